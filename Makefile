@@ -1,0 +1,62 @@
+# Every target sets up .venv by itself: the first time, and again when a lock file has changed.
+# Needs only make and a Python of 3.11 or newer. Another one: make test PYTHON=/path/to/python
+
+PYTHON ?=
+VENV   := .venv
+BIN    := $(VENV)/bin
+BASE   := $(VENV)/base.stamp
+DEV    := $(VENV)/dev.stamp
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install
+PATHS  := src tests tools $(wildcard bench)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format format-check lint types bench sweep build lock clean
+
+help: ## this list
+	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-8s %s\n' "$$name" "$$does"; done
+
+demo: $(BASE) ## a gated map over 163 contracts, without a key or a network
+	@$(BIN)/fanfold demo
+
+test: $(DEV) ## all tests but the long ones
+	@$(BIN)/python -m pytest
+
+check: format-check lint types test ## what CI runs: format, lint, types, tests
+
+format: $(DEV) ## put the code into its format
+	@$(BIN)/ruff format $(PATHS)
+	@$(BIN)/ruff check --fix $(PATHS)
+
+format-check: $(DEV)
+	@$(BIN)/ruff format --check $(PATHS)
+
+lint: $(DEV) ## ruff
+	@$(BIN)/ruff check $(PATHS)
+
+types: $(DEV) ## mypy, strict
+	@$(BIN)/python -m mypy
+
+bench: $(DEV) ## the numbers, each against a raw baseline in the same run
+	@$(BIN)/python bench/run.py
+
+sweep: $(DEV) ## the long tests: every crash point, a million items
+	@$(BIN)/python -m pytest -m sweep
+
+build: $(DEV) ## the wheel and the source archive, in dist/
+	@$(BIN)/python -m build --no-isolation --outdir dist
+
+lock: $(DEV) ## rebuild both lock files from pyproject.toml
+	@$(PIP) 'uv>=0.5,<1'
+	@PYTHON=$(BIN)/python tools/lock
+
+clean: ## remove .venv, caches and builds; keeps .fanfold, the store of your runs
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BASE): requirements.lock pyproject.toml tools/venv
+	@PYTHON='$(PYTHON)' tools/venv $(VENV) requirements.lock
+	@touch $(BASE)
+
+$(DEV): requirements-dev.lock requirements.lock pyproject.toml tools/venv
+	@PYTHON='$(PYTHON)' tools/venv $(VENV) requirements-dev.lock
+	@touch $(BASE) $(DEV)

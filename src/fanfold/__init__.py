@@ -1,0 +1,1 @@
+"""fanfold: fan the work out, fold the answers in."""

@@ -1,0 +1,96 @@
+"""Errors. One root; each says what happened, where, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+
+class FanfoldError(Exception):
+    """Root of everything fanfold raises on purpose. Its text is one or two lines for people."""
+
+
+class BadInput(FanfoldError):
+    """The plan, roster, input or an argument is wrong. Nothing was started.
+
+    The text begins with `file:line:` when there is a file, and ends with the remedy.
+    """
+
+    def __init__(self, what: str, *, file: str | None = None, line: int | None = None) -> None:
+        self.what, self.file, self.line = what, file, line
+        where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(where + what)
+
+
+class StoreError(FanfoldError):
+    """The store cannot be used: foreign, torn, newer than this program, locked or not writable."""
+
+
+class StoreFull(StoreError):
+    """The disk filled up while journaling. The run pauses; nothing that was durable is lost."""
+
+
+class AlreadyRunning(FanfoldError):
+    """Another process carries this run out right now."""
+
+
+class RunStopped(FanfoldError):
+    """Raised inside a pattern when the run stops early: paused, aborted or killed.
+
+    Patterns let it pass; whoever opened the run closes the books.
+    """
+
+
+# ── what can go wrong with a member: a small closed set ──────────────────────────────────────
+
+
+class MemberError(FanfoldError):
+    """A member gave no reply. `lost` means that the request may have been carried out (and billed)
+    although no answer came back: a timeout, a connection dropped after sending, a cancelled call.
+    """
+
+    def __init__(self, text: str, *, lost: bool = False) -> None:
+        self.lost = lost
+        super().__init__(text)
+
+
+class Transient(MemberError):
+    """Worth another try: refused connection, 5xx, overloaded, a dropped connection."""
+
+
+class RateLimited(MemberError):
+    """Asked too often (429, 529). `retry_after` in seconds when the member said so."""
+
+    def __init__(self, text: str, *, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(text)
+
+
+class Terminal(MemberError):
+    """Trying again is useless. `scope` says for whom:
+
+    `pool`: bad key or quota gone, for all members of the account; `member`: model unknown;
+    `ask`: this very request was refused (too long, malformed). `too_long` marks the first of these.
+    `reset_after`: seconds until a quota comes back, when the member said so.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        scope: Literal["pool", "member", "ask"],
+        too_long: bool = False,
+        reset_after: float | None = None,
+    ) -> None:
+        self.scope, self.too_long, self.reset_after = scope, too_long, reset_after
+        super().__init__(text)
+
+
+class InvalidReply(MemberError):
+    """An answer came, but not one that can be read (a broken envelope). It was paid for."""
+
+
+class TimedOut(MemberError):
+    """No answer in time. The request may have been carried out, so it counts as spent."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, lost=True)

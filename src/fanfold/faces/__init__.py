@@ -1,0 +1,1 @@
+"""The faces: thin, strangers to one another."""

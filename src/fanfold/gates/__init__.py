@@ -1,0 +1,1 @@
+"""WHETHER it is good. Gates judge replies; only what passes goes on."""

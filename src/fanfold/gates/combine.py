@@ -1,0 +1,125 @@
+"""Gates made of gates.
+
+As long as every part answers at once the answer is given at once: no coroutine is made. Parts that
+ask a member (they return an awaitable) come last and only while they can still change the verdict,
+because they cost money.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Generator
+from typing import Any, Literal
+
+from fanfold.errors import BadInput
+from fanfold.work.ask import Reply
+from fanfold.work.outcome import PASS, Verdict
+from fanfold.work.task import AskPower, Gate, Task
+
+
+def all_of(*gates: Gate) -> Gate:
+    """Passes when every part passes. One fail fails it, else one unjudged leaves it unjudged.
+
+    The reasons of all parts that answer at once are collected; a part that asks is asked only
+    while nothing has failed.
+    """
+    if not gates:
+        raise BadInput("`all_of` has no gates in it: give at least one")
+
+    def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
+        heard, waiting = _hear(gates, task, reply, ask)
+        if waiting and not any(verdict.state == "fail" for verdict in heard):
+            return _Asking(heard, waiting, last_word="fail")
+        _drop(waiting)
+        return _sum(heard, "fail") if heard else PASS
+
+    return gates[0] if len(gates) == 1 else check
+
+
+def any_of(*gates: Gate) -> Gate:
+    """Passes when one part passes. Else one unjudged leaves it unjudged: it might have passed.
+
+    A part that asks is asked only when no other has passed.
+    """
+    if not gates:
+        raise BadInput("`any_of` has no gates in it: give at least one")
+
+    def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
+        heard, waiting = _hear(gates, task, reply, ask)
+        if len(heard) + len(waiting) < len(gates):  # somebody is in neither list: it passed
+            _drop(waiting)
+            return PASS
+        if waiting:
+            return _Asking(heard, waiting, last_word="pass")
+        return _sum(heard, "unjudged")
+
+    return gates[0] if len(gates) == 1 else check
+
+
+def _hear(
+    gates: tuple[Gate, ...], task: Task, reply: Reply, ask: AskPower
+) -> tuple[list[Verdict], list[Awaitable[Verdict]]]:
+    """What the parts say: the verdicts that are no pass, and those still to be awaited."""
+    heard: list[Verdict] = []
+    waiting: list[Awaitable[Verdict]] = []
+    try:
+        for gate in gates:
+            said = gate(task, reply, ask)
+            if said is PASS:
+                continue
+            if not isinstance(said, Verdict):
+                waiting.append(said)
+            elif said.state != "pass":
+                heard.append(said)
+    except BaseException:
+        _drop(waiting)
+        raise
+    return heard, waiting
+
+
+class _Asking:
+    """A verdict still to be asked for, part by part, until one says `last_word`.
+
+    Not a coroutine, so that it can be closed before it began.
+    """
+
+    def __init__(
+        self,
+        heard: list[Verdict],
+        waiting: list[Awaitable[Verdict]],
+        last_word: Literal["pass", "fail"],
+    ) -> None:
+        self._heard, self._waiting, self._last_word = heard, waiting, last_word
+
+    def __await__(self) -> Generator[Any, Any, Verdict]:
+        return self._ask().__await__()
+
+    def close(self) -> None:
+        _drop(self._waiting)
+
+    async def _ask(self) -> Verdict:
+        try:
+            while self._waiting:
+                said = await self._waiting.pop(0)
+                if said.state == self._last_word:
+                    return said
+                if said.state != "pass":
+                    self._heard.append(said)
+        finally:
+            self.close()
+        return _sum(self._heard, "unjudged") if self._heard else PASS
+
+
+def _sum(heard: list[Verdict], strongest: Literal["fail", "unjudged"]) -> Verdict:
+    """One verdict out of several that are no pass: the strongest state, and its reasons."""
+    chosen = [verdict for verdict in heard if verdict.state == strongest] or heard
+    reasons = dict.fromkeys(reason for verdict in chosen for reason in verdict.reasons)
+    return Verdict(chosen[0].state, tuple(reasons))
+
+
+def _drop(waiting: list[Awaitable[Verdict]]) -> None:
+    """Give up what is not to be awaited any more: a coroutine is closed, a future is cancelled."""
+    while waiting:
+        one = waiting.pop()
+        give_up = getattr(one, "close", None) or getattr(one, "cancel", None)
+        if give_up is not None:
+            give_up()

@@ -1,0 +1,1 @@
+"""WHAT HAPPENED. The durable facts of all runs in one store."""

@@ -1,0 +1,161 @@
+"""The facts of a run: one frozen record each. Writers append them; readers get them back."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from fanfold.work.ask import Reply, Usage
+from fanfold.work.outcome import RunStatus, State
+
+AttemptState = Literal["started", "ok", "error", "in_doubt"]
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution. `plan` is what it was started with; `resume` uses that, not the files of now."""
+
+    no: int = 0
+    id: str
+    name: str
+    status: RunStatus = "running"
+    reason: str | None = None
+    created: float
+    ended: float | None = None
+    session: str = ""
+    plan: bytes = b""
+    folder: str = ""
+    budget: bytes = b"{}"
+    active: float = 0.0
+    result: bytes | None = None
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """Claims the keys and writes the reservation, in one transaction, before anything is sent.
+
+    `accept` are the answerers whose recorded reply would serve as well; `fresh` limits that to
+    replies of this run. `take_over`: an attempt in doubt on this key may be repeated, on record.
+    """
+
+    run: int
+    step: int
+    session: str
+    member: str
+    answerer: str
+    keys: tuple[bytes, ...]
+    ids: tuple[str, ...]
+    accept: tuple[str, ...]
+    reserved: int
+    reserved_tokens: int
+    at: float
+    why: str = ""
+    fresh: bool = False
+    take_over: bool = True
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who has claimed a key already."""
+
+    key: bytes
+    attempt: int
+    session: str
+    state: AttemptState
+    reserved: int
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """The answer to a Start: the attempt's number, or why there is none."""
+
+    attempt: int = 0
+    known: tuple[bytes, ...] = ()
+    held: tuple[Holder, ...] = ()
+    doubt: tuple[Holder, ...] = ()
+
+
+class Landed(msgspec.Struct, frozen=True):
+    """A reply under its key. `private` replies serve only the run that got them."""
+
+    key: bytes
+    answerer: str
+    member: str
+    reply: Reply
+    cost: int = 0
+    private: bool = False
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How an item ended at a step. `landed` points into the fact's replies, `reply` to a row."""
+
+    batch: int
+    position: int
+    step: int
+    state: State
+    reasons: tuple[str, ...] = ()
+    member: str | None = None
+    cost: int = 0
+    calls: int = 0
+    landed: int = -1
+    reply: int = 0
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt is over. `attempt` 0 is an unmetered call, which has no start.
+
+    One fact carries the replies and, where the gate could judge at once, the outcomes.
+    """
+
+    run: int
+    attempt: int = 0
+    state: AttemptState = "ok"
+    usage: Usage | None = None
+    cost: int = 0
+    error: str | None = None
+    at: float
+    landed: tuple[Landed, ...] = ()
+    endings: tuple[Ending, ...] = ()
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """A try of an unmetered member that gave no reply; it has no start, but it is on record."""
+
+    run: int
+    step: int
+    session: str
+    member: str
+    answerer: str
+    ids: tuple[str, ...]
+    error: str
+    at: float
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """Outcomes without a new reply: reused replies, failures, filters."""
+
+    run: int
+    endings: tuple[Ending, ...]
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A recorded reply, found again."""
+
+    row: int
+    answerer: str
+    member: str
+    reply: Reply
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One try of one task by one member, as readers see it."""
+
+    no: int
+    step: int
+    member: str
+    state: AttemptState
+    ids: tuple[str, ...]
+    reserved: int
+    cost: int
+    usage: Usage
+    started: float
+    ended: float | None
+    error: str | None
+    why: str

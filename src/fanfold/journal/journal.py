@@ -1,0 +1,94 @@
+"""The journal: durable facts in, questions answered. One per open store and process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fanfold.journal.apply import Lose, PlanItems
+from fanfold.journal.read import Reader
+from fanfold.journal.store import Store
+from fanfold.journal.writer import Hook, Writer
+
+PLAN_CHUNK = 5000
+
+
+class Journal:
+    """`write` awaits durability, `note` does not; `read` sees only what is durable."""
+
+    def __init__(
+        self, folder: Path | str, *, thread: bool = True, after_commit: Hook | None = None
+    ) -> None:
+        self.store = Store(Path(folder))
+        self.store.prepare()
+        self._writer = Writer(self.store, thread=thread, after_commit=after_commit)
+        self._reading = self.store.connect(readonly=True)
+        self.read = Reader(self._reading)
+
+    def write(self, fact: Any) -> asyncio.Future[Any]:
+        return self._writer.write(fact)
+
+    def note(self, fact: Any) -> None:
+        self._writer.note(fact)
+
+    @property
+    def backlog(self) -> int:
+        return self._writer.backlog
+
+    @property
+    def commits(self) -> int:
+        return self._writer.commits
+
+    @property
+    def low_on_space(self) -> bool:
+        return self._writer.low_on_space
+
+    async def flush(self) -> None:
+        """Everything handed in so far is durable when this returns."""
+        await self._writer.write(PlanItems([]))
+
+    async def plan_items(self, rows: Iterator[tuple[int, int, int, str, bytes]]) -> int:
+        """Stream planned ids and hashes in, a chunk at a time; memory stays flat."""
+        count = 0
+        chunk: list[tuple[int, int, int, str, bytes]] = []
+        for row in rows:
+            chunk.append(row)
+            count += 1
+            if len(chunk) == PLAN_CHUNK:
+                await self.write(PlanItems(chunk))
+                chunk = []
+        if chunk:
+            await self.write(PlanItems(chunk))
+        return count
+
+    async def recover(self, now: float) -> int:
+        """Attempts whose process is gone are in doubt from now on. Returns how many."""
+        alive: dict[str, bool] = {}
+        lost = []
+        for number, session in self.read.open_attempts():
+            if session not in alive:
+                alive[session] = self.store.alive(session)
+            if not alive[session]:
+                lost.append(number)
+        if lost:
+            await self.write(Lose(tuple(lost), now))
+        return len(lost)
+
+    def close(self) -> None:
+        self._writer.close()
+        self._reading.close()
+
+
+class Archive:
+    """A store opened only to look: status and report. It never creates or changes anything."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.store = Store(Path(folder))
+        self.store.prepare(create=False)
+        self._reading = self.store.connect(readonly=True)
+        self.read = Reader(self._reading)
+
+    def close(self) -> None:
+        self._reading.close()

@@ -1,0 +1,61 @@
+"""The store's schema, as numbered steps. Never edit a step that has shipped; append one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+
+def first(db: sqlite3.Connection) -> None:
+    """Runs, planned items, replies by content, attempts with their claims, outcomes.
+
+    `key8` (the first eight bytes of a key) is what is indexed: a narrow index of integers keeps
+    the cost of a random insert low when there are millions.
+    """
+    for statement in (
+        """create table runs (
+            no integer primary key, id text not null unique, name text not null,
+            status text not null, reason text, created real not null, ended real,
+            session text not null, plan blob not null, folder text not null, budget blob not null,
+            active real not null default 0, result blob)""",
+        "create index runs_by_name on runs (name, no)",
+        """create table steps (
+            run integer not null, no integer not null, name text not null,
+            primary key (run, no)) without rowid""",
+        """create table batches (
+            run integer not null, no integer not null, fingerprint text not null,
+            size integer not null, last_step integer not null, primary key (run, no)) without rowid""",
+        """create table items (
+            run integer not null, batch integer not null, position integer not null,
+            id text not null, hash blob not null,
+            primary key (run, batch, position)) without rowid""",
+        """create table replies (
+            no integer primary key, key8 integer not null, key blob not null,
+            answerer text not null, member text not null, run integer not null,
+            private integer not null, reply blob, blob blob, cost integer not null, at real not null)""",
+        "create index replies_by_key on replies (key8)",
+        "create table blobs (hash blob primary key, data blob not null) without rowid",
+        """create table attempts (
+            no integer primary key, run integer not null, step integer not null,
+            session text not null, member text not null, answerer text not null,
+            state text not null, ids blob not null, reserved integer not null,
+            reserved_tokens integer not null, cost integer not null,
+            input integer not null default 0, output integer not null default 0,
+            cache_read integer not null default 0, cache_write integer not null default 0,
+            started real not null, ended real, error text, why text not null,
+            repeats integer not null default 0, repeated integer not null default 0)""",
+        "create index attempts_by_run on attempts (run, no)",
+        "create index attempts_open on attempts (session) where state = 'started'",
+        """create table claims (
+            key blob not null, answerer text not null, attempt integer not null,
+            primary key (key, answerer)) without rowid""",
+        """create table outcomes (
+            run integer not null, batch integer not null, position integer not null,
+            step integer not null, state text not null, reply integer, reasons text,
+            member text, cost integer not null, calls integer not null,
+            primary key (run, batch, position, step)) without rowid""",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [first]

@@ -1,0 +1,248 @@
+"""Questions to the journal. Status, reports, recovery and reuse read only what is durable."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from fanfold.journal.apply import key8
+from fanfold.journal.facts import Attempt, Known, RunRecord
+from fanfold.work.ask import Reply, Usage
+from fanfold.work.outcome import STATES, Part, State
+
+_reply = msgspec.json.Decoder(Reply).decode
+_ids = msgspec.json.Decoder(tuple[str, ...]).decode
+_reasons = msgspec.json.Decoder(tuple[str, ...]).decode
+_encode = msgspec.json.Encoder().encode
+
+_RUN = "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result"
+_FINAL = (
+    "select batch, position, state, reply, reasons, member, cost, calls, max(step) as step"
+    " from outcomes where run = ? group by batch, position"
+)
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Money and tokens of a run or one of its steps. In-doubt attempts count with their reservation."""
+
+    calls: int = 0
+    cost: int = 0
+    usage: Usage = Usage()
+    tokens: int = 0
+    errors: int = 0
+    in_doubt: int = 0
+    repeats: int = 0
+    repeated: int = 0
+    seconds: float = 0.0
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How one planned item ended, for reports."""
+
+    id: str
+    state: State
+    reasons: tuple[str, ...]
+    member: str | None
+    cost: int
+    value: object = None
+
+
+class Reader:
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    # ── runs ──
+
+    def runs(self) -> list[RunRecord]:
+        rows = self._db.execute(f"select {_RUN} from runs order by no")
+        return [_run(row) for row in rows]
+
+    def find(self, name_or_id: str) -> RunRecord | None:
+        """By id, by the beginning of an id, or by name; the newest of that name wins."""
+        row = self._db.execute(
+            f"select {_RUN} from runs where id = ?1 or name = ?1 order by id = ?1 desc, no desc",
+            (name_or_id,),
+        ).fetchone()
+        if row is None and len(name_or_id) >= 4:
+            found = self._db.execute(
+                f"select {_RUN} from runs where substr(id, 1, ?) = ?",
+                (len(name_or_id), name_or_id),
+            ).fetchall()
+            row = found[0] if len(found) == 1 else None
+        return None if row is None else _run(row)
+
+    def names(self) -> list[str]:
+        return [row[0] for row in self._db.execute("select distinct name from runs")]
+
+    def step_names(self, run: int) -> list[str]:
+        rows = self._db.execute("select name from steps where run = ? order by no", (run,))
+        return [row[0] for row in rows]
+
+    # ── what was planned, and how it ended ──
+
+    def planned(self, run: int) -> int:
+        row = self._db.execute("select sum(size) from batches where run = ?", (run,)).fetchone()
+        return row[0] or 0
+
+    def batch(self, run: int, no: int) -> tuple[str, int] | None:
+        """Fingerprint and size, once the batch was planned in full."""
+        row: tuple[str, int] | None = self._db.execute(
+            "select fingerprint, size from batches where run = ? and no = ?", (run, no)
+        ).fetchone()
+        return row
+
+    def duplicate(self, run: int, batch: int) -> tuple[str, int, int] | None:
+        """An id that stands twice in a batch, with two of its positions."""
+        row: tuple[str, int, int] | None = self._db.execute(
+            "select id, min(position), max(position) from items where run = ? and batch = ?"
+            " group by id having count(*) > 1 order by 2 limit 1",
+            (run, batch),
+        ).fetchone()
+        return row
+
+    def tally(self, run: int) -> dict[State, int]:
+        """Items by outcome; each once, where it left the flow."""
+        counts: dict[State, int] = dict.fromkeys(STATES, 0)
+        rows = self._db.execute(
+            f"select state, count(*) from ({_FINAL}) group by state", (run,)
+        ).fetchall()
+        counts.update(rows)
+        return counts
+
+    def settled(self, run: int, batch: int, step: int, size: int) -> bytearray:
+        """One byte per position: non-zero where this step ended with a reply or by the filter."""
+        done = bytearray(size)
+        rows = self._db.execute(
+            "select position from outcomes where run = ? and batch = ? and step = ?"
+            " and state in ('passed', 'skipped', 'kicked')",
+            (run, batch, step),
+        )
+        for (position,) in rows:
+            done[position] = 1
+        return done
+
+    def parts(self, run: int, batch: int, step: int) -> Iterator[Part]:
+        """What passed a step, in planned order, one at a time."""
+        rows = self._db.execute(
+            "select i.id, o.position, r.reply, b.data from outcomes o"
+            " join items i on i.run = o.run and i.batch = o.batch and i.position = o.position"
+            " left join replies r on r.no = o.reply left join blobs b on b.hash = r.blob"
+            " where o.run = ? and o.batch = ? and o.step = ? and o.state = 'passed'"
+            " order by o.position",
+            (run, batch, step),
+        )
+        for id, position, reply, blob in rows:
+            yield Part(id, position, _reply(blob if reply is None else reply).value)
+
+    def endings(self, run: int, states: Sequence[State], limit: int = 1000) -> list[Ended]:
+        """Items that ended in one of `states`, for reports."""
+        rows = self._db.execute(
+            "select i.id, f.state, f.reasons, f.member, f.cost, r.reply, b.data"
+            f" from ({_FINAL}) f join items i on i.run = ?1 and i.batch = f.batch"
+            " and i.position = f.position left join replies r on r.no = f.reply"
+            " left join blobs b on b.hash = r.blob"
+            " where f.state in (select value from json_each(?2))"
+            " order by f.batch, f.position limit ?3".replace("?1", "?"),
+            (run, run, _encode(states).decode(), limit),
+        )
+        return [
+            Ended(id, state, _reasons(reasons) if reasons else (), member, cost,
+                  None if (body := reply or blob) is None else _reply(body).value)
+            for id, state, reasons, member, cost, reply, blob in rows
+        ]  # fmt: skip
+
+    # ── replies ──
+
+    def known(
+        self, keys: Iterable[bytes], accept: frozenset[str], run: int, fresh: bool = False
+    ) -> dict[bytes, Known]:
+        """Recorded replies that serve these keys: of an accepted answerer, and not another run's
+        private ones. With `fresh`, only replies of this run. The newest of several counts."""
+        found: dict[bytes, Known] = {}
+        wanted = {key8(key): key for key in keys}
+        rows = self._db.execute(
+            "select r.no, r.key8, r.key, r.answerer, r.member, r.run, r.private, r.reply, b.data"
+            " from replies r left join blobs b on b.hash = r.blob"
+            " where r.key8 in (select value from json_each(?)) order by r.no",
+            (_encode(list(wanted)).decode(),),
+        )
+        for no, short, key, answerer, member, owner, private, reply, blob in rows:
+            if answerer not in accept or (owner != run and (private or fresh)):
+                continue
+            if wanted[short] == key:
+                found[key] = Known(no, answerer, member, _reply(blob if reply is None else reply))
+        return found
+
+    def has_replies(self, run: int) -> bool:
+        row = self._db.execute("select 1 from outcomes where run = ? limit 1", (run,)).fetchone()
+        return row is not None
+
+    # ── attempts ──
+
+    def open_attempts(self) -> list[tuple[int, str]]:
+        """Attempts under way, with their session, whoever carries them out."""
+        return self._db.execute("select no, session from attempts where state = 'started'").fetchall()
+
+    def attempt_state(self, number: int) -> str:
+        row = self._db.execute("select state from attempts where no = ?", (number,)).fetchone()
+        return "error" if row is None else str(row[0])
+
+    def spent(self, run: int) -> dict[int, Spent]:
+        """By step number."""
+        rows = self._db.execute(
+            "select step, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
+            " sum(cache_write), sum(case when state in ('started', 'in_doubt')"
+            " then reserved_tokens else 0 end), sum(state = 'error'), sum(state = 'in_doubt'),"
+            " sum(repeats), sum(repeated), coalesce(max(ended), 0) - min(started)"
+            " from attempts where run = ? group by step",
+            (run,),
+        )
+        spent = {}
+        for step, calls, cost, i, o, cr, cw, unsettled, errors, doubt, n, usd, seconds in rows:
+            usage = Usage(i, o, cr, cw)
+            spent[step] = Spent(
+                calls, cost, usage, usage.total + unsettled, errors, doubt, n, usd, max(seconds, 0)
+            )
+        return spent
+
+    def by_member(self, run: int) -> dict[str, Spent]:
+        rows = self._db.execute(
+            "select member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
+            " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt')"
+            " from attempts where run = ? group by member order by member",
+            (run,),
+        )
+        return {
+            member: Spent(calls, cost, Usage(i, o, cr, cw), i + o + cr + cw, errors, doubt)
+            for member, calls, cost, i, o, cr, cw, errors, doubt in rows
+        }
+
+    def free_calls(self, run: int) -> dict[str, int]:
+        """Replies of unmetered members, which have no attempt of their own."""
+        rows = self._db.execute(
+            "select member, sum(calls) from outcomes where run = ? and member is not null"
+            " group by member",
+            (run,),
+        )
+        return dict(rows.fetchall())
+
+    def attempts(self, run: int, limit: int = 100_000) -> list[Attempt]:
+        rows = self._db.execute(
+            "select no, step, member, state, ids, reserved, cost, input, output, cache_read,"
+            " cache_write, started, ended, error, why from attempts where run = ? order by no limit ?",
+            (run, limit),
+        )
+        return [
+            Attempt(no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved,
+                    cost=cost, usage=Usage(i, o, cr, cw), started=started, ended=ended,
+                    error=error, why=why)
+            for no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error,
+            why in rows
+        ]  # fmt: skip
+
+
+def _run(row: tuple[object, ...]) -> RunRecord:
+    names = _RUN.split(", ")
+    return msgspec.convert(dict(zip(names, row, strict=True)), RunRecord, strict=False)

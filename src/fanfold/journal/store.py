@@ -1,0 +1,179 @@
+"""The store on disk: one folder with the database, the locks of living sessions and a ballast file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sqlite3
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fanfold.errors import StoreError, StoreFull
+from fanfold.journal.migrations import MIGRATIONS
+
+APPLICATION_ID = 0x46464C44  # "FFLD"
+BALLAST_BYTES = 1 << 20
+_MAGIC = b"SQLite format 3\x00"
+
+
+@contextmanager
+def sqlite_errors(file: Path) -> Iterator[None]:
+    """SQLite's errors as ours. A full disk is a pause; anything else means the store cannot be used."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, file) from error
+
+
+def translate(error: sqlite3.Error, file: Path) -> StoreError:
+    match getattr(error, "sqlite_errorname", ""):
+        case "SQLITE_FULL" | "SQLITE_IOERR_WRITE":
+            return StoreFull(f"{file}: the disk is full; make room, then resume the run")
+        case "SQLITE_READONLY" | "SQLITE_CANTOPEN" | "SQLITE_READONLY_DIRECTORY":
+            return StoreError(f"{file}: cannot be written; check its permissions or use --store DIR")
+        case "SQLITE_NOTADB" | "SQLITE_CORRUPT":
+            return StoreError(f"{file}: torn or damaged; restore a copy or use another --store DIR")
+        case "SQLITE_BUSY" | "SQLITE_LOCKED":
+            return StoreError(f"{file}: locked by another program; try again when it is done")
+        case name:
+            return StoreError(f"{file}: {error} ({name})")
+
+
+class Store:
+    """Opens the folder, checks what is there before touching it, and brings it up to date."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "journal.db"
+        self._locks: dict[str, int] = {}
+
+    def prepare(self, *, create: bool = True) -> None:
+        if not create and not self.file.exists():
+            raise StoreError(f"{self.file}: no such store; run a plan here first or use --store DIR")
+        try:
+            self._make_folder()
+            self._check_header()
+        except OSError as error:
+            full = error.errno == 28
+            kind = StoreFull if full else StoreError
+            why = "the disk is full; make room" if full else f"{error.strerror}; use --store DIR"
+            raise kind(f"{self.folder}: {why}") from error
+        with sqlite_errors(self.file):
+            self._migrate()
+
+    def connect(self, *, readonly: bool = False) -> sqlite3.Connection:
+        with sqlite_errors(self.file):
+            db = sqlite3.connect(
+                self.file, timeout=60.0, isolation_level=None, check_same_thread=False
+            )
+            db.execute("pragma synchronous = full")
+            db.execute("pragma cache_size = -16000")
+            db.execute("pragma temp_store = file")
+            if readonly:
+                db.execute("pragma query_only = on")
+            return db
+
+    def spool(self) -> Path:
+        """Where inputs that can be read only once are kept."""
+        folder = self.folder / "inputs"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    # ── sessions: a lock that the kernel lets go of when its process dies ──
+
+    def enter(self) -> str:
+        """A new session of this process. It counts as alive until `leave`, or death."""
+        session = secrets.token_hex(8)
+        handle = os.open(self._lock_file(session), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._locks[session] = handle
+        return session
+
+    def leave(self, session: str) -> None:
+        handle = self._locks.pop(session, None)
+        if handle is not None:
+            self._lock_file(session).unlink(missing_ok=True)
+            os.close(handle)
+
+    def alive(self, session: str) -> bool:
+        if session in self._locks:
+            return True
+        try:
+            handle = os.open(self._lock_file(session), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    def drop_ballast(self) -> bool:
+        """Give up the spare room, so that what is under way can still be written down."""
+        ballast = self.folder / "ballast"
+        had = ballast.exists() and ballast.stat().st_size > 0
+        ballast.unlink(missing_ok=True)
+        return had
+
+    def _lock_file(self, session: str) -> Path:
+        return self.folder / "live" / session
+
+    def _make_folder(self) -> None:
+        if self.folder.exists() and not self.folder.is_dir():
+            raise StoreError(f"{self.folder}: is a file, not a folder; use --store DIR")
+        (self.folder / "live").mkdir(parents=True, exist_ok=True)
+        ignore = self.folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+        ballast = self.folder / "ballast"
+        if not ballast.exists():
+            ballast.write_bytes(b"\0" * BALLAST_BYTES)
+
+    def _check_header(self) -> None:
+        """Read the file's own header, so that a foreign, torn or newer store is left untouched."""
+        if not self.file.exists() or self.file.stat().st_size == 0:
+            return
+        with self.file.open("rb") as stream:
+            head = stream.read(100)
+        if len(head) < 100 or not head.startswith(_MAGIC):
+            raise StoreError(f"{self.file}: not a fanfold store; move it or use another --store DIR")
+        page, pages, version, application = _header_fields(head)
+        if application != APPLICATION_ID:
+            raise StoreError(f"{self.file}: another program's database; use another --store DIR")
+        if version > len(MIGRATIONS):
+            raise StoreError(f"{self.file}: made by a newer fanfold; upgrade, or use --store DIR")
+        wal = self.file.with_name(self.file.name + "-wal")
+        if not wal.exists() and self.file.stat().st_size < page * pages:
+            raise StoreError(f"{self.file}: torn (cut short); restore a copy or use --store DIR")
+
+    def _migrate(self) -> None:
+        db = self.connect()
+        try:
+            version: int = db.execute("pragma user_version").fetchone()[0]
+            if version < len(MIGRATIONS):
+                db.execute("begin immediate")
+                version = db.execute("pragma user_version").fetchone()[0]
+                for step in MIGRATIONS[version:]:
+                    step(db)
+                db.execute(f"pragma application_id = {APPLICATION_ID}")
+                db.execute(f"pragma user_version = {len(MIGRATIONS)}")
+                db.execute("commit")
+                db.execute("pragma wal_checkpoint(truncate)")
+            db.execute("pragma journal_mode = wal")
+            db.execute("select count(*) from runs").fetchone()
+        finally:
+            db.close()
+
+
+def _header_fields(head: bytes) -> tuple[int, int, int, int]:
+    """Page size, number of pages, user version, application id (the SQLite file format)."""
+    page = struct.unpack(">H", head[16:18])[0]
+    pages, = struct.unpack(">I", head[28:32])
+    version, = struct.unpack(">I", head[60:64])
+    application, = struct.unpack(">I", head[68:72])
+    return (65536 if page == 1 else page), pages, version, application

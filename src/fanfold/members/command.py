@@ -1,0 +1,148 @@
+"""The kind `command`: a program that gets the prompt on stdin and answers on stdout."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
+from fanfold.members.process import Ended, carry_out
+from fanfold.work.ask import Ask, Message, Reply, Usage
+from fanfold.work.member import Request, Tell, Traits
+
+MAX_REPLY = 64_000_000
+_CANNOT_START = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EPERM})
+
+
+class _Report(msgspec.Struct, frozen=True):
+    """What a command may say about itself in its last line: `{"fanfold": {"usd": 0.01}}`."""
+
+    usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    input: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    output: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class _LastLine(msgspec.Struct, frozen=True):
+    fanfold: _Report
+
+
+class Command:
+    """Runs `cmd` in `folder`, never through a shell, with the prompt on its stdin.
+
+    The variables named in `hidden` (where the roster's keys are) are not passed on. A failing
+    command is worth another try; one that cannot be started is not. When the time is over the
+    program is killed with all its children, and what it did until then stays done.
+    """
+
+    def __init__(
+        self,
+        traits: Traits,
+        cmd: Sequence[str],
+        folder: str | Path,
+        *,
+        hidden: frozenset[str] = frozenset(),
+    ) -> None:
+        self._traits, self._folder, self._hidden = traits, Path(folder), hidden
+        self._cmd = list(cmd)
+        self._env: dict[str, str] | None = None
+
+    @property
+    def traits(self) -> Traits:
+        return self._traits
+
+    async def open(self) -> None:
+        """Looks the program up once, not for every launch. A missing one shows at the first ask."""
+        self._env = {k: v for k, v in os.environ.items() if k not in self._hidden}
+        if os.sep not in self._cmd[0]:
+            self._cmd[0] = shutil.which(self._cmd[0]) or self._cmd[0]
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def prepare(self, ask: Ask) -> Request:
+        return Request(ask, body=_spoken(ask.conversation()).encode())
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        if self._env is None:
+            await self.open()
+        seconds = self._traits.timeout
+        try:
+            ended = await carry_out(
+                self._cmd, request.body, folder=self._folder, env=self._env or {},
+                seconds=seconds, most=MAX_REPLY,
+            )  # fmt: skip
+        except TimeoutError:
+            raise TimedOut(f"{self._traits.id}: no reply in {seconds:g} s; killed") from None
+        except OSError as error:
+            raise self._not_started(error) from None
+        if ended.full:
+            raise InvalidReply(f"{self._traits.id}: wrote more than {MAX_REPLY:,} bytes; killed")
+        if ended.code:
+            raise self._failed(ended)
+        return self._reply(ended.out, request.ask)
+
+    def _reply(self, out: bytes, ask: Ask) -> Reply:
+        out, report = _without_report(out)
+        try:
+            text = out.removesuffix(b"\n").removesuffix(b"\r").decode()
+        except UnicodeDecodeError:
+            raise InvalidReply(f"{self._traits.id}: its output is not UTF-8 text") from None
+        usage = None if report.input is None else Usage(report.input, report.output)
+        return Reply(
+            text=text, data=_as_data(text) if ask.schema else None, usage=usage,
+            cost_usd=report.usd,
+        )  # fmt: skip
+
+    def _not_started(self, error: OSError) -> MemberError:
+        what = f"{self._traits.id}: cannot start `{self._cmd[0]}`"
+        why = (error.strerror or str(error)).lower()
+        if error.errno == errno.ENOENT and not self._folder.is_dir():
+            what, why = f"{self._traits.id}: cannot run in {self._folder}", "no such folder"
+        if error.errno in _CANNOT_START:
+            return Terminal(f"{what}: {why}", scope="member")
+        return Transient(f"{what}: {why}")
+
+    def _failed(self, ended: Ended) -> MemberError:
+        how = f"exit code {ended.code}" if ended.code > 0 else f"killed by signal {-ended.code}"
+        text = f"{self._traits.id}: {how}{_shortened(ended.err)}"
+        if ended.code in (126, 127):  # what a shell or env says of a program it cannot start
+            return Terminal(text, scope="member")
+        return Transient(text)
+
+
+def _spoken(messages: Sequence[Message]) -> str:
+    """The conversation as one text; a single message is just its content."""
+    if len(messages) == 1:
+        return messages[0].content
+    return "\n\n".join(f"{message.role.upper()}:\n{message.content}" for message in messages)
+
+
+def _without_report(out: bytes) -> tuple[bytes, _Report]:
+    body = out.rstrip()
+    start = body.rfind(b"\n") + 1
+    if not body.endswith(b"}") or not body[start:].lstrip().startswith(b'{"fanfold"'):
+        return out, _Report()
+    try:
+        return body[:start], msgspec.json.decode(body[start:], type=_LastLine).fanfold
+    except msgspec.DecodeError:
+        return out, _Report()
+
+
+def _as_data(text: str) -> Any:
+    """The reply as data when a schema was asked for. What is not JSON stays text, for the gate."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def _shortened(err: bytes) -> str:
+    """The end of what a program complained about, on one line."""
+    words = " ".join(err[-2000:].decode(errors="replace").split())
+    return f": {'…' + words[-200:] if len(words) > 200 else words}" if words else ""

@@ -1,0 +1,130 @@
+"""The kind `function`: a Python callable that answers, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import InvalidReply
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.item import Item
+from fanfold.work.member import Request, Tell, Traits
+
+
+def _dumped(value: Any) -> Any:
+    """A pydantic model as plain data; everything else is not JSON."""
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"a {type(value).__name__} has no JSON form")
+    return dump(mode="json")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_dumped).encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Function:
+    """Calls `target(data)` with the item's data, or `target(data, ask)` if it takes two arguments.
+
+    A text comes back as the reply's text, any other JSON-able value as its data, a Reply as it is.
+    For a shard it is called once per item; a target marked `takes_many = True` gets the list of
+    data instead and gives back a list of answers in the same order.
+
+    A plain (not async) target holds up all other work while it runs. For slow work write an async
+    one, set `threads: true`, or use a command. What the target raises is passed on as it is.
+    """
+
+    def __init__(
+        self, traits: Traits, target: Callable[..., Any], *, threads: bool = False
+    ) -> None:
+        self._traits, self._target, self._threads = traits, target, threads
+        self._with_ask = _takes_two(target)
+        self._takes_many = bool(getattr(target, "takes_many", False))
+
+    @property
+    def traits(self) -> Traits:
+        return self._traits
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def prepare(self, ask: Ask) -> Request:
+        return Request(ask)
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        ask = request.ask
+        items = ask.items
+        if self._takes_many:
+            return self._taken_apart(items, await self._call([item.data for item in items], ask))
+        if len(items) == 1:
+            return self._reply(await self._call(items[0].data, ask))
+        values = [self._reply(await self._call(item.data, ask)).value for item in items]
+        return _shard_reply(items, values)
+
+    async def _call(self, data: Any, ask: Ask) -> Any:
+        given = (data, ask) if self._with_ask else (data,)
+        if self._threads:
+            result = await asyncio.to_thread(self._target, *given)
+        else:
+            result = self._target(*given)
+        return await result if hasattr(result, "__await__") else result
+
+    def _reply(self, result: Any) -> Reply:
+        if type(result) is str and result.isascii():
+            return Reply(text=result)
+        if isinstance(result, Reply):
+            return result
+        plain = self._plain(result)
+        return Reply(text=plain) if isinstance(plain, str) else Reply(data=plain)
+
+    def _plain(self, result: Any) -> Any:
+        """The value as it will come back from the journal, so a resumed run sees the same."""
+        try:
+            return _decode(_encode(result))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidReply(
+                f"{self._traits.id} returned a {type(result).__name__} that is not JSON: {error}"
+            ) from None
+
+    def _taken_apart(self, items: tuple[Item, ...], result: Any) -> Reply:
+        if isinstance(result, Reply):
+            return result
+        if not isinstance(result, Sequence) or isinstance(result, str | bytes):
+            raise InvalidReply(
+                f"{self._traits.id} takes many, so it must return a list of answers, "
+                f"not a {type(result).__name__}"
+            )
+        if len(result) != len(items):
+            raise InvalidReply(
+                f"{self._traits.id} returned {len(result)} answers for {len(items)} items"
+            )
+        replies = [self._reply(answer) for answer in result]
+        if len(replies) == 1:
+            return replies[0]
+        return _shard_reply(items, [reply.value for reply in replies])
+
+
+def _shard_reply(items: tuple[Item, ...], values: list[Any]) -> Reply:
+    pairs = zip(items, values, strict=True)
+    return Reply(data={"answers": [{"id": item.id, "answer": value} for item, value in pairs]})
+
+
+def _takes_two(target: Callable[..., Any]) -> bool:
+    """Whether the ask can be passed along: a second positional parameter without a default."""
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):  # some built-ins do not tell
+        return False
+    positional = [
+        p
+        for p in parameters
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    return len(positional) >= 2

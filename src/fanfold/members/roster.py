@@ -1,0 +1,167 @@
+"""The roster: the file that lists the members, and the builder of each when it is needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from fanfold.errors import BadInput, Terminal
+from fanfold.members.command import Command
+from fanfold.members.entry import APIS, Entry, read_entry
+from fanfold.members.function import Function
+from fanfold.members.replay import Replay
+from fanfold.members.target import resolve_target
+from fanfold.work.check import elements, fields, flag, whole
+from fanfold.work.document import Node, read
+from fanfold.work.member import Member
+from fanfold.work.nearest import remedy
+
+Key = Callable[[], str | None]
+"""Fetches a key at the last moment; None when the member needs none."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """`allow_paid`: members of tier paid may be used. `max_concurrency` is for the whole process."""
+
+    allow_paid: bool = False
+    max_concurrency: int = 64
+
+
+class Roster(msgspec.Struct, frozen=True):
+    """The members by id. `file` is None for a roster without members, used when there is no file."""
+
+    entries: dict[str, Entry] = {}
+    settings: Settings = Settings()
+    file: str | None = None
+
+    def entry(self, id: str) -> Entry:
+        found = self.entries.get(id)
+        if found is None:
+            known = remedy(id, self.entries) if self.entries else "the roster has no members"
+            raise BadInput(f"there is no member `{id}`: {known}", file=self.file)
+        return found
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The variables that hold keys; commands do not get to see them."""
+        keys = (entry.key for entry in self.entries.values())
+        return frozenset(key.removeprefix("env:") for key in keys if key.startswith("env:"))
+
+    def build(self, entry_id: str, *, folder: str | Path) -> Member:
+        """The member itself. Functions are imported from `folder`, commands run there: the plan's.
+
+        Recorded replies and key files are looked for beside the roster.
+        """
+        entry = self.entry(entry_id)
+        traits = entry.traits
+        match traits.kind:
+            case "function":
+                line = entry.line("target")
+                target = resolve_target(entry.target, folder, file=self.file, line=line)
+                return Function(traits, target, threads=entry.threads)
+            case "command":
+                return Command(traits, entry.cmd, folder, hidden=self.hidden)
+            case "replay":
+                return Replay(traits, self._beside(entry.file))
+            case _:
+                return _api_member(entry, self._key(entry))
+
+    def check_keys(self, ids: Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
+        """Before a run: every key that will be needed can be found. BadInput for the first not."""
+        for id in ids:
+            entry = self.entry(id)
+            how, _, name = entry.key.partition(":")
+            if how == "env" and not environ.get(name, "").strip():
+                what = f"member `{id}`: the variable {name} is not set; export it, or change `key`"
+                raise BadInput(what, file=self.file, line=entry.line("key"))
+            if how == "file" and not _read_key(self._beside(name)):
+                what = f"member `{id}`: its key file is missing, empty or not readable"
+                raise BadInput(what, file=self.file, line=entry.line("key"))
+
+    def _beside(self, name: str) -> Path:
+        return Path(self.file or ".").parent / Path(name).expanduser()
+
+    def _key(self, entry: Entry) -> Key:
+        """Resolves the reference when it is called, so a key is never kept."""
+        how, _, name = entry.key.partition(":")
+
+        def fetch() -> str | None:
+            if how == "none":
+                return None
+            key = os.environ.get(name, "") if how == "env" else _read_key(self._beside(name))
+            if not key.strip():
+                raise Terminal(f"{entry.traits.id}: its key is gone", scope="pool")
+            return key.strip()
+
+        return fetch
+
+
+def _read_key(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _api_member(entry: Entry, key: Key) -> Member:
+    """Imported only when one is used: the HTTP client would slow every start down."""
+    assert entry.traits.kind in APIS
+    if entry.traits.kind == "openai":
+        from fanfold.members.openai import OpenAI
+
+        return OpenAI(entry.traits, entry.base_url, key)
+    from fanfold.members.anthropic import Anthropic
+
+    return Anthropic(entry.traits, entry.base_url, key)
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+
+def load_roster(path: str | Path) -> Roster:
+    """Read and check a roster file. Nothing is imported, started or asked."""
+    top = read(path)
+    known = {"members": _read_members, "settings": _read_settings}
+    found = fields(top, known, "a roster", required=("members",))
+    return Roster(found["members"], found.get("settings", Settings()), str(path))
+
+
+def _read_members(node: Node) -> dict[str, Entry]:
+    found: dict[str, Entry] = {}
+    for child in elements(node):
+        entry = read_entry(child)
+        id = entry.traits.id
+        if id in found:
+            first = found[id].line()
+            raise child.child("id").bad(f"member `{id}` is there twice, first in line {first}")
+        found[id] = entry
+    return found
+
+
+def _read_settings(node: Node) -> Settings:
+    known = {"allow_paid": flag, "max_concurrency": whole(least=1)}
+    return Settings(**fields(node, known, "settings"))
+
+
+def find_roster(
+    explicit: str | Path | None,
+    plan_named: str | None,
+    plan_folder: str | Path,
+    environ: Mapping[str, str] = os.environ,
+) -> Path | None:
+    """Which roster counts: `--roster`, the plan's, FANFOLD_ROSTER, roster.yaml beside the plan, the
+    user's own. None: there is none. A stated one need not exist; reading it will say so.
+    """
+    folder = Path(plan_folder)
+    if explicit:
+        return Path(explicit)
+    if plan_named:
+        return folder / Path(plan_named).expanduser()
+    if environ.get("FANFOLD_ROSTER"):
+        return Path(environ["FANFOLD_ROSTER"]).expanduser()
+    home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~"), ".config"))
+    usual = (folder / "roster.yaml", home.expanduser() / "fanfold" / "roster.yaml")
+    return next((path for path in usual if path.is_file()), None)

@@ -1,0 +1,209 @@
+"""What an answer other than 200 means: a table from status and words to a MemberError."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fanfold.errors import MemberError, RateLimited, Terminal, Transient
+from fanfold.members.http import Answer
+
+Header = Callable[[str], str | None]
+_LONGEST = 200
+_STEM = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_RESETS = [
+    (f"x-ratelimit-reset-{what}", f"x-ratelimit-remaining-{what}")
+    for what in ("requests", "tokens")
+] + [("x-ratelimit-reset", "x-ratelimit-remaining")]
+_RESETS += [
+    (f"anthropic-ratelimit-{what}-reset", f"anthropic-ratelimit-{what}-remaining")
+    for what in ("requests", "tokens", "input-tokens", "output-tokens")
+]
+
+
+class Refusal(NamedTuple):
+    """`said` is the server's own message: one line, short, without the key."""
+
+    member: str
+    status: int
+    said: str
+    wait: float | None
+
+    def text(self, what: str, remedy: str = "") -> str:
+        said = f": {self.said}" if self.said else ""
+        return f"{self.member}: {what} ({self.status}){said}" + (f"; {remedy}" if remedy else "")
+
+
+class Row(NamedTuple):
+    """Fits a status, and one of the words if there are any."""
+
+    statuses: frozenset[int]
+    words: tuple[str, ...]
+    make: Callable[[Refusal], MemberError]
+
+    def fits(self, status: int, text: str) -> bool:
+        words = self.words
+        return status in self.statuses and (not words or any(word in text for word in words))
+
+
+def table(*, quota: tuple[str, ...], too_long: tuple[str, ...]) -> tuple[Row, ...]:
+    """The rows of one wire, tried from the top. The words are how it says that the quota is gone
+    or the request too long, in lower case.
+    """
+    return (
+        Row(frozenset({402}), (), _quota),
+        Row(frozenset({400, 403, 429}), quota, _quota),
+        Row(frozenset({401, 403}), (), _key),
+        Row(frozenset({404}), (), _model),
+        Row(frozenset({413}), (), _too_long),
+        Row(frozenset({400, 422}), too_long, _too_long),
+        Row(frozenset({400, 422}), (), _malformed),
+        Row(frozenset({429, 529}), (), _too_often),
+        Row(frozenset({408, 409, 425, *range(500, 600)}), (), _server),
+        Row(frozenset(range(300, 400)), (), _elsewhere),
+    )
+
+
+def refused(member: str, answer: Answer, rows: tuple[Row, ...], key: str) -> MemberError:
+    code, message = told(answer.body)
+    said = shortened(scrubbed(message or code, key))
+    refusal = Refusal(member, answer.status, said, retry_after(answer.header))
+    text = f"{code} {message}".lower()
+    for row in rows:
+        if row.fits(answer.status, text):
+            return row.make(refusal)
+    return Terminal(refusal.text("an answer nobody expects"), scope="member")
+
+
+def _quota(refusal: Refusal) -> Terminal:
+    text = refusal.text("quota or credit is gone", "add credit or raise the account's limit")
+    return Terminal(text, scope="pool", reset_after=refusal.wait)
+
+
+def _key(refusal: Refusal) -> Terminal:
+    return Terminal(refusal.text("key refused"), scope="pool")
+
+
+def _model(refusal: Refusal) -> Terminal:
+    return Terminal(refusal.text("not found", "check model and base_url"), scope="member")
+
+
+def _too_long(refusal: Refusal) -> Terminal:
+    text = refusal.text("the request is too long", "use smaller shards or more context")
+    return Terminal(text, scope="ask", too_long=True)
+
+
+def _malformed(refusal: Refusal) -> Terminal:
+    return Terminal(refusal.text("the request was refused"), scope="ask")
+
+
+def _too_often(refusal: Refusal) -> RateLimited:
+    what = "overloaded" if refusal.status == 529 else "asked too often"
+    return RateLimited(refusal.text(what), retry_after=refusal.wait)
+
+
+def _server(refusal: Refusal) -> Transient:
+    return Transient(refusal.text("server error"))
+
+
+def _elsewhere(refusal: Refusal) -> Terminal:
+    return Terminal(refusal.text("redirected", "set base_url to the final address"), scope="member")
+
+
+# ── what the server said ─────────────────────────────────────────────────────────────────────
+
+
+def told(body: bytes) -> tuple[str, str]:
+    """Code and message of an error body, however it is shaped; the text as it is if it is none."""
+    try:
+        whole = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return "", body.decode(errors="replace")
+    error = whole.get("error", whole) if isinstance(whole, dict) else whole
+    if not isinstance(error, dict):
+        return "", _as_text(error)
+    code = " ".join(str(error[name]) for name in ("type", "code") if error.get(name))
+    message = error.get("message") or error.get("detail") or ""
+    return code, _as_text(message)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def scrubbed(text: str, key: str) -> str:
+    return text.replace(key, "[key]") if len(key) > 3 else text
+
+
+def shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+# ── how long to wait ─────────────────────────────────────────────────────────────────────────
+
+
+def retry_after(header: Header) -> float | None:
+    """Seconds, from the first that is there: retry-after-ms, retry-after, the reset of the limits
+    that are used up, the nearest reset. Times are read by the server's own clock if it tells it.
+    """
+    millis = _wait(header("retry-after-ms"), header)
+    if millis is not None:
+        return millis / 1000
+    seconds = _wait(header("retry-after"), header)
+    if seconds is not None:
+        return seconds
+    resets = [(_wait(header(reset), header), header(left)) for reset, left in _RESETS]
+    used_up = [wait for wait, left in resets if wait is not None and left == "0"]
+    if used_up:
+        return max(used_up)
+    return min((wait for wait, _ in resets if wait is not None), default=None)
+
+
+def _wait(value: str | None, header: Header) -> float | None:
+    """Seconds from a number, a duration like 6m0s, or a point in time in any usual form."""
+    value = (value or "").strip()
+    if not value:
+        return None
+    number = _number(value)
+    if number is None:
+        when = _moment(value)
+        return None if when is None else max(0.0, when - _now(header))
+    if number > 1e9:  # a point in time, in seconds or milliseconds
+        number = (number / 1000 if number > 1e12 else number) - _now(header)
+    return max(0.0, number)
+
+
+def _number(value: str) -> float | None:
+    parts = _STEM.findall(value)
+    if parts and "".join(count + unit for count, unit in parts) == value:
+        return sum(float(count) * _SECONDS[unit] for count, unit in parts)
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _moment(value: str) -> float | None:
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            when = parse(value)
+        except ValueError:
+            continue
+        return when.timestamp() if when.tzinfo else None
+    return None
+
+
+def _now(header: Header) -> float:
+    date = header("date")
+    now = _moment(date) if date else None
+    return time.time() if now is None else now

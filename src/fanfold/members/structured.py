@@ -1,0 +1,150 @@
+"""Structured replies: how a schema is put to a model, and finding the JSON in what it says. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from fanfold.work.ask import Schema
+
+_TRIES = 64
+_FENCE = re.compile(r"```[\w-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+_scan = json.JSONDecoder().raw_decode
+_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6"}
+_FORMATS |= {"uuid"}
+_PLAIN = {"type", "title", "description", "default", "const", "required"}
+
+
+# ── finding JSON ─────────────────────────────────────────────────────────────────────────────
+
+
+def find(text: str) -> Any:
+    """The JSON value in a reply: the whole text, a fenced block, or the longest object or array in
+    the prose. None if there is none.
+    """
+    for candidate in (text, *_FENCE.findall(text)):
+        found, value = _decoded(candidate)
+        if found:
+            return value
+    return _longest(text)
+
+
+def _decoded(text: str) -> tuple[bool, Any]:
+    try:
+        return True, msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return False, None
+
+
+def _longest(text: str) -> Any:
+    """Looks at so many openings only: a text of nothing but brackets must not take forever."""
+    best, size, at = None, 0, 0
+    for _ in range(_TRIES):
+        start = _opening(text, at)
+        if start < 0:
+            break
+        end = _closing(text, start)
+        at = max(end, start + 1)
+        if end - start > size:
+            found, value = _decoded(text[start:end])
+            best, size = (value, end - start) if found else (best, size)
+    return best
+
+
+def _opening(text: str, at: int) -> int:
+    places = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
+    return min(places, default=-1)
+
+
+def _closing(text: str, start: int) -> int:
+    try:
+        return int(_scan(text, start)[1])
+    except (ValueError, RecursionError):
+        return -1
+
+
+# ── asking for JSON ──────────────────────────────────────────────────────────────────────────
+
+
+def in_words(schema: Schema) -> str:
+    """For a schema that the API cannot take: the model is told, and the gate checks."""
+    definition = msgspec.json.encode(schema.definition).decode()
+    return f"Reply with nothing but JSON that is valid against this JSON Schema:\n{definition}"
+
+
+def is_object(definition: dict[str, Any]) -> bool:
+    return definition.get("type") == "object"
+
+
+def closed(definition: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema as constrained decoding takes it: objects closed, bounds and patterns left out.
+
+    Whatever fits the result fits the shape of the schema; what was left out is for the gate. None
+    if it cannot be said so: recursion, open maps, a root that is no object.
+    """
+    if not is_object(definition):
+        return None
+    try:
+        return _closed(definition, definition, ())
+    except _Inexpressible:
+        return None
+
+
+class _Inexpressible(Exception):
+    pass
+
+
+def _closed(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
+    """`above` are the references that led here. Definitions are put in where they are used."""
+    if not isinstance(schema, dict):
+        raise _Inexpressible
+    if "$ref" in schema:
+        ref = str(schema["$ref"])
+        if ref in above:
+            raise _Inexpressible
+        rest = {name: value for name, value in schema.items() if name != "$ref"}
+        return _closed({**_referred(ref, root), **rest}, root, (*above, ref))
+    made = {name: value for name, value in schema.items() if name in _PLAIN}
+    for name in ("anyOf", "oneOf", "allOf"):
+        if name in schema:
+            choices = [_closed(choice, root, above) for choice in schema[name]]
+            made["allOf" if name == "allOf" else "anyOf"] = choices
+    if "items" in schema:
+        made["items"] = _closed(schema["items"], root, above)
+    return made | _values(schema) | _fields(schema, root, above)
+
+
+def _values(schema: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if "enum" in schema:
+        if any(isinstance(value, dict | list) for value in schema["enum"]):
+            raise _Inexpressible
+        made["enum"] = schema["enum"]
+    if schema.get("format") in _FORMATS:
+        made["format"] = schema["format"]
+    if schema.get("minItems") in (0, 1):
+        made["minItems"] = schema["minItems"]
+    return made
+
+
+def _fields(schema: dict[str, Any], root: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
+    fields = schema.get("properties")
+    kind = schema.get("type")
+    if not fields:
+        if kind == "object" or (isinstance(kind, list) and "object" in kind):
+            raise _Inexpressible
+        return {}
+    properties = {name: _closed(field, root, above) for name, field in fields.items()}
+    return {"properties": properties, "additionalProperties": False}
+
+
+def _referred(ref: str, root: dict[str, Any]) -> dict[str, Any]:
+    found: Any = root if ref.startswith("#/") else None
+    for step in ref.split("/")[1:]:
+        found = found.get(step.replace("~1", "/").replace("~0", "~")) if found else None
+    if not isinstance(found, dict):
+        raise _Inexpressible
+    return found

@@ -1,0 +1,1 @@
+"""What it means for the reader: progress, reports."""

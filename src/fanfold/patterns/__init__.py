@@ -1,0 +1,1 @@
+"""IN WHICH SHAPE. Patterns are ordinary async functions over a run."""

@@ -1,0 +1,293 @@
+"""Pure reducers: many passed replies into one value.
+
+Each function here returns a Reducer. Parts come in planned order, one at a time, and what is kept
+is the result, not the parts. A value that does not fit raises a FanfoldError that names its item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+from math import fsum
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.work.fields import MISSING, Path, leaves, number, path_of, spread
+from fanfold.work.item import canonical
+from fanfold.work.outcome import Part
+from fanfold.work.task import Reducer
+
+_SEVERITY = {"low": 0, "medium": 1, "high": 2, "critical": 3}
+
+_encode = msgspec.json.Encoder().encode
+
+
+def concat(sep: str = "\n\n") -> Reducer:
+    """All texts in planned order; what is no text is written as JSON. Of nothing: ""."""
+    return lambda parts: sep.join(_text(part.value) for part in parts)
+
+
+def collect() -> Reducer:
+    """A list of {"id", "value"}. Of nothing: []."""
+    return lambda parts: [{"id": part.id, "value": part.value} for part in parts]
+
+
+def total(field: str | None = None) -> Reducer:
+    """The sum of the values, or of a field, through lists. Numbers written as text count too.
+
+    Whole numbers are added exactly and fractions without drift. Of nothing: 0.
+    """
+    path = path_of(field)
+
+    def fold(parts: Iterable[Part]) -> int | float:
+        whole = 0
+        some_float = False
+
+        def fractions() -> Iterator[float]:
+            nonlocal whole, some_float
+            for amount in _numbers(parts, path):
+                if isinstance(amount, int):
+                    whole += amount
+                else:
+                    some_float = True
+                    yield amount
+
+        rest = fsum(fractions())
+        return whole + rest if some_float else whole
+
+    return fold
+
+
+def count(by: str | None = None) -> Reducer:
+    """How many parts there are, or how many of each value of the field `by`, first seen first.
+
+    A part whose field holds a list counts once for each of its elements. Of nothing: 0, or {}.
+    """
+    if by is None:
+        return lambda parts: sum(1 for _ in parts)
+    path = path_of(by)
+
+    def fold(parts: Iterable[Part]) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for part, leaf in _found(parts, path):
+            if isinstance(leaf, (dict, list)):
+                raise _misfit(part.id, f"`{by}` is no plain value", leaf)
+            label = _text(leaf)
+            counts[label] = counts.get(label, 0) + 1
+        return counts
+
+    return fold
+
+
+def union(field: str | None = None) -> Reducer:
+    """The different values, or elements of lists, first seen first. Of nothing: []."""
+    path = path_of(field)
+
+    def fold(parts: Iterable[Part]) -> list[Any]:
+        seen: dict[bytes, Any] = {}
+        for _, leaf in _found(parts, path):
+            seen.setdefault(canonical(leaf), leaf)
+        return list(seen.values())
+
+    return fold
+
+
+def merge() -> Reducer:
+    """One object of all objects, in depth, lists appended; or one list of all lists.
+
+    Where plain values meet, the last in planned order stands; null gives way to anything. Of
+    nothing: {}.
+    """
+
+    def fold(parts: Iterable[Part]) -> dict[str, Any] | list[Any]:
+        whole: Any = None
+        for part in parts:
+            if not isinstance(part.value, (dict, list)):
+                raise _misfit(part.id, "only objects and lists can be merged", part.value)
+            whole = _merged(whole, part.value, part.id, "the value")
+        return {} if whole is None else whole
+
+    return fold
+
+
+def sort_by(field: str, descending: bool = False) -> Reducer:
+    """All records in the order of a field; equal ones stay in planned order. Of nothing: [].
+
+    Replies that are lists of records are opened (with `findings.severity`, the list `findings` of
+    each reply), and each record carries its item's id as `item` unless it has such a field. The
+    words low, medium, high, critical go by rank, numbers by size. Without the field: last.
+    """
+    path = path_of(field)
+
+    def fold(parts: Iterable[Part]) -> list[Any]:
+        ranked = [(_rank(key), record) for record, key in _records(parts, path)]
+        known = [one for one in ranked if one[0] is not None]
+        known.sort(key=lambda one: one[0] or (), reverse=descending)
+        return [record for _, record in known] + [rec for rank, rec in ranked if rank is None]
+
+    return fold
+
+
+def top(n: int, by: str) -> Reducer:
+    """The n records with the highest `by`, highest first, as `sort_by` would order them.
+
+    Of nothing: []. Holds only n records at a time.
+    """
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise BadInput(f"`top` needs a whole number of records from 1 on, not {n!r}")
+    path = path_of(by)
+
+    def fold(parts: Iterable[Part]) -> list[Any]:
+        ranked = ((_rank(key) or (), record) for record, key in _records(parts, path))
+        return [record for _, record in nlargest(n, ranked, key=lambda one: one[0])]
+
+    return fold
+
+
+def best(by: str) -> Reducer:
+    """The record with the highest `by`; the first in planned order of equals. Of nothing: None."""
+    first = top(1, by)
+    return lambda parts: next(iter(first(parts)), None)
+
+
+def vote(field: str | None = None) -> Reducer:
+    """The value most parts agree on; the first in planned order when several are level.
+
+    Text counts as equal whatever its case and outer white space, numbers by their value (also when
+    written as text). Returns {"winner", "votes", "of"}. Of nothing: no winner, of 0.
+    """
+    path = path_of(field)
+
+    def fold(parts: Iterable[Part]) -> dict[str, Any]:
+        votes: dict[str, int] = {}
+        said: dict[str, Any] = {}
+        for part in parts:
+            value = _single(part, path)
+            ballot = _ballot(value)
+            said.setdefault(ballot, value.strip() if isinstance(value, str) else value)
+            votes[ballot] = votes.get(ballot, 0) + 1
+        winner = max(votes, key=votes.__getitem__, default=None)
+        return {
+            "winner": None if winner is None else said[winner],
+            "votes": {_label(said[ballot]): many for ballot, many in votes.items()},
+            "of": sum(votes.values()),
+        }
+
+    return fold
+
+
+def python(fn: Reducer) -> Reducer:
+    """A function of the parts (`id`, `position`, `value`), which come one at a time."""
+    if not callable(fn):
+        raise BadInput(f"a `python` reduce needs a function of the parts, not {fn!r}")
+    return fn
+
+
+# ── what the reducers share ──────────────────────────────────────────────────────────────────
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+def _misfit(item: str, what: str, value: Any) -> FanfoldError:
+    shown = "" if value is MISSING else f": {_text(value)[:80]}"
+    return FanfoldError(f"reduce: item `{item}`: {what}{shown}")
+
+
+def _found(parts: Iterable[Part], path: Path) -> Iterator[tuple[Part, Any]]:
+    """Each value at the path, lists opened, with the part it is of; a missing field raises."""
+    for part in parts:
+        for where, leaf in spread(part.value, path):
+            if leaf is MISSING:
+                raise _misfit(part.id, f"has no field `{where}`", leaf)
+            yield part, leaf
+
+
+def _numbers(parts: Iterable[Part], path: Path) -> Iterator[int | float]:
+    for part, leaf in _found(parts, path):
+        amount = number(leaf)
+        if amount is None:
+            raise _misfit(part.id, "not a number", leaf)
+        yield amount
+
+
+def _single(part: Part, path: Path) -> Any:
+    """The one value at the path; a vote has to be one value."""
+    found = [leaf for _, leaf in leaves(part.value, path)]
+    if len(found) != 1 or found[0] is MISSING:
+        raise _misfit(part.id, f"has no single `{'.'.join(path)}`", part.value)
+    return found[0]
+
+
+def _ballot(value: Any) -> str:
+    """The same text for what counts as the same vote."""
+    amount = number(value)
+    if amount is not None:
+        return str(int(amount) if amount == int(amount) else amount)
+    return _label(value).casefold()
+
+
+def _label(value: Any) -> str:
+    """A vote as it is shown; what has the same label is always the same vote."""
+    return value.strip() if isinstance(value, str) else canonical(value).decode()
+
+
+def _records(parts: Iterable[Part], path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Each record with its value at the path (or MISSING), the item's id put into it."""
+    for part in parts:
+        for record, rest in _opened(part.value, path):
+            if not isinstance(record, dict):
+                raise _misfit(part.id, "not a record with fields", record)
+            key = next((leaf for _, leaf in leaves(record, rest)), MISSING)
+            yield (record if "item" in record else {**record, "item": part.id}), key
+
+
+def _opened(value: Any, path: Path) -> Iterator[tuple[Any, Path]]:
+    """The records in a reply: those of the first list on the way, or the reply itself."""
+    rest, inner = path, value
+    while rest:
+        if isinstance(inner, list):
+            for one in inner:
+                yield from _opened(one, rest)
+            return
+        if not isinstance(inner, dict):
+            break
+        inner, rest = inner.get(rest[0]), rest[1:]
+    yield value, path
+
+
+def _rank(key: Any) -> tuple[int, Any] | None:
+    """What to compare: numbers before severities before text; None when there is nothing."""
+    if key is None or key is MISSING:
+        return None
+    if isinstance(key, bool):
+        return (0, int(key))
+    amount = number(key)
+    if amount is not None:
+        return (0, amount)
+    text = _text(key).strip().casefold()
+    return (1, _SEVERITY[text]) if text in _SEVERITY else (2, text)
+
+
+def _merged(whole: Any, value: Any, item: str, where: str) -> Any:
+    """`whole` (which is ours to change) with `value` (which is not) put into it."""
+    if value is None:
+        return whole
+    if isinstance(value, dict) and (whole is None or isinstance(whole, dict)):
+        whole = {} if whole is None else whole
+        for name, part in value.items():
+            whole[name] = _merged(whole.get(name), part, item, f"`{name}`")
+        return whole
+    if isinstance(value, list) and (whole is None or isinstance(whole, list)):
+        return [*value] if whole is None else _extended(whole, value)
+    if isinstance(value, (dict, list)) or isinstance(whole, (dict, list)):
+        raise _misfit(item, f"{where} is of another kind than in the items before", value)
+    return value
+
+
+def _extended(whole: list[Any], value: list[Any]) -> list[Any]:
+    whole.extend(value)
+    return whole

@@ -1,0 +1,1 @@
+"""HOW it is carried out: route, reserve, permit, attempt, settle, gate, outcome."""

@@ -1,0 +1,196 @@
+"""One try of one group of tasks by one member: claim, ask, settle, each step a durable fact."""
+
+from __future__ import annotations
+
+import asyncio
+from fanfold.errors import InvalidReply, MemberError, RateLimited, StoreError, Terminal, TimedOut
+from fanfold.journal.facts import Claim, End, Ending, Failed, Landed, Start
+from fanfold.price import cost, nanos
+from fanfold.run.dispatch import Grant
+from fanfold.run.engine import Engine
+from fanfold.run.ledger import Sum
+from fanfold.run.pursuit import Group
+from fanfold.work.ask import Reply
+from fanfold.work.member import Tell, Traits, tell_nobody
+
+ONE_CALL = Sum(calls=1)
+
+
+async def attempt(engine: Engine, group: Group, grant: Grant) -> Claim | None:
+    """None: the replies have landed in the group. A Claim: somebody else has (or had) the key.
+
+    Raises what the member raised, after it was written down and the money was settled.
+    """
+    traits = grant.member.traits
+    number = 0
+    if not engine.is_open(grant.member):
+        await _open(engine, grant)
+    if traits.metered:
+        claim = await _claim(engine, group, grant)
+        if not claim.attempt:
+            engine.dispatch.settle(grant, Sum())
+            return claim
+        number = claim.attempt
+    engine.counts.calls += 1
+    for pursuit in group.pursuits:
+        pursuit.calls += 1
+    try:
+        reply = await _ask(grant, group.tell)
+    except asyncio.CancelledError:
+        _give_up(engine, grant, number)
+        raise
+    except Exception as error:
+        await _failed(engine, group, grant, number, error)
+        raise
+    await _landed(engine, group, grant, number, reply)
+    return None
+
+
+async def _open(engine: Engine, grant: Grant) -> None:
+    try:
+        await engine.open_member(grant.member)
+    except BaseException:
+        engine.dispatch.settle(grant, Sum())
+        raise
+
+
+async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
+    traits = grant.member.traits
+    fact = Start(
+        run=engine.no, step=group.step, session=engine.session, member=traits.id,
+        answerer=traits.answerer, keys=group.keys(traits.takes), ids=group.ids,
+        accept=group.circle.accept, reserved=grant.reserved.usd, reserved_tokens=grant.reserved.tokens,
+        at=engine.clock.now(), fresh=engine.fresh, take_over=engine.may_repeat(group.ids, group.terms, traits),
+    )  # fmt: skip
+    try:
+        claim: Claim = await engine.journal.write(fact)
+    except BaseException:
+        engine.dispatch.settle(grant, Sum())
+        raise
+    return claim
+
+
+async def _ask(grant: Grant, tell: Tell | None) -> Reply:
+    traits = grant.member.traits
+    if traits.timeout <= 0:
+        return await grant.member.ask(grant.request, tell or tell_nobody)
+    try:
+        async with asyncio.timeout(traits.timeout):
+            return await grant.member.ask(grant.request, tell or tell_nobody)
+    except TimeoutError:
+        raise TimedOut(f"{traits.id}: no answer within {traits.timeout:g} s") from None
+
+
+# ── what came of it ──────────────────────────────────────────────────────────────────────────
+
+
+async def _landed(engine: Engine, group: Group, grant: Grant, number: int, reply: Reply) -> None:
+    """A reply: free the slot, settle the money, and make reply and outcome durable together."""
+    now = engine.clock.monotonic()
+    traits = grant.member.traits
+    actual = _actual(traits, grant.reserved, reply)
+    if reply.usage is not None:
+        grant.gauge.correct(now, grant.admitted, grant.reserved.tokens, reply.usage.total)
+    engine.limits.good(grant.gauge, now)
+    engine.dispatch.settle(grant, actual)
+    landed, endings = _file(engine, group, traits, reply, actual.usd)
+    fact = End(
+        run=engine.no, attempt=number, state="ok", usage=reply.usage, cost=actual.usd,
+        at=engine.clock.now(), landed=landed, endings=endings,
+        error=None if landed else "the reply named none of the items",
+    )  # fmt: skip
+    rows = await engine.journal.write(fact)
+    group.filed(rows)
+    engine.counts.used(reply.usage)
+
+
+def _file(
+    engine: Engine, group: Group, traits: Traits, reply: Reply, spent: int
+) -> tuple[tuple[Landed, ...], tuple[Ending, ...]]:
+    """Take the reply apart, judge each part, and make the records."""
+    parts = group.take_apart(reply)
+    private = not traits.shared
+    landed, endings = [], []
+    shares = _shares(spent, len(parts))
+    for n, (pursuit, part) in enumerate(parts):
+        key = pursuit.key(traits.takes)
+        landed.append(Landed(key, traits.answerer, traits.id, part, shares[n], private))
+        ending = pursuit.receive(part, traits.id, shares[n], n)
+        if ending is not None:
+            endings.append(ending)
+    return tuple(landed), tuple(endings)
+
+
+def _shares(total: int, count: int) -> list[int]:
+    if count == 1:
+        return [total]
+    each = total // max(count, 1)
+    return [each + (total - each * count if n == 0 else 0) for n in range(count)]
+
+
+def _actual(traits: Traits, reserved: Sum, reply: Reply) -> Sum:
+    """What the call took: as the member said, else by its tokens, else the worst case stands."""
+    if not traits.metered:
+        return ONE_CALL
+    usage = reply.usage
+    tokens = reserved.tokens if usage is None else usage.total
+    if reply.cost_usd is not None:
+        return Sum(nanos(reply.cost_usd), tokens, 1)
+    if usage is None or traits.price is None:
+        return Sum(reserved.usd, tokens, 1)
+    usd = cost(traits.price, usage.input, usage.output, usage.cache_read, usage.cache_write)
+    return Sum(usd, tokens, 1)
+
+
+async def _failed(engine: Engine, group: Group, grant: Grant, number: int, error: Exception) -> None:
+    """No reply. Refund what was surely not carried out; what may have been counts as spent."""
+    _tell_limits(engine, grant, error)
+    traits = grant.member.traits
+    if not traits.metered:
+        engine.dispatch.settle(grant, ONE_CALL)
+        fact = Failed(
+            run=engine.no, step=group.step, session=engine.session, member=traits.id,
+            answerer=traits.answerer, ids=group.ids, error=_one_line(error), at=engine.clock.now(),
+        )  # fmt: skip
+        await engine.journal.write(fact)
+        return
+    lost = is_lost(error)
+    spent = grant.reserved if lost or isinstance(error, InvalidReply) else Sum()
+    engine.dispatch.settle(grant, spent)
+    await engine.journal.write(
+        End(run=engine.no, attempt=number, state="in_doubt" if lost else "error", cost=spent.usd,
+            error=_one_line(error), at=engine.clock.now())
+    )  # fmt: skip
+
+
+def is_lost(error: Exception) -> bool:
+    """A defect inside a member says nothing about what was sent, so it counts as lost too."""
+    return error.lost if isinstance(error, MemberError) else not isinstance(error, StoreError)
+
+
+def _give_up(engine: Engine, grant: Grant, number: int) -> None:
+    """Cancelled in mid-call: the reservation counts as spent, and the attempt is in doubt."""
+    traits = grant.member.traits
+    engine.dispatch.settle(grant, grant.reserved if traits.metered else Sum())
+    if number:
+        engine.journal.note(
+            End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd,
+                error="cancelled in mid-call", at=engine.clock.now())
+        )  # fmt: skip
+
+
+def _tell_limits(engine: Engine, grant: Grant, error: Exception) -> None:
+    now = engine.clock.monotonic()
+    match error:
+        case RateLimited():
+            engine.limits.refused(grant.gauge, grant.started, now, error.retry_after)
+        case Terminal(scope="pool" | "member"):
+            until = None if error.reset_after is None else now + error.reset_after
+            engine.limits.trip(grant.gauge, error.scope, str(error), until)
+        case _:
+            engine.limits.failed(grant.gauge, now)
+
+
+def _one_line(error: Exception) -> str:
+    text = str(error) if isinstance(error, MemberError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:500]

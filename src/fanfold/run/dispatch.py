@@ -1,0 +1,216 @@
+"""Who takes the next task, and may it go now? `decide` changes the books and says what to do;
+`admit` only waits as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from fanfold.errors import FanfoldError, RunStopped
+from fanfold.price import worst
+from fanfold.run.ledger import Ledger, Sum
+from fanfold.run.limits import Closed, Gauge, Go, Limits, Wait
+from fanfold.work.ask import Ask
+from fanfold.work.member import Member, Request
+
+Now = Callable[[], float]
+
+
+class NobodyLeft(FanfoldError):
+    """Every member that could take the task is closed for good."""
+
+
+class Unfunded(FanfoldError):
+    """The money does not suffice, and nothing under way can refund enough."""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    member: Member
+    gauge: Gauge
+
+
+class Want:
+    """A task that wants to go: who may take it, and what each of them would cost at worst."""
+
+    __slots__ = ("ask", "avoid", "candidates", "concurrency", "lane", "requests", "step", "why")
+
+    def __init__(
+        self, ask: Ask, candidates: tuple[Candidate, ...], lane: str, step: str, concurrency: int
+    ) -> None:
+        self.ask, self.candidates, self.lane = ask, candidates, lane
+        self.step, self.concurrency = step, concurrency
+        self.avoid: str | None = None
+        self.requests: dict[str, tuple[Request, Sum]] = {}
+
+    def request(self, candidate: Candidate) -> tuple[Request, Sum]:
+        """The ask made ready for this member, and its worst case; worked out once."""
+        traits = candidate.member.traits
+        made = self.requests.get(traits.id)
+        if made is None:
+            request = candidate.member.prepare(self.ask)
+            usd = 0
+            if traits.price is not None:
+                usd = worst(traits.price, request.input_tokens, request.output_tokens)
+            tokens = request.input_tokens + request.output_tokens
+            made = self.requests[traits.id] = (request, Sum(usd, tokens, 1))
+        return made
+
+
+class Grant:
+    """Leave to make one call: the member, the reservation, the permit."""
+
+    __slots__ = ("admitted", "gauge", "member", "permit", "request", "reserved", "started", "step")
+
+    def __init__(
+        self, candidate: Candidate, request: Request, reserved: Sum, step: str, started: float
+    ) -> None:
+        self.member, self.gauge = candidate.member, candidate.gauge
+        self.request, self.reserved, self.step, self.started = request, reserved, step, started
+        self.admitted = 0.0
+        self.permit = True
+
+
+class Dispatch:
+    """Holds the ledger and the limits together, so that taking from both is one step."""
+
+    def __init__(self, ledger: Ledger, limits: Limits, now: Now) -> None:
+        self.ledger, self.limits, self._now = ledger, limits, now
+        self.halted: RunStopped | None = None
+        self.deadline: float | None = None
+        self._lanes: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting = 0
+        self._in_step: dict[str, int] = {}
+        self._turn = 0
+
+    # ── decide ──
+
+    def decide(self, want: Want) -> Grant | Wait:
+        """Cases: the step is full; a member may go and the money suffices; it may go later;
+        the money may suffice later; no member is left; the money never suffices."""
+        if self._in_step.get(want.step, 0) >= want.concurrency:
+            return Wait()
+        now = self._now()
+        if self.deadline is not None and now >= self.deadline:
+            raise Unfunded("the time budget of the run is used up")
+        until: float | None = None
+        waiting = False
+        closed: list[str] = []
+        for candidate in self._in_order(want):
+            request, sum = want.request(candidate)
+            verdict = self.limits.check(candidate.gauge, now, sum.tokens)
+            if isinstance(verdict, Closed):
+                closed.append(f"{candidate.member.traits.id}: {verdict.reason}")
+                continue
+            if isinstance(verdict, Wait):
+                waiting = True
+                if verdict.until is not None:
+                    until = verdict.until if until is None else min(until, verdict.until)
+                continue
+            fit, account = self.ledger.fit(want.step, sum)
+            if fit == "fits":
+                return self._grant(want, candidate, request, sum, now)
+            if fit == "never":
+                raise Unfunded(f"the budget of the {account.name} is used up")
+            waiting = True
+        if not waiting:
+            raise NobodyLeft("; ".join(closed) or "no member is left to ask")
+        return Wait(until)
+
+    def _in_order(self, want: Want) -> tuple[Candidate, ...] | list[Candidate]:
+        """Named order, the one that just failed last; ties rotate by load."""
+        if len(want.candidates) == 1:
+            return want.candidates
+        self._turn += 1
+        turn, many = self._turn, len(want.candidates)
+        spread = [want.candidates[(n + turn) % many] for n in range(many)]
+        return sorted(
+            spread,
+            key=lambda c: (c.member.traits.id == want.avoid, c.gauge.in_flight / c.gauge.most),
+        )
+
+    def _grant(
+        self, want: Want, candidate: Candidate, request: Request, sum: Sum, now: float
+    ) -> Grant:
+        self.ledger.reserve(want.step, sum)
+        grant = Grant(candidate, request, sum, want.step, now)
+        grant.admitted = self.limits.take(candidate.gauge, now, sum.tokens)
+        self._in_step[want.step] = self._in_step.get(want.step, 0) + 1
+        return grant
+
+    # ── give back ──
+
+    def release(self, grant: Grant) -> None:
+        """The call itself is over: its slot is free, though its money is not settled yet."""
+        if grant.permit:
+            grant.permit = False
+            self.limits.give(grant.gauge)
+            self._in_step[grant.step] -= 1
+            self.poke()
+
+    def settle(self, grant: Grant, actual: Sum) -> None:
+        self.release(grant)
+        self.ledger.settle(grant.step, grant.reserved, actual)
+        self.poke()
+
+    # ── wait ──
+
+    async def admit(self, want: Want) -> Grant:
+        """First come, first served within a lane; only the head of a lane asks again."""
+        lane = self._lanes.get(want.lane)
+        if not lane:
+            if self.halted is not None:
+                raise self.halted
+            decision = self.decide(want)
+            if isinstance(decision, Grant):
+                return decision
+            if lane is None:
+                lane = self._lanes[want.lane] = deque()
+        return await self._queue(want, lane)
+
+    async def _queue(self, want: Want, lane: deque[asyncio.Future[None]]) -> Grant:
+        loop = asyncio.get_running_loop()
+        mine = loop.create_future()
+        lane.append(mine)
+        self._waiting += 1
+        try:
+            while True:
+                if lane[0] is mine:
+                    if self.halted is not None:
+                        raise self.halted
+                    decision = self.decide(want)
+                    if isinstance(decision, Grant):
+                        return decision
+                    pause = None if decision.until is None else decision.until - self._now()
+                else:
+                    pause = None
+                await _woken(mine, pause)
+                if mine.done():
+                    place = lane.index(mine)
+                    mine = lane[place] = loop.create_future()
+        finally:
+            self._waiting -= 1
+            lane.remove(mine)
+            if lane and not lane[0].done():
+                lane[0].set_result(None)
+
+    def poke(self) -> None:
+        """Something was given back, or the run is stopping: let the head of each lane ask again."""
+        if self._waiting:
+            for lane in self._lanes.values():
+                if lane and not lane[0].done():
+                    lane[0].set_result(None)
+
+    def halt(self, error: RunStopped) -> None:
+        self.halted = error
+        self.poke()
+
+
+async def _woken(future: asyncio.Future[None], seconds: float | None) -> None:
+    """Wait for the future or the time, whichever comes first; the future is left as it is."""
+    if seconds is None:
+        await asyncio.wait((future,))
+        return
+    await asyncio.wait((future,), timeout=max(0.0, seconds))

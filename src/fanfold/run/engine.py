@@ -1,0 +1,229 @@
+"""What a run is made of while it runs: the books, the limits, who may answer, and why it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from fanfold.clock import Clock
+from fanfold.errors import BadInput, RunStopped
+from fanfold.journal.apply import NameStep
+from fanfold.journal.facts import Ended, Ending, Known
+from fanfold.journal.journal import Journal
+from fanfold.run.dispatch import Candidate, Dispatch
+from fanfold.run.ledger import Ledger, Sum
+from fanfold.run.limits import Limits
+from fanfold.work.ask import Takes, Usage
+from fanfold.work.member import Member, Traits
+from fanfold.work.outcome import STATES, Outcome, State
+from fanfold.work.task import AskPower, Task, Terms, Who
+
+
+class Circle(msgspec.Struct, frozen=True):
+    """Those who may answer a task, worked out once for each way of naming them.
+
+    `private`: none of them leaves replies that serve other runs.
+    """
+
+    candidates: tuple[Candidate, ...]
+    accept: tuple[str, ...]
+    takes: tuple[Takes, ...]
+    metered: bool
+    private: bool
+    lane: str
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Why the run ends early. `rest` is the outcome of the items that were not reached."""
+
+    status: str
+    reason: str
+    rest: State = "cancelled"
+
+
+class Counts:
+    """What this invocation did, for the progress line and the receipt."""
+
+    def __init__(self) -> None:
+        self.states: dict[State, int] = dict.fromkeys(STATES, 0)
+        self.calls = self.reused = self.retries = self.kicks = 0
+        self.tokens = Usage()
+
+    def used(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.tokens += usage
+
+    @property
+    def done(self) -> int:
+        return sum(self.states.values())
+
+
+class Engine:
+    """The state that carrying out tasks works on. One per open run."""
+
+    def __init__(self, journal: Journal, clock: Clock, ledger: Ledger, limits: Limits) -> None:
+        self.journal, self.clock = journal, clock
+        self.ledger, self.limits = ledger, limits
+        self.dispatch = Dispatch(ledger, limits, clock.monotonic)
+        self.counts = Counts()
+        self.rng = random.Random(0)
+        self.no = 0
+        self.session = ""
+        self.fresh = False
+        self.new = True  # nothing of this run was recorded before it was opened
+        self.retry_in_doubt: frozenset[str] | None = frozenset()
+        self.under_way: dict[bytes, asyncio.Future[None]] = {}
+        self.held = 0
+        self.stop: Stop | None = None
+        self._stopping: asyncio.Future[None] | None = None
+        self._steps: dict[str, int] = {}
+        self._spent: dict[int, Sum] = {}
+        self._circles: dict[Who, Circle] = {}
+        self._opened: dict[str, asyncio.Future[None]] = {}
+        self.choose: Callable[[Who], tuple[Candidate, ...]] = _nobody
+        self.ask_power: AskPower = _no_power
+
+    # ── steps ──
+
+    def open_step(self, terms: Terms) -> int:
+        """Steps are numbered in the order in which they are first used."""
+        no = self._steps.get(terms.step)
+        if no is None:
+            no = self._steps[terms.step] = len(self._steps)
+            self.journal.note(NameStep(self.no, no, terms.step))
+            self.ledger.open_step(terms.step, terms.budget, self._spent.get(no, Sum()))
+        return no
+
+    def step_no(self, step: str) -> int:
+        return self._steps[step]
+
+    def spent_before(self, spent: dict[int, Sum]) -> None:
+        self._spent = spent
+
+    @property
+    def steps(self) -> list[str]:
+        return list(self._steps)
+
+    # ── who may answer ──
+
+    def circle(self, who: Who) -> Circle:
+        circle = self._circles.get(who)
+        if circle is None:
+            candidates = self.choose(who)
+            traits = [candidate.member.traits for candidate in candidates]
+            circle = self._circles[who] = Circle(
+                candidates,
+                tuple(dict.fromkeys(t.answerer for t in traits)),
+                tuple(dict.fromkeys(t.takes for t in traits)),
+                any(t.metered for t in traits),
+                not any(t.shared for t in traits),
+                ",".join(t.id for t in traits),
+            )
+            self._check_prices(traits)
+        return circle
+
+    def circle_of(self, members: tuple[str, ...]) -> Circle:
+        return self.circle(Who(members=members))
+
+    def _check_prices(self, traits: list[Traits]) -> None:
+        unknown = [t.id for t in traits if t.price is None]
+        if unknown and self.ledger.run.max_usd is not None:
+            raise BadInput(
+                f"member {unknown[0]} has no known price, so it cannot run under a dollar budget;"
+                " give it a `price` in the roster"
+            )
+
+    async def open_member(self, member: Member) -> None:
+        """Before its first ask; several tasks may come here at once, it is opened once."""
+        opening = self._opened.get(member.traits.id)
+        if opening is None:
+            opening = asyncio.ensure_future(member.open())
+            self._opened[member.traits.id] = opening
+        await asyncio.shield(opening)
+
+    def is_open(self, member: Member) -> bool:
+        opening = self._opened.get(member.traits.id)
+        return opening is not None and opening.done() and opening.exception() is None
+
+    async def close_members(self, members: Iterable[Member]) -> None:
+        for member in members:
+            if member.traits.id in self._opened:
+                await member.close()
+
+    # ── replies on record ──
+
+    def recorded(self, keys: Iterable[bytes], circle: Circle) -> Known | None:
+        if self.new and circle.private:
+            return None
+        found = self.journal.read.known(keys, frozenset(circle.accept), self.no, self.fresh)
+        return next(iter(found.values()), None)
+
+    def mark_under_way(self, keys: list[bytes]) -> asyncio.Future[None] | None:
+        if not keys:
+            return None
+        mine = asyncio.get_running_loop().create_future()
+        for key in keys:
+            self.under_way[key] = mine
+        return mine
+
+    def unmark_under_way(self, keys: list[bytes], mine: asyncio.Future[None] | None) -> None:
+        for key in keys:
+            if self.under_way.get(key) is mine:
+                del self.under_way[key]
+        if mine is not None and not mine.done():
+            mine.set_result(None)
+
+    def may_repeat(self, ids: tuple[str, ...], terms: Terms, traits: Traits) -> bool:
+        """May an attempt in doubt be repeated? As the step says; agents are held by default."""
+        policy = terms.in_doubt or ("hold" if traits.agent else "retry")
+        if policy == "retry" or self.retry_in_doubt is None:
+            return True
+        return all(id in self.retry_in_doubt for id in ids)
+
+    def note_ending(self, ending: Ending) -> None:
+        self.journal.note(Ended(self.no, (ending,)))
+
+    # ── stopping ──
+
+    def item_failed(self, task: Task, reason: str) -> None:
+        match task.terms.on_failure:
+            case "skip":
+                pass
+            case "hold":
+                self.held += 1
+            case "abort":
+                self.halt(Stop("aborted", f"{task.id}: {reason}"))
+
+    def halt(self, stop: Stop) -> None:
+        """No new call from here on. What is under way ends by itself. The first reason counts."""
+        if self.stop is None:
+            self.stop = stop
+            self.dispatch.halt(self.stopped())
+            if self._stopping is not None and not self._stopping.done():
+                self._stopping.set_result(None)
+
+    def stopped(self) -> RunStopped:
+        stop = self.stop
+        return RunStopped("stopped" if stop is None else f"{stop.status}: {stop.reason}")
+
+    def raise_if_stopping(self) -> None:
+        if self.stop is not None:
+            raise self.stopped()
+
+    async def rest(self, seconds: float) -> None:
+        """Wait, but not longer than until the run stops."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_future()
+        if self.stop is None:
+            await asyncio.wait((self._stopping,), timeout=seconds)
+
+
+def _nobody(who: Who) -> tuple[Candidate, ...]:
+    return ()
+
+
+async def _no_power(task: Task) -> Outcome:
+    raise RuntimeError("the run is not open")

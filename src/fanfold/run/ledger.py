@@ -1,0 +1,114 @@
+"""What may be spent, what is reserved, what is settled. Synchronous: it decides, others act."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from fanfold.price import dollars, nanos
+from fanfold.work.task import Budget
+
+Fit = Literal["fits", "wait", "never"]
+
+
+class Sum(msgspec.Struct, frozen=True):
+    """An amount in all three currencies: nano-dollars, tokens, calls."""
+
+    usd: int = 0
+    tokens: int = 0
+    calls: int = 0
+
+
+class Account:
+    """One scope: a run, or a step of it. Settled plus reserved never passes its limits."""
+
+    __slots__ = ("calls", "limit", "max_calls", "max_tokens", "max_usd", "name", "overrun",
+                 "reserved_calls", "reserved_tokens", "reserved_usd", "seconds", "tokens", "usd")  # fmt: skip
+
+    def __init__(self, name: str, limit: Budget, spent: Sum = Sum()) -> None:
+        self.name, self.limit = name, limit
+        self.max_usd = None if limit.usd is None else nanos(limit.usd)
+        self.max_tokens, self.max_calls = limit.tokens, limit.calls
+        self.usd, self.tokens, self.calls = spent.usd, spent.tokens, spent.calls
+        self.reserved_usd = self.reserved_tokens = self.reserved_calls = 0
+        self.overrun = 0
+
+    def fit(self, want: Sum) -> Fit:
+        """`wait`: would fit if what is under way cost nothing. `never`: not even then."""
+        fits = True
+        for limit, settled, reserved, more in (
+            (self.max_usd, self.usd, self.reserved_usd, want.usd),
+            (self.max_tokens, self.tokens, self.reserved_tokens, want.tokens),
+            (self.max_calls, self.calls, self.reserved_calls, want.calls),
+        ):
+            if limit is None or settled + reserved + more <= limit:
+                continue
+            if settled + more > limit:
+                return "never"
+            fits = False
+        return "fits" if fits else "wait"
+
+    def __repr__(self) -> str:
+        limit = "∞" if self.max_usd is None else f"{dollars(self.max_usd):.6f}"
+        return (
+            f"<{self.name}: ${dollars(self.usd):.6f} settled, "
+            f"${dollars(self.reserved_usd):.6f} reserved of ${limit}>"
+        )
+
+
+class Ledger:
+    """The accounts of one run: the run's own, and one for each step that has a budget of its own."""
+
+    def __init__(self, limit: Budget, spent: Sum = Sum()) -> None:
+        self.run = Account("run", limit, spent)
+        self._steps: dict[str, Account] = {}
+        self._chains: dict[str, tuple[Account, ...]] = {}
+
+    def open_step(self, step: str, limit: Budget, spent: Sum = Sum()) -> None:
+        if step not in self._chains:
+            self._steps[step] = Account(f"step {step}", limit, spent)
+            self._chains[step] = (self.run, self._steps[step])
+
+    def fit(self, step: str, want: Sum) -> tuple[Fit, Account]:
+        """Whether the whole chain of accounts can bear it, and which one cannot."""
+        worst: tuple[Fit, Account] = ("fits", self.run)
+        for account in self._chains[step]:
+            fit = account.fit(want)
+            if fit == "never":
+                return fit, account
+            if fit == "wait":
+                worst = fit, account
+        return worst
+
+    def reserve(self, step: str, want: Sum) -> None:
+        for account in self._chains[step]:
+            account.reserved_usd += want.usd
+            account.reserved_tokens += want.tokens
+            account.reserved_calls += want.calls
+
+    def settle(self, step: str, reserved: Sum, actual: Sum) -> None:
+        """The call is over: what was reserved is released, what it really took is settled."""
+        for account in self._chains[step]:
+            account.reserved_usd -= reserved.usd
+            account.reserved_tokens -= reserved.tokens
+            account.reserved_calls -= reserved.calls
+            account.usd += actual.usd
+            account.tokens += actual.tokens
+            account.calls += actual.calls
+        if actual.usd > reserved.usd:
+            self.run.overrun += actual.usd - reserved.usd
+
+    def refund(self, step: str, reserved: Sum) -> None:
+        self.settle(step, reserved, Sum())
+
+    def step_spent(self, step: str) -> Sum:
+        account = self._steps[step]
+        return Sum(account.usd, account.tokens, account.calls)
+
+    @property
+    def unbounded(self) -> bool:
+        return all(
+            a.max_usd is None and a.max_tokens is None and a.max_calls is None
+            for a in (self.run, *self._steps.values())
+        )

@@ -1,0 +1,234 @@
+"""How fast and how many at once. Synchronous: `check` says go or when, `take` and `give` count."""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+import msgspec
+
+from fanfold.work.member import Traits
+
+HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us above it
+SLOWEST_BACKOFF = 60.0
+
+
+class Go(msgspec.Struct, frozen=True):
+    """Leave to go now."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Not now. `until` is a time to ask again; None: when something is given back."""
+
+    until: float | None = None
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Nothing is sent there any more; `reason` says why."""
+
+    reason: str
+
+
+GO = Go()
+FULL = Wait()
+
+
+class Rate:
+    """A bucket that fills evenly. It may go into debt, which later calls wait out."""
+
+    def __init__(self, per_minute: float, now: float) -> None:
+        self.per_second = per_minute * HEADROOM / 60.0
+        self.capacity = max(1.0, self.per_second)
+        self.level = self.capacity
+        self.at = now
+
+    def ready_at(self, now: float, amount: float) -> float:
+        """When `amount` may go; more than the bucket holds may go when it is full."""
+        self._fill(now)
+        lacking = min(amount, self.capacity) - self.level
+        return now if lacking <= 1e-9 else now + lacking / self.per_second
+
+    def take(self, now: float, amount: float) -> None:
+        self._fill(now)
+        self.level -= amount
+
+    def _fill(self, now: float) -> None:
+        if now > self.at:
+            self.level = min(self.capacity, self.level + (now - self.at) * self.per_second)
+            self.at = now
+
+
+class Pool:
+    """Members that share one account: adaptive concurrency and a breaker for all of them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.in_flight = 0
+        self.cap: float | None = None
+        self.ceiling = 0
+        self.blocked_until = 0.0
+        self.refusals = 0
+        self.last_cut = -1.0
+        self.last_good: float | None = None
+        self.first_refusal: float | None = None
+        self.breaker = Breaker()
+
+    def refused(self, started: float, now: float, retry_after: float | None, jitter: float) -> None:
+        """Answered 429 or 529: halve, once per wave, and wait as long as the member says."""
+        if self.first_refusal is None:
+            self.first_refusal = now
+        if started > self.last_cut:
+            self.cap = max(1.0, min(self.cap or float("inf"), self.in_flight + 1.0) / 2)
+            self.last_cut = now
+            self.refusals += 1
+        backoff = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(self.refusals, 10)) * (0.5 + jitter / 2)
+        pause = backoff if retry_after is None else retry_after + jitter * 0.25
+        self.blocked_until = max(self.blocked_until, now + pause)
+
+    def good(self) -> None:
+        """An answer came: grow back by about one slot per round of answers."""
+        self.refusals, self.first_refusal = 0, None
+        if self.cap is not None:
+            self.cap += 1.0 / self.cap
+            if self.cap >= self.ceiling:
+                self.cap = None
+
+
+class Breaker:
+    """Open after a terminal error; when a reset time is known, one probe goes out then."""
+
+    def __init__(self) -> None:
+        self.state: Literal["closed", "open", "half"] = "closed"
+        self.reason = ""
+        self.until: float | None = None
+
+    def trip(self, reason: str, until: float | None) -> None:
+        self.state, self.reason, self.until = "open", reason, until
+
+    def close(self) -> None:
+        self.state = "closed"
+
+    def check(self, now: float) -> Go | Wait | Closed:
+        if self.state == "closed":
+            return GO
+        if self.state == "half":
+            return FULL
+        if self.until is None:
+            return Closed(self.reason)
+        return GO if now >= self.until else Wait(self.until)
+
+
+class Gauge:
+    """One member: its concurrency, its rates, and what its calls usually take."""
+
+    def __init__(self, traits: Traits, pool: Pool, now: float) -> None:
+        self.traits, self.pool = traits, pool
+        self.in_flight = 0
+        self.most = traits.limits.concurrency
+        self.requests = Rate(traits.limits.rpm, now) if traits.limits.rpm else None
+        self.tokens = Rate(traits.limits.tpm, now) if traits.limits.tpm else None
+        self.breaker = Breaker()
+        self._share = 1.0  # of the worst case that calls really take, learned
+        pool.ceiling += self.most
+
+    def check(self, now: float, worst_tokens: int) -> Go | Wait | Closed:
+        for breaker in (self.pool.breaker, self.breaker):
+            if breaker.state != "closed":
+                verdict = breaker.check(now)
+                if not isinstance(verdict, Go):
+                    return verdict
+        pool = self.pool
+        if self.in_flight >= self.most or (pool.cap is not None and pool.in_flight >= int(pool.cap)):
+            return FULL
+        ready = pool.blocked_until
+        if self.requests is not None:
+            ready = max(ready, self.requests.ready_at(now, 1.0))
+        if self.tokens is not None:
+            ready = max(ready, self.tokens.ready_at(now, self.estimate(worst_tokens)))
+        return GO if ready <= now else Wait(ready)
+
+    def estimate(self, worst_tokens: int) -> float:
+        return worst_tokens * self._share
+
+    def take(self, now: float, worst_tokens: int) -> float:
+        """Count a call in; returns the tokens it was admitted with."""
+        self.in_flight += 1
+        self.pool.in_flight += 1
+        for breaker in (self.pool.breaker, self.breaker):
+            if breaker.state == "open":
+                breaker.state = "half"
+        if self.requests is not None:
+            self.requests.take(now, 1.0)
+        if self.tokens is None:
+            return 0.0
+        admitted = self.estimate(worst_tokens)
+        self.tokens.take(now, admitted)
+        return admitted
+
+    def give(self) -> None:
+        self.in_flight -= 1
+        self.pool.in_flight -= 1
+
+    def correct(self, now: float, admitted: float, worst: int, actual: int) -> None:
+        """The usage is known: put the bucket right and learn from it."""
+        if self.tokens is None:
+            return
+        self.tokens.take(now, actual - admitted)
+        if worst:
+            share = min(1.0, actual / worst)
+            self._share = share if self._share == 1.0 else 0.9 * self._share + 0.1 * share
+
+
+class Limits:
+    """All gauges and pools of a run, and the cap for the whole process."""
+
+    def __init__(self, max_concurrency: int, rng: random.Random) -> None:
+        self.max_concurrency = max_concurrency
+        self.in_flight = 0
+        self.gauges: dict[str, Gauge] = {}
+        self.pools: dict[str, Pool] = {}
+        self._rng = rng
+
+    def add(self, traits: Traits, now: float) -> Gauge:
+        name = traits.pool or traits.id
+        pool = self.pools.setdefault(name, Pool(name))
+        gauge = self.gauges[traits.id] = Gauge(traits, pool, now)
+        return gauge
+
+    def check(self, gauge: Gauge, now: float, worst_tokens: int) -> Go | Wait | Closed:
+        if self.in_flight >= self.max_concurrency:
+            return FULL
+        return gauge.check(now, worst_tokens)
+
+    def take(self, gauge: Gauge, now: float, worst_tokens: int) -> float:
+        self.in_flight += 1
+        return gauge.take(now, worst_tokens)
+
+    def give(self, gauge: Gauge) -> None:
+        self.in_flight -= 1
+        gauge.give()
+
+    # ── what came of a call ──
+
+    def good(self, gauge: Gauge, now: float) -> None:
+        gauge.pool.good()
+        gauge.pool.last_good = now
+        for breaker in (gauge.pool.breaker, gauge.breaker):
+            if breaker.state == "half":
+                breaker.close()
+
+    def refused(self, gauge: Gauge, started: float, now: float, retry_after: float | None) -> None:
+        gauge.pool.refused(started, now, retry_after, self._rng.random())
+        self._reopen(gauge, now)
+
+    def failed(self, gauge: Gauge, now: float) -> None:
+        self._reopen(gauge, now)
+
+    def trip(self, gauge: Gauge, scope: str, reason: str, until: float | None) -> None:
+        (gauge.pool.breaker if scope == "pool" else gauge.breaker).trip(reason, until)
+
+    def _reopen(self, gauge: Gauge, now: float) -> None:
+        """A probe that failed sends the breaker back to open, for a while."""
+        for breaker in (gauge.pool.breaker, gauge.breaker):
+            if breaker.state == "half":
+                breaker.trip(breaker.reason, now + SLOWEST_BACKOFF)

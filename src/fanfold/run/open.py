@@ -1,0 +1,139 @@
+"""Opening a run: a new one, or one that was stopped and goes on."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from fanfold.clock import Clock, RealClock
+from fanfold.errors import AlreadyRunning, BadInput, RunStopped
+from fanfold.journal.apply import AddRun, ReopenRun
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Journal
+from fanfold.members.roster import Roster, load_roster
+from fanfold.run.choose import Company, Given
+from fanfold.run.run import Run, Settings
+from fanfold.work.member import Member, Traits
+from fanfold.work.outcome import Receipt
+from fanfold.work.task import Budget
+
+_encode = msgspec.json.Encoder().encode
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+RESUMABLE = ("running", "paused", "aborted", "killed")
+
+
+class Listed:
+    """The members of a roster file, built when they are needed."""
+
+    def __init__(self, roster: Roster, folder: Path, *, allow_paid: bool = False) -> None:
+        self._roster, self._folder = roster, folder
+        self.allow_paid = allow_paid or roster.settings.allow_paid
+        self.traits: Mapping[str, Traits] = {id: e.traits for id, e in roster.entries.items()}
+
+    def build(self, id: str) -> Member:
+        self._roster.check_keys([id])
+        return self._roster.build(id, folder=self._folder)
+
+
+def new_id(now: float) -> str:
+    """Sorts by time: ten letters of milliseconds, then chance."""
+    number = (int(now * 1000) << 80) | secrets.randbits(80)
+    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+
+
+async def start(
+    journal: Journal, name: str, clock: Clock, budget: Budget, plan: bytes = b"", folder: str = ""
+) -> RunRecord:
+    """A new run, on record, with a session of this process."""
+    await journal.recover(clock.now())
+    now = clock.now()
+    record = RunRecord(
+        id=new_id(now), name=name, created=now, session=journal.store.enter(), plan=plan,
+        folder=folder, budget=_encode(budget),
+    )  # fmt: skip
+    no: int = await journal.write(AddRun(record))
+    return msgspec.structs.replace(record, no=no)
+
+
+async def reopen(journal: Journal, record: RunRecord, clock: Clock, budget: Budget) -> RunRecord:
+    """An earlier run goes on. Refused while another process carries it out."""
+    if record.session and journal.store.alive(record.session):
+        raise AlreadyRunning(f"{record.name} ({record.id}) is running; see: fanfold status")
+    await journal.recover(clock.now())
+    session = journal.store.enter()
+    await journal.write(ReopenRun(record.no, session, _encode(budget)))
+    return msgspec.structs.replace(
+        record, status="running", session=session, budget=_encode(budget)
+    )
+
+
+async def finish(journal: Journal, run: Run) -> Receipt:
+    """Close the books and let go of the session, whatever happens."""
+    try:
+        return await run.close()
+    finally:
+        journal.store.leave(run.record.session)
+
+
+@asynccontextmanager
+async def open_run(
+    name: str,
+    *,
+    roster: str | Path | Roster | None = None,
+    members: tuple[Member, ...] | list[Member] = (),
+    budget: Budget | None = None,
+    store: str | Path = ".fanfold",
+    **options: object,
+) -> AsyncIterator[Run]:
+    """Open a run for a script. Running the script again goes on where it stopped.
+
+    The newest run of that name goes on if it did not finish; otherwise a new one begins, which
+    reuses every recorded reply all the same. `members` are used beside those of the roster.
+    Raises RunStopped at the end when the run paused: the budget was used up, say.
+    """
+    clock = options.pop("clock", None) or RealClock()
+    settings = Settings(budget=budget or Budget(), **options)  # type: ignore[arg-type]
+    journal = Journal(store)
+    try:
+        company = _company(roster, tuple(members))
+        run = await _open(journal, name, company, settings, clock)  # type: ignore[arg-type]
+        try:
+            yield run
+        except RunStopped:
+            if run.stopping is None:
+                raise
+        except BaseException as error:
+            run.kill(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            await finish(journal, run)
+        if run.stopping is not None:
+            raise RunStopped(f"{run.stopping.status}: {run.stopping.reason}; run it again to go on")
+    finally:
+        journal.close()
+
+
+async def _open(
+    journal: Journal, name: str, company: Company, settings: Settings, clock: Clock
+) -> Run:
+    earlier = journal.read.find(name)
+    if earlier is not None and earlier.status in RESUMABLE:
+        record = await reopen(journal, earlier, clock, settings.budget)
+    else:
+        record = await start(journal, name, clock, settings.budget)
+    return Run(journal, record, company, settings, clock)
+
+
+def _company(roster: str | Path | Roster | None, members: tuple[Member, ...]) -> Company:
+    if roster is None:
+        if not members:
+            raise BadInput("a run needs members: give roster='roster.yaml' or members=[...]")
+        return Given(*members)
+    if isinstance(roster, Roster):
+        return Listed(roster, Path.cwd())
+    path = Path(roster)
+    return Listed(load_roster(path), path.parent)

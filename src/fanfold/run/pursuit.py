@@ -1,0 +1,194 @@
+"""A task on its way to its outcome: reply, gate, kick back, escalate."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fanfold.errors import FanfoldError
+from fanfold.journal.facts import Ending, Known
+from fanfold.run.engine import Circle, Engine
+from fanfold.work.ask import Ask, Reply, Takes
+from fanfold.work.member import Tell
+from fanfold.work.outcome import Outcome, State, Verdict
+from fanfold.work.task import Place, Task
+
+TakeApart = Callable[[Reply], dict[str, Reply]]
+NOWHERE = Place(-1, -1)
+
+
+class NoReply(FanfoldError):
+    """The task ends without a reply; `state` is how."""
+
+    def __init__(self, reason: str, state: State = "failed") -> None:
+        self.state: State = state
+        super().__init__(reason)
+
+
+class Pursuit:
+    """One task, its ask as it stands now, and what was learned so far.
+
+    `filed`: the outcome went into the journal together with the reply.
+    `row`: where the reply stands in the journal, when it was filed without an outcome.
+    """
+
+    __slots__ = ("_keys", "ask", "calls", "circle", "cost", "engine", "escalated", "filed", "final", "judging",
+                 "member", "place", "reply", "reused", "revised", "row", "task", "verdict")  # fmt: skip
+
+    def __init__(self, engine: Engine, task: Task, circle: Circle) -> None:
+        self.engine, self.task, self.circle = engine, task, circle
+        self.ask: Ask = task.ask
+        self.place: Place = task.place or NOWHERE
+        self._keys: dict[Takes, bytes] = {}
+        self.cost = self.calls = self.revised = self.escalated = self.row = 0
+        self.reused = self.filed = False
+        self.member: str | None = None
+        self.reply: Reply | None = None
+        self.verdict: Verdict | None = None
+        self.judging: Awaitable[Verdict] | None = None
+        self.final: State | None = None
+
+    def key(self, takes: Takes) -> bytes:
+        key = self._keys.get(takes)
+        if key is None:
+            key = self._keys[takes] = self.ask.key(takes)
+        return key
+
+    def ask_keys(self) -> list[bytes]:
+        return [self.key(takes) for takes in self.circle.takes]
+
+    # ── a reply arrives ──
+
+    def receive(self, reply: Reply, member: str, cost: int, landed: int) -> Ending | None:
+        """A new reply: judge it. The outcome, when that settles it; None when it goes on."""
+        self.cost += cost
+        self._judge(reply, member)
+        if self.final is None:
+            return None
+        self.filed = self.place is not NOWHERE
+        return self._ending(landed) if self.filed else None
+
+    def recall(self, known: Known) -> None:
+        """A recorded reply: it goes through the gate as it is now."""
+        self.engine.counts.reused += 1
+        self.reused, self.row = True, known.row
+        self._judge(known.reply, known.member)
+
+    def _judge(self, reply: Reply, member: str) -> None:
+        self.reply, self.member = reply, member
+        self.verdict = self.judging = None
+        try:
+            verdict = self.task.terms.gate(self.task, reply, self.engine.ask_power)
+        except Exception as error:
+            verdict = raised(error)
+        if isinstance(verdict, Verdict):
+            self.decide(verdict)
+        else:
+            self.judging = verdict
+
+    def decide(self, verdict: Verdict) -> None:
+        """Cases: passed (and kept, or filtered out); could not be judged; failed for good; goes on."""
+        self.verdict = verdict
+        terms = self.task.terms
+        if verdict.state == "pass":
+            self.final = "passed" if terms.keep is None else self._filter(terms.keep)
+        elif verdict.state == "unjudged":
+            self.final = "unjudged"
+        elif self.revised >= terms.revise and self.escalated >= len(terms.escalate):
+            self.final = "kicked"
+        else:
+            self.final = None
+
+    def _filter(self, keep: Callable[[Task, Reply], bool]) -> State:
+        assert self.reply is not None
+        try:
+            return "passed" if keep(self.task, self.reply) else "skipped"
+        except Exception as error:
+            reason = f"the filter raised {type(error).__name__}: {error}"
+            self.verdict = Verdict("unjudged", (reason,))
+            return "unjudged"
+
+    # ── what comes of it ──
+
+    def kick_back(self) -> None:
+        """The next ask: revised with the reasons, or the original one to a better member."""
+        assert self.reply is not None and self.verdict is not None
+        terms = self.task.terms
+        if self.revised < terms.revise:
+            self.revised += 1
+            self.ask = self.ask.revised(self.reply, self.verdict.reasons)
+        else:
+            better = terms.escalate[self.escalated]
+            self.escalated += 1
+            self.ask = self.task.ask
+            self.circle = self.engine.circle_of((better,))
+        self.engine.counts.kicks += 1
+        self._keys = {}
+        self.reply = None
+        self.reused, self.row = False, 0
+        known = self.engine.recorded(self.ask_keys(), self.circle)
+        if known is not None:
+            self.recall(known)
+
+    def outcome(self) -> Outcome:
+        assert self.final is not None
+        if not self.filed and self.place is not NOWHERE:
+            self.engine.note_ending(self._ending(-1))
+        self.engine.counts.states[self.final] += 1
+        reasons = () if self.verdict is None else self.verdict.reasons
+        return Outcome(
+            self.task.id, self.final, self.reply, reasons, self.member, self.cost, self.calls,
+            self.reused, self.place.position,
+        )  # fmt: skip
+
+    def end_without(self, gone: NoReply) -> Outcome:
+        self.final, self.verdict = gone.state, Verdict("unjudged", (str(gone),))
+        outcome = self.outcome()
+        if gone.state == "failed":
+            self.engine.item_failed(self.task, str(gone))
+        return outcome
+
+    def _ending(self, landed: int) -> Ending:
+        reasons = () if self.verdict is None else self.verdict.reasons
+        assert self.final is not None
+        return Ending(
+            self.place.batch, self.place.position, self.engine.step_no(self.task.terms.step),
+            self.final, reasons, self.member, self.cost, self.calls, landed, self.row,
+        )  # fmt: skip
+
+
+class Group:
+    """Tasks that are asked in one go: one task, or a shard whose reply is taken apart."""
+
+    __slots__ = ("_apart", "_received", "ask", "circle", "ids", "pursuits", "step", "tell", "terms")
+
+    def __init__(
+        self, pursuits: tuple[Pursuit, ...], ask: Ask, apart: TakeApart | None = None
+    ) -> None:
+        first = pursuits[0]
+        self.pursuits, self.ask, self._apart = pursuits, ask, apart
+        self.circle, self.terms = first.circle, first.task.terms
+        self.ids = tuple(p.task.id for p in pursuits)
+        self.step = first.engine.step_no(self.terms.step)
+        self.tell: Tell | None = None
+        self._received: list[Pursuit] = []
+
+    def keys(self, takes: Takes) -> tuple[bytes, ...]:
+        return tuple(p.key(takes) for p in self.pursuits)
+
+    def take_apart(self, reply: Reply) -> list[tuple[Pursuit, Reply]]:
+        if self._apart is None:
+            parts = [(self.pursuits[0], reply)]
+        else:
+            answers = self._apart(reply)
+            parts = [(p, answers[p.task.id]) for p in self.pursuits if p.task.id in answers]
+        self._received = [pursuit for pursuit, _ in parts]
+        return parts
+
+    def filed(self, rows: tuple[int, ...]) -> None:
+        """The replies are durable: remember where."""
+        for pursuit, row in zip(self._received, rows, strict=True):
+            pursuit.row = row
+
+
+def raised(error: Exception) -> Verdict:
+    return Verdict("unjudged", (f"the gate raised {type(error).__name__}: {error}",))

@@ -1,0 +1,61 @@
+"""The closing account of a run, from the journal's facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.read import Reader, Spent
+from fanfold.price import dollars
+from fanfold.run.engine import Counts
+from fanfold.work.ask import Usage
+from fanfold.work.outcome import Receipt, RunStatus, StepAccount
+from fanfold.work.task import Budget
+
+_budget = msgspec.json.Decoder(Budget).decode
+_value = msgspec.json.Decoder().decode
+
+
+def receipt(read: Reader, run: RunRecord, counts: Counts | None = None) -> Receipt:
+    """For the run's own process with its counts, for any other from the journal alone."""
+    spent = read.spent(run.no)
+    names = read.step_names(run.no)
+    tally = read.tally(run.no)
+    whole = _whole(spent)
+    budget = _budget(run.budget).usd
+    over = 0.0 if budget is None else max(0.0, dollars(whole.cost) - budget)
+    return Receipt(
+        run=run.id, name=run.name, status=run.status, reason=run.reason,
+        planned=read.planned(run.no), **tally,
+        calls=whole.calls if counts is None else counts.calls,
+        reused=0 if counts is None else counts.reused,
+        retries=whole.errors + whole.in_doubt if counts is None else counts.retries,
+        tokens=whole.usage, cost_usd=dollars(whole.cost), budget_usd=budget, overrun_usd=over,
+        maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
+        seconds=round(run.active, 3), steps=_steps(names, spent),
+        result=None if run.result is None else _value(run.result),
+    )  # fmt: skip
+
+
+def _steps(names: list[str], spent: dict[int, Spent]) -> tuple[StepAccount, ...]:
+    return tuple(
+        StepAccount(name, s.calls, 0, dollars(s.cost), s.usage, round(s.seconds, 3))
+        for no, name in enumerate(names)
+        for s in (spent.get(no, Spent()),)
+    )
+
+
+def _whole(spent: dict[int, Spent]) -> Spent:
+    total: dict[str, Any] = {
+        name: sum(getattr(s, name) for s in spent.values())
+        for name in ("calls", "cost", "tokens", "errors", "in_doubt", "repeats", "repeated")
+    }
+    usage = sum((s.usage for s in spent.values()), Usage())
+    return Spent(usage=usage, **total)
+
+
+def status_of(tally: dict[Any, int], planned: int) -> RunStatus:
+    """Complete only if everything planned passed or was skipped by a filter."""
+    return "complete" if tally["passed"] + tally["skipped"] == planned else "flagged"

@@ -1,0 +1,251 @@
+"""A run: opened on a journal, asked to do tasks, closed with a receipt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fanfold.clock import Clock, RealClock
+from fanfold.errors import BadInput
+from fanfold.journal.apply import CloseRun, DropBatch, PlanBatch
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Journal
+from fanfold.run.carry import carry
+from fanfold.run.choose import Chooser, Company
+from fanfold.run.engine import Engine, Stop
+from fanfold.run.ledger import Ledger, Sum
+from fanfold.run.limits import Limits
+from fanfold.run.pursuit import Pursuit
+from fanfold.run.receipt import receipt, status_of
+from fanfold.run.stream import Sharding, Stream
+from fanfold.work.item import Item, Source, canonical, digest
+from fanfold.work.outcome import Outcome, Part, Receipt
+from fanfold.work.task import Budget, Task, Terms, Who
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Items that were planned together: their ids and hashes are in the journal."""
+
+    no: int
+    source: Source
+    size: int
+
+
+class Statistics(NamedTuple):
+    """Where a run stands, for those who watch it. Money in nano-dollars."""
+
+    planned: int
+    done: int
+    in_flight: int
+    passed: int
+    kicked_back: int
+    retries: int
+    calls: int
+    reused: int
+    cost: int
+    reserved: int
+    budget: int | None
+    seconds: float
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run is carried out; what is done is in its tasks.
+
+    `retry_in_doubt`: ids whose attempts in doubt may be repeated; None means all of them.
+    """
+
+    budget: Budget = Budget()
+    max_concurrency: int = 64
+    fresh: bool = False
+    seed: int = 0
+    retry_in_doubt: frozenset[str] | None = frozenset()
+
+
+class Run:
+    """`do` one task or `stream` many; a pattern is ordinary Python over these two."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        record: RunRecord,
+        company: Company,
+        settings: Settings,
+        clock: Clock | None = None,
+    ) -> None:
+        self.record, self.settings = record, settings
+        self.clock = clock or RealClock()
+        rng = random.Random(settings.seed)
+        limits = Limits(settings.max_concurrency, rng)
+        spent = {no: Sum(s.cost, s.tokens, s.calls) for no, s in journal.read.spent(record.no).items()}
+        whole = Sum(*(sum(getattr(s, c) for s in spent.values()) for c in ("usd", "tokens", "calls")))
+        self._engine = engine = Engine(journal, self.clock, Ledger(settings.budget, whole), limits)
+        engine.no, engine.session, engine.rng = record.no, record.session, rng
+        engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
+        engine.new = not journal.read.has_replies(record.no)
+        engine.spent_before(spent)
+        engine.ask_power = self.do
+        self._began = self.clock.monotonic()
+        self._chooser = engine.choose = Chooser(company, limits, self._began)
+        if settings.budget.seconds is not None:
+            engine.dispatch.deadline = self._began + settings.budget.seconds - record.active
+        self._journal = journal
+        self._batches = self._planned = 0
+        self._result: Any = None
+        self._flaw: str | None = None
+
+    # ── planning ──
+
+    async def plan(self, source: Source, terms: Terms, last: Terms | None = None) -> Batch:
+        """Enumerate a batch: ids and hashes go into the journal before anything is asked.
+
+        `terms` is the first step its items go through, `last` the one where they leave the flow.
+        """
+        await self.begin(terms)
+        last_step = self._engine.open_step(last or terms)
+        no, self._batches = self._batches, self._batches + 1
+        fingerprint = source.fingerprint()
+        known = self._journal.read.batch(self.record.no, no)
+        if known is not None and known[0] == fingerprint:
+            size = known[1]
+        else:
+            if known is not None:
+                await self._journal.write(DropBatch(self.record.no, no))
+            size = await self._journal.plan_items(self._rows(source, no))
+            self._refuse_duplicates(source, no)
+            await self._journal.write(PlanBatch(self.record.no, no, fingerprint, size, last_step))
+        self._planned += size
+        return Batch(no, source, size)
+
+    def _rows(self, source: Source, no: int) -> Iterator[tuple[int, int, int, str, bytes]]:
+        run = self.record.no
+        for position, item in source.walk():
+            yield run, no, position, item.id, digest(canonical(item.data))[:8]
+
+    def _refuse_duplicates(self, source: Source, no: int) -> None:
+        found = self._journal.read.duplicate(self.record.no, no)
+        if found is not None:
+            id, first, second = found
+            where = getattr(source, "where", "item {}".format)
+            raise BadInput(
+                f"the id {id!r} stands twice: {where(first)} and {where(second)}; make ids unique"
+            )
+
+    def remaining(self, batch: Batch, terms: Terms) -> Iterator[tuple[int, Item]]:
+        """The batch's items, those without an outcome first, so that a resumed run gets going."""
+        step = self._engine.open_step(terms)
+        done = self._journal.read.settled(self.record.no, batch.no, step, batch.size)
+        yield from batch.source.walk(done)
+        if any(done):
+            yield from batch.source.walk(bytes(not flag for flag in done))
+
+    # ── asking ──
+
+    async def begin(self, terms: Terms) -> None:
+        """Open a step: find who may answer and get them ready, so that what is wrong shows early."""
+        self._engine.open_step(terms)
+        circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
+        for who in circles:
+            for candidate in self._engine.circle(who).candidates:
+                await self._engine.open_member(candidate.member)
+
+    async def do(self, task: Task) -> Outcome:
+        """Carry one task to its outcome. A recorded reply is used instead of a new call."""
+        engine = self._engine
+        engine.open_step(task.terms)
+        pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
+        known = engine.recorded(pursuit.ask_keys(), pursuit.circle)
+        if known is not None:
+            pursuit.recall(known)
+        return await carry(pursuit)
+
+    async def stream(
+        self, tasks: Iterable[Task], shard: Sharding | None = None
+    ) -> AsyncIterator[Outcome]:
+        """Carry many tasks of one step to their outcomes; outcomes come as they land."""
+        rest = iter(tasks)
+        first = next(rest, None)
+        if first is None:
+            return
+        self._engine.open_step(first.terms)
+        concurrency = first.terms.concurrency
+        workers = concurrency + max(2, concurrency // 4)
+        stream = Stream(self._engine, chain((first,), rest), shard)
+        async for outcome in stream.outcomes(workers):
+            yield outcome
+
+    def passed(self, batch: Batch, terms: Terms) -> Iterator[Part]:
+        """What passed a step, in planned order, one at a time, from the journal."""
+        return self._journal.read.parts(self.record.no, batch.no, self._engine.step_no(terms.step))
+
+    async def flush(self) -> None:
+        await self._journal.flush()
+
+    # ── stopping and closing ──
+
+    def pause(self, reason: str) -> None:
+        """No new call; what is under way ends by itself, then the run can be resumed."""
+        self._engine.halt(Stop("paused", reason))
+
+    def kill(self, reason: str) -> None:
+        self._engine.stop = Stop("killed", reason)
+
+    @property
+    def stopping(self) -> Stop | None:
+        return self._engine.stop
+
+    def flawed(self, reason: str) -> None:
+        """The result could not be made as planned: the run ends flagged."""
+        self._flaw = self._flaw or reason
+
+    def set_result(self, value: Any) -> None:
+        self._result = value
+
+    def statistics(self) -> Statistics:
+        engine, account = self._engine, self._engine.ledger.run
+        counts = engine.counts
+        return Statistics(
+            self._planned, counts.done, engine.limits.in_flight, counts.states["passed"],
+            counts.kicks, counts.retries, counts.calls, counts.reused, account.usd,
+            account.reserved_usd, account.max_usd, self.clock.monotonic() - self._began,
+        )  # fmt: skip
+
+    def receipt(self) -> Receipt:
+        """The account as it stands; the closing one comes from `close`."""
+        record = self._journal.read.find(self.record.id)
+        assert record is not None
+        return receipt(self._journal.read, record, self._engine.counts)
+
+    @property
+    def spool(self) -> Path:
+        return self._journal.store.spool()
+
+    async def close(self) -> Receipt:
+        """Close the books: every planned item has an outcome, and the account adds up."""
+        engine = self._engine
+        await engine.close_members(self._chooser.members)
+        await self._journal.flush()
+        status, reason = self._end()
+        active = self.clock.monotonic() - self._began
+        rest = "cancelled" if engine.stop is None else engine.stop.rest
+        await self._journal.write(
+            CloseRun(run=self.record.no, status=status, reason=reason, at=self.clock.now(),
+                     active=active, result=_encode(self._result), rest=rest)
+        )  # fmt: skip
+        return self.receipt()
+
+    def _end(self) -> tuple[str, str | None]:
+        engine = self._engine
+        if engine.stop is not None:
+            return engine.stop.status, engine.stop.reason
+        if engine.held:
+            return "paused", f"{engine.held} failed items are held; resume to try them again"
+        tally = self._journal.read.tally(self.record.no)
+        status = status_of(tally, self._journal.read.planned(self.record.no))
+        return ("flagged", self._flaw) if self._flaw else (status, None)

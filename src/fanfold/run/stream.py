@@ -1,0 +1,153 @@
+"""Many tasks at once: a fixed number of workers pull from one iterator; results as they land."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from fanfold.errors import RunStopped
+from fanfold.run.carry import carry, carry_shard
+from fanfold.run.engine import Engine
+from fanfold.run.pursuit import Group, Pursuit
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.outcome import Outcome
+from fanfold.work.task import Task
+
+CHUNK = 64  # tasks looked up in the journal at once
+ROOM = 4  # results waiting to be fetched, per worker, before the workers wait
+
+Together = Callable[[tuple[Pursuit, ...]], tuple[Ask, Callable[[Reply], dict[str, Reply]]]]
+
+
+class Sharding(msgspec.Struct, frozen=True):
+    """Several items in one ask: at most so many, or so many tokens. `together` makes that ask."""
+
+    together: Together
+    size: Callable[[Task], int]
+    items: int | None = None
+    tokens: int | None = None
+
+
+class Stream:
+    """One pass over an iterable of tasks. Recorded replies are looked up a chunk at a time."""
+
+    def __init__(self, engine: Engine, tasks: Iterable[Task], shard: Sharding | None) -> None:
+        self._engine = engine
+        self._shard = shard
+        self._units = self._make_units(iter(tasks))
+        self._landed: deque[Outcome] = deque()
+        self._room = self._active = 0
+        self._error: Exception | None = None
+        self._arrived: asyncio.Future[None] | None = None
+        self._fetched: asyncio.Event = asyncio.Event()
+
+    async def outcomes(self, workers: int) -> AsyncIterator[Outcome]:
+        """As they land. Raises RunStopped after the last one when the run stopped meanwhile."""
+        self._room, self._active = workers * ROOM, workers
+        busy = [asyncio.create_task(self._work()) for _ in range(workers)]
+        try:
+            while self._active or self._landed:
+                while self._landed:
+                    yield self._landed.popleft()
+                self._fetched.set()
+                if self._active:
+                    self._arrived = asyncio.get_running_loop().create_future()
+                    if not self._landed:
+                        await self._arrived
+                if self._error is not None:
+                    raise self._error
+        finally:
+            for task in busy:
+                task.cancel()
+            await asyncio.gather(*busy, return_exceptions=True)
+        self._engine.raise_if_stopping()
+
+    async def _work(self) -> None:
+        engine = self._engine
+        try:
+            for unit in self._units:
+                if engine.stop is not None:
+                    return
+                if isinstance(unit, Pursuit):
+                    self._land(await carry(unit))
+                else:
+                    for outcome in await carry_shard(unit):
+                        self._land(outcome)
+                if len(self._landed) >= self._room:
+                    await self._wait_for_room()
+        except RunStopped:
+            return
+        except Exception as error:
+            self._error = self._error or error
+        finally:
+            self._active -= 1
+            self._wake()
+
+    async def _wait_for_room(self) -> None:
+        self._fetched.clear()
+        await self._fetched.wait()
+
+    def _land(self, outcome: Outcome) -> None:
+        self._landed.append(outcome)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
+
+    # ── what to do next ──
+
+    def _make_units(self, tasks: Iterator[Task]) -> Iterator[Pursuit | Group]:
+        pending: list[Pursuit] = []
+        while chunk := list(islice(tasks, CHUNK)):
+            for pursuit in self._looked_up(chunk):
+                if self._shard is None or pursuit.reply is not None:
+                    yield pursuit
+                    continue
+                if pending and self._is_full(pending, pursuit):
+                    yield self._group(pending)
+                    pending = []
+                pending.append(pursuit)
+        if pending:
+            yield self._group(pending)
+
+    def _looked_up(self, chunk: list[Task]) -> list[Pursuit]:
+        """Give each task its recorded reply, if there is one that serves."""
+        engine = self._engine
+        pursuits = [Pursuit(engine, task, engine.circle(task.terms.who)) for task in chunk]
+        asked = [p for p in pursuits if not (engine.new and p.circle.private)]
+        if not asked:
+            return pursuits
+        by_circle: dict[tuple[str, ...], list[Pursuit]] = {}
+        for pursuit in asked:
+            by_circle.setdefault(pursuit.circle.accept, []).append(pursuit)
+        for accept, members in by_circle.items():
+            keys = [key for pursuit in members for key in pursuit.ask_keys()]
+            known = engine.journal.read.known(keys, frozenset(accept), engine.no, engine.fresh)
+            for pursuit in members if known else ():
+                found = next((known[k] for k in pursuit.ask_keys() if k in known), None)
+                if found is not None:
+                    pursuit.recall(found)
+        return pursuits
+
+    def _is_full(self, pending: list[Pursuit], more: Pursuit) -> bool:
+        shard = self._shard
+        assert shard is not None
+        if shard.items is not None and len(pending) >= shard.items:
+            return True
+        if shard.tokens is None:
+            return False
+        return sum(shard.size(p.task) for p in (*pending, more)) > shard.tokens
+
+    def _group(self, pending: list[Pursuit]) -> Group | Pursuit:
+        """A shard of one is an ordinary ask, so that its key and its reply are the ordinary ones."""
+        assert self._shard is not None
+        if len(pending) == 1:
+            return pending[0]
+        pursuits = tuple(pending)
+        ask, apart = self._shard.together(pursuits)
+        return Group(pursuits, ask, apart)

@@ -1,0 +1,283 @@
+"""A model server on loopback that speaks OpenAI chat completions and Anthropic Messages.
+
+In this process: `async with ModelServer(script, prices=...) as server: server.url, server.books`.
+In its own process: `python -m fanfold.testing.server --port 0 --latency-ms 50 --books books.jsonl`
+prints `{"url": ...}` when it is ready (see `fanfold.testing.running`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from fanfold.price import FREE, Price
+from fanfold.testing.books import Books, Prices
+from fanfold.testing.http import Connection, HttpRequest
+from fanfold.testing.respond import Response, list_models, refuse, respond
+from fanfold.testing.script import Asked, Says, Script, echo
+from fanfold.testing.wire import Reading, Wire, encode, json_response
+from fanfold.testing.wire_anthropic import ANTHROPIC
+from fanfold.testing.wire_openai import OPENAI
+
+_ASKS = {"/v1/chat/completions": OPENAI, "/v1/messages": ANTHROPIC}
+_MODELS = "/v1/models"
+
+
+class _Work(msgspec.Struct, frozen=True):
+    """A request under way."""
+
+    wire: Wire
+    asked: Asked
+    says: Says
+    connection: Connection
+
+
+class ModelServer:
+    """Answers as the script says and keeps the books.
+
+    The script is called when a request arrives, the reply is produced (and billed) after its
+    latency, also when the client has gone away meanwhile: so do the real ones. What is still being
+    produced when the server closes is billed too. `latency` holds where the script names none.
+    `prices`: one for all models, or by model; the models named there are those the server lists.
+    A script that raises, or says what cannot be written, is a defect: the loop logs it and the
+    connection is cut.
+    """
+
+    def __init__(
+        self,
+        script: Script = echo,
+        *,
+        prices: Prices = FREE,
+        latency: float = 0.0,
+        port: int = 0,
+        books: Path | None = None,
+    ) -> None:
+        self.books = Books(prices, books)
+        self._script, self._latency, self._port = script, latency, port
+        self._names = list(prices) if isinstance(prices, Mapping) else ["test-model"]
+        self._making: dict[int, tuple[_Work, asyncio.TimerHandle]] = {}
+        self._hung: dict[Connection, int] = {}
+        self._connections: set[Connection] = set()
+        self._closing = False
+        self._deserted = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __repr__(self) -> str:
+        books = self.books
+        return f"<ModelServer asked={len(books)} in_flight={books.in_flight} bill={books.bill}>"
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._server = await self._loop.create_server(
+            self._connect, "127.0.0.1", self._port, backlog=1024
+        )
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._server.close()
+        self._closing = True
+        for work, timer in list(self._making.values()):
+            timer.cancel()
+            work.connection.cut()
+            self._produce(work)
+        for connection in list(self._connections):
+            connection.cut()
+        if self._connections:
+            await self._deserted.wait()
+        await self._server.wait_closed()
+        self.books.close()
+
+    @property
+    def url(self) -> str:
+        """Without a path: an OpenAI client usually wants `/v1` behind it."""
+        return f"http://127.0.0.1:{self._port}"
+
+    async def idle(self) -> None:
+        """Wait until nothing is under way. A request that hangs is, until its client leaves."""
+        await self._idle.wait()
+
+    def _connect(self) -> Connection:
+        return Connection(self._handle, self._made, self._lost)
+
+    def _made(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        if self._closing:
+            connection.cut()
+
+    def _lost(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        n = self._hung.pop(connection, None)
+        if n is not None:
+            self.books.settle(n, "hung")
+            self._note_idle()
+        if self._closing and not self._connections:
+            self._deserted.set()
+
+    def _handle(self, request: HttpRequest, connection: Connection) -> None:
+        wire = _ASKS.get(request.path)
+        if request.method == "POST" and wire is not None:
+            self._begin(self._work(wire, request, connection))
+        elif request.method == "GET" and request.path == _MODELS:
+            wire = ANTHROPIC if "anthropic-version" in request.headers else OPENAI
+            self._begin(self._scripted(wire, self._asked(wire, request, Reading()), connection))
+        elif request.method == "GET" and request.path == "/totals":
+            totals = self.books.totals(time.process_time())
+            connection.send(json_response(200, encode(totals)))
+        elif request.method == "GET" and request.path == "/idle":
+            waiting = self._loop.create_task(self.idle())
+            waiting.add_done_callback(lambda done: connection.send(json_response(200, b"{}")))
+        else:
+            body = refuse(OPENAI, 0, 404, f"Invalid URL ({request.method} {request.path})")
+            connection.send(body.sent)
+
+    def _asked(self, wire: Wire, request: HttpRequest, reading: Reading) -> Asked:
+        asked = Asked(
+            n=len(self.books) + 1,
+            path=request.path,
+            wire=wire.name,
+            headers=request.headers,
+            model=reading.model,
+            system=reading.system,
+            messages=reading.messages,
+            prompt=reading.prompt,
+            max_tokens=reading.max_tokens,
+            schema=reading.schema,
+            tool=reading.tool,
+            stream=reading.stream,
+            raw=request.body,
+        )
+        self.books.arrive(asked)
+        self._idle.clear()
+        return asked
+
+    def _work(self, wire: Wire, request: HttpRequest, connection: Connection) -> _Work:
+        try:
+            reading = wire.read(request.body, request.headers)
+        except msgspec.DecodeError as error:
+            says = Says(status=400, message=str(error), latency=0.0)
+            return _Work(wire, self._asked(wire, request, Reading()), says, connection)
+        return self._scripted(wire, self._asked(wire, request, reading), connection)
+
+    def _scripted(self, wire: Wire, asked: Asked, connection: Connection) -> _Work:
+        try:
+            return _Work(wire, asked, self._script(asked), connection)
+        except Exception:
+            self._give_up(asked, connection)
+            raise
+
+    def _give_up(self, asked: Asked, connection: Connection) -> None:
+        self.books.settle(asked.n, "dropped")
+        connection.cut()
+        self._note_idle()
+
+    def _begin(self, work: _Work) -> None:
+        says, n = work.says, work.asked.n
+        latency = self._latency if says.latency is None else says.latency
+        if says.hang:
+            self._hung[work.connection] = n
+        elif latency > 0:
+            self._making[n] = work, self._loop.call_later(latency, self._produce, work)
+        else:
+            self._produce(work)
+
+    def _produce(self, work: _Work) -> None:
+        """The reply is there: into the books first, then out."""
+        n, connection = work.asked.n, work.connection
+        self._making.pop(n, None)
+        response = self._response(work)
+        end = response.end if connection.open else "gone"
+        self.books.settle(n, end, status=response.status, usage=response.usage)
+        if response.whole:
+            connection.send(response.sent)
+        else:
+            connection.cut(response.sent)
+        self._note_idle()
+
+    def _response(self, work: _Work) -> Response:
+        wire, asked, says = work.wire, work.asked, work.says
+        try:
+            if asked.path == _MODELS:
+                return list_models(wire, asked, says, self._names)
+            return respond(wire, asked, says)
+        except Exception:
+            self._give_up(asked, work.connection)
+            raise
+
+    def _note_idle(self) -> None:
+        if self.books.in_flight == 0:
+            self._idle.set()
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m fanfold.testing.server")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--latency-ms", type=float, default=0.0)
+    parser.add_argument("--books", type=Path, help="append a JSON line per request that ended")
+    parser.add_argument("--script", metavar="MODULE:ATTR", help="a callable from Asked to Says")
+    parser.add_argument("--price-in", type=float, default=0.0, help="$ per million tokens")
+    parser.add_argument("--price-out", type=float, default=0.0)
+    parser.add_argument("--price-cache-read", type=float)
+    parser.add_argument("--price-cache-write", type=float)
+    parser.add_argument("--until-stdin-closes", action="store_true")
+    return parser
+
+
+def _load(target: str | None) -> Script:
+    if target is None:
+        return echo
+    module, _, attribute = target.partition(":")
+    script: Script = getattr(import_module(module), attribute)
+    return script
+
+
+async def _serve(server: ModelServer, until_stdin_closes: bool) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if until_stdin_closes:
+        ending = (loop, stop)
+        threading.Thread(target=_wait_for_stdin, args=ending, daemon=True).start()
+    async with server:
+        sys.stdout.write(encode({"url": server.url}).decode() + "\n")
+        sys.stdout.flush()
+        await stop.wait()
+
+
+def _wait_for_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    loop.call_soon_threadsafe(stop.set)
+
+
+async def _main(options: argparse.Namespace) -> None:
+    price = Price(
+        input=options.price_in,
+        output=options.price_out,
+        cache_read=options.price_cache_read,
+        cache_write=options.price_cache_write,
+    )
+    server = ModelServer(
+        _load(options.script),
+        prices=price,
+        latency=options.latency_ms / 1000,
+        port=options.port,
+        books=options.books,
+    )
+    await _serve(server, options.until_stdin_closes)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(_options().parse_args()))

@@ -1,0 +1,202 @@
+"""Anthropic Messages."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from fanfold.testing.script import Answer, Asked
+from fanfold.testing.wire import Content, Fault, Messages, Reading, Wire, encode, pieces, plain
+from fanfold.work.ask import Usage
+
+_STOP = {"stop": "end_turn", "length": "max_tokens", "refusal": "refusal", "other": "pause_turn"}
+_ERRORS = {
+    400: ("invalid_request_error", "The request is not valid."),
+    401: ("authentication_error", "invalid x-api-key"),
+    402: ("billing_error", "There is a problem with billing."),
+    403: ("permission_error", "The key may not do this."),
+    404: ("not_found_error", "The model was not found."),
+    413: ("request_too_large", "The request is too large."),
+    429: ("rate_limit_error", "The rate limit was reached."),
+    500: ("api_error", "Internal server error"),
+    529: ("overloaded_error", "Overloaded"),
+}
+
+
+class _Format(msgspec.Struct):
+    type: Literal["json_schema"]
+    schema: dict[str, Any]
+
+
+class _Config(msgspec.Struct):
+    format: _Format | None = None
+
+
+class _Choice(msgspec.Struct):
+    type: str
+    name: str | None = None
+
+
+class _Tool(msgspec.Struct):
+    name: str
+    input_schema: dict[str, Any] = {}
+
+
+class _Body(msgspec.Struct):
+    """`output_format` is how the beta spelled `output_config.format`."""
+
+    model: str
+    max_tokens: int
+    messages: Messages
+    system: Content = None
+    output_config: _Config | None = None
+    output_format: _Format | None = None
+    tools: list[_Tool] | None = None
+    tool_choice: _Choice | None = None
+    stream: bool | None = None
+
+    def schema(self) -> dict[str, Any] | None:
+        config = self.output_config
+        wanted = (config and config.format) or self.output_format
+        return None if wanted is None else wanted.schema
+
+    def forced_tool(self) -> _Tool | None:
+        choice, tools = self.tool_choice, self.tools or []
+        if choice is None or choice.type not in ("any", "tool"):
+            return None
+        fitting = [tool for tool in tools if choice.type == "any" or tool.name == choice.name]
+        if not fitting:
+            raise msgspec.ValidationError(f"tool_choice: no such tool in tools: {choice.name}")
+        return fitting[0]
+
+
+_body = msgspec.json.Decoder(_Body).decode
+
+
+def read(raw: bytes, headers: dict[str, str]) -> Reading:
+    if not headers.get("anthropic-version"):
+        raise msgspec.ValidationError("anthropic-version: header is required")
+    body = _body(raw)
+    tool = body.forced_tool()
+    return Reading(
+        model=body.model,
+        messages=tuple(message.turn() for message in body.messages),
+        system=plain(body.system),
+        max_tokens=body.max_tokens,
+        schema=body.schema() if tool is None else tool.input_schema,
+        tool=None if tool is None else tool.name,
+        stream=bool(body.stream),
+    )
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {
+        "input_tokens": usage.input,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+    }
+
+
+def _uses_tool(asked: Asked, answer: Answer) -> bool:
+    """Text that a script dictates comes as text, whatever tool the request forces."""
+    return asked.tool is not None and answer.data is not None
+
+
+def _block(asked: Asked, answer: Answer) -> dict[str, Any]:
+    if not _uses_tool(asked, answer):
+        return {"type": "text", "text": answer.text}
+    given = {} if answer.finish == "length" else answer.data
+    return {"type": "tool_use", "id": f"toolu_{asked.n}", "name": asked.tool, "input": given}
+
+
+def _stop(asked: Asked, answer: Answer) -> str:
+    if answer.finish == "stop" and _uses_tool(asked, answer):
+        return "tool_use"
+    return _STOP[answer.finish]
+
+
+def _envelope(asked: Asked) -> dict[str, Any]:
+    return {
+        "id": f"msg_{asked.n}",
+        "type": "message",
+        "role": "assistant",
+        "model": asked.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+
+
+def reply(asked: Asked, answer: Answer) -> bytes:
+    whole = _envelope(asked)
+    whole["content"] = [_block(asked, answer)]
+    whole["stop_reason"] = _stop(asked, answer)
+    if answer.tells_usage:
+        whole["usage"] = _usage(answer.usage)
+    return encode(whole)
+
+
+def stream(asked: Asked, answer: Answer) -> list[bytes]:
+    start = _envelope(asked)
+    end: dict[str, Any] = {
+        "type": "message_delta",
+        "delta": {"stop_reason": _stop(asked, answer), "stop_sequence": None},
+    }
+    if answer.tells_usage:
+        usage = _usage(answer.usage)
+        start["usage"] = {**usage, "output_tokens": 1}
+        end["usage"] = usage
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": _empty_block(asked, answer)},
+        {"type": "ping"},
+        *(
+            {"type": "content_block_delta", "index": 0, "delta": one}
+            for one in _deltas(asked, answer)
+        ),
+        {"type": "content_block_stop", "index": 0},
+        end,
+        {"type": "message_stop"},
+    ]
+    return [f"event: {one['type']}\ndata: ".encode() + encode(one) + b"\n\n" for one in events]
+
+
+def _empty_block(asked: Asked, answer: Answer) -> dict[str, Any]:
+    empty: dict[str, Any] = {"input": {}} if _uses_tool(asked, answer) else {"text": ""}
+    return _block(asked, answer) | empty
+
+
+def _deltas(asked: Asked, answer: Answer) -> list[dict[str, str]]:
+    if not _uses_tool(asked, answer):
+        return [{"type": "text_delta", "text": piece} for piece in pieces(answer.text)]
+    text = encode(answer.data).decode()
+    whole = text[: len(text) // 2] if answer.finish == "length" else text
+    return [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(whole)]
+
+
+def error(fault: Fault, n: int) -> bytes:
+    kind, message = _ERRORS.get(fault.status, _ERRORS[500])
+    told = {"type": fault.code or kind, "message": fault.message or message}
+    return encode({"type": "error", "error": told, "request_id": f"req_{n}"})
+
+
+def models(names: list[str]) -> bytes:
+    data = [
+        {"type": "model", "id": name, "display_name": name, "created_at": "2023-11-14T22:13:20Z"}
+        for name in names
+    ]
+    ends = {"first_id": names[0] if names else None, "last_id": names[-1] if names else None}
+    return encode({"data": data, "has_more": False, **ends})
+
+
+ANTHROPIC = Wire(
+    name="anthropic",
+    read=read,
+    reply=reply,
+    stream=stream,
+    error=error,
+    models=models,
+    id_header="request-id",
+)

@@ -1,0 +1,160 @@
+"""OpenAI chat completions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fanfold.testing.script import Answer, Asked
+from fanfold.testing.wire import CREATED, Fault, Messages, Reading, Wire, encode, pieces
+from fanfold.work.ask import Usage
+
+_SYSTEM = ("system", "developer")
+_FINISH = {"stop": "stop", "length": "length", "refusal": "stop", "other": "content_filter"}
+_ERRORS: dict[int, tuple[str, str | None, str]] = {
+    400: ("invalid_request_error", None, "The request is not valid."),
+    401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
+    403: ("invalid_request_error", "unsupported_country_region_territory", "Not allowed."),
+    404: ("invalid_request_error", "model_not_found", "The model does not exist."),
+    429: ("requests", "rate_limit_exceeded", "Rate limit reached."),
+    500: ("server_error", None, "The server had an error."),
+    503: ("server_error", None, "The server is overloaded."),
+    529: ("server_error", "overloaded", "The server is overloaded."),
+}
+
+
+class _Described(msgspec.Struct):
+    name: str
+    schema: dict[str, Any]
+
+
+class _Format(msgspec.Struct):
+    type: str
+    json_schema: _Described | None = None
+
+    def schema(self) -> dict[str, Any] | None:
+        if self.type != "json_schema":
+            return None
+        if self.json_schema is None:
+            raise msgspec.ValidationError("response_format.json_schema is required")
+        return self.json_schema.schema
+
+
+class _Body(msgspec.Struct):
+    model: str
+    messages: Messages
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    response_format: _Format | None = None
+    stream: bool | None = None
+
+
+_body = msgspec.json.Decoder(_Body).decode
+
+
+def read(raw: bytes, headers: dict[str, str]) -> Reading:
+    body = _body(raw)
+    said = [message.turn() for message in body.messages]
+    return Reading(
+        model=body.model,
+        messages=tuple(turn for turn in said if turn.role not in _SYSTEM),
+        system="\n".join(turn.text for turn in said if turn.role in _SYSTEM),
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+        schema=None if body.response_format is None else body.response_format.schema(),
+        stream=bool(body.stream),
+    )
+
+
+def usage_fields(usage: Usage) -> dict[str, Any]:
+    """Cached tokens are part of the prompt's tokens here."""
+    prompt = usage.input + usage.cache_read + usage.cache_write
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": usage.output,
+        "total_tokens": prompt + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read},
+    }
+
+
+def _message(answer: Answer) -> dict[str, Any]:
+    refused = answer.finish == "refusal"
+    return {
+        "role": "assistant",
+        "content": None if refused else answer.text,
+        "refusal": answer.text if refused else None,
+    }
+
+
+def reply(asked: Asked, answer: Answer) -> bytes:
+    choice = {"index": 0, "message": _message(answer), "finish_reason": _FINISH[answer.finish]}
+    whole: dict[str, Any] = {
+        "id": f"chatcmpl-{asked.n}",
+        "object": "chat.completion",
+        "created": CREATED,
+        "model": asked.model,
+        "choices": [choice],
+    }
+    if answer.tells_usage:
+        whole["usage"] = usage_fields(answer.usage)
+    return encode(whole)
+
+
+def stream(asked: Asked, answer: Answer) -> list[bytes]:
+    part = "refusal" if answer.finish == "refusal" else "content"
+    deltas: list[dict[str, Any]] = [{"role": "assistant", part: ""}]
+    deltas += [{part: piece} for piece in pieces(answer.text)]
+    options = asked.body.get("stream_options") or {}
+    counts = bool(options.get("include_usage")) and answer.tells_usage
+    ends: list[str | None] = [None] * len(deltas) + [_FINISH[answer.finish]]
+    more: dict[str, Any] = {"usage": None} if counts else {}
+    events = [
+        _event(asked, [{"index": 0, "delta": delta, "finish_reason": end}], more)
+        for delta, end in zip([*deltas, {}], ends, strict=True)
+    ]
+    if counts:
+        events.append(_event(asked, [], {"usage": usage_fields(answer.usage)}))
+    return [*events, b"data: [DONE]\n\n"]
+
+
+def _event(asked: Asked, choices: list[Any], more: dict[str, Any]) -> bytes:
+    whole = {
+        "id": f"chatcmpl-{asked.n}",
+        "object": "chat.completion.chunk",
+        "created": CREATED,
+        "model": asked.model,
+        "choices": choices,
+        **more,
+    }
+    return b"data: " + encode(whole) + b"\n\n"
+
+
+def error(fault: Fault, n: int) -> bytes:
+    kind, code, message = _ERRORS.get(fault.status, _ERRORS[500])
+    if fault.code == "insufficient_quota":
+        kind, message = "insufficient_quota", "You exceeded your current quota."
+    told = {
+        "message": fault.message or message,
+        "type": kind,
+        "param": None,
+        "code": fault.code or code,
+    }
+    return encode({"error": told})
+
+
+def models(names: list[str]) -> bytes:
+    data = [
+        {"id": name, "object": "model", "created": CREATED, "owned_by": "fanfold"} for name in names
+    ]
+    return encode({"object": "list", "data": data})
+
+
+OPENAI = Wire(
+    name="openai",
+    read=read,
+    reply=reply,
+    stream=stream,
+    error=error,
+    models=models,
+    id_header="x-request-id",
+)

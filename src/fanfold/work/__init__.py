@@ -1,0 +1,1 @@
+"""WHAT is to be done. Frozen records and pure functions, no I/O."""

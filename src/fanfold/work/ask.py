@@ -1,0 +1,113 @@
+"""What is sent to a member and what comes back."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, Literal
+
+import msgspec
+
+from fanfold.work.item import Item, canonical, digest
+
+Role = Literal["system", "user", "assistant"]
+Finish = Literal["stop", "length", "refusal", "other"]
+Takes = Literal["messages", "items"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Message(msgspec.Struct, frozen=True):
+    role: Role
+    content: str
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """A JSON Schema with its digest, so that a key does not hash it again for every item."""
+
+    definition: dict[str, Any]
+    digest: str
+
+    @staticmethod
+    def of(definition: dict[str, Any]) -> Schema:
+        return Schema(definition, digest(canonical(definition)).hex())
+
+
+class Params(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Sampling parameters that the plan states. Part of the key; `None` is the member's own default."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """`messages` is the rendered prompt; `turns` is what kick-backs added (a reply, the reasons)."""
+
+    messages: tuple[Message, ...] = ()
+    items: tuple[Item, ...] = ()
+    turns: tuple[Message, ...] = ()
+    schema: Schema | None = None
+    params: Params = Params()
+    sample: int = 0
+
+    def key(self, takes: Takes) -> bytes:
+        """Content hash: the same content has the same key, in any order, in any run.
+
+        Item ids, prices, gates, limits, order and the member are not in it. A member that takes
+        items (a function) is keyed by what it receives, all others by the rendered messages.
+        """
+        content: object = (
+            self.messages if takes == "messages" else [canonical(item.data) for item in self.items]
+        )
+        schema = self.schema.digest if self.schema else ""
+        whole = _encode((takes, content, self.turns, schema, self.params, self.sample))
+        return blake2b(whole, digest_size=16).digest()
+
+    def conversation(self) -> tuple[Message, ...]:
+        return self.messages + self.turns if self.turns else self.messages
+
+    def revised(self, reply: Reply, reasons: tuple[str, ...]) -> Ask:
+        """The kick-back: the same ask with the earlier reply and why it was not accepted."""
+        said = reply.text or (_encode(reply.data).decode() if reply.data is not None else "(empty)")
+        why = "\n".join(f"- {reason}" for reason in reasons)
+        again = f"That reply was not accepted:\n{why}\nReply again, in full, with this put right."
+        turns = (*self.turns, Message("assistant", said), Message("user", again))
+        return msgspec.structs.replace(self, turns=turns)
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens as billed. `input` excludes what was read from or written to a cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output + self.cache_read + self.cache_write
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`data` is the parsed answer when a schema was asked for or a function returned a value."""
+
+    text: str = ""
+    data: Any = None
+    usage: Usage | None = None
+    finish: Finish = "stop"
+    model: str | None = None
+    cost_usd: float | None = None
+
+    @property
+    def value(self) -> Any:
+        return self.text if self.data is None else self.data

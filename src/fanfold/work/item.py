@@ -1,0 +1,63 @@
+"""One input, with an id that never gets lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import msgspec
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Item(msgspec.Struct, frozen=True):
+    """`data` is any JSON value. Function members receive it as it is; templates see `view()`."""
+
+    id: str
+    data: Any
+
+    def view(self) -> dict[str, Any]:
+        """What `{{ item }}` is in a template: the fields, with `id` and `text` always there."""
+        data = self.data
+        if isinstance(data, dict):
+            return data if "id" in data else {**data, "id": self.id}
+        text = data if isinstance(data, str) else _encode(data).decode()
+        return {"id": self.id, "text": text, "value": data}
+
+
+def canonical(value: Any) -> bytes:
+    """The same bytes for the same JSON value, whatever the order of its keys."""
+    return _encode(value)
+
+
+def digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+class Source(Protocol):
+    """Items that can be walked through more than once, lazily.
+
+    `walk(skip)` yields (position, item), leaving out the positions where `skip` is non-zero
+    (without decoding them where it can). `fingerprint` is a digest of the whole input.
+    """
+
+    def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]: ...
+
+    def fingerprint(self) -> str: ...
+
+
+class Listed:
+    """A Source over items in memory."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = list(items)
+
+    def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
+        return ((n, item) for n, item in enumerate(self._items) if not (n < len(skip) and skip[n]))
+
+    def fingerprint(self) -> str:
+        whole = blake2b(digest_size=16)
+        for item in self._items:
+            whole.update(canonical([item.id, item.data]))
+        return whole.hexdigest()

@@ -1,0 +1,99 @@
+"""The protocol between a run and those who answer. Everything that crosses it is plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from fanfold.price import Price
+from fanfold.work.ask import Ask, Reply, Takes
+
+Tier = Literal["local", "subscription", "paid"]
+
+
+class MemberLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    concurrency: int = 16
+    rpm: int | None = None
+    tpm: int | None = None
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run knows of a member when it decides.
+
+    `answerer`: who gave a reply, as far as it matters for reusing it (kind and model, or target and
+    version). `shared`: its replies serve other runs too. `metered`: a call costs money or has
+    effects, so its start is journaled first. `price` None is unknown, never zero.
+    """
+
+    id: str
+    kind: str
+    answerer: str
+    takes: Takes = "messages"
+    shared: bool = True
+    metered: bool = True
+    price: Price | None = None
+    model: str | None = None
+    max_tokens: int = 4096
+    context: int | None = None
+    timeout: float = 120.0
+    limits: MemberLimits = MemberLimits()
+    pool: str = ""
+    good_at: tuple[str, ...] = ()
+    tier: Tier = "local"
+    agent: bool = False
+    enabled: bool = True
+    enabled_written: bool = False
+    can_orchestrate: bool = False
+    can_delegate: bool = True
+    budget_usd_month: float | None = None
+
+
+class Request(msgspec.Struct, frozen=True):
+    """An ask made ready for one member. The token counts are its worst case, never an estimate."""
+
+    ask: Ask
+    body: bytes = b""
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happens while a member works: a delta of text, a note, its session's name."""
+
+    kind: Literal["delta", "note", "session"]
+    text: str = ""
+    data: Any = None
+
+
+Tell = Callable[[Event], None]
+
+
+def tell_nobody(event: Event) -> None:
+    """The sink for those who do not listen."""
+
+
+class Member(Protocol):
+    """One who can answer. It only translates: no retry, cost policy, cache or logging in here.
+
+    `ask` gives a Reply or raises a MemberError; anything else it raises is a defect of the member
+    and fails only that item. `open` runs before the first ask, `close` after the last.
+    """
+
+    @property
+    def traits(self) -> Traits: ...
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def prepare(self, ask: Ask) -> Request: ...
+
+    async def ask(self, request: Request, tell: Tell) -> Reply: ...
+
+
+class Adopts(Protocol):
+    """A member whose work outlives the process that started it (an agent) can find it again."""
+
+    async def adopt(self, attempt: dict[str, Any], tell: Tell) -> Reply | None: ...

@@ -1,0 +1,107 @@
+"""Verdicts, outcomes and the receipt: how each item ended, and the closing account of a run."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from fanfold.work.ask import Reply, Usage
+
+State = Literal[
+    "passed", "kicked", "failed", "skipped", "unjudged", "unfunded", "in_doubt", "cancelled"
+]
+STATES: tuple[State, ...] = (
+    "passed", "kicked", "failed", "skipped", "unjudged", "unfunded", "in_doubt", "cancelled",
+)  # fmt: skip
+RunStatus = Literal["running", "complete", "flagged", "paused", "aborted", "killed"]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a gate says. A reply that could not be judged is `unjudged`: never pass, never fail."""
+
+    state: Literal["pass", "fail", "unjudged"]
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.state == "pass"
+
+
+PASS = Verdict("pass")
+
+
+def fail(*reasons: str) -> Verdict:
+    return Verdict("fail", reasons)
+
+
+def unjudged(*reasons: str) -> Verdict:
+    return Verdict("unjudged", reasons)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How one item ended. `cost` is in nano-dollars; `reused` says the reply came from the journal."""
+
+    id: str
+    state: State
+    reply: Reply | None = None
+    reasons: tuple[str, ...] = ()
+    member: str | None = None
+    cost: int = 0
+    calls: int = 0
+    reused: bool = False
+    position: int = -1
+
+    @property
+    def value(self) -> Any:
+        return None if self.reply is None else self.reply.value
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One passed reply on its way into a reduce, with the id of the item it stands for."""
+
+    id: str
+    position: int
+    value: Any
+
+
+class StepAccount(msgspec.Struct, frozen=True):
+    name: str
+    calls: int = 0
+    reused: int = 0
+    cost_usd: float = 0.0
+    tokens: Usage = Usage()
+    seconds: float = 0.0
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """The closing account. The eight outcomes add up to `planned`.
+
+    `calls` and `reused` are of this invocation, `cost_usd` of the whole run.
+    """
+
+    run: str
+    name: str
+    status: RunStatus
+    reason: str | None = None
+    planned: int = 0
+    passed: int = 0
+    kicked: int = 0
+    failed: int = 0
+    skipped: int = 0
+    unjudged: int = 0
+    unfunded: int = 0
+    in_doubt: int = 0
+    cancelled: int = 0
+    calls: int = 0
+    reused: int = 0
+    retries: int = 0
+    tokens: Usage = Usage()
+    cost_usd: float = 0.0
+    budget_usd: float | None = None
+    overrun_usd: float = 0.0
+    maybe_paid_twice: int = 0
+    maybe_paid_twice_usd: float = 0.0
+    seconds: float = 0.0
+    steps: tuple[StepAccount, ...] = ()
+    result: Any = None

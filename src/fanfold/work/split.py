@@ -1,0 +1,285 @@
+"""Items into shards: several items in one ask, and its reply taken apart again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.price import dollars, nanos
+from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
+
+T = TypeVar("T")
+
+_BYTES_PER_TOKEN = 4
+_ANSWER_AT = "#/properties/answers/items/properties/answer"
+_DEFINITIONS = ("$defs", "definitions")
+
+_LIST_OF_ANSWERS = re.compile(r'(?:\{\s*"answers"\s*:\s*)?\[\s*')
+_BETWEEN = re.compile(r"\s*,\s*")
+_DECODER = json.JSONDecoder()
+
+_encode = msgspec.json.Encoder().encode
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has: one for every four bytes, at least one.
+
+    Good for sizing shards. Too low for scripts other than Latin by up to a half, and never a bound:
+    the ledger reserves by bytes.
+    """
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return max(1, -(-size // _BYTES_PER_TOKEN))
+
+
+def shards(
+    items: Iterable[T],
+    *,
+    items_per: int | None = None,
+    tokens: int | None = None,
+    size: Callable[[T], int] | None = None,
+) -> Iterator[tuple[T, ...]]:
+    """The items in their order, as many in a shard as the limits allow, one shard at a time.
+
+    `size` says how many tokens an item has. An item above the token limit gets a shard of its own.
+    """
+    for name, limit in (("items", items_per), ("tokens", tokens)):
+        if limit is not None and (
+            not isinstance(limit, int) or isinstance(limit, bool) or limit < 1
+        ):
+            raise BadInput(f"shard: `{name}` is a whole number from 1 on, not {limit!r}")
+    if items_per is None and tokens is None:
+        raise BadInput("shard: give `items` or `tokens`")
+    if tokens is not None and size is None:
+        raise BadInput("shard: `tokens` needs to know the size of an item")
+    return _shards(items, items_per, tokens, size)
+
+
+def _shards(
+    items: Iterable[T], most: int | None, tokens: int | None, size: Callable[[T], int] | None
+) -> Iterator[tuple[T, ...]]:
+    shard: list[T] = []
+    filled = 0
+    for item in items:
+        more = size(item) if size is not None and tokens is not None else 0
+        over = tokens is not None and filled + more > tokens
+        if shard and (over or len(shard) == most):
+            yield tuple(shard)
+            shard, filled = [], 0
+        shard.append(item)
+        filled += more
+    if shard:
+        yield tuple(shard)
+
+
+# ── several asks into one ────────────────────────────────────────────────────────────────────
+
+
+def shard_ask(asks: Sequence[tuple[str, Ask]], rendered_together: str | None = None) -> Ask:
+    """One ask for several items, each with its id, that is to be answered id by id.
+
+    `rendered_together` is the prompt when the template itself takes all `items`; else each item's
+    own prompt stands under a heading with its id. Schema, parameters and system messages are those
+    of the first ask, so all must be of one step; a kick-back is never sharded.
+    """
+    if not asks or any(ask.turns for _, ask in asks):
+        raise ValueError("a shard is made of one or more asks that were not kicked back")
+    first = asks[0][1]
+    body = _side_by_side(asks) if rendered_together is None else rendered_together
+    system = tuple(message for message in first.messages if message.role == "system")
+    return Ask(
+        messages=(*system, Message("user", f"{body.rstrip()}\n\n{_how_to_answer(asks)}")),
+        items=tuple(item for _, ask in asks for item in ask.items),
+        schema=_wrapped(first.schema),
+        params=first.params,
+        sample=first.sample,
+    )
+
+
+def _side_by_side(asks: Sequence[tuple[str, Ask]]) -> str:
+    texts = []
+    for id, ask in asks:
+        said = "\n\n".join(part.content for part in ask.messages if part.role != "system")
+        texts.append(f"### {_quoted(id)}\n{said.strip()}")
+    return "\n\n".join(texts)
+
+
+def _how_to_answer(asks: Sequence[tuple[str, Ask]]) -> str:
+    ids = ", ".join(_quoted(id) for id, _ in asks)
+    return (
+        f"These were {len(asks)} separate items. Their ids, in the same order: {ids}\n"
+        "Answer each of them once and by itself, under its id exactly as written here. "
+        "Reply with this JSON and nothing else:\n"
+        '{"answers": [{"id": "...", "answer": ...}]}'
+    )
+
+
+def _quoted(id: str) -> str:
+    return _encode(id).decode()
+
+
+def _wrapped(schema: Schema | None) -> Schema:
+    """The schema of a whole shard's reply around that of one answer (a text when there is none)."""
+    answer: dict[str, Any] = {"type": "string"} if schema is None else schema.definition
+    shared = {name: _moved(answer[name]) for name in _DEFINITIONS if name in answer}
+    kept = {name: part for name, part in answer.items() if name not in (*shared, "$schema", "$id")}
+    one = {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "answer": _moved(kept)},
+        "required": ["id", "answer"],
+        "additionalProperties": False,
+    }
+    whole = {
+        "type": "object",
+        "properties": {"answers": {"type": "array", "items": one}},
+        "required": ["answers"],
+        "additionalProperties": False,
+    }
+    return Schema.of({**whole, **shared})
+
+
+def _moved(part: Any) -> Any:
+    """A piece of the answer's schema with references that still lead there inside the wrapper.
+
+    Its definitions move to the top, where `#/$defs/…` finds them; all else moves down.
+    """
+    if isinstance(part, list):
+        return [_moved(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {name: _led(v) if name == "$ref" else _moved(v) for name, v in part.items()}
+
+
+def _led(reference: Any) -> Any:
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return _moved(reference)
+    if reference.startswith(tuple(f"#/{name}/" for name in _DEFINITIONS)):
+        return reference
+    return _ANSWER_AT + reference[1:]
+
+
+# ── one reply into several ───────────────────────────────────────────────────────────────────
+
+
+def take_apart(reply: Reply, ids: Sequence[str], per_item_schema: bool) -> dict[str, Reply]:
+    """The reply of each item, in the order of `ids`, with its share of usage and cost.
+
+    Read are the shape that was asked for, a bare list of it, records with an `id` among their
+    fields, and an object of id to answer. The first answer of an id counts; unknown ids are
+    ignored; forgotten ones are not in the result. The shares add up to the whole.
+    """
+    wanted = frozenset(ids)
+    answers: dict[str, Any] = {}
+    for id, answer in _answers(_parsed(reply), wanted):
+        if id in wanted:
+            answers.setdefault(id, answer)
+    answered = [id for id in dict.fromkeys(ids) if id in answers]
+    usages, costs = _usage_shares(reply.usage, len(answered)), _cost_shares(reply, len(answered))
+    return {
+        id: _one_reply(reply, answers[id], per_item_schema, usages[n], costs[n])
+        for n, id in enumerate(answered)
+    }
+
+
+def _parsed(reply: Reply) -> Any:
+    """The reply's data, or what can be read out of its text.
+
+    That is the text from its first bracket to its last, or, when it was cut off, the answers that
+    are whole. Never a list further inside: its records may carry other things' ids.
+    """
+    if reply.data is not None:
+        return reply.data
+    text = reply.text
+    start = next((at for at, sign in enumerate(text) if sign in "{["), len(text))
+    try:
+        return msgspec.json.decode(text[start : max(text.rfind("}"), text.rfind("]")) + 1])
+    except msgspec.DecodeError:
+        return _whole_ones(text, start)
+
+
+def _whole_ones(text: str, start: int) -> list[Any]:
+    """The elements of a list of answers that breaks off, as far as they are complete."""
+    found: list[Any] = []
+    opening = _LIST_OF_ANSWERS.match(text, start)
+    at = opening.end() if opening else len(text)
+    while at < len(text):
+        try:
+            one, at = _DECODER.raw_decode(text, at)
+        except ValueError:
+            break
+        found.append(one)
+        between = _BETWEEN.match(text, at)
+        at = between.end() if between else len(text)
+    return found
+
+
+def _answers(data: Any, wanted: frozenset[str]) -> Iterator[tuple[str, Any]]:
+    """Each (id, answer) in what a member returned, in whichever of the known shapes."""
+    if isinstance(data, list):
+        for record in data:
+            if isinstance(record, dict) and "id" in record:
+                yield _id(record["id"]), _answer(record)
+    elif isinstance(data, dict):
+        inner = data.get("answers")
+        if isinstance(inner, (list, dict)):
+            yield from _answers(inner, wanted)
+        elif _id(data.get("id")) in wanted:
+            yield from _answers([data], wanted)
+        elif len(data) == 1 and isinstance(only := next(iter(data.values())), list):
+            yield from _answers(only, wanted)
+        else:
+            yield from data.items()
+
+
+def _id(given: Any) -> str:
+    """An id as text: members like to write 7 for "7"."""
+    whole = isinstance(given, int) and not isinstance(given, bool)
+    return given if isinstance(given, str) else str(given) if whole else ""
+
+
+def _answer(record: dict[str, Any]) -> Any:
+    if "answer" in record:
+        return record["answer"]
+    return {name: part for name, part in record.items() if name != "id"}
+
+
+def _one_reply(
+    whole: Reply, answer: Any, as_data: bool, usage: Usage | None, cost_usd: float | None
+) -> Reply:
+    """One item's reply, like the one it would have got alone: text, or data under a schema.
+
+    A shard that was cut off lost its last answers; those that can be read are whole.
+    """
+    plain = isinstance(answer, str) and not as_data
+    return Reply(
+        text=answer if plain else _encode(answer).decode(),
+        data=answer if as_data else None,
+        usage=usage,
+        finish="stop" if whole.finish == "length" else whole.finish,
+        model=whole.model,
+        cost_usd=cost_usd,
+    )
+
+
+def _share(total: int, n: int) -> list[int]:
+    """`total` in n whole parts; what is left over goes to the first."""
+    each, rest = divmod(total, n)
+    return [each + rest, *[each] * (n - 1)]
+
+
+def _usage_shares(usage: Usage | None, n: int) -> Sequence[Usage | None]:
+    if usage is None or n == 0:
+        return [None] * n
+    kinds = (usage.input, usage.output, usage.cache_read, usage.cache_write)
+    return [Usage(*parts) for parts in zip(*(_share(kind, n) for kind in kinds), strict=True)]
+
+
+def _cost_shares(reply: Reply, n: int) -> Sequence[float | None]:
+    """In whole nano-dollars, which is how money is counted."""
+    if reply.cost_usd is None or n == 0:
+        return [None] * n
+    return [dollars(part) for part in _share(nanos(reply.cost_usd), n)]

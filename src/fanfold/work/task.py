@@ -1,0 +1,71 @@
+"""One unit of work: an ask with its item id, its gate and its terms."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.outcome import Outcome, Part, Verdict
+
+OnFailure = Literal["skip", "abort", "hold"]
+InDoubt = Literal["retry", "hold"]
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What may be spent; any of them. `seconds` are active seconds: a pause does not count."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+    seconds: float | None = None
+
+
+class Who(msgspec.Struct, frozen=True):
+    """Who may answer: the named members, or those good at `needs`, or anyone. `use`: at most so many."""
+
+    members: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    use: int | None = None
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What all tasks of one step have in common."""
+
+    step: str
+    gate: Gate
+    who: Who = Who()
+    revise: int = 1
+    escalate: tuple[str, ...] = ()
+    on_failure: OnFailure = "skip"
+    in_doubt: InDoubt | None = None
+    attempts: int = 4
+    concurrency: int = 8
+    budget: Budget = Budget()
+    keep: Callable[[Task, Reply], bool] | None = None
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where an item stands in the plan: which batch of the run, which position in it."""
+
+    batch: int
+    position: int
+
+
+class Task(msgspec.Struct, frozen=True):
+    id: str
+    ask: Ask
+    terms: Terms
+    place: Place | None = None
+
+
+AskPower: TypeAlias = Callable[[Task], Awaitable[Outcome]]
+"""The run's own `do`, passed to those who need to ask (a judge, an asked reduce)."""
+
+Gate: TypeAlias = Callable[[Task, Reply, AskPower], Verdict | Awaitable[Verdict]]
+"""A check. Pure ones return a Verdict at once; a judge returns an awaitable."""
+
+Reducer: TypeAlias = Callable[[Iterable[Part]], Any]
+"""Many passed replies into one value. Parts come in planned order, one at a time."""

@@ -1,0 +1,190 @@
+"""Prompt templates: Jinja2, sandboxed and strict, compiled once.
+
+What can be known when a template is read is said then: syntax, unknown names, unknown filters.
+Only a field that one item lacks is found when that item is rendered.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.work.nearest import nearest, remedy
+
+_LOADS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+_FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
+_GUARDS = frozenset({"default", "d", "defined", "undefined"})
+
+
+class _Lacking(StrictUndefined):
+    """What a template reads where there is nothing; any use but a test for it is an error."""
+
+    __slots__ = ()
+
+    @property
+    def _undefined_message(self) -> str:
+        name, owner = self._undefined_name, self._undefined_obj
+        if not isinstance(owner, dict):
+            return f"`{name}` is not there"
+        like = nearest(str(name), [key for key in owner if isinstance(key, str)])
+        return f"there is no field `{name}`" + (f"; did you mean `{like}`?" if like else "")
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """Fields come before methods, so `{{ item.values }}` is the field of that name."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if type(obj) is dict and attribute in obj:
+            return obj[attribute]
+        return super().getattr(obj, attribute)
+
+
+def _as_json(value: Any, indent: int | None = None) -> str:
+    """Plain JSON; Jinja's own filter of this name escapes for HTML, which a prompt is not."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=indent)
+
+
+def _printed(value: Any) -> Any:
+    """Objects and lists appear in a prompt as JSON, not as Python writes them."""
+    return _as_json(value) if isinstance(value, (dict, list)) else value
+
+
+def _environment() -> _Environment:
+    made = _Environment(
+        undefined=_Lacking, autoescape=False, keep_trailing_newline=True, finalize=_printed
+    )
+    made.filters["tojson"] = _as_json
+    del made.filters["random"], made.globals["lipsum"]  # the same input gives the same prompt
+    return made
+
+
+_ENVIRONMENT = _environment()
+
+
+class Template:
+    """A compiled prompt.
+
+    `name` is the file it stands in and `line` the line it begins on, for error texts; `known` are
+    the names that `render` will be given.
+    """
+
+    def __init__(self, source: str, *, name: str, known: Collection[str], line: int = 1) -> None:
+        self.source, self.name, self._line = source, name, line
+        try:
+            self._tree = _ENVIRONMENT.parse(source)
+            self._check_tags()
+            self._used = frozenset(meta.find_undeclared_variables(self._tree))
+            self._check_names(known)
+            compiled = _ENVIRONMENT.from_string(self._tree)
+        except TemplateSyntaxError as wrong:
+            raise self._bad(str(wrong.message), wrong.lineno) from None
+        self._root, self._blocks = compiled.root_render_func, compiled.blocks
+        self._globals = dict(compiled.globals)
+
+    def __repr__(self) -> str:
+        return f"Template({self.name!r}, uses={sorted(self._used)})"
+
+    def render(self, **names: Any) -> str:
+        """The prompt. A field that is not there raises a FanfoldError naming item and field."""
+        context = Context(_ENVIRONMENT, {**self._globals, **names}, self.name, self._blocks)
+        try:
+            return "".join(self._root(context))
+        except _FAULTS as wrong:
+            raise FanfoldError(f"{self.name}: {_which(names)}{_why(wrong)}") from None
+
+    def uses(self, name: str) -> bool:
+        """Whether the template reads this name from outside; a loop variable is not."""
+        return name in self._used
+
+    def fields(self, name: str) -> set[str]:
+        """The fields of `name` that the template always needs where it reads them.
+
+        Not among them: methods that are called, and fields that some place tests with `default` or
+        `is defined`. `item` in `{% for item in items %}` counts as `item`.
+        """
+        read: set[str] = set()
+        guarded: set[str] = set()
+        for field, is_guarded in _reads(self._tree, name):
+            (guarded if is_guarded else read).add(field)
+        return read - guarded
+
+    def _check_tags(self) -> None:
+        for tag in self._tree.find_all(_LOADS):
+            what = type(tag).__name__.lower()
+            raise self._bad(f"`{what}` is not possible in a prompt: put the text here", tag.lineno)
+        for used in self._tree.find_all(nodes.Filter):
+            if used.name not in _ENVIRONMENT.filters:
+                like = nearest(used.name, _ENVIRONMENT.filters)
+                hint = f": did you mean `{like}`?" if like else ""
+                raise self._bad(f"there is no filter `{used.name}`{hint}", used.lineno)
+
+    def _check_names(self, known: Collection[str]) -> None:
+        for unknown in sorted(self._used.difference(known)):
+            lines = [
+                name.lineno for name in self._tree.find_all(nodes.Name) if name.name == unknown
+            ]
+            what = f"`{unknown}` is not defined: {remedy(unknown, known)}"
+            raise self._bad(what, min(lines, default=1))
+
+    def _bad(self, what: str, lineno: int) -> BadInput:
+        return BadInput(f"template: {what}", file=self.name, line=self._line + lineno - 1)
+
+
+def _which(names: dict[str, Any]) -> str:
+    """Whose prompt it is, for an error text."""
+    item = names.get("item")
+    if isinstance(item, dict) and "id" in item:
+        return f"item `{item['id']}`: "
+    many = names.get("items")
+    if isinstance(many, (list, tuple)) and many and isinstance(many[0], dict):
+        return f"items from `{many[0].get('id')}` on: "
+    return ""
+
+
+def _why(wrong: Exception) -> str:
+    said = str(wrong).splitlines()
+    return said[0] if said else type(wrong).__name__
+
+
+def _reads(node: nodes.Node, name: str, guarded: bool = False) -> Iterator[tuple[str, bool]]:
+    """Each field of `name` read below a node, and whether a missing one is provided for."""
+    if isinstance(node, nodes.For) and _binds(node.target, name) and not _over_items(node):
+        yield from _reads(node.iter, name, guarded)
+        return
+    if isinstance(node, nodes.Call) and _field(node.node, name) is not None:
+        below: list[nodes.Node] = [*node.args, *node.kwargs]
+    else:
+        field = _field(node, name)
+        if field is not None:
+            yield field, guarded
+        below = list(node.iter_child_nodes())
+    inside = guarded or (isinstance(node, (nodes.Filter, nodes.Test)) and node.name in _GUARDS)
+    for child in below:
+        yield from _reads(child, name, inside)
+
+
+def _field(node: nodes.Node | None, name: str) -> str | None:
+    """The field when the node reads one of `name`: `name.field` or `name["field"]`."""
+    if not isinstance(node, (nodes.Getattr, nodes.Getitem)):
+        return None
+    if not isinstance(node.node, nodes.Name) or node.node.name != name:
+        return None
+    if isinstance(node, nodes.Getattr):
+        return node.attr
+    arg = node.arg
+    return arg.value if isinstance(arg, nodes.Const) and isinstance(arg.value, str) else None
+
+
+def _binds(target: nodes.Node, name: str) -> bool:
+    names = [target] if isinstance(target, nodes.Name) else target.find_all(nodes.Name)
+    return any(one.name == name for one in names)
+
+
+def _over_items(loop: nodes.For) -> bool:
+    return isinstance(loop.iter, nodes.Name) and loop.iter.name == "items"

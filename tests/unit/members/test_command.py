@@ -1,0 +1,245 @@
+"""Command members: fed on stdin, read from stdout, ended with all their children."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
+from fanfold.members import command
+from fanfold.members.command import Command
+from fanfold.members.process import by_pidfd, by_thread, carry_out
+from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
+from fanfold.work.member import Traits, tell_nobody
+
+SCHEMA = Schema.of({"type": "object"})
+
+
+def asked(
+    cmd: list[str],
+    ask: Ask | str = "hello",
+    *,
+    folder: Path = Path(),
+    timeout: float = 30,
+    hidden: frozenset[str] = frozenset(),
+) -> Reply:
+    async def once() -> Reply:
+        traits = Traits(id="cmd", kind="command", answerer="command:0@run", timeout=timeout)
+        member = Command(traits, cmd, folder, hidden=hidden)
+        await member.open()
+        whole = Ask(messages=(Message("user", ask),)) if isinstance(ask, str) else ask
+        return await member.ask(member.prepare(whole), tell_nobody)
+
+    return asyncio.run(once())
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def shell(code: str) -> list[str]:
+    return ["sh", "-c", code]
+
+
+def test_the_prompt_goes_in_and_the_output_comes_back() -> None:
+    assert asked(["cat"], "é\n  two lines ") == Reply(text="é\n  two lines ")
+    assert asked(["cat"], "one\n\n") == Reply(text="one\n")
+    assert asked(["true"]) == Reply()
+
+
+def test_nothing_is_put_on_a_shell_line() -> None:
+    assert asked(["printf", "%s", "$(id); `id` ; *"]) == Reply(text="$(id); `id` ; *")
+
+
+def test_kick_backs_are_spoken_as_a_conversation() -> None:
+    ask = Ask(
+        messages=(Message("user", "flag"),),
+        turns=(Message("assistant", "no"), Message("user", "again")),
+    )
+    assert asked(["cat"], ask).text == "USER:\nflag\n\nASSISTANT:\nno\n\nUSER:\nagain"
+
+
+def test_with_a_schema_json_becomes_data_and_anything_else_stays_text_for_the_gate() -> None:
+    with_schema = Ask(messages=(Message("user", '{"a": [1]}'),), schema=SCHEMA)
+    assert asked(["cat"], with_schema) == Reply(text='{"a": [1]}', data={"a": [1]})
+    not_json = Ask(messages=(Message("user", "sorry"),), schema=SCHEMA)
+    assert asked(["cat"], not_json) == Reply(text="sorry")
+
+
+@pytest.mark.parametrize(
+    ("out", "reply"),
+    [
+        ('hi\n{"fanfold": {"usd": 0.25, "input": 3, "output": 4}}\n',
+         Reply(text="hi", usage=Usage(3, 4), cost_usd=0.25)),
+        ('{"fanfold": {"usd": 0}}', Reply(cost_usd=0.0)),
+        ('hi\n{"fanfold": {"usd": -1}}', Reply(text='hi\n{"fanfold": {"usd": -1}}')),
+        ('{"fanfold": 3}', Reply(text='{"fanfold": 3}')),
+        ('{"fanfold": {"usd": 1}}\nhi', Reply(text='{"fanfold": {"usd": 1}}\nhi')),
+    ],
+)  # fmt: skip
+def test_a_command_may_report_its_cost_in_its_last_line(out: str, reply: Reply) -> None:
+    assert asked(["cat"], out) == reply
+
+
+def test_large_input_and_output_pass_through_both_pipes_at_once() -> None:
+    large = "0123456789abcdef" * 100_000
+    assert asked(["cat"], large) == Reply(text=large)
+
+
+def test_a_command_may_ignore_a_large_prompt() -> None:
+    assert asked(["echo", "done"], "x" * 3_000_000) == Reply(text="done")
+
+
+def test_it_runs_in_the_folder_and_finds_programs_there(tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text("import sys; print(len(sys.stdin.read().split()))")
+    assert asked([sys.executable, "count.py"], "a b c", folder=tmp_path) == Reply(text="3")
+    script = tmp_path / "own"
+    script.write_text("#!/bin/sh\npwd\n")
+    script.chmod(0o755)
+    assert asked(["./own"], folder=tmp_path) == Reply(text=str(tmp_path))
+
+
+def test_keys_of_the_roster_are_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZZ_KEY", "secret")
+    monkeypatch.setenv("ZZ_PLAIN", "plain")
+    see = shell("echo $ZZ_KEY $ZZ_PLAIN")
+    assert asked(see) == Reply(text="secret plain")
+    assert asked(see, hidden=frozenset({"ZZ_KEY"})) == Reply(text="plain")
+
+
+FAILURES: list[tuple[list[str], type[MemberError], str]] = [
+    (shell("echo first; echo why not >&2; exit 3"), Transient, "cmd: exit code 3: why not"),
+    (shell("exit 1"), Transient, "cmd: exit code 1"),
+    (shell("kill -9 $$"), Transient, "cmd: killed by signal 9"),
+    (shell("exit 127"), Terminal, "cmd: exit code 127"),
+    (shell("exit 126"), Terminal, "cmd: exit code 126"),
+    (["zz-not-there"], Terminal, "cmd: cannot start `zz-not-there`: no such file or directory"),
+    (["/etc"], Terminal, "cmd: cannot start `/etc`: permission denied"),
+    (shell("printf '\\377'"), InvalidReply, "cmd: its output is not UTF-8 text"),
+    (python("import sys; sys.stderr.write('a b\\n' * 9000); sys.exit(1)"), Transient,
+     "cmd: exit code 1: …" + ("a b " * 60)[-201:-1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cmd", "kind", "message"), FAILURES)
+def test_failures_are_typed_and_one_line(
+    cmd: list[str], kind: type[MemberError], message: str
+) -> None:
+    with pytest.raises(MemberError) as error:
+        asked(cmd)
+    assert (type(error.value), str(error.value), error.value.lost) == (kind, message, False)
+    if isinstance(error.value, Terminal):
+        assert error.value.scope == "member"
+
+
+def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Terminal) as error:
+        asked(["true"], folder=tmp_path / "gone")
+    assert str(error.value) == f"cmd: cannot run in {tmp_path / 'gone'}: no such folder"
+
+
+def gone(pid: int) -> bool:
+    """No such process, or one that waits to be reaped by whoever is its parent now."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        os.sched_yield()
+
+
+def test_when_time_is_over_the_command_and_its_children_are_killed(tmp_path: Path) -> None:
+    code = f"sleep 60 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/parent; wait"
+    with pytest.raises(TimedOut) as error:
+        asked(shell(code), timeout=0.3)
+    assert (str(error.value), error.value.lost) == ("cmd: no reply in 0.3 s; killed", True)
+    pids = [int((tmp_path / name).read_text()) for name in ("child", "parent")]
+    until(lambda: all(gone(pid) for pid in pids))
+
+
+def test_cancelling_kills_the_command_and_its_children(tmp_path: Path) -> None:
+    code = f"sleep 60 & echo $! > {tmp_path}/c; mv {tmp_path}/c {tmp_path}/child; wait"
+
+    async def cancel() -> None:
+        traits = Traits(id="cmd", kind="command", answerer="command:0@run")
+        member = Command(traits, shell(code), tmp_path)
+        work = asyncio.create_task(member.ask(member.prepare(Ask()), tell_nobody))
+        await asyncio.to_thread(until, (tmp_path / "child").exists)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(cancel())
+    until(lambda: gone(int((tmp_path / "child").read_text())))
+
+
+def test_a_child_left_behind_with_the_pipe_does_not_hold_the_reply_up(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    reply = asked(shell(f"sleep 20 & echo $! > {tmp_path}/child; echo done"))
+    os.kill(int((tmp_path / "child").read_text()), 9)
+    assert reply == Reply(text="done")
+    assert time.monotonic() - begun < 15
+
+
+def test_endless_output_is_cut_and_the_command_killed() -> None:
+    async def cut() -> None:
+        ended = await carry_out(
+            ["yes"], b"", folder=Path(), env=dict(os.environ), seconds=30, most=100_000
+        )
+        assert (ended.full, ended.code) == (True, -9)
+        assert 100_000 < len(ended.out) <= 100_000 + 65_536
+
+    asyncio.run(cut())
+    assert command.MAX_REPLY == 64_000_000
+
+
+@pytest.mark.parametrize("watch", [by_pidfd, by_thread])
+def test_both_ways_of_waiting_tell_the_exit_code(watch: Callable[..., asyncio.Future[int]]) -> None:
+    async def wait(process: subprocess.Popen[bytes]) -> int:
+        return await watch(asyncio.get_running_loop(), process)
+
+    with subprocess.Popen(["sh", "-c", "exit 7"]) as process:
+        assert asyncio.run(wait(process)) == 7
+
+
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+def test_hundreds_of_launches_leave_no_handle_and_no_zombie(
+    runner: Callable[..., list[Reply]],
+) -> None:
+    def handles() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    async def many() -> list[Reply]:
+        traits = Traits(id="cmd", kind="command", answerer="command:0@run")
+        member = Command(traits, ["cat"], Path())
+        await member.open()
+        request = member.prepare(Ask(messages=(Message("user", "x"),)))
+        gate = asyncio.Semaphore(8)
+
+        async def one() -> Reply:
+            async with gate:
+                return await member.ask(request, tell_nobody)
+
+        return await asyncio.gather(*(one() for _ in range(100)))
+
+    runner(many())  # a first loop may open handles of its own, for good
+    before = handles()
+    assert runner(many()) == [Reply(text="x")] * 100
+    assert handles() == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
