@@ -160,23 +160,33 @@ def _end(db: sqlite3.Connection, facts: list[End]) -> list[tuple[int, ...]]:
     metered = [fact for fact in facts if fact.attempt]
     if metered:
         _settle(db, metered)
-    next_no: int = db.execute("select coalesce(max(no), 0) + 1 from replies").fetchone()[0]
     replies: list[tuple[Any, ...]] = []
-    endings: list[tuple[Any, ...]] = []
+    outcomes: list[tuple[Any, ...]] = []
     answers: list[tuple[int, ...]] = []
+    next_no = 0
     for fact in facts:
-        rows = tuple(range(next_no, next_no + len(fact.landed)))
-        next_no += len(fact.landed)
-        for no, landed in zip(rows, fact.landed, strict=True):
-            replies.append(_reply_row(db, no, fact.run, fact.at, landed))
-        for ending in fact.endings:
-            endings.append(_ending_row(fact.run, ending, rows))
+        landed, endings = fact.landed, fact.endings
+        if len(landed) == 1 and landed[0].private and endings:
+            outcomes.append(_outcome_with_reply(db, fact.run, endings[0], landed[0]))
+            answers.append((0,))
+            continue
+        next_no = next_no or _next_reply(db)
+        rows = tuple(range(next_no, next_no + len(landed)))
+        next_no += len(landed)
+        for no, one in zip(rows, landed, strict=True):
+            replies.append(_reply_row(db, no, fact.run, fact.at, one))
+        outcomes.extend(_outcome(fact.run, ending, rows) for ending in endings)
         answers.append(rows)
     if replies:
         db.executemany("insert into replies values (?,?,?,?,?,?,?,?,?,?,?)", replies)
-    if endings:
-        db.executemany(_PUT_OUTCOME, endings)
+    if outcomes:
+        db.executemany(_PUT_OUTCOME, outcomes)
     return answers
+
+
+def _next_reply(db: sqlite3.Connection) -> int:
+    number: int = db.execute("select coalesce(max(no), 0) + 1 from replies").fetchone()[0]
+    return number
 
 
 def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
@@ -202,32 +212,48 @@ def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
 def _reply_row(
     db: sqlite3.Connection, no: int, run: int, at: float, landed: Landed
 ) -> tuple[Any, ...]:
-    body: bytes | None = _encode(landed.reply)
-    blob = None
-    if body is not None and len(body) > LARGE:
-        blob = digest(body)
-        db.execute("insert or ignore into blobs values (?,?)", (blob, body))
-        body = None
+    body, blob = _payload(db, landed)
     return (
         no, key8(landed.key), landed.key, landed.answerer, landed.member, run, landed.private,
         body, blob, landed.cost, at,
     )  # fmt: skip
 
 
-_PUT_OUTCOME = "insert or replace into outcomes values (?,?,?,?,?,?,?,?,?,?)"
+def _payload(db: sqlite3.Connection, landed: Landed) -> tuple[bytes | None, bytes | None]:
+    """Large payloads are kept once, by their hash."""
+    body = _encode(landed.reply)
+    if len(body) <= LARGE:
+        return body, None
+    blob = digest(body)
+    db.execute("insert or ignore into blobs values (?,?)", (blob, body))
+    return None, blob
 
 
-def _ending_row(run: int, ending: Ending, rows: tuple[int, ...]) -> tuple[Any, ...]:
+_PUT_OUTCOME = "insert or replace into outcomes values (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+
+
+def _outcome(run: int, ending: Ending, rows: tuple[int, ...]) -> tuple[Any, ...]:
     reply = rows[ending.landed] if ending.landed >= 0 else ending.reply or None
     reasons = _encode(ending.reasons).decode() if ending.reasons else None
     return (
         run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
-        ending.member, ending.cost, ending.calls,
+        ending.member, ending.cost, ending.calls, None, None, None,
+    )  # fmt: skip
+
+
+def _outcome_with_reply(
+    db: sqlite3.Connection, run: int, ending: Ending, landed: Landed
+) -> tuple[Any, ...]:
+    return (
+        run, ending.batch, ending.position, ending.step, ending.state, None,
+        _encode(ending.reasons).decode() if ending.reasons else None,
+        ending.member, ending.cost, ending.calls, landed.key, landed.answerer,
+        _encode(landed.reply),
     )  # fmt: skip
 
 
 def _ended(db: sqlite3.Connection, facts: list[Ended]) -> list[None]:
-    rows = [_ending_row(fact.run, ending, ()) for fact in facts for ending in fact.endings]
+    rows = [_outcome(fact.run, ending, ()) for fact in facts for ending in fact.endings]
     db.executemany(_PUT_OUTCOME, rows)
     return [None] * len(facts)
 
@@ -289,7 +315,7 @@ def _close_run(db: sqlite3.Connection, facts: list[CloseRun]) -> list[None]:
     for f in facts:
         db.execute(
             "insert into outcomes select i.run, i.batch, i.position, b.last_step, ?, null, ?, null,"
-            " 0, 0 from items i join batches b on b.run = i.run and b.no = i.batch"
+            " 0, 0, null, null, null from items i join batches b on b.run = i.run and b.no = i.batch"
             " where i.run = ? and not exists (select 1 from outcomes o where o.run = i.run"
             " and o.batch = i.batch and o.position = i.position"
             " and (o.step = b.last_step or o.state <> 'passed'))",
@@ -311,8 +337,20 @@ def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
     return [None] * len(facts)
 
 
+def _file_under_keys(db: sqlite3.Connection, run: int, batch: int) -> None:
+    """Replies that stand with their outcomes move under their keys, so that they are found again."""
+    db.create_function("key8", 1, key8, deterministic=True)
+    db.execute(
+        "insert into replies (key8, key, answerer, member, run, private, reply, cost, at)"
+        " select key8(key), key, answerer, member, run, 1, body, cost, 0 from outcomes"
+        " where run = ? and batch = ? and body is not null",
+        (run, batch),
+    )
+
+
 def _drop_batch(db: sqlite3.Connection, facts: list[DropBatch]) -> list[None]:
     for f in facts:
+        _file_under_keys(db, f.run, f.no)
         db.execute("delete from items where run = ? and batch = ?", (f.run, f.no))
         db.execute("delete from outcomes where run = ? and batch = ?", (f.run, f.no))
         db.execute("delete from batches where run = ? and no = ?", (f.run, f.no))

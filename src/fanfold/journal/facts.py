@@ -73,7 +73,8 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Landed(msgspec.Struct, frozen=True):
-    """A reply under its key. `private` replies serve only the run that got them."""
+    """A reply under its key. `private` replies serve only the run that got them; when they settle
+    an item at once they are kept with its outcome instead of under their key."""
 
     key: bytes
     answerer: str

@@ -9,6 +9,9 @@ from collections.abc import Callable
 def first(db: sqlite3.Connection) -> None:
     """Runs, planned items, replies by content, attempts with their claims, outcomes.
 
+    A reply that serves only its own run (of a function, say) stands in its outcome's row: one row
+    instead of two and an index. All others are filed once under their key.
+
     `key8` (the first eight bytes of a key) is what is indexed: a narrow index of integers keeps
     the cost of a random insert low when there are millions.
     """
@@ -53,6 +56,7 @@ def first(db: sqlite3.Connection) -> None:
             run integer not null, batch integer not null, position integer not null,
             step integer not null, state text not null, reply integer, reasons text,
             member text, cost integer not null, calls integer not null,
+            key blob, answerer text, body blob,
             primary key (run, batch, position, step)) without rowid""",
     ):
         db.execute(statement)

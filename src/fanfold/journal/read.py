@@ -19,8 +19,8 @@ _encode = msgspec.json.Encoder().encode
 
 _RUN = "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result"
 _FINAL = (
-    "select batch, position, state, reply, reasons, member, cost, calls, max(step) as step"
-    " from outcomes where run = ? group by batch, position"
+    "select batch, position, state, reply, reasons, member, cost, calls, body, max(step) as step"
+    " from outcomes where run = :run group by batch, position"
 )
 
 
@@ -106,7 +106,7 @@ class Reader:
         """Items by outcome; each once, where it left the flow."""
         counts: dict[State, int] = dict.fromkeys(STATES, 0)
         rows = self._db.execute(
-            f"select state, count(*) from ({_FINAL}) group by state", (run,)
+            f"select state, count(*) from ({_FINAL}) group by state", {"run": run}
         ).fetchall()
         counts.update(rows)
         return counts
@@ -126,31 +126,31 @@ class Reader:
     def parts(self, run: int, batch: int, step: int) -> Iterator[Part]:
         """What passed a step, in planned order, one at a time."""
         rows = self._db.execute(
-            "select i.id, o.position, r.reply, b.data from outcomes o"
+            "select i.id, o.position, coalesce(o.body, r.reply, b.data) from outcomes o"
             " join items i on i.run = o.run and i.batch = o.batch and i.position = o.position"
             " left join replies r on r.no = o.reply left join blobs b on b.hash = r.blob"
             " where o.run = ? and o.batch = ? and o.step = ? and o.state = 'passed'"
             " order by o.position",
             (run, batch, step),
         )
-        for id, position, reply, blob in rows:
-            yield Part(id, position, _reply(blob if reply is None else reply).value)
+        for id, position, reply in rows:
+            yield Part(id, position, _reply(reply).value)
 
     def endings(self, run: int, states: Sequence[State], limit: int = 1000) -> list[Ended]:
         """Items that ended in one of `states`, for reports."""
         rows = self._db.execute(
-            "select i.id, f.state, f.reasons, f.member, f.cost, r.reply, b.data"
-            f" from ({_FINAL}) f join items i on i.run = ?1 and i.batch = f.batch"
+            "select i.id, f.state, f.reasons, f.member, f.cost, coalesce(f.body, r.reply, b.data)"
+            f" from ({_FINAL}) f join items i on i.run = :run and i.batch = f.batch"
             " and i.position = f.position left join replies r on r.no = f.reply"
             " left join blobs b on b.hash = r.blob"
-            " where f.state in (select value from json_each(?2))"
-            " order by f.batch, f.position limit ?3".replace("?1", "?"),
-            (run, run, _encode(states).decode(), limit),
+            " where f.state in (select value from json_each(:states))"
+            " order by f.batch, f.position limit :limit",
+            {"run": run, "states": _encode(states).decode(), "limit": limit},
         )
         return [
             Ended(id, state, _reasons(reasons) if reasons else (), member, cost,
-                  None if (body := reply or blob) is None else _reply(body).value)
-            for id, state, reasons, member, cost, reply, blob in rows
+                  None if body is None else _reply(body).value)
+            for id, state, reasons, member, cost, body in rows
         ]  # fmt: skip
 
     # ── replies ──
@@ -174,6 +174,20 @@ class Reader:
             if wanted[short] == key:
                 found[key] = Known(no, answerer, member, _reply(blob if reply is None else reply))
         return found
+
+    def known_at(
+        self, run: int, batch: int, step: int, positions: Iterable[int]
+    ) -> dict[int, tuple[bytes, Known]]:
+        """Replies that stand with their outcomes, by position, each with the key it answers."""
+        rows = self._db.execute(
+            "select position, key, answerer, member, body from outcomes where run = ? and batch = ?"
+            " and step = ? and position in (select value from json_each(?)) and body is not null",
+            (run, batch, step, _encode(list(positions)).decode()),
+        )
+        return {
+            position: (key, Known(0, answerer, member, _reply(body)))
+            for position, key, answerer, member, body in rows
+        }
 
     def has_replies(self, run: int) -> bool:
         row = self._db.execute("select 1 from outcomes where run = ? limit 1", (run,)).fetchone()

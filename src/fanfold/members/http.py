@@ -65,8 +65,8 @@ class Http:
 
     Proxies come from HTTPS_PROXY, HTTP_PROXY and NO_PROXY, trust from the system's certificates or
     SSL_CERT_FILE. Trap: when a `post` is cancelled before the headers arrived, the client forgets
-    the call, but its connection stays open until the server answers or `timeout` is over. A timeout
-    closes it at once, so bound a call by `timeout`, not by cancelling.
+    the call, but its connection stays open until the server answers or its time is over. Time
+    running out closes it at once, so bound a call by `within`, not by cancelling.
     """
 
     def __init__(self, member: str, *, connect_timeout: float = 10.0) -> None:
@@ -94,14 +94,14 @@ class Http:
         if client is not None:
             await client.close()
 
-    async def post(self, url: str, headers: dict[str, str], body: bytes, timeout: float) -> Answer:
-        """`timeout` bounds the whole call, from connecting to the end of the body."""
-        request = self._request(url, headers, body, timeout).build()
+    async def post(self, url: str, headers: dict[str, str], body: bytes, within: float) -> Answer:
+        """`within` so many seconds, from connecting to the end of the body."""
+        request = self._request(url, headers, body, within).build()
         try:
             response = await request.send()
             return Answer(response.status, bytes(await response.bytes()), response.get_header)
         except DetailedPyreqwestError as error:
-            trouble = self._meaning(error, timeout)
+            trouble = self._meaning(error, within)
         raise trouble  # out here, so that the client's own error is not kept as its context
 
     async def stream(
@@ -109,7 +109,7 @@ class Http:
         url: str,
         headers: dict[str, str],
         body: bytes,
-        timeout: float,
+        within: float,
         each: Callable[[bytes], None],
     ) -> Answer:
         """Calls `each` with the data of every event as it comes; the Answer's body is then empty.
@@ -117,7 +117,7 @@ class Http:
         A server that answers with anything but events (an error, plain JSON) has it in the body.
         """
         plain = {**headers, "accept-encoding": "identity"}
-        request = self._request(url, plain, body, timeout).streamed_read_buffer_limit(0)
+        request = self._request(url, plain, body, within).streamed_read_buffer_limit(0)
         try:
             async with request.build_streamed() as response:
                 told = Answer(response.status, b"", response.get_header)
@@ -131,24 +131,24 @@ class Http:
                     each(data)
                 return told
         except DetailedPyreqwestError as error:
-            trouble = self._meaning(error, timeout)
+            trouble = self._meaning(error, within)
         raise trouble
 
     def _request(
-        self, url: str, headers: dict[str, str], body: bytes, timeout: float
+        self, url: str, headers: dict[str, str], body: bytes, within: float
     ) -> RequestBuilder:
         if self._client is None:
             raise RuntimeError(f"{self._member}: asked before open() or after close()")
         try:
             request = self._client.post(url).headers(headers).body_bytes(body)
-            return request.timeout(timedelta(seconds=timeout))
+            return request.timeout(timedelta(seconds=within))
         except ValueError:  # its text may hold the value of a header, so it is not passed on
             pass
         raise Terminal(
             f"{self._member}: the request cannot be sent; check base_url", scope="member"
         )
 
-    def _meaning(self, error: DetailedPyreqwestError, timeout: float) -> MemberError:
+    def _meaning(self, error: DetailedPyreqwestError, within: float) -> MemberError:
         """What the client's error means. Anything not known to have stayed here counts as sent."""
         causes = [cause["message"] for cause in error.details["causes"] or ()]
         why = causes[-1] if causes else str(error.message)
@@ -157,7 +157,7 @@ class Http:
             case BuilderError():
                 return Terminal(f"{who}: the request cannot be sent: {why}", scope="member")
             case RequestTimeoutError() if sent:
-                return TimedOut(f"{who}: no answer within {timeout:g} s")
+                return TimedOut(f"{who}: no answer within {within:g} s")
             case RequestTimeoutError():
                 return Transient(f"{who}: no connection within {self._connect_timeout:g} s")
             case DecodeError() if _BODY_CUT not in causes:

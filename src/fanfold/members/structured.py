@@ -11,10 +11,10 @@ import msgspec
 from fanfold.work.ask import Schema
 
 _TRIES = 64
+_NODES = 1000
 _FENCE = re.compile(r"```[\w-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _scan = json.JSONDecoder().raw_decode
-_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6"}
-_FORMATS |= {"uuid"}
+_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "uri", "uuid"}
 _PLAIN = {"type", "title", "description", "default", "const", "required"}
 
 
@@ -82,13 +82,13 @@ def is_object(definition: dict[str, Any]) -> bool:
 def closed(definition: dict[str, Any]) -> dict[str, Any] | None:
     """The schema as constrained decoding takes it: objects closed, bounds and patterns left out.
 
-    Whatever fits the result fits the shape of the schema; what was left out is for the gate. None
+    Whatever fits the result has the shape of the schema; what was left out is for the gate. None
     if it cannot be said so: recursion, open maps, a root that is no object.
     """
     if not is_object(definition):
         return None
     try:
-        return _closed(definition, definition, ())
+        return _Closing(definition).schema(definition, ())
     except _Inexpressible:
         return None
 
@@ -97,24 +97,59 @@ class _Inexpressible(Exception):
     pass
 
 
-def _closed(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
-    """`above` are the references that led here. Definitions are put in where they are used."""
-    if not isinstance(schema, dict):
-        raise _Inexpressible
-    if "$ref" in schema:
-        ref = str(schema["$ref"])
-        if ref in above:
+class _Closing:
+    """Definitions are put in where they are used, so their sum is bounded."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root, self._left = root, _NODES
+
+    def schema(self, schema: Any, above: tuple[str, ...]) -> dict[str, Any]:
+        """`above` are the references that led here."""
+        self._left -= 1
+        if self._left < 0 or not isinstance(schema, dict):
             raise _Inexpressible
-        rest = {name: value for name, value in schema.items() if name != "$ref"}
-        return _closed({**_referred(ref, root), **rest}, root, (*above, ref))
-    made = {name: value for name, value in schema.items() if name in _PLAIN}
-    for name in ("anyOf", "oneOf", "allOf"):
-        if name in schema:
-            choices = [_closed(choice, root, above) for choice in schema[name]]
-            made["allOf" if name == "allOf" else "anyOf"] = choices
-    if "items" in schema:
-        made["items"] = _closed(schema["items"], root, above)
-    return made | _values(schema) | _fields(schema, root, above)
+        if "$ref" in schema:
+            ref = schema["$ref"]
+            if ref in above:
+                raise _Inexpressible
+            return self.schema(_without(schema, "$ref", self._referred(ref)), (*above, ref))
+        if len(schema.get("allOf", ())) == 1:
+            return self.schema(_without(schema, "allOf", schema["allOf"][0]), above)
+        made = {name: value for name, value in schema.items() if name in _PLAIN}
+        if "items" in schema:
+            made["items"] = self.schema(schema["items"], above)
+        return made | _values(schema) | self._choices(schema, above) | self._fields(schema, above)
+
+    def _choices(self, schema: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
+        """Closed objects cannot be joined with others, so only a plain choice can be said."""
+        names = [name for name in ("anyOf", "oneOf", "allOf") if name in schema]
+        if not names:
+            return {}
+        if names not in (["anyOf"], ["oneOf"]) or "properties" in schema:
+            raise _Inexpressible
+        return {"anyOf": [self.schema(choice, above) for choice in schema[names[0]]]}
+
+    def _fields(self, schema: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
+        fields, kind = schema.get("properties"), schema.get("type")
+        if fields:
+            properties = {name: self.schema(field, above) for name, field in fields.items()}
+            return {"properties": properties, "additionalProperties": False}
+        if kind == "object" or (isinstance(kind, list) and "object" in kind):
+            raise _Inexpressible
+        return {}
+
+    def _referred(self, ref: Any) -> Any:
+        found: Any = self._root if isinstance(ref, str) and ref.startswith("#/") else None
+        for step in str(ref).split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            found = found.get(step) if isinstance(found, dict) else None
+        return found
+
+
+def _without(schema: dict[str, Any], name: str, instead: Any) -> dict[str, Any]:
+    if not isinstance(instead, dict):
+        raise _Inexpressible
+    return {**instead, **{key: value for key, value in schema.items() if key != name}}
 
 
 def _values(schema: dict[str, Any]) -> dict[str, Any]:
@@ -128,23 +163,3 @@ def _values(schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("minItems") in (0, 1):
         made["minItems"] = schema["minItems"]
     return made
-
-
-def _fields(schema: dict[str, Any], root: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
-    fields = schema.get("properties")
-    kind = schema.get("type")
-    if not fields:
-        if kind == "object" or (isinstance(kind, list) and "object" in kind):
-            raise _Inexpressible
-        return {}
-    properties = {name: _closed(field, root, above) for name, field in fields.items()}
-    return {"properties": properties, "additionalProperties": False}
-
-
-def _referred(ref: str, root: dict[str, Any]) -> dict[str, Any]:
-    found: Any = root if ref.startswith("#/") else None
-    for step in ref.split("/")[1:]:
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if found else None
-    if not isinstance(found, dict):
-        raise _Inexpressible
-    return found

@@ -8,13 +8,10 @@ from fanfold.journal.facts import Claim, End, Ending, Failed, Landed, Start
 from fanfold.price import cost, nanos
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
-from fanfold.run.ledger import Sum
+from fanfold.run.ledger import ONE_CALL, Sum
 from fanfold.run.pursuit import Group
 from fanfold.work.ask import Reply
 from fanfold.work.member import Tell, Traits, tell_nobody
-
-ONE_CALL = Sum(calls=1)
-
 
 async def attempt(engine: Engine, group: Group, grant: Grant) -> Claim | None:
     """None: the replies have landed in the group. A Claim: somebody else has (or had) the key.
@@ -57,7 +54,7 @@ async def _open(engine: Engine, grant: Grant) -> None:
 async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
     traits = grant.member.traits
     fact = Start(
-        run=engine.no, step=group.step, session=engine.session, member=traits.id,
+        run=engine.no, step=group.step.no, session=engine.session, member=traits.id,
         answerer=traits.answerer, keys=group.keys(traits.takes), ids=group.ids,
         accept=group.circle.accept, reserved=grant.reserved.usd, reserved_tokens=grant.reserved.tokens,
         at=engine.clock.now(), fresh=engine.fresh, take_over=engine.may_repeat(group.ids, group.terms, traits),
@@ -149,7 +146,7 @@ async def _failed(engine: Engine, group: Group, grant: Grant, number: int, error
     if not traits.metered:
         engine.dispatch.settle(grant, ONE_CALL)
         fact = Failed(
-            run=engine.no, step=group.step, session=engine.session, member=traits.id,
+            run=engine.no, step=group.step.no, session=engine.session, member=traits.id,
             answerer=traits.answerer, ids=group.ids, error=_one_line(error), at=engine.clock.now(),
         )  # fmt: skip
         await engine.journal.write(fact)

@@ -11,10 +11,10 @@ import msgspec
 
 from fanfold.errors import FanfoldError, RunStopped
 from fanfold.price import worst
-from fanfold.run.ledger import Ledger, Sum
-from fanfold.run.limits import Closed, Gauge, Go, Limits, Wait
+from fanfold.run.ledger import ONE_CALL, Chain, Ledger, Sum
+from fanfold.run.limits import FULL, GO, Closed, Gauge, Limits, Wait
 from fanfold.work.ask import Ask
-from fanfold.work.member import Member, Request
+from fanfold.work.member import Member, Request, Traits
 
 Now = Callable[[], float]
 
@@ -32,31 +32,43 @@ class Candidate(msgspec.Struct, frozen=True):
     gauge: Gauge
 
 
+class Step:
+    """A step while it runs: how many of its calls are under way, and which accounts pay for them."""
+
+    __slots__ = ("chain", "concurrency", "in_flight", "name", "no")
+
+    def __init__(self, no: int, name: str, concurrency: int, chain: Chain) -> None:
+        self.no, self.name, self.concurrency, self.chain = no, name, concurrency, chain
+        self.in_flight = 0
+
+
 class Want:
     """A task that wants to go: who may take it, and what each of them would cost at worst."""
 
-    __slots__ = ("ask", "avoid", "candidates", "concurrency", "lane", "requests", "step", "why")
+    __slots__ = ("_made", "ask", "avoid", "candidates", "lane", "step")
 
-    def __init__(
-        self, ask: Ask, candidates: tuple[Candidate, ...], lane: str, step: str, concurrency: int
-    ) -> None:
-        self.ask, self.candidates, self.lane = ask, candidates, lane
-        self.step, self.concurrency = step, concurrency
+    def __init__(self, ask: Ask, candidates: tuple[Candidate, ...], lane: str, step: Step) -> None:
+        self.ask, self.candidates, self.lane, self.step = ask, candidates, lane, step
         self.avoid: str | None = None
-        self.requests: dict[str, tuple[Request, Sum]] = {}
+        self._made: dict[str, tuple[Request, Sum]] = {}
 
     def request(self, candidate: Candidate) -> tuple[Request, Sum]:
         """The ask made ready for this member, and its worst case; worked out once."""
         traits = candidate.member.traits
-        made = self.requests.get(traits.id)
+        made = self._made.get(traits.id)
         if made is None:
             request = candidate.member.prepare(self.ask)
-            usd = 0
-            if traits.price is not None:
-                usd = worst(traits.price, request.input_tokens, request.output_tokens)
-            tokens = request.input_tokens + request.output_tokens
-            made = self.requests[traits.id] = (request, Sum(usd, tokens, 1))
+            made = self._made[traits.id] = (request, worst_case(traits, request))
         return made
+
+
+def worst_case(traits: Traits, request: Request) -> Sum:
+    if not traits.metered:
+        return ONE_CALL
+    usd = 0
+    if traits.price is not None:
+        usd = worst(traits.price, request.input_tokens, request.output_tokens)
+    return Sum(usd, request.input_tokens + request.output_tokens, 1)
 
 
 class Grant:
@@ -64,12 +76,10 @@ class Grant:
 
     __slots__ = ("admitted", "gauge", "member", "permit", "request", "reserved", "started", "step")
 
-    def __init__(
-        self, candidate: Candidate, request: Request, reserved: Sum, step: str, started: float
-    ) -> None:
+    def __init__(self, candidate: Candidate, request: Request, reserved: Sum, step: Step) -> None:
         self.member, self.gauge = candidate.member, candidate.gauge
-        self.request, self.reserved, self.step, self.started = request, reserved, step, started
-        self.admitted = 0.0
+        self.request, self.reserved, self.step = request, reserved, step
+        self.started = self.admitted = 0.0
         self.permit = True
 
 
@@ -82,7 +92,6 @@ class Dispatch:
         self.deadline: float | None = None
         self._lanes: dict[str, deque[asyncio.Future[None]]] = {}
         self._waiting = 0
-        self._in_step: dict[str, int] = {}
         self._turn = 0
 
     # ── decide ──
@@ -90,8 +99,8 @@ class Dispatch:
     def decide(self, want: Want) -> Grant | Wait:
         """Cases: the step is full; a member may go and the money suffices; it may go later;
         the money may suffice later; no member is left; the money never suffices."""
-        if self._in_step.get(want.step, 0) >= want.concurrency:
-            return Wait()
+        if want.step.in_flight >= want.step.concurrency:
+            return FULL
         now = self._now()
         if self.deadline is not None and now >= self.deadline:
             raise Unfunded("the time budget of the run is used up")
@@ -101,20 +110,19 @@ class Dispatch:
         for candidate in self._in_order(want):
             request, sum = want.request(candidate)
             verdict = self.limits.check(candidate.gauge, now, sum.tokens)
-            if isinstance(verdict, Closed):
-                closed.append(f"{candidate.member.traits.id}: {verdict.reason}")
-                continue
-            if isinstance(verdict, Wait):
+            if verdict is GO:
+                fit, account = self.ledger.fit(want.step.chain, sum)
+                if fit == "fits":
+                    return self._grant(want, candidate, request, sum, now)
+                if fit == "never":
+                    raise Unfunded(f"the budget of the {account.name} is used up")
                 waiting = True
-                if verdict.until is not None:
+            elif isinstance(verdict, Closed):
+                closed.append(f"{candidate.member.traits.id}: {verdict.reason}")
+            else:
+                waiting = True
+                if isinstance(verdict, Wait) and verdict.until is not None:
                     until = verdict.until if until is None else min(until, verdict.until)
-                continue
-            fit, account = self.ledger.fit(want.step, sum)
-            if fit == "fits":
-                return self._grant(want, candidate, request, sum, now)
-            if fit == "never":
-                raise Unfunded(f"the budget of the {account.name} is used up")
-            waiting = True
         if not waiting:
             raise NobodyLeft("; ".join(closed) or "no member is left to ask")
         return Wait(until)
@@ -134,25 +142,23 @@ class Dispatch:
     def _grant(
         self, want: Want, candidate: Candidate, request: Request, sum: Sum, now: float
     ) -> Grant:
-        self.ledger.reserve(want.step, sum)
-        grant = Grant(candidate, request, sum, want.step, now)
+        step = want.step
+        self.ledger.reserve(step.chain, sum)
+        grant = Grant(candidate, request, sum, step)
+        grant.started = now
         grant.admitted = self.limits.take(candidate.gauge, now, sum.tokens)
-        self._in_step[want.step] = self._in_step.get(want.step, 0) + 1
+        step.in_flight += 1
         return grant
 
     # ── give back ──
 
-    def release(self, grant: Grant) -> None:
-        """The call itself is over: its slot is free, though its money is not settled yet."""
+    def settle(self, grant: Grant, actual: Sum) -> None:
+        """The call is over: its slot is free, its reservation released, what it took is settled."""
         if grant.permit:
             grant.permit = False
             self.limits.give(grant.gauge)
-            self._in_step[grant.step] -= 1
-            self.poke()
-
-    def settle(self, grant: Grant, actual: Sum) -> None:
-        self.release(grant)
-        self.ledger.settle(grant.step, grant.reserved, actual)
+            grant.step.in_flight -= 1
+        self.ledger.settle(grant.step.chain, grant.reserved, actual)
         self.poke()
 
     # ── wait ──

@@ -11,9 +11,9 @@ import msgspec
 from fanfold.clock import Clock
 from fanfold.errors import BadInput, RunStopped
 from fanfold.journal.apply import NameStep
-from fanfold.journal.facts import Ended, Ending, Known
+from fanfold.journal.facts import End, Ended, Ending, Known, Landed
 from fanfold.journal.journal import Journal
-from fanfold.run.dispatch import Candidate, Dispatch
+from fanfold.run.dispatch import Candidate, Dispatch, Step
 from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
 from fanfold.work.ask import Takes, Usage
@@ -79,7 +79,7 @@ class Engine:
         self.held = 0
         self.stop: Stop | None = None
         self._stopping: asyncio.Future[None] | None = None
-        self._steps: dict[str, int] = {}
+        self.steps: dict[str, Step] = {}
         self._spent: dict[int, Sum] = {}
         self._circles: dict[Who, Circle] = {}
         self._opened: dict[str, asyncio.Future[None]] = {}
@@ -88,24 +88,18 @@ class Engine:
 
     # ── steps ──
 
-    def open_step(self, terms: Terms) -> int:
+    def open_step(self, terms: Terms) -> Step:
         """Steps are numbered in the order in which they are first used."""
-        no = self._steps.get(terms.step)
-        if no is None:
-            no = self._steps[terms.step] = len(self._steps)
+        step = self.steps.get(terms.step)
+        if step is None:
+            no = len(self.steps)
+            chain = self.ledger.chain(terms.step, terms.budget, self._spent.get(no, Sum()))
+            step = self.steps[terms.step] = Step(no, terms.step, terms.concurrency, chain)
             self.journal.note(NameStep(self.no, no, terms.step))
-            self.ledger.open_step(terms.step, terms.budget, self._spent.get(no, Sum()))
-        return no
-
-    def step_no(self, step: str) -> int:
-        return self._steps[step]
+        return step
 
     def spent_before(self, spent: dict[int, Sum]) -> None:
         self._spent = spent
-
-    @property
-    def steps(self) -> list[str]:
-        return list(self._steps)
 
     # ── who may answer ──
 
@@ -161,6 +155,9 @@ class Engine:
         found = self.journal.read.known(keys, frozenset(circle.accept), self.no, self.fresh)
         return next(iter(found.values()), None)
 
+    def recorded_at(self, batch: int, step: Step, positions: list[int]) -> dict[int, tuple[bytes, Known]]:
+        return self.journal.read.known_at(self.no, batch, step.no, positions)
+
     def mark_under_way(self, keys: list[bytes]) -> asyncio.Future[None] | None:
         if not keys:
             return None
@@ -183,8 +180,13 @@ class Engine:
             return True
         return all(id in self.retry_in_doubt for id in ids)
 
-    def note_ending(self, ending: Ending) -> None:
-        self.journal.note(Ended(self.no, (ending,)))
+    def note_ending(self, ending: Ending, kept: Landed | None) -> None:
+        if kept is None:
+            self.journal.note(Ended(self.no, (ending,)))
+        else:
+            self.journal.note(
+                End(run=self.no, at=self.clock.now(), landed=(kept,), endings=(ending,))
+            )
 
     # ── stopping ──
 

@@ -20,19 +20,22 @@ class Sum(msgspec.Struct, frozen=True):
     calls: int = 0
 
 
+ONE_CALL = Sum(calls=1)
+
+
 class Account:
     """One scope: a run, or a step of it. Settled plus reserved never passes its limits."""
 
-    __slots__ = ("calls", "limit", "max_calls", "max_tokens", "max_usd", "name", "overrun",
-                 "reserved_calls", "reserved_tokens", "reserved_usd", "seconds", "tokens", "usd")  # fmt: skip
+    __slots__ = ("bounded", "calls", "max_calls", "max_tokens", "max_usd", "name",
+                 "reserved_calls", "reserved_tokens", "reserved_usd", "tokens", "usd")  # fmt: skip
 
     def __init__(self, name: str, limit: Budget, spent: Sum = Sum()) -> None:
-        self.name, self.limit = name, limit
+        self.name = name
         self.max_usd = None if limit.usd is None else nanos(limit.usd)
         self.max_tokens, self.max_calls = limit.tokens, limit.calls
+        self.bounded = not (self.max_usd is self.max_tokens is self.max_calls is None)
         self.usd, self.tokens, self.calls = spent.usd, spent.tokens, spent.calls
         self.reserved_usd = self.reserved_tokens = self.reserved_calls = 0
-        self.overrun = 0
 
     def fit(self, want: Sum) -> Fit:
         """`wait`: would fit if what is under way cost nothing. `never`: not even then."""
@@ -57,58 +60,43 @@ class Account:
         )
 
 
+Chain = tuple[Account, ...]
+"""The accounts that one call is charged to, outermost first."""
+
+
 class Ledger:
-    """The accounts of one run: the run's own, and one for each step that has a budget of its own."""
+    """The accounts of one run: the run's own, and one for each step."""
 
     def __init__(self, limit: Budget, spent: Sum = Sum()) -> None:
         self.run = Account("run", limit, spent)
-        self._steps: dict[str, Account] = {}
-        self._chains: dict[str, tuple[Account, ...]] = {}
 
-    def open_step(self, step: str, limit: Budget, spent: Sum = Sum()) -> None:
-        if step not in self._chains:
-            self._steps[step] = Account(f"step {step}", limit, spent)
-            self._chains[step] = (self.run, self._steps[step])
+    def chain(self, step: str, limit: Budget, spent: Sum = Sum()) -> Chain:
+        return self.run, Account(f"step {step}", limit, spent)
 
-    def fit(self, step: str, want: Sum) -> tuple[Fit, Account]:
+    def fit(self, chain: Chain, want: Sum) -> tuple[Fit, Account]:
         """Whether the whole chain of accounts can bear it, and which one cannot."""
         worst: tuple[Fit, Account] = ("fits", self.run)
-        for account in self._chains[step]:
-            fit = account.fit(want)
-            if fit == "never":
-                return fit, account
-            if fit == "wait":
-                worst = fit, account
+        for account in chain:
+            if account.bounded:
+                fit = account.fit(want)
+                if fit == "never":
+                    return fit, account
+                if fit == "wait":
+                    worst = fit, account
         return worst
 
-    def reserve(self, step: str, want: Sum) -> None:
-        for account in self._chains[step]:
+    def reserve(self, chain: Chain, want: Sum) -> None:
+        for account in chain:
             account.reserved_usd += want.usd
             account.reserved_tokens += want.tokens
             account.reserved_calls += want.calls
 
-    def settle(self, step: str, reserved: Sum, actual: Sum) -> None:
+    def settle(self, chain: Chain, reserved: Sum, actual: Sum) -> None:
         """The call is over: what was reserved is released, what it really took is settled."""
-        for account in self._chains[step]:
+        for account in chain:
             account.reserved_usd -= reserved.usd
             account.reserved_tokens -= reserved.tokens
             account.reserved_calls -= reserved.calls
             account.usd += actual.usd
             account.tokens += actual.tokens
             account.calls += actual.calls
-        if actual.usd > reserved.usd:
-            self.run.overrun += actual.usd - reserved.usd
-
-    def refund(self, step: str, reserved: Sum) -> None:
-        self.settle(step, reserved, Sum())
-
-    def step_spent(self, step: str) -> Sum:
-        account = self._steps[step]
-        return Sum(account.usd, account.tokens, account.calls)
-
-    @property
-    def unbounded(self) -> bool:
-        return all(
-            a.max_usd is None and a.max_tokens is None and a.max_calls is None
-            for a in (self.run, *self._steps.values())
-        )

@@ -69,9 +69,12 @@ class Pool:
         self.blocked_until = 0.0
         self.refusals = 0
         self.last_cut = -1.0
-        self.last_good: float | None = None
         self.first_refusal: float | None = None
         self.breaker = Breaker()
+
+    @property
+    def calm(self) -> bool:
+        return self.cap is None and not self.refusals and self.breaker.state == "closed"
 
     def refused(self, started: float, now: float, retry_after: float | None, jitter: float) -> None:
         """Answered 429 or 529: halve, once per wave, and wait as long as the member says."""
@@ -132,12 +135,12 @@ class Gauge:
         pool.ceiling += self.most
 
     def check(self, now: float, worst_tokens: int) -> Go | Wait | Closed:
-        for breaker in (self.pool.breaker, self.breaker):
+        pool = self.pool
+        for breaker in (pool.breaker, self.breaker):
             if breaker.state != "closed":
                 verdict = breaker.check(now)
-                if not isinstance(verdict, Go):
+                if verdict is not GO:
                     return verdict
-        pool = self.pool
         if self.in_flight >= self.most or (pool.cap is not None and pool.in_flight >= int(pool.cap)):
             return FULL
         ready = pool.blocked_until
@@ -156,7 +159,7 @@ class Gauge:
         self.pool.in_flight += 1
         for breaker in (self.pool.breaker, self.breaker):
             if breaker.state == "open":
-                breaker.state = "half"
+                breaker.state = "half"  # this call is the probe
         if self.requests is not None:
             self.requests.take(now, 1.0)
         if self.tokens is None:
@@ -211,8 +214,9 @@ class Limits:
     # ── what came of a call ──
 
     def good(self, gauge: Gauge, now: float) -> None:
+        if gauge.pool.calm and gauge.breaker.state == "closed":
+            return
         gauge.pool.good()
-        gauge.pool.last_good = now
         for breaker in (gauge.pool.breaker, gauge.breaker):
             if breaker.state == "half":
                 breaker.close()

@@ -53,8 +53,8 @@ def _all_recorded(engine: Engine, group: Group) -> bool:
 
 
 async def _try_until_landed(engine: Engine, group: Group) -> Claim | None:
-    terms, circle = group.terms, group.circle
-    want = Want(group.ask, circle.candidates, circle.lane, terms.step, terms.concurrency)
+    circle = group.circle
+    want = Want(group.ask, circle.candidates, circle.lane, group.step)
     keys = [p.key(t) for p in group.pursuits for t in circle.takes] if circle.metered else []
     mine = engine.mark_under_way(keys)
     tries = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from fanfold.errors import FanfoldError
-from fanfold.journal.facts import Ending, Known
+from fanfold.journal.facts import Ending, Known, Landed
 from fanfold.run.engine import Circle, Engine
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.member import Tell
@@ -32,15 +32,17 @@ class Pursuit:
     """
 
     __slots__ = ("_keys", "ask", "calls", "circle", "cost", "engine", "escalated", "filed", "final", "judging",
-                 "member", "place", "reply", "reused", "revised", "row", "task", "verdict")  # fmt: skip
+                 "kept", "member", "place", "reply", "reused", "revised", "row", "step", "task", "verdict")  # fmt: skip
 
     def __init__(self, engine: Engine, task: Task, circle: Circle) -> None:
         self.engine, self.task, self.circle = engine, task, circle
+        self.step = engine.open_step(task.terms)
         self.ask: Ask = task.ask
         self.place: Place = task.place or NOWHERE
         self._keys: dict[Takes, bytes] = {}
         self.cost = self.calls = self.revised = self.escalated = self.row = 0
         self.reused = self.filed = False
+        self.kept: Landed | None = None
         self.member: str | None = None
         self.reply: Reply | None = None
         self.verdict: Verdict | None = None
@@ -70,6 +72,10 @@ class Pursuit:
     def recall(self, known: Known) -> None:
         """A recorded reply: it goes through the gate as it is now."""
         self.engine.counts.reused += 1
+        if not known.row:  # it stands with its outcome, and must stay there
+            self.kept = Landed(
+                self.key(self.circle.takes[0]), known.answerer, known.member, known.reply, 0, True
+            )
         self.reused, self.row = True, known.row
         self._judge(known.reply, known.member)
 
@@ -124,7 +130,7 @@ class Pursuit:
         self.engine.counts.kicks += 1
         self._keys = {}
         self.reply = None
-        self.reused, self.row = False, 0
+        self.reused, self.row, self.kept = False, 0, None
         known = self.engine.recorded(self.ask_keys(), self.circle)
         if known is not None:
             self.recall(known)
@@ -132,7 +138,7 @@ class Pursuit:
     def outcome(self) -> Outcome:
         assert self.final is not None
         if not self.filed and self.place is not NOWHERE:
-            self.engine.note_ending(self._ending(-1))
+            self.engine.note_ending(self._ending(-1 if self.kept is None else 0), self.kept)
         self.engine.counts.states[self.final] += 1
         reasons = () if self.verdict is None else self.verdict.reasons
         return Outcome(
@@ -151,7 +157,7 @@ class Pursuit:
         reasons = () if self.verdict is None else self.verdict.reasons
         assert self.final is not None
         return Ending(
-            self.place.batch, self.place.position, self.engine.step_no(self.task.terms.step),
+            self.place.batch, self.place.position, self.step.no,
             self.final, reasons, self.member, self.cost, self.calls, landed, self.row,
         )  # fmt: skip
 
@@ -168,7 +174,7 @@ class Group:
         self.pursuits, self.ask, self._apart = pursuits, ask, apart
         self.circle, self.terms = first.circle, first.task.terms
         self.ids = tuple(p.task.id for p in pursuits)
-        self.step = first.engine.step_no(self.terms.step)
+        self.step = first.step
         self.tell: Tell | None = None
         self._received: list[Pursuit] = []
 

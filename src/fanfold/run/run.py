@@ -108,7 +108,7 @@ class Run:
         `terms` is the first step its items go through, `last` the one where they leave the flow.
         """
         await self.begin(terms)
-        last_step = self._engine.open_step(last or terms)
+        last_step = self._engine.open_step(last or terms).no
         no, self._batches = self._batches, self._batches + 1
         fingerprint = source.fingerprint()
         known = self._journal.read.batch(self.record.no, no)
@@ -139,7 +139,7 @@ class Run:
 
     def remaining(self, batch: Batch, terms: Terms) -> Iterator[tuple[int, Item]]:
         """The batch's items, those without an outcome first, so that a resumed run gets going."""
-        step = self._engine.open_step(terms)
+        step = self._engine.open_step(terms).no
         done = self._journal.read.settled(self.record.no, batch.no, step, batch.size)
         yield from batch.source.walk(done)
         if any(done):
@@ -182,7 +182,7 @@ class Run:
 
     def passed(self, batch: Batch, terms: Terms) -> Iterator[Part]:
         """What passed a step, in planned order, one at a time, from the journal."""
-        return self._journal.read.parts(self.record.no, batch.no, self._engine.step_no(terms.step))
+        return self._journal.read.parts(self.record.no, batch.no, self._engine.steps[terms.step].no)
 
     async def flush(self) -> None:
         await self._journal.flush()

@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder().decode
 
 def source_of(items: Source | Iterable[Any], spool: Path) -> Source:
     """A Source as it is; a list in place; anything that can be read only once goes to `spool`."""
-    if hasattr(items, "walk") and hasattr(items, "fingerprint"):
+    if isinstance(items, Source):
         return items
     if isinstance(items, Sequence) and not isinstance(items, str):
         return Rows(items)

@@ -119,20 +119,40 @@ class Stream:
         """Give each task its recorded reply, if there is one that serves."""
         engine = self._engine
         pursuits = [Pursuit(engine, task, engine.circle(task.terms.who)) for task in chunk]
-        asked = [p for p in pursuits if not (engine.new and p.circle.private)]
-        if not asked:
-            return pursuits
-        by_circle: dict[tuple[str, ...], list[Pursuit]] = {}
-        for pursuit in asked:
-            by_circle.setdefault(pursuit.circle.accept, []).append(pursuit)
-        for accept, members in by_circle.items():
-            keys = [key for pursuit in members for key in pursuit.ask_keys()]
-            known = engine.journal.read.known(keys, frozenset(accept), engine.no, engine.fresh)
-            for pursuit in members if known else ():
+        circles: dict[int, list[Pursuit]] = {}
+        for pursuit in pursuits:
+            circles.setdefault(id(pursuit.circle), []).append(pursuit)
+        for members in circles.values():
+            circle = members[0].circle
+            if circle.private and engine.new:
+                continue
+            if circle.private:
+                self._look_in_outcomes(members)
+            self._look_under_keys(members, frozenset(circle.accept))
+        return pursuits
+
+    def _look_in_outcomes(self, pursuits: list[Pursuit]) -> None:
+        """Replies that serve only this run stand with their outcomes, by position."""
+        places: dict[int, list[Pursuit]] = {}
+        for pursuit in pursuits:
+            places.setdefault(pursuit.place.batch, []).append(pursuit)
+        for batch, there in places.items():
+            positions = [pursuit.place.position for pursuit in there]
+            found = self._engine.recorded_at(batch, there[0].step, positions)
+            for pursuit in there if found else ():
+                key, known = found.get(pursuit.place.position, (b"", None))
+                if known and known.answerer in pursuit.circle.accept and key in pursuit.ask_keys():
+                    pursuit.recall(known)
+
+    def _look_under_keys(self, pursuits: list[Pursuit], accept: frozenset[str]) -> None:
+        engine = self._engine
+        keys = [key for p in pursuits if p.reply is None for key in p.ask_keys()]
+        known = engine.journal.read.known(keys, accept, engine.no, engine.fresh) if keys else {}
+        for pursuit in pursuits if known else ():
+            if pursuit.reply is None:
                 found = next((known[k] for k in pursuit.ask_keys() if k in known), None)
                 if found is not None:
                     pursuit.recall(found)
-        return pursuits
 
     def _is_full(self, pending: list[Pursuit], more: Pursuit) -> bool:
         shard = self._shard

@@ -54,13 +54,6 @@ def text(node: Node) -> str:
     return node.value
 
 
-def any_text(node: Node) -> str:
-    """A text, also an empty one (a separator, say)."""
-    if not isinstance(node.value, str):
-        raise _wrong(node, "a text")
-    return node.value
-
-
 def flag(node: Node) -> bool:
     if not isinstance(node.value, bool):
         raise _wrong(node, "true or false")

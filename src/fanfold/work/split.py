@@ -172,11 +172,9 @@ def take_apart(reply: Reply, ids: Sequence[str], per_item_schema: bool) -> dict[
     fields, and an object of id to answer. The first answer of an id counts; unknown ids are
     ignored; forgotten ones are not in the result. The shares add up to the whole.
     """
-    wanted = frozenset(ids)
     answers: dict[str, Any] = {}
-    for id, answer in _answers(_parsed(reply), wanted):
-        if id in wanted:
-            answers.setdefault(id, answer)
+    for id, answer in _answers(_parsed(reply), frozenset(ids)):
+        answers.setdefault(id, answer)
     answered = [id for id in dict.fromkeys(ids) if id in answers]
     usages, costs = _usage_shares(reply.usage, len(answered)), _cost_shares(reply, len(answered))
     return {

@@ -7,7 +7,7 @@ Only a field that one item lacks is found when that item is rendered.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
@@ -125,12 +125,16 @@ class Template:
                 raise self._bad(f"there is no filter `{used.name}`{hint}", used.lineno)
 
     def _check_names(self, known: Collection[str]) -> None:
-        for unknown in sorted(self._used.difference(known)):
-            lines = [
-                name.lineno for name in self._tree.find_all(nodes.Name) if name.name == unknown
-            ]
-            what = f"`{unknown}` is not defined: {remedy(unknown, known)}"
-            raise self._bad(what, min(lines, default=1))
+        """A name that is set only in a branch counts as defined; if it is not, rendering says so."""
+        names = list(self._tree.find_all(nodes.Name))
+        sets: list[nodes.Assign | nodes.AssignBlock] = [
+            *self._tree.find_all(nodes.Assign),
+            *self._tree.find_all(nodes.AssignBlock),
+        ]
+        assigned = {one.name for node in sets for one in _names_in(node.target)}
+        for unknown in sorted(self._used.difference(known, assigned)):
+            line = min((one.lineno for one in names if one.name == unknown), default=1)
+            raise self._bad(f"`{unknown}` is not defined: {remedy(unknown, known)}", line)
 
     def _bad(self, what: str, lineno: int) -> BadInput:
         return BadInput(f"template: {what}", file=self.name, line=self._line + lineno - 1)
@@ -182,8 +186,11 @@ def _field(node: nodes.Node | None, name: str) -> str | None:
 
 
 def _binds(target: nodes.Node, name: str) -> bool:
-    names = [target] if isinstance(target, nodes.Name) else target.find_all(nodes.Name)
-    return any(one.name == name for one in names)
+    return any(one.name == name for one in _names_in(target))
+
+
+def _names_in(target: nodes.Node) -> Iterable[nodes.Name]:
+    return [target] if isinstance(target, nodes.Name) else target.find_all(nodes.Name)
 
 
 def _over_items(loop: nodes.For) -> bool:

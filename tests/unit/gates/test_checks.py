@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
-from tests.unit.gates.judging import item, judge, verdict
 
 from fanfold.errors import BadInput
 from fanfold.gates.checks import model, number_range, quotes, regex, require, schema
 from fanfold.work.ask import Reply
 from fanfold.work.item import Item
 from fanfold.work.outcome import PASS, fail, unjudged
+from tests.unit.gates.judging import item, judge, verdict
 
 
 class TestRequire:
@@ -98,7 +98,7 @@ class TestSchema:
     def test_a_long_value_is_cut_in_the_middle(self) -> None:
         (reason,) = verdict(self.gate, "x" * 5000).reasons
         assert reason.startswith('"xxxx')
-        assert reason.endswith(" … " + "x" * 77 + '" is not of type "object"')
+        assert reason.endswith(" … " + "x" * 75 + '" is not of type "object"')
         assert len(reason) == 203
 
     def test_text_instead_of_json_is_said_plainly(self) -> None:
@@ -217,8 +217,8 @@ class TestQuotes:
         assert nested == fail(f"`findings[1].evidence` {reason}")
 
     def test_reasons_are_counted_beyond_three(self) -> None:
-        *_, last = self.said(list("qwzx~^")).reasons
-        assert last == '`evidence[3]` is not in the item\'s text word for word: "~" (and 1 more)'
+        *_, last = self.said(["five", *"qwzx"]).reasons
+        assert last == '`evidence[3]` is not in the item\'s text word for word: "z" (and 1 more)'
 
     def test_the_source_can_be_another_field(self) -> None:
         gate = quotes("evidence", source="doc.body")

@@ -10,13 +10,13 @@ from itertools import product
 from typing import Any, Literal
 
 import pytest
-from tests.unit.gates.judging import judge
 
 from fanfold.errors import BadInput
 from fanfold.gates.combine import all_of, any_of
 from fanfold.work.ask import Reply
 from fanfold.work.outcome import PASS, Verdict, fail, unjudged
 from fanfold.work.task import Gate
+from tests.unit.gates.judging import judge
 
 State = Literal["pass", "fail", "unjudged"]
 STATES: tuple[State, ...] = ("pass", "fail", "unjudged")

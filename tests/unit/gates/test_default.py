@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.gates.judging import judge, verdict
 
 from fanfold.errors import BadInput
 from fanfold.gates.checks import require
 from fanfold.gates.default import default, standard
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.outcome import PASS, fail
+from tests.unit.gates.judging import judge, verdict
 
 EMPTY = fail("the reply is empty")
 REFUSED = fail("the member refused to answer")

@@ -7,13 +7,13 @@ import re
 from typing import Any
 
 import pytest
-from tests.unit.gates.judging import item, judge, task_of, verdict
 
 from fanfold.errors import BadInput
 from fanfold.gates.predicate import predicate
 from fanfold.work.ask import Reply
 from fanfold.work.item import Item
 from fanfold.work.outcome import PASS, fail, unjudged
+from tests.unit.gates.judging import item, judge, task_of, verdict
 
 
 def long_enough(value: Any) -> Any:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.unit.gates.judging import item, verdict
 
 from fanfold.errors import BadInput
 from fanfold.gates.stated import from_plan
 from fanfold.work.outcome import PASS, fail
+from tests.unit.gates.judging import item, verdict
 
 
 class Finding(BaseModel):

@@ -216,6 +216,14 @@ def test_a_reply_in_the_making_is_billed_though_the_server_closes() -> None:
     assert ends(server) == [("gone", True, COST)]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_no_reply_goes_out_before_its_line_is_in_the_file() -> None:
+    server = ModelServer(books=Path("/dev/full"))
+    with pytest.raises(LOST):
+        once(server, OPENAI)
+    assert server.books.paid_calls == 1
+
+
 def test_the_most_in_flight_is_counted() -> None:
     server, arrived = announcing(Says(hang=True), n=20)
 

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 LONGEST = 700  # characters of a sentence that are shown as evidence
 MOST = 3  # findings of one category in one contract
 
+SHORTEST = 40  # a shorter piece is a heading or a line of the contents, not a clause
+
 _BREAK = re.compile(r"(?<=[.;:])\s+(?=[A-Z(\"“\[\d])|\n\s*\n")
 
 
@@ -39,16 +41,6 @@ def _in_sentence(pattern: str) -> re.Pattern[str]:
 
 
 RULES = (
-    _rule(
-        "Uncapped Liability",
-        "high",
-        r"liab|damages",
-        r"(?:except|other than|excluding|exclud|not apply|not limit|nothing)…(?:gross negligence"
-        r"|wil+ful|fraud|indemnif|confidential|personal injury)…(?:liab|consequential|indirect)"
-        r"|(?:liab|consequential|indirect)…(?:except|other than|not apply|excluding)…"
-        r"(?:gross negligence|wil+ful|fraud|indemnif|confidential|personal injury)"
-        r"|without (?:limit|limitation) (?:as to|of) liability|unlimited liability",
-    ),
     _rule(
         "Cap On Liability",
         "low",
@@ -79,29 +71,33 @@ RULES = (
         "Exclusivity",
         "medium",
         r"exclusiv",
-        r"(?<!non-)(?<!non)(?<!not )\bexclusive(?:ly)? …(?:right|licen[sc]|distribut|basis|supplier"
-        r"|provider|appoint|agent|dealer|purchase|market|sell|territory|franchise)"
-        r"|(?:right|licen[sc]|appoint|purchase|grant)…(?<!non-)\bexclusiv|\bexclusivity\b",
-        r"exclusive (?:jurisdiction|venue|remed|property|owner)|exclusive of|mutually exclusive",
+        r"(?:grant|appoint|engage|retain|designat|agree|purchase|shall|will)…\bexclusive(?:ly)?\b…"
+        r"(?:right|licen[sc]e|distribut|basis|supplier|provider|agent|dealer|territory|sponsor|sell"
+        r"|market|purchase|represent)",
+        r"non\W*exclusiv|\bno exclusiv|not (?:an |be )?exclusiv|exclusively (?:own|govern|belong|used)"
+        r"|exclusive (?:jurisdiction|venue|remed|property|owner|control|responsib|use of)"
+        r"|exclusive (?:agreement|statement|purpose)|exclusive of|belong…exclusiv|owned exclusiv"
+        r"|inure|infring|arbitrat|prosecut|\bwhereas\b|goodwill",
     ),
     _rule(
         "Termination For Convenience",
         "medium",
-        r"terminat|cancel",
-        r"(?:terminat|cancel)…(?:without cause|with or without cause|for convenience"
-        r"|for any (?:or no )?reason|without reason|for no reason|at (?:its|their|his) (?:sole )?"
-        r"(?:discretion|option|election|convenience))"
-        r"|(?:may|right to|entitled to) (?:terminate|cancel) this \w+ (?:at any time )?"
-        r"(?:by|upon|on|with) (?:giving |providing )?(?:at least |not less than )?…days['’]?"
-        r" (?:prior )?(?:advance )?(?:written )?notice",
-        r"breach|default|insolven|bankrupt",
+        r"terminate|cancel",
+        r"(?:may|right to|entitled to|can)\b…(?:terminated?|cancel(?:led)?)\b…(?:without cause"
+        r"|with(?:out)? or without|for convenience|for any (?:or no )?reason|without…reason"
+        r"|at any time|sole discretion|(?:its|their|sole) (?:option|election|convenience))"
+        r"|(?:may|right to|entitled to) (?:terminate|cancel) this \w+ (?:by|upon|on|with) (?:giving )?"
+        r"(?:at least |not less than )?…days['’]? (?:prior )?(?:advance )?(?:written )?notice",
+        r"breach|default|insolven|bankrupt|\bfail|following|\bif\b|in the event|change of control"
+        r"|surviv",
     ),
     _rule(
         "Change Of Control",
         "medium",
         r"control|ownership|substantially\s+all",
         r"change (?:of|in) (?:the )?(?:control|ownership)…(?:terminat|consent|assign|notice|notify)"
-        r"|(?:terminat|consent|assign|notice|notify)…change (?:of|in) (?:the )?(?:control|ownership)",
+        r"|(?:terminat|consent|notice|notify)…change (?:of|in) (?:the )?(?:control|ownership)"
+        r"|terminat…(?:sale|transfer) of (?:all or )?substantially all",
     ),
     _rule(
         "Anti-Assignment",
@@ -129,14 +125,6 @@ RULES = (
         r"(?:books|records|accounts|facilit|premises|ledger|documents)"
         r"|(?:books|records|accounts)…(?:audit|inspect|examin)",
         r"audited financial statements",
-    ),
-    _rule(
-        "Most Favored Nation",
-        "high",
-        r"favou?r|lower\s+price|lowest",
-        r"most[- ]favou?red|(?:no|not) less favou?rable (?:to|than)…(?:other|third|any)"
-        r"|(?:price|terms|rate)s?…(?:more favou?rable|lower)…(?:other|third part)",
-        r"law|insur",
     ),
     _rule(
         "Insurance",
@@ -171,6 +159,8 @@ def _findings(rule: Rule, text: str, starts: list[int]) -> Iterator[dict[str, st
 
 def _applies(rule: Rule, sentence: str) -> bool:
     plain = " ".join(sentence.split())
+    if len(plain) < SHORTEST:
+        return False
     return rule.also.search(plain) is not None and not (rule.never and rule.never.search(plain))
 
 

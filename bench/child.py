@@ -1,0 +1,35 @@
+"""One job in this process: `child.py module:function '{"argument": ...}'`. Prints what it took.
+
+Only the job's own module is imported, so a baseline never loads fanfold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from importlib import import_module
+
+
+def cpu() -> float:
+    """Of this process, all of its threads, without its children."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main(target: str, given: str) -> None:
+    module, _, name = target.partition(":")
+    work = getattr(import_module(module), name)
+    arguments = json.loads(given)
+    uvloop = import_module("uvloop") if arguments.pop("uvloop", False) else None
+    begun, used = time.monotonic(), cpu()
+    found = (uvloop or asyncio).run(work(**arguments)) or {}
+    told = {"cpu": cpu() - used, "wall": time.monotonic() - begun}
+    found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({**told, "found": found}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,163 @@
+"""The same jobs by fanfold: durable, gated, budgeted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from data import MAX_TOKENS, MODEL, PROMPT, SCHEMA, row
+
+from fanfold.members.command import Command
+from fanfold.members.function import Function
+from fanfold.members.openai import OpenAI
+from fanfold.patterns import fold
+from fanfold.patterns.map_reduce import KNOWN_NAMES, Prompt, map_batch, map_reduce
+from fanfold.price import FREE, Price
+from fanfold.run.open import open_run
+from fanfold.run.run import Run
+from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.item import Item
+from fanfold.work.member import Member, MemberLimits, Request, Tell, Traits
+from fanfold.work.outcome import PASS
+from fanfold.work.task import Budget, Terms
+from fanfold.work.template import Template
+
+PAID = Price(input=1.0, output=5.0)
+
+
+class Reviews:
+    """The rows, made as they are walked through."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
+        for number in range(self._count):
+            if number >= len(skip) or not skip[number]:
+                yield number, Item(str(number), row(number))
+
+    def fingerprint(self) -> str:
+        return f"reviews {self._count}"
+
+
+def rate(review: dict[str, Any]) -> dict[str, Any]:
+    """The no-op."""
+    return {"rating": review["rating"]}
+
+
+def function_traits(concurrency: int) -> Traits:
+    return Traits(
+        id="rules", kind="function", answerer="function:ours:rate@run", takes="items",
+        shared=False, metered=False, price=FREE, timeout=0.0,
+        limits=MemberLimits(concurrency=concurrency),
+    )  # fmt: skip
+
+
+def model_traits(concurrency: int) -> Traits:
+    return Traits(
+        id="model", kind="openai", answerer=f"openai:{MODEL}", model=MODEL, price=PAID,
+        max_tokens=MAX_TOKENS, tier="paid", limits=MemberLimits(concurrency=concurrency),
+    )  # fmt: skip
+
+
+def openai(url: str, concurrency: int) -> OpenAI:
+    return OpenAI(model_traits(concurrency), url, lambda: "none-at-all")
+
+
+async def mapped(run: Run, items: int, concurrency: int) -> dict[str, Any]:
+    found = await map_reduce(
+        run, Reviews(items), prompt=PROMPT, schema=SCHEMA, concurrency=concurrency,
+        reduce=fold.count("rating"),
+    )  # fmt: skip
+    receipt = found.receipt
+    if receipt.passed != items:
+        raise RuntimeError(f"{receipt.passed} of {items} passed: {receipt}")
+    return {"calls": receipt.calls, "commits": run._journal.commits}
+
+
+# ── jobs ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def function_map(folder: str, items: int, concurrency: int) -> dict[str, Any]:
+    member = Function(function_traits(concurrency), rate)
+    async with open_run(
+        "bench", members=[member], store=folder, budget=Budget(usd=1.0, calls=10 * items),
+        max_concurrency=concurrency,
+    ) as run:  # fmt: skip
+        return await mapped(run, items, concurrency)
+
+
+async def http_map(folder: str, items: int, concurrency: int, url: str) -> dict[str, Any]:
+    async with open_run(
+        "bench", members=[openai(url, concurrency)], store=folder, budget=Budget(usd=1000.0),
+        max_concurrency=concurrency,
+    ) as run:  # fmt: skip
+        return await mapped(run, items, concurrency)
+
+
+async def command_map(folder: str, items: int, concurrency: int) -> None:
+    """`true` says nothing, which the usual gate refuses; here any reply passes."""
+    traits = Traits(
+        id="true", kind="command", answerer="command:true@run", shared=False, timeout=60.0,
+        limits=MemberLimits(concurrency=concurrency),
+    )  # fmt: skip
+    prompt = Prompt(Template("{{ item.id }}", name="prompt", known=KNOWN_NAMES))
+    terms = Terms("map", lambda task, reply, ask: PASS, concurrency=concurrency)
+    async with open_run("bench", members=[Command(traits, ["true"], folder)], store=folder) as run:
+        batch = await run.plan(Reviews(items), terms)
+        await map_batch(run, batch, terms, prompt)
+        if run.receipt().passed != items:
+            raise RuntimeError(f"not all passed: {run.receipt()}")
+
+
+# ── resume ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Watched:
+    """A member that notes when it is first asked. With `instant`, that answers for it."""
+
+    def __init__(self, member: Member, instant: Callable[[Ask], Reply] | None = None) -> None:
+        self._member, self._instant = member, instant
+        self.traits = member.traits
+        self.open, self.close, self.prepare = member.open, member.close, member.prepare
+        self.first: float | None = None
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        if self.first is None:
+            self.first = time.monotonic()
+        if self._instant is not None:
+            return self._instant(request.ask)
+        return await self._member.ask(request, tell)
+
+
+def _answer(ask: Ask) -> Reply:
+    return Reply('{"rating":1}', {"rating": 1}, Usage(100, 8), model=MODEL)
+
+
+def _member(kind: str, url: str) -> Member:
+    return openai(url, 64) if kind == "openai" else Function(function_traits(64), rate)
+
+
+async def half_done(folder: str, kind: str, done: int, items: int) -> None:
+    """A store with a run of `items` of which `done` are done: the budget ended there."""
+    member = _member(kind, "http://127.0.0.1:9/v1")
+    instant = Watched(member, _answer if kind == "openai" else None)
+    options: dict[str, Any] = {"members": [instant], "store": folder, "budget": Budget(calls=done)}
+    try:
+        async with open_run("bench", **options) as run:
+            await map_reduce(run, Reviews(items), prompt=PROMPT, schema=SCHEMA, concurrency=64)
+    except Exception as stopped:
+        if run.statistics().calls != done:
+            raise RuntimeError(f"{run.statistics()}") from stopped
+
+
+async def resume(folder: str, kind: str, done: int, items: int, url: str) -> dict[str, Any]:
+    """Go on, and tell when the first new call was made (on the clock all processes share)."""
+    member = Watched(_member(kind, url))
+    options: dict[str, Any] = {"members": [member], "store": folder, "budget": Budget(usd=1000.0)}
+    async with open_run("bench", **options) as run:
+        found = await mapped(run, items, 64)
+    if found["calls"] != items - done:
+        raise RuntimeError(f"{found['calls']} calls for {items - done} items")
+    return {**found, "first": member.first}

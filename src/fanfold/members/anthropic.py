@@ -1,0 +1,221 @@
+"""The kind `anthropic`: the Messages API."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.status import table
+from fanfold.members.structured import closed, find, in_words
+from fanfold.work.ask import Ask, Finish, Message, Reply, Schema, Usage
+from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
+
+ROWS = table(
+    quota=("billing_error", "credit balance", "usage limit"),
+    too_long=("too long", "too large", "context limit", "context window"),
+)
+_FINISH: dict[str | None, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+_STREAMED = b',"stream":true}'
+
+
+# ── what goes over the wire, as far as it is read or written here ────────────────────────────
+
+
+class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    model: str
+    max_tokens: int
+    messages: tuple[Message, ...]
+    system: str = ""
+    temperature: float | None = None
+    top_p: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+    output_config: msgspec.Raw | None = None
+
+
+class _Written(msgspec.Struct):
+    ephemeral_5m_input_tokens: int | None = None
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_creation: _Written | None = None
+
+
+class _Block(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _Answer(msgspec.Struct):
+    content: list[_Block]
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+    model: str | None = None
+
+
+class _Start(msgspec.Struct):
+    usage: _Usage | None = None
+    model: str | None = None
+
+
+class _Delta(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    stop_reason: str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    message: _Start | None = None
+    delta: _Delta | None = None
+    usage: _Usage | None = None
+    error: object = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Answer).decode
+_decode_event = msgspec.json.Decoder(_Event).decode
+
+
+class Anthropic:
+    """`base_url` with or without `/v1`. The API knows no seed, so none is sent.
+
+    A schema goes into `output_config.format`: the newest models refuse a forced tool, and this
+    holds the shape on every model from Claude 4.5 on. It takes no bounds, patterns or open maps:
+    bounds and patterns are left to the gate, a schema it cannot take at all goes into the prompt.
+    """
+
+    def __init__(self, traits: Traits, base_url: str, key: Key) -> None:
+        self._traits, self._model = traits, traits.model or ""
+        self._endpoint = Endpoint(traits, _url(base_url), key, _headers, ROWS)
+        self._config: tuple[Schema, msgspec.Raw | None] | None = None
+
+    @property
+    def traits(self) -> Traits:
+        return self._traits
+
+    async def open(self) -> None:
+        await self._endpoint.open()
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+
+    def prepare(self, ask: Ask) -> Request:
+        params, messages, schema = ask.params, ask.conversation(), ask.schema
+        most = params.max_tokens or self._traits.max_tokens
+        system = [message.content for message in messages if message.role == "system"]
+        config = None if schema is None else self._output_config(schema)
+        if schema is not None and config is None:
+            system.append(in_words(schema))
+        asked = _Asked(
+            model=self._model,
+            max_tokens=most,
+            messages=tuple(message for message in messages if message.role != "system"),
+            system="\n\n".join(system),
+            temperature=params.temperature,
+            top_p=params.top_p,
+            stop_sequences=params.stop,
+            output_config=config,
+        )
+        body = _encode(asked)
+        return Request(ask, body, input_tokens=len(body) + 1024, output_tokens=most)
+
+    def _output_config(self, schema: Schema) -> msgspec.Raw | None:
+        """Made once: the asks of one step share their schema."""
+        if self._config is None or self._config[0] is not schema:
+            shape = closed(schema.definition)
+            config = {"format": {"type": "json_schema", "schema": shape}}
+            self._config = schema, msgspec.Raw(_encode(config)) if shape else None
+        return self._config[1]
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        if tell is tell_nobody:
+            return self._reply(request, await self._endpoint.ask(request.body))
+        heard = _Heard(self._endpoint, tell)
+        body = await self._endpoint.listen(request.body[:-1] + _STREAMED, heard.take)
+        return self._reply(request, body) if body else heard.reply(request)
+
+    def _reply(self, request: Request, body: bytes) -> Reply:
+        answer = self._endpoint.read(_decode, body)
+        text = "".join(block.text for block in answer.content if block.type == "text")
+        return _made(request, text, answer.stop_reason, _used(answer.usage), answer.model)
+
+
+class _Heard:
+    """A streamed reply, as far as it has come. Usage is told twice; the later figures hold."""
+
+    def __init__(self, endpoint: Endpoint, tell: Tell) -> None:
+        self._endpoint, self._tell = endpoint, tell
+        self._text: list[str] = []
+        self._stop: str | None = None
+        self._usage = _Usage()
+        self._model: str | None = None
+        self._ended = False
+
+    def take(self, data: bytes) -> None:
+        event = self._endpoint.read(_decode_event, data)
+        match event.type:
+            case "message_start" if event.message:
+                self._model = event.message.model
+                self._count(event.message.usage)
+            case "content_block_delta" if event.delta and event.delta.type == "text_delta":
+                self._text.append(event.delta.text)
+                self._tell(Event("delta", event.delta.text))
+            case "message_delta":
+                self._stop = event.delta.stop_reason if event.delta else None
+                self._count(event.usage)
+            case "message_stop":
+                self._ended = True
+            case "error":
+                raise self._endpoint.broke_off(event.error)
+
+    def _count(self, usage: _Usage | None) -> None:
+        for name in _Usage.__struct_fields__:
+            told = getattr(usage, name, None)
+            if told is not None:
+                setattr(self._usage, name, told)
+
+    def reply(self, request: Request) -> Reply:
+        if not self._ended:
+            raise self._endpoint.broke_off()
+        return _made(request, "".join(self._text), self._stop, _used(self._usage), self._model)
+
+
+def _made(
+    request: Request, text: str, stop: str | None, usage: Usage | None, model: str | None
+) -> Reply:
+    ended = _FINISH.get(stop, "other")
+    wanted = request.ask.schema is not None and ended != "refusal"
+    return Reply(text, find(text) if wanted else None, usage, ended, model)
+
+
+def _used(usage: _Usage | None) -> Usage | None:
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    written = usage.cache_creation_input_tokens
+    if written is None and usage.cache_creation:
+        parts = usage.cache_creation
+        written = (parts.ephemeral_5m_input_tokens or 0) + (parts.ephemeral_1h_input_tokens or 0)
+    return Usage(
+        usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens or 0, written or 0
+    )
+
+
+def _headers(key: str) -> dict[str, str]:
+    plain = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
+    return {**plain, "x-api-key": key} if key else plain
+
+
+def _url(base_url: str) -> str:
+    base = base_url.rstrip("/")
+    return f"{base}/messages" if base.endswith("/v1") else f"{base}/v1/messages"

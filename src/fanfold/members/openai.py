@@ -1,0 +1,216 @@
+"""The kind `openai`: any server that speaks OpenAI chat completions."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fanfold.errors import MemberError
+from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.status import table
+from fanfold.members.structured import find, in_words, is_object
+from fanfold.work.ask import Ask, Finish, Message, Reply, Schema, Usage
+from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
+
+ROWS = table(
+    quota=("insufficient_quota", "billing", "exceeded your current quota"),
+    too_long=("context_length_exceeded", "context length", "context size", "too long", "too large"),
+)
+_FINISH: dict[str | None, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "refusal",
+}
+_STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'
+
+
+# ── what goes over the wire, as far as it is read or written here ────────────────────────────
+
+
+class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    model: str
+    messages: tuple[Message, ...]
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    response_format: msgspec.Raw | None = None
+
+
+class _Cached(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Cached | None = None
+
+
+class _Said(msgspec.Struct):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Said
+    finish_reason: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+    model: str | None = None
+
+
+class _Piece(msgspec.Struct):
+    delta: _Said = msgspec.field(default_factory=_Said)
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Piece] = []
+    usage: _Usage | None = None
+    model: str | None = None
+    error: object = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Answer).decode
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+
+
+class OpenAI:
+    """`base_url` as the SDKs have it, with `/v1`; one without a path gets it.
+
+    OpenAI's own newer models refuse `max_tokens` and other servers ignore its successor (an answer
+    without a bound!), so the address decides which is sent. A schema whose root is no object is
+    put into the prompt. Schemas are never sent as `strict`, which refuses most of them.
+    """
+
+    def __init__(self, traits: Traits, base_url: str, key: Key) -> None:
+        self._traits, self._model = traits, traits.model or ""
+        self._endpoint = Endpoint(traits, _url(base_url), key, _headers, ROWS)
+        host = urlsplit(base_url).hostname or ""
+        self._completion = host.endswith((".openai.com", ".openai.azure.com"))
+        self._format: tuple[Schema, msgspec.Raw] | None = None
+
+    @property
+    def traits(self) -> Traits:
+        return self._traits
+
+    async def open(self) -> None:
+        await self._endpoint.open()
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+
+    def prepare(self, ask: Ask) -> Request:
+        params, messages = ask.params, ask.conversation()
+        most = params.max_tokens or self._traits.max_tokens
+        spoken = ask.schema is not None and not is_object(ask.schema.definition)
+        if ask.schema and spoken:
+            messages = (Message("system", in_words(ask.schema)), *messages)
+        asked = _Asked(
+            model=self._model,
+            messages=messages,
+            max_tokens=None if self._completion else most,
+            max_completion_tokens=most if self._completion else None,
+            temperature=params.temperature,
+            top_p=params.top_p,
+            seed=params.seed,
+            stop=params.stop,
+            response_format=None if spoken else self._response_format(ask.schema),
+        )
+        body = _encode(asked)
+        return Request(ask, body, input_tokens=len(body) + 1024, output_tokens=most)
+
+    def _response_format(self, schema: Schema | None) -> msgspec.Raw | None:
+        """Encoded once: the asks of one step share their schema."""
+        if schema is None:
+            return None
+        if self._format is None or self._format[0] is not schema:
+            described = {"name": "reply", "schema": schema.definition}
+            format = {"type": "json_schema", "json_schema": described}
+            self._format = schema, msgspec.Raw(_encode(format))
+        return self._format[1]
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        if tell is tell_nobody:
+            return self._reply(request, await self._endpoint.ask(request.body))
+        heard = _Heard(self._endpoint, tell)
+        body = await self._endpoint.listen(request.body[:-1] + _STREAMED, heard.take)
+        return self._reply(request, body) if body else heard.reply(request)
+
+    def _reply(self, request: Request, body: bytes) -> Reply:
+        answer = self._endpoint.read(_decode, body)
+        if not answer.choices:
+            raise self._endpoint.unreadable("it has no choices")
+        choice = answer.choices[0]
+        return _made(request, choice.message, choice.finish_reason, answer.usage, answer.model)
+
+
+class _Heard:
+    """A streamed reply, as far as it has come."""
+
+    def __init__(self, endpoint: Endpoint, tell: Tell) -> None:
+        self._endpoint, self._tell = endpoint, tell
+        self._content: list[str] = []
+        self._refusal: list[str] = []
+        self._finish: str | None = None
+        self._usage: _Usage | None = None
+        self._model: str | None = None
+
+    def take(self, data: bytes) -> None:
+        if data == b"[DONE]":
+            return
+        chunk = self._endpoint.read(_decode_chunk, data)
+        if chunk.error is not None:
+            raise self._broke_off(chunk.error)
+        self._usage, self._model = chunk.usage or self._usage, chunk.model or self._model
+        for piece in chunk.choices[:1]:
+            self._finish = piece.finish_reason or self._finish
+            if piece.delta.refusal:
+                self._refusal.append(piece.delta.refusal)
+            if piece.delta.content:
+                self._content.append(piece.delta.content)
+                self._tell(Event("delta", piece.delta.content))
+
+    def reply(self, request: Request) -> Reply:
+        if self._finish is None:
+            raise self._broke_off()
+        said = _Said("".join(self._content), "".join(self._refusal) or None)
+        return _made(request, said, self._finish, self._usage, self._model)
+
+    def _broke_off(self, error: object = None) -> MemberError:
+        return self._endpoint.broke_off(error)
+
+
+def _made(
+    request: Request, said: _Said, finish: str | None, usage: _Usage | None, model: str | None
+) -> Reply:
+    text = said.refusal or said.content or ""
+    ended: Finish = "refusal" if said.refusal else _FINISH.get(finish, "other")
+    wanted = request.ask.schema is not None and ended != "refusal"
+    return Reply(text, find(text) if wanted else None, _used(usage), ended, model)
+
+
+def _used(usage: _Usage | None) -> Usage | None:
+    if usage is None or usage.prompt_tokens is None or usage.completion_tokens is None:
+        return None
+    details = usage.prompt_tokens_details
+    cached = min((details and details.cached_tokens) or 0, usage.prompt_tokens)
+    return Usage(usage.prompt_tokens - cached, usage.completion_tokens, cache_read=cached)
+
+
+def _headers(key: str) -> dict[str, str]:
+    plain = {"content-type": "application/json"}
+    return {**plain, "authorization": f"Bearer {key}"} if key else plain
+
+
+def _url(base_url: str) -> str:
+    base = base_url.rstrip("/")
+    return f"{base}/chat/completions" if urlsplit(base).path else f"{base}/v1/chat/completions"

@@ -1,0 +1,170 @@
+"""What steps that ask have in common: prompt, schema, gate, members, budget; read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fanfold.errors import BadInput
+from fanfold.gates import checks
+from fanfold.gates.stated import from_plan
+from fanfold.members.target import resolve_target
+from fanfold.work.ask import Params, Schema
+from fanfold.work.check import (
+    Check,
+    elements,
+    fields,
+    mapping,
+    number,
+    one_or_many,
+    text,
+    whole,
+)
+from fanfold.work.document import Node, read, read_text
+from fanfold.work.task import Budget, Who
+from fanfold.work.template import Template
+
+T = TypeVar("T")
+
+KNOWN_NAMES = ("item", "items", "steps")
+
+_AMOUNTS: dict[str, Check] = {
+    "usd": number(above=0),
+    "tokens": whole(least=1),
+    "calls": whole(least=1),
+    "seconds": number(above=0),
+}
+WHO_FIELDS: dict[str, Check] = {
+    "member": text,
+    "members": one_or_many(text),
+    "agent": text,
+    "needs": one_or_many(text),
+    "use": whole(least=1),
+}
+PARAM_FIELDS: dict[str, Check] = {
+    "temperature": number(least=0),
+    "top_p": number(above=0),
+    "max_tokens": whole(least=1),
+    "seed": whole(),
+    "stop": one_or_many(text),
+}
+
+
+def at(node: Node, make: Callable[[], T]) -> T:
+    """Run a check that knows no place; what it refuses is refused at this node's line."""
+    try:
+        return make()
+    except BadInput as error:
+        raise node.bad(error.what) from None
+
+
+def resolver(folder: Path) -> Callable[[str], Any]:
+    return lambda target: resolve_target(target, folder)
+
+
+def read_budget(node: Node) -> Budget:
+    """A mapping of amounts, or plain dollars. Nothing of it may be 0: leave it out instead."""
+    if isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return Budget(usd=_AMOUNTS["usd"](node))
+    if not isinstance(node.value, dict):
+        shown = f"the text {node.value!r}" if isinstance(node.value, str) else repr(node.value)
+        raise node.bad(
+            f"`{node.name}` must be dollars or a mapping of {', '.join(_AMOUNTS)}, not {shown}"
+        )
+    stated = fields(node, _AMOUNTS, "a budget")
+    if not stated:
+        raise node.bad(f"`{node.name}` is empty; state one of {', '.join(_AMOUNTS)}")
+    return Budget(**stated)
+
+
+def read_who(node: Node, stated: dict[str, Any]) -> Who:
+    """Who may answer, from `member`, `members`, `agent` or `needs`: at most one of them."""
+    said = [name for name in ("member", "members", "agent", "needs") if name in stated]
+    if len(said) > 1:
+        raise node.child(said[1]).bad(f"state `{said[0]}` or `{said[1]}`, not both")
+    one = stated.get("member") or stated.get("agent")
+    members = (one,) if one else stated.get("members", ())
+    return Who(members=members, needs=stated.get("needs", ()), use=stated.get("use"))
+
+
+def read_params(stated: dict[str, Any]) -> Params:
+    return Params(**{name: stated[name] for name in PARAM_FIELDS if name in stated})
+
+
+def read_prompt(
+    node: Node, folder: Path, earlier: Collection[str], known: Collection[str] = KNOWN_NAMES
+) -> str | None:
+    """The step's `prompt` or the text of its `prompt_file`, checked for names nobody defines."""
+    child = _one_way(node, "prompt", "prompt_file")
+    if child is None:
+        return None
+    if child.place[-1] == "prompt":
+        source, template = text(child), _inline_template(child, known)
+    else:
+        source = _file_text(child, folder)
+        template = Template(source, name=str(folder / child.value), known=known)
+    for step in sorted(template.fields("steps") - set(earlier)):
+        there = f"there are {', '.join(earlier)}" if earlier else "this is the first step"
+        raise child.bad(
+            f"the prompt reads `steps.{step}`, but no earlier step has that name; {there}"
+        )
+    return source
+
+
+def _inline_template(node: Node, known: Collection[str]) -> Template:
+    """In a block text the very line of a mistake is known; else that of the field has to do."""
+    source, first = text(node), node.line_in_text(1)
+    if first == node.line:
+        return at(node, lambda: Template(source, name=node.file, known=known))
+    return Template(source, name=node.file, known=known, line=first)
+
+
+def read_schema(node: Node, folder: Path) -> Schema | None:
+    """The step's `schema`, or that of its `schema_file`; what is no JSON Schema is refused."""
+    child = _one_way(node, "schema", "schema_file")
+    if child is None:
+        return None
+    if child.place[-1] == "schema":
+        found = child
+    else:
+        _file_text(child, folder)
+        found = read(folder / text(child))
+    definition = mapping(found)
+    at(found, lambda: checks.schema(definition))
+    return Schema.of(definition)
+
+
+def _one_way(node: Node, inline: str, in_file: str) -> Node | None:
+    if inline in node.value and in_file in node.value:
+        raise node.child(in_file).bad(f"state `{inline}` or `{in_file}`, not both")
+    name = next((name for name in (inline, in_file) if name in node.value), None)
+    return None if name is None else node.child(name)
+
+
+def _file_text(node: Node, folder: Path) -> str:
+    name = text(node)
+    try:
+        found = read_text(folder / name)
+    except BadInput as error:
+        raise node.bad(f"`{node.name}` {name}: {error.what}") from None
+    if not found.strip():
+        raise node.bad(f"`{node.name}` {name}: is empty")
+    return found
+
+
+def read_gate(node: Node, folder: Path) -> tuple[dict[str, Any], ...] | None:
+    """The step's `gate` as it is written, each check tried out so that mistakes show now."""
+    if "gate" not in node.value:
+        return None
+    gate = node.child("gate")
+    listed = list(elements(gate)) if isinstance(gate.value, list) else [gate]
+    for child in listed:
+        _try_out(child, folder)
+    if not listed:
+        raise gate.bad("`gate` states no check: give one, such as `require: [a]`, or leave it out")
+    return tuple(child.value for child in listed)
+
+
+def _try_out(check: Node, folder: Path) -> None:
+    at(check, lambda: from_plan(check.value, resolver(folder)))

@@ -1,0 +1,234 @@
+"""Where items come from: files, globs, lists, programs, URLs; read lazily, again and again."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from fanfold.errors import BadInput
+from fanfold.plans import rows
+from fanfold.plans.plan import Input
+from fanfold.plans.rows import Row
+from fanfold.work.document import why_unreadable
+from fanfold.work.item import Item, canonical, digest
+
+_HTTP_SECONDS = 60.0
+
+
+class Records:
+    """A Source over rows. Rows that are skipped are not decoded; nothing is kept in memory.
+
+    `rows` walks through (line, raw row), `read` decodes one, `name` gives an item its id.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        rows: Callable[[], Iterator[Row]],
+        read: Callable[[Any, int], Any],
+        name: Callable[[Any, int, int], str],
+        limit: int | None,
+        fingerprint: Callable[[], str],
+    ) -> None:
+        self._file, self._rows, self._read, self._name = file, rows, read, name
+        self._limit, self._fingerprint = limit, fingerprint
+
+    def __repr__(self) -> str:
+        return f"<Records {self._file}>"
+
+    def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
+        read, name, known, limit = self._read, self._name, len(skip), self._limit
+        for position, (line, raw) in enumerate(self._rows()):
+            if position == limit:
+                return
+            if position < known and skip[position]:
+                continue
+            data = read(raw, line)
+            yield position, Item(name(data, position, line), data)
+
+    def fingerprint(self) -> str:
+        return self._fingerprint()
+
+    def where(self, position: int) -> str:
+        """`file:line` of an item, for error texts."""
+        for n, (line, _) in enumerate(self._rows()):
+            if n == position:
+                return f"{self._file}:{line}"
+        return self._file
+
+
+def open_input(spec: Input, folder: str | Path, *, spool: str | Path | None = None) -> Records:
+    """The source that a plan's `input` names; paths start from `folder`. BadInput if it cannot be.
+
+    Programs and URLs are asked once and their output is kept in `spool`; a file that is already
+    there is used again. So give each run a spool folder of its own, and a resumed run the same.
+    """
+    match spec.kind:
+        case "list":
+            return _listed(spec)
+        case "count":
+            return _counted(spec)
+        case "files":
+            return _globbed(spec, Path(folder))
+        case "command":
+            return _from_spool(spec, spool, lambda to: _run_command(spec, Path(folder), to))
+        case "http":
+            return _from_spool(spec, spool, lambda to: _fetch(spec, to))
+        case _:
+            return _from_file(spec, Path(folder) / Path(spec.value).expanduser())
+
+
+def _bad(spec: Input, what: str) -> BadInput:
+    return BadInput(what, file=spec.file, line=spec.line)
+
+
+def _from_file(spec: Input, path: Path) -> Records:
+    try:
+        with path.open("rb"):
+            pass
+    except (OSError, ValueError) as error:
+        why = why_unreadable(error) if isinstance(error, OSError) else "is not a file name"
+        raise _bad(spec, f"input `{spec.value}`: {why}") from None
+    walk, read = rows.READERS[spec.kind]
+    return Records(
+        str(path), lambda: walk(path), lambda raw, line: read(raw, line, path),
+        _namer(spec, str(path)), spec.limit, lambda: rows.file_digest(path),
+    )  # fmt: skip
+
+
+def _as_it_is(raw: Any, line: int) -> Any:
+    return raw
+
+
+def _listed(spec: Input) -> Records:
+    file = spec.file or "list"
+    line = spec.line or 1
+    return Records(
+        file, lambda: ((line, value) for value in spec.value), _as_it_is, _namer(spec, file),
+        spec.limit, lambda: digest(canonical(spec.value)).hex(),
+    )  # fmt: skip
+
+
+def _counted(spec: Input) -> Records:
+    line = spec.line or 1
+    return Records(
+        spec.file or "count", lambda: ((line, {"n": n}) for n in range(spec.value)), _as_it_is,
+        lambda data, position, line: str(position), spec.limit,
+        lambda: digest(canonical(["count", spec.value])).hex(),
+    )  # fmt: skip
+
+
+def _globbed(spec: Input, folder: Path) -> Records:
+    names = rows.matching(folder, spec.value)
+    if not names:
+        raise _bad(spec, f"input: no file matches `{spec.value}` in {folder}")
+    return Records(
+        str(folder), lambda: ((1, name) for name in names),
+        lambda name, line: rows.read_whole(folder, name), lambda data, position, line: data["path"],
+        spec.limit, lambda: rows.files_digest(folder, names),
+    )  # fmt: skip
+
+
+# ── ids ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _namer(spec: Input, file: str) -> Callable[[Any, int, int], str]:
+    """Who gives an item its id: its field, or its position when no field was named or found."""
+    field, stated = spec.id or "id", spec.id is not None
+
+    def name(data: Any, position: int, line: int) -> str:
+        if type(data) is dict:
+            id = data.get(field)
+            if type(id) is str and id:
+                return id
+            if id is not None:
+                return _odd_id(id, field, file, line)
+        if stated:
+            raise BadInput(f"the item has no id: field `{field}` is missing", file=file, line=line)
+        return str(position)
+
+    return name
+
+
+def _odd_id(id: Any, field: str, file: str, line: int) -> str:
+    if isinstance(id, int | float) and not isinstance(id, bool):
+        return str(id)
+    what = "is empty" if id == "" else f"is a {type(id).__name__}"
+    raise BadInput(
+        f"the item's id must be a text or a number, but `{field}` {what}", file=file, line=line
+    )
+
+
+# ── programs and URLs, asked once ────────────────────────────────────────────────────────────
+
+
+def _from_spool(
+    spec: Input, spool: str | Path | None, fetch: Callable[[IO[bytes]], None]
+) -> Records:
+    if spool is None:
+        raise ValueError(f"input kind {spec.kind} needs a spool folder")
+    name = digest(canonical([spec.kind, spec.value])).hex()
+    path = Path(spool) / f"input-{name}.jsonl"
+    if not path.exists():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _whole_or_not(path) as stream:
+                fetch(stream)
+        except OSError as error:
+            raise _bad(spec, f"input cannot be kept in {spool}: {error.strerror}") from None
+    kind: Literal["json", "jsonl"] = "json" if rows.is_array(path) else "jsonl"
+    spooled = Input(kind, str(path), spec.id, spec.limit, spec.file, spec.line)
+    return _from_file(spooled, path)
+
+
+@contextmanager
+def _whole_or_not(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when all of it is written."""
+    part = path.with_suffix(".part")
+    try:
+        with part.open("wb") as stream:
+            yield stream
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _run_command(spec: Input, folder: Path, to: IO[bytes]) -> None:
+    cmd: list[str] = list(spec.value)
+    try:
+        ended = subprocess.run(
+            cmd, cwd=folder, stdin=subprocess.DEVNULL, stdout=to, stderr=subprocess.PIPE
+        )
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise _bad(spec, f"input command `{cmd[0]}` cannot be started: {why}") from None
+    if ended.returncode:
+        said = " ".join(ended.stderr[-2000:].decode(errors="replace").split())[-200:]
+        tail = f": {said}" if said else ""
+        raise _bad(spec, f"input command `{cmd[0]}` ended with {ended.returncode}{tail}")
+
+
+def _fetch(spec: Input, to: IO[bytes]) -> None:
+    request = urllib.request.Request(spec.value, headers={"User-Agent": "fanfold"})
+    try:
+        with urllib.request.urlopen(request, timeout=_HTTP_SECONDS) as response:
+            shutil.copyfileobj(response, to)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _bad(spec, f"input URL answered {error.code} {error.reason}") from None
+    except (
+        urllib.error.URLError,
+        HTTPException,
+        TimeoutError,
+        ConnectionError,
+        ValueError,
+    ) as error:
+        why = getattr(error, "reason", None) or error
+        raise _bad(spec, f"input URL cannot be read: {why or type(error).__name__}") from None

@@ -1,0 +1,167 @@
+"""The rows of input files, one at a time, each with its line: JSON Lines, JSON, CSV, text, globs."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import hashlib
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.work.document import read_text, why_unreadable
+
+Row: TypeAlias = tuple[int, Any]
+Walk: TypeAlias = Callable[[Path], Iterator[Row]]
+Read: TypeAlias = Callable[[Any, int, Path], Any]
+
+_BOM = b"\xef\xbb\xbf"
+_BUFFER = 1 << 20
+_MAX_TEXT = 1_000_000_000
+_AT_BYTE = re.compile(r" \(byte (\d+)\)$")
+
+_decode = msgspec.json.Decoder().decode
+_decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def _open(path: Path) -> BinaryIO:
+    """At its beginning, behind a byte order mark if there is one."""
+    try:
+        stream = path.open("rb", buffering=_BUFFER)
+    except OSError as error:
+        raise BadInput(why_unreadable(error), file=str(path)) from None
+    if stream.read(len(_BOM)) != _BOM:
+        stream.seek(0)
+    return stream
+
+
+def _filled_lines(path: Path) -> Iterator[Row]:
+    with _open(path) as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.isspace():
+                yield number, line
+
+
+def _read_json(raw: Any, line: int, path: Path) -> Any:
+    try:
+        return _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _broken(error, path, line) from None
+
+
+def _read_text(raw: bytes, line: int, path: Path) -> str:
+    try:
+        return raw.rstrip(b"\r\n").decode()
+    except UnicodeDecodeError:
+        raise BadInput("is not UTF-8 text", file=str(path), line=line) from None
+
+
+def _broken(error: Exception, path: Path, line: int) -> BadInput:
+    problem = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+    problem = _AT_BYTE.sub("", problem).removeprefix("JSON is malformed: ")
+    return BadInput(f"broken JSON: {problem}", file=str(path), line=line)
+
+
+def _elements(path: Path) -> Iterator[Row]:
+    """Of a JSON array. The file is held in memory while it is walked; JSON Lines are lighter."""
+    with _open(path) as stream:
+        whole = stream.read()
+    try:
+        found = _decode_array(whole)
+    except msgspec.ValidationError:
+        what = "must be a JSON array; for one object per line use `jsonl`"
+        raise BadInput(what, file=str(path), line=1) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        at = _AT_BYTE.search(str(error))
+        line = whole.count(b"\n", 0, int(at[1]) if at else len(whole)) + 1
+        raise _broken(error, path, line) from None
+    line, seen = 1, 0
+    for raw in found:
+        start = whole.index(raw, seen)
+        line += whole.count(b"\n", seen, start)
+        seen = start
+        yield line, raw
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
+    csv.field_size_limit(sys.maxsize)  # a whole contract may stand in one field
+    with io.TextIOWrapper(_open(path), encoding="utf-8", newline="") as stream:
+        reader = csv.reader(stream, strict=True)
+        try:
+            header = _header(next(reader, []), path)
+            line = reader.line_num + 1
+            for values in reader:
+                if values:
+                    yield line, _record(header, values, path, line)
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise BadInput(f"broken CSV: {error}", file=str(path), line=reader.line_num) from None
+        except UnicodeDecodeError:
+            raise BadInput("is not UTF-8 text", file=str(path), line=reader.line_num + 1) from None
+
+
+def _header(names: list[str], path: Path) -> list[str]:
+    for name in names:
+        if not name.strip() or names.count(name) > 1:
+            what = f"the column `{name}` is there twice" if name.strip() else "a column has no name"
+            raise BadInput(what, file=str(path), line=1)
+    if not names:
+        raise BadInput("needs a first line with the names of the columns", file=str(path), line=1)
+    return names
+
+
+def _record(header: list[str], values: list[str], path: Path, line: int) -> dict[str, str]:
+    if len(values) != len(header):
+        what = f"{len(values)} values for {len(header)} columns"
+        raise BadInput(what, file=str(path), line=line)
+    return dict(zip(header, values, strict=True))
+
+
+def _given(raw: Any, line: int, path: Path) -> Any:
+    return raw
+
+
+READERS: dict[str, tuple[Walk, Read]] = {
+    "jsonl": (_filled_lines, _read_json),
+    "json": (_elements, _read_json),
+    "csv": (_csv_rows, _given),
+    "lines": (_filled_lines, _read_text),
+}
+
+
+def is_array(path: Path) -> bool:
+    with _open(path) as stream:
+        return stream.read(4096).lstrip().startswith(b"[")
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+# ── whole files by a glob ────────────────────────────────────────────────────────────────────
+
+
+def matching(folder: Path, pattern: str) -> list[str]:
+    """The files that match, sorted, as paths relative to the folder. Hidden ones must be named."""
+    found = glob.glob(pattern, root_dir=folder, recursive=True)
+    files = (name for name in found if (folder / name).is_file())
+    return sorted({Path(os.path.normpath(name)).as_posix() for name in files})
+
+
+def read_whole(folder: Path, name: str) -> dict[str, str]:
+    return {"path": name, "text": read_text(folder / name, limit=_MAX_TEXT)}
+
+
+def files_digest(folder: Path, names: list[str]) -> str:
+    whole = hashlib.blake2b(digest_size=16)
+    for name in names:
+        whole.update(f"{name}\0{file_digest(folder / name)}\0".encode())
+    return whole.hexdigest()

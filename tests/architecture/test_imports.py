@@ -1,0 +1,129 @@
+"""Who may import whom. Imports go down the rows only, and nobody imports in a circle."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from graphlib import CycleError, TopologicalSorter
+
+from tests.architecture.sources import ROOT, Import, foreign, imports, modules, ours, room
+
+ROWS = (
+    {"errors", "clock", "price"},
+    {"work"},
+    {"journal", "gates", "members"},
+    {"run"},
+    {"patterns"},
+    {"plans", "observe"},
+    {"fleet"},
+    {"faces"},
+)
+HEIGHT = {name: height for height, row in enumerate(ROWS) for name in row}
+
+# A third-party package belongs to one room. msgspec is what records are made of, so it is everywhere.
+EVERYWHERE = {"msgspec"}
+
+# Packages that users install as extras: imported where they are used, never before.
+EXTRAS = {"pydantic"}
+
+# Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
+LAZY = {
+    ("fanfold.members.roster", "fanfold.members.anthropic"): "the HTTP client is slow to import",
+    ("fanfold.members.roster", "fanfold.members.openai"): "the HTTP client is slow to import",
+}
+
+# How a package is called in pyproject.toml, where that is not the name it is imported by.
+PACKAGE_NAMES = {"yaml": "pyyaml", "jsonschema_rs": "jsonschema-rs"}
+
+
+def allowed(found: Import) -> bool:
+    """The rows of the design, the front door, the rooms that stand beside the rows."""
+    here, there = room(found.module), room(found.target)
+    if here == "fanfold":
+        return there not in ("faces", "testing", "demo")
+    if here == there:
+        return here not in ROWS[0]
+    if here == "testing":
+        return there in HEIGHT and there != "faces"
+    if here == "faces":
+        return there != "demo"
+    if here not in HEIGHT or there not in HEIGHT:
+        return False
+    return HEIGHT[there] < HEIGHT[here]
+
+
+def test_every_room_has_its_place() -> None:
+    beside = {"fanfold", "testing", "demo"}
+    assert {room(module) for module in modules()} - HEIGHT.keys() - beside == set()
+
+
+def test_imports_go_down_the_rows() -> None:
+    assert [str(found) for found in ours() if not allowed(found)] == []
+
+
+def test_errors_clock_and_price_import_nothing_of_ours() -> None:
+    assert [str(found) for found in ours() if room(found.module) in ROWS[0]] == []
+
+
+def test_the_demo_is_data_and_imports_nothing_of_ours() -> None:
+    assert [str(found) for found in ours() if room(found.module) == "demo"] == []
+
+
+def test_the_faces_are_strangers_to_one_another() -> None:
+    """Only the command line may start the others, and then inside the command."""
+
+    def face(name: str) -> str:
+        return ".".join(name.split(".")[:3])
+
+    between = [
+        found
+        for found in ours()
+        if room(found.module) == room(found.target) == "faces"
+        and face(found.module) != face(found.target)
+        and not (face(found.module) == "fanfold.faces.cli" and found.in_function)
+    ]
+    assert [str(found) for found in between] == []
+
+
+def test_there_is_no_import_cycle() -> None:
+    graph: dict[str, set[str]] = {module: set() for module in modules()}
+    for found in ours():
+        if found.target != found.module:
+            graph[found.module].add(found.target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as cycle:
+        raise AssertionError(f"import cycle: {' > '.join(cycle.args[1])}") from None
+
+
+def test_nothing_is_imported_inside_a_function() -> None:
+    """But extras, and what stands in LAZY with its reason."""
+    inside = [found for found in imports() if found.in_function]
+    free = [
+        found
+        for found in inside
+        if found.target.split(".")[0] not in EXTRAS and (found.module, found.target) not in LAZY
+    ]
+    assert [str(found) for found in free] == []
+    assert LAZY.keys() - {(found.module, found.target) for found in inside} == set()
+
+
+def test_extras_are_imported_only_inside_functions() -> None:
+    early = [found for found, package in foreign() if package in EXTRAS and not found.in_function]
+    assert [str(found) for found in early] == []
+
+
+def test_a_third_party_package_is_imported_in_one_room_only() -> None:
+    rooms: dict[str, set[str]] = {}
+    for found, package in foreign():
+        rooms.setdefault(package, set()).add(room(found.module))
+    shared = {package: sorted(where) for package, where in rooms.items() if len(where) > 1}
+    assert {package: where for package, where in shared.items() if package not in EVERYWHERE} == {}
+
+
+def test_the_declared_dependencies_are_the_imported_ones() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [name for group in project["optional-dependencies"].values() for name in group]
+    declared = {re.split(r"[<>=!~;\[ ]", name)[0] for name in [*project["dependencies"], *extras]}
+    imported = {PACKAGE_NAMES.get(package, package) for _, package in foreign()}
+    assert imported == declared

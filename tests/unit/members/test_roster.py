@@ -1,0 +1,303 @@
+"""The roster: what its fields become, which one counts, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from fanfold.errors import BadInput, Terminal
+from fanfold.members.entry import Entry
+from fanfold.members.roster import Roster, Settings, find_roster, load_roster
+from fanfold.price import FREE, Price, lookup
+from fanfold.work.ask import Ask, Message, Reply
+from fanfold.work.item import Item
+from fanfold.work.member import MemberLimits, Traits, tell_nobody
+
+WHOLE = """\
+members:
+  - id: rules
+    kind: function
+    target: contracts:flag_risks
+    version: 1
+    good_at: [legal, extraction]
+    tier: local
+  - id: haiku
+    kind: anthropic
+    model: claude-haiku-4-5
+    base_url: https://example.test/
+    key: env:ZZ_KEY
+    price: {input: 1.00, output: 5.00, cache_read: 0.10, cache_write: 1.25}
+    max_tokens: 1024
+    context: 200000
+    limits: {concurrency: 16, rpm: 1000, tpm: 400000}
+    pool: work-account
+    good_at: summaries
+    tier: api
+    timeout: 12.5
+    enabled: true
+    can_orchestrate: true
+    can_delegate: false
+    budget_usd_month: 20
+  - {id: recorded, kind: replay, file: answers.jsonl}
+settings:
+  allow_paid: true
+  max_concurrency: 9
+"""
+
+
+def roster(folder: Path, text: str) -> Roster:
+    path = folder / "roster.yaml"
+    path.write_text(text)
+    return load_roster(path)
+
+
+def one(folder: Path, fields: str) -> Entry:
+    return roster(folder, f"members:\n  - {{id: m, {fields}}}\n").entries["m"]
+
+
+def test_every_field_of_a_roster_is_taken_up(tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").write_text("{}\n")
+    found = roster(tmp_path, WHOLE)
+    assert found.file == str(tmp_path / "roster.yaml")
+    assert found.settings == Settings(allow_paid=True, max_concurrency=9)
+    assert found.hidden == frozenset({"ZZ_KEY"})
+    assert [entry.traits for entry in found.entries.values()] == [
+        Traits(
+            id="rules", kind="function", answerer="function:contracts:flag_risks@1", takes="items",
+            metered=False, price=FREE, pool="rules", good_at=("legal", "extraction"),
+        ),
+        Traits(
+            id="haiku", kind="anthropic", answerer="anthropic:claude-haiku-4-5",
+            price=Price(input=1.0, output=5.0, cache_read=0.1, cache_write=1.25),
+            model="claude-haiku-4-5", max_tokens=1024, context=200_000, timeout=12.5,
+            limits=MemberLimits(16, 1000, 400_000), pool="work-account", good_at=("summaries",),
+            tier="paid", enabled_written=True, can_orchestrate=True, can_delegate=False,
+            budget_usd_month=20.0,
+        ),
+        Traits(
+            id="recorded", kind="replay", metered=False, price=FREE, pool="recorded",
+            answerer="replay:" + hashlib.blake2b(b"{}\n", digest_size=16).hexdigest(),
+        ),
+    ]  # fmt: skip
+    haiku = found.entries["haiku"]
+    assert (haiku.base_url, haiku.key, haiku.line(), haiku.line("key"), haiku.line("none")) == (
+        "https://example.test", "env:ZZ_KEY", 8, 12, 8,
+    )  # fmt: skip
+
+
+def test_a_function_without_a_version_answers_for_its_own_run_only(tmp_path: Path) -> None:
+    traits = one(tmp_path, "kind: function, target: a:b").traits
+    assert (traits.answerer, traits.shared) == ("function:a:b@run", False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "metered", "price"),
+    [
+        ("kind: command, cmd: [a]", True, None),
+        ("kind: command, cmd: [a], price: {call: 0}", False, FREE),
+        ("kind: command, cmd: [a], price: {call: 0}, effects: true", True, FREE),
+        ("kind: command, cmd: [a], price: {call: 0.5}", True, Price(call=0.5)),
+        ("kind: function, target: a:b", False, FREE),
+        ("kind: function, target: a:b, effects: true", True, FREE),
+        ("kind: function, target: a:b, price: {call: 0.5}", True, Price(call=0.5)),
+        ("kind: openai, model: zz-unknown", True, None),
+        ("kind: openai, model: x, price: {input: 0, output: 0}", True, FREE),
+    ],
+)
+def test_a_call_that_costs_or_acts_is_metered_and_an_unknown_price_stays_unknown(
+    tmp_path: Path, fields: str, metered: bool, price: Price | None
+) -> None:
+    traits = one(tmp_path, fields).traits
+    assert (traits.metered, traits.price) == (metered, price)
+
+
+def test_a_command_is_known_by_its_words_and_version(tmp_path: Path) -> None:
+    plain = one(tmp_path, "kind: command, cmd: [a, b c]").traits
+    other = one(tmp_path, "kind: command, cmd: [a b, c]").traits
+    stated = one(tmp_path, "kind: command, cmd: [a, b c], version: '2'").traits
+    assert plain.answerer != other.answerer
+    assert stated.answerer == plain.answerer.replace("@run", "@2")
+    assert (plain.shared, stated.shared) == (False, True)
+
+
+def test_api_members_default_to_the_public_host_its_usual_key_and_the_price_table(
+    tmp_path: Path,
+) -> None:
+    entry = one(tmp_path, "kind: anthropic, model: claude-haiku-4-5")
+    listed = lookup("claude-haiku-4-5", "anthropic")
+    assert listed is not None
+    assert (entry.base_url, entry.key, entry.traits.price, entry.traits.tier) == (
+        "https://api.anthropic.com", "env:ANTHROPIC_API_KEY", listed, "paid",
+    )  # fmt: skip
+    assert entry.traits.pool == "anthropic:https://api.anthropic.com:env:ANTHROPIC_API_KEY"
+    entry = one(tmp_path, "kind: openai, model: gpt-4o-mini")
+    assert (entry.base_url, entry.key) == ("https://api.openai.com/v1", "env:OPENAI_API_KEY")
+
+
+def test_a_key_is_never_sent_to_another_host_by_default(tmp_path: Path) -> None:
+    entry = one(tmp_path, "kind: openai, model: m, base_url: 'http://127.0.0.1:8000/v1'")
+    assert entry.key == "none"
+    assert entry.traits.pool == "openai:http://127.0.0.1:8000/v1:none"
+
+
+@pytest.mark.parametrize(
+    ("written", "tier"),
+    [("local", "local"), ("subscription", "subscription"), ("sub", "subscription"),
+     ("paid", "paid"), ("api", "paid")],
+)  # fmt: skip
+def test_tiers_have_two_other_names(tmp_path: Path, written: str, tier: str) -> None:
+    assert one(tmp_path, f"kind: function, target: a:b, tier: {written}").traits.tier == tier
+
+
+# ── building ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_members_are_built_by_their_kind(tmp_path: Path) -> None:
+    (tmp_path / "zz_built.py").write_text("def double(d): return d['n'] * 2\n")
+    (tmp_path / "answers.jsonl").write_text('{"id": "a", "reply": "recorded"}\n')
+    found = roster(
+        tmp_path,
+        "members:\n"
+        "  - {id: f, kind: function, target: 'zz_built:double'}\n"
+        "  - {id: t, kind: function, target: 'zz_built:double', threads: true}\n"
+        "  - {id: c, kind: command, cmd: [cat]}\n"
+        "  - {id: r, kind: replay, file: answers.jsonl}\n"
+        "  - {id: o, kind: openai, model: m}\n"
+        "  - {id: a, kind: anthropic, model: m}\n",
+    )
+    ask = Ask(messages=(Message("user", "spoken"),), items=(Item("a", {"n": 4}),))
+
+    async def answer(id: str) -> Reply:
+        member = found.build(id, folder=tmp_path)
+        await member.open()
+        reply = await member.ask(member.prepare(ask), tell_nobody)
+        await member.close()
+        return reply
+
+    assert [asyncio.run(answer(id)) for id in "ftcr"] == [
+        Reply(data=8), Reply(data=8), Reply(text="spoken"), Reply(text="recorded"),
+    ]  # fmt: skip
+    assert [type(found.build(id, folder=tmp_path)).__name__ for id in "oa"] == [
+        "OpenAI", "Anthropic",
+    ]  # fmt: skip
+
+
+def test_commands_do_not_see_the_keys_of_the_roster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZZ_KEY", "secret")
+    found = roster(
+        tmp_path,
+        "members:\n  - {id: c, kind: command, cmd: [env]}\n"
+        "  - {id: o, kind: openai, model: m, key: env:ZZ_KEY}\n",
+    )
+    member = found.build("c", folder=tmp_path)
+
+    async def output() -> str:
+        await member.open()
+        return (await member.ask(member.prepare(Ask()), tell_nobody)).text
+
+    assert "ZZ_KEY" not in asyncio.run(output())
+
+
+def test_an_unknown_member_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    found = roster(tmp_path, "members: [{id: haiku, kind: command, cmd: [a]}]")
+    with pytest.raises(BadInput) as error:
+        found.build("haikou", folder=tmp_path)
+    assert error.value.what == "there is no member `haikou`: did you mean `haiku`?"
+    with pytest.raises(BadInput) as error:
+        Roster().build("haiku", folder=tmp_path)
+    assert str(error.value) == "there is no member `haiku`: the roster has no members"
+
+
+# ── keys ─────────────────────────────────────────────────────────────────────────────────────
+
+KEYS = """\
+members:
+  - {id: e, kind: openai, model: m, key: env:ZZ_KEY}
+  - {id: f, kind: openai, model: m, key: file:key.txt}
+  - {id: n, kind: openai, model: m, key: none}
+  - id: d
+    kind: anthropic
+    model: m
+"""
+
+
+def test_a_key_that_will_be_missing_is_named_before_the_run(tmp_path: Path) -> None:
+    found = roster(tmp_path, KEYS)
+    (tmp_path / "key.txt").write_text("secret\n")
+    found.check_keys(["e", "f", "n"], {"ZZ_KEY": "secret"})
+    said = []
+    (tmp_path / "key.txt").write_text(" \n")
+    for ids in (["n", "e"], ["f"], ["d"]):
+        with pytest.raises(BadInput) as error:
+            found.check_keys(ids, {"ZZ_KEY": " "})
+        said.append((error.value.line, error.value.what))
+    assert said == [
+        (2, "member `e`: the variable ZZ_KEY is not set; export it, or change `key`"),
+        (3, "member `f`: its key file is missing, empty or not readable"),
+        (5, "member `d`: the variable ANTHROPIC_API_KEY is not set; export it, or change `key`"),
+    ]
+
+
+def test_keys_are_fetched_at_the_last_moment_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = roster(tmp_path, KEYS)
+    by_env, by_file, none = (found._key(found.entries[id]) for id in "efn")
+    monkeypatch.setenv("ZZ_KEY", "secret")
+    (tmp_path / "key.txt").write_text("filed\n")
+    assert (by_env(), by_file(), none()) == ("secret", "filed", None)
+    monkeypatch.setenv("ZZ_KEY", "turned")
+    assert by_env() == "turned"
+    monkeypatch.delenv("ZZ_KEY")
+    with pytest.raises(Terminal, match="e: its key is gone"):
+        by_env()
+
+
+@pytest.mark.parametrize(
+    "written", ["sk-proj-abc123", "env:sk-abc123", "env:", "'Bearer abc123'", "123456", "[abc123]"]
+)
+def test_a_pasted_key_is_refused_and_not_repeated(tmp_path: Path, written: str) -> None:
+    with pytest.raises(BadInput) as error:
+        roster(
+            tmp_path, f"members:\n  - id: m\n    kind: openai\n    model: m\n    key: {written}\n"
+        )
+    assert str(error.value) == (
+        f"{tmp_path / 'roster.yaml'}:5: `key` must be env:NAME, file:PATH or none, never the key "
+        "itself; put the key into a variable and write env: and its name"
+    )
+
+
+# ── which roster counts ──────────────────────────────────────────────────────────────────────
+
+
+def test_the_order_in_which_rosters_are_looked_for(tmp_path: Path) -> None:
+    plan, config = tmp_path / "plan", tmp_path / "config"
+    for path in (plan / "roster.yaml", config / "fanfold" / "roster.yaml",
+                 tmp_path / ".config" / "fanfold" / "roster.yaml"):  # fmt: skip
+        path.parent.mkdir(parents=True)
+        path.write_text("members: []")
+    env = {"FANFOLD_ROSTER": "/by/env.yaml", "XDG_CONFIG_HOME": str(config)}
+    home = {"HOME": str(tmp_path)}
+    found = [
+        find_roster("given.yaml", "named.yaml", plan, env),
+        find_roster(None, "named.yaml", plan, env),
+        find_roster(None, None, plan, env),
+        find_roster(None, None, plan, home),
+        find_roster(None, None, tmp_path, {"XDG_CONFIG_HOME": str(config)}),
+        find_roster(None, None, tmp_path, home),
+        find_roster(None, None, tmp_path, {"HOME": str(plan)}),
+    ]
+    assert found == [
+        Path("given.yaml"),
+        plan / "named.yaml",
+        Path("/by/env.yaml"),
+        plan / "roster.yaml",
+        config / "fanfold" / "roster.yaml",
+        tmp_path / ".config" / "fanfold" / "roster.yaml",
+        None,
+    ]
