@@ -24,9 +24,10 @@ def main(target: str, given: str) -> None:
     work = getattr(import_module(module), name)
     arguments = json.loads(given)
     uvloop = import_module("uvloop") if arguments.pop("uvloop", False) else None
-    begun, used = time.monotonic(), cpu()
+    begun, used, used_here = time.monotonic(), cpu(), time.thread_time()
     found = (uvloop or asyncio).run(work(**arguments)) or {}
     told = {"cpu": cpu() - used, "wall": time.monotonic() - begun}
+    found["loop_cpu"] = time.thread_time() - used_here
     found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({**told, "found": found}))
 

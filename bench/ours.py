@@ -57,7 +57,8 @@ def function_traits(concurrency: int) -> Traits:
 def model_traits(concurrency: int) -> Traits:
     return Traits(
         id="model", kind="openai", answerer=f"openai:{MODEL}", model=MODEL, price=PAID,
-        max_tokens=MAX_TOKENS, tier="paid", limits=MemberLimits(concurrency=concurrency),
+        max_tokens=MAX_TOKENS, tier="paid", enabled_written=True,
+        limits=MemberLimits(concurrency=concurrency),
     )  # fmt: skip
 
 

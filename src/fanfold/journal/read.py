@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from fanfold.journal.apply import key8
-from fanfold.journal.facts import Attempt, Known, RunRecord
+from fanfold.journal.facts import Attempt, AttemptState, Known, RunRecord
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import STATES, Part, State
 
@@ -17,10 +18,19 @@ _ids = msgspec.json.Decoder(tuple[str, ...]).decode
 _reasons = msgspec.json.Decoder(tuple[str, ...]).decode
 _encode = msgspec.json.Encoder().encode
 
+PAGE = 1000
 _RUN = "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result"
 _FINAL = (
     "select batch, position, state, reply, reasons, member, cost, calls, body, max(step) as step"
     " from outcomes where run = :run group by batch, position"
+)
+_ATTEMPT = (
+    "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
+    " ended, error, why"
+)
+_TRIED = (
+    "select a.step, e.value as id, count(*) as tries, sum(a.state <> 'ok') as lost"
+    " from attempts a, json_each(cast(a.ids as text)) e where a.run = :run group by 1, 2"
 )
 
 
@@ -47,6 +57,20 @@ class Ended(msgspec.Struct, frozen=True):
     member: str | None
     cost: int
     value: object = None
+
+
+class Open(msgspec.Struct, frozen=True):
+    """Attempts that are not settled: how many, and at most how many nano-dollars they take."""
+
+    attempts: int = 0
+    at_most: int = 0
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """How many of a run's items a member answered: with new replies, with those of earlier runs."""
+
+    new: int = 0
+    earlier: int = 0
 
 
 class Reader:
@@ -124,17 +148,23 @@ class Reader:
         return done
 
     def parts(self, run: int, batch: int, step: int) -> Iterator[Part]:
-        """What passed a step, in planned order, one at a time."""
-        rows = self._db.execute(
-            "select i.id, o.position, coalesce(o.body, r.reply, b.data) from outcomes o"
-            " join items i on i.run = o.run and i.batch = o.batch and i.position = o.position"
-            " left join replies r on r.no = o.reply left join blobs b on b.hash = r.blob"
-            " where o.run = ? and o.batch = ? and o.step = ? and o.state = 'passed'"
-            " order by o.position",
-            (run, batch, step),
-        )
-        for id, position, reply in rows:
-            yield Part(id, position, _reply(reply).value)
+        """What passed a step, in planned order, a page at a time: an open cursor would hold this
+        connection to an old state of the store."""
+        after = -1
+        while True:
+            page = self._db.execute(
+                "select i.id, o.position, coalesce(o.body, r.reply, b.data) from outcomes o"
+                " join items i on i.run = o.run and i.batch = o.batch and i.position = o.position"
+                " left join replies r on r.no = o.reply left join blobs b on b.hash = r.blob"
+                " where o.run = ? and o.batch = ? and o.position > ? and o.step = ?"
+                " and o.state = 'passed' order by o.position limit ?",
+                (run, batch, after, step, PAGE),
+            ).fetchall()
+            for id, position, reply in page:
+                yield Part(id, position, _reply(reply).value)
+            if len(page) < PAGE:
+                return
+            after = page[-1][1]
 
     def endings(self, run: int, states: Sequence[State], limit: int = 1000) -> list[Ended]:
         """Items that ended in one of `states`, for reports."""
@@ -152,6 +182,21 @@ class Reader:
                   None if body is None else _reply(body).value)
             for id, state, reasons, member, cost, body in rows
         ]  # fmt: skip
+
+    def revised(self, run: int) -> int:
+        """Items that passed after a reply of theirs was kicked back: two or more replies came.
+
+        Known from the attempts, and for unmetered members from what the outcome counted.
+        """
+        row = self._db.execute(
+            f"with tried as ({_TRIED}) select count(distinct o.batch || ' ' || o.position)"
+            " from outcomes o join items i on i.run = o.run and i.batch = o.batch"
+            " and i.position = o.position left join tried t on t.step = o.step and t.id = i.id"
+            " where o.run = :run and o.state = 'passed'"
+            " and max(o.calls, coalesce(t.tries, 0)) - coalesce(t.lost, 0) > 1",
+            {"run": run},
+        ).fetchone()
+        return int(row[0])
 
     # ── replies ──
 
@@ -192,6 +237,17 @@ class Reader:
     def has_replies(self, run: int) -> bool:
         row = self._db.execute("select 1 from outcomes where run = ? limit 1", (run,)).fetchone()
         return row is not None
+
+    def answered(self, run: int) -> dict[str, Answered]:
+        """By member: items whose reply was asked for by this run, and by an earlier one."""
+        rows = self._db.execute(
+            "select coalesce(r.member, o.member) as who, sum(r.run is null or r.run = :run),"
+            " sum(r.run <> :run) from outcomes o left join replies r on r.no = o.reply"
+            " where o.run = :run and (o.body is not null or r.no is not null)"
+            " group by who order by who",
+            {"run": run},
+        )
+        return {member: Answered(new, earlier or 0) for member, new, earlier in rows}
 
     # ── attempts ──
 
@@ -244,17 +300,43 @@ class Reader:
 
     def attempts(self, run: int, limit: int = 100_000) -> list[Attempt]:
         rows = self._db.execute(
-            "select no, step, member, state, ids, reserved, cost, input, output, cache_read,"
-            " cache_write, started, ended, error, why from attempts where run = ? order by no limit ?",
-            (run, limit),
+            f"select {_ATTEMPT} from attempts where run = ? order by no limit ?", (run, limit)
         )
-        return [
-            Attempt(no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved,
-                    cost=cost, usage=Usage(i, o, cr, cw), started=started, ended=ended,
-                    error=error, why=why)
-            for no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error,
-            why in rows
-        ]  # fmt: skip
+        return [_attempt(row) for row in rows]
+
+    def newest(self, run: int, states: Sequence[AttemptState], limit: int = 10) -> list[Attempt]:
+        """The last attempts in one of `states`, newest first."""
+        rows = self._db.execute(
+            f"select {_ATTEMPT} from attempts where run = ?"
+            " and state in (select value from json_each(?)) order by no desc limit ?",
+            (run, _encode(states).decode(), limit),
+        )
+        return [_attempt(row) for row in rows]
+
+    def open(self, run: int, state: AttemptState) -> Open:
+        """Attempts that are `started` or `in_doubt`, and the most that they can have cost."""
+        row = self._db.execute(
+            "select count(*), coalesce(sum(cost), 0) from attempts where run = ? and state = ?",
+            (run, state),
+        ).fetchone()
+        return Open(*row)
+
+    def span(self, run: int, session: str) -> tuple[float, float] | None:
+        """When a session's first attempt started, and when one of them was last heard of."""
+        first, last = self._db.execute(
+            "select min(started), max(coalesce(ended, started)) from attempts"
+            " where run = ? and session = ?",
+            (run, session),
+        ).fetchone()
+        return None if first is None else (first, last)
+
+
+def _attempt(row: tuple[Any, ...]) -> Attempt:
+    no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, why = row
+    return Attempt(
+        no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
+        usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,
+    )  # fmt: skip
 
 
 def _run(row: tuple[object, ...]) -> RunRecord:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.gates.default import standard
 from fanfold.run.pursuit import Pursuit
 from fanfold.run.run import Batch, Run
@@ -36,7 +36,7 @@ class Prompt(msgspec.Struct, frozen=True):
         messages: tuple[Message, ...] = ()
         if self.user is not None:
             views = [item.view() for item in items]
-            given = {**self.names, "item": views[0], "items": views}
+            given = self._given(views)
             messages = (Message("user", self.user.render(**given)),)
             if self.system is not None:
                 messages = (Message("system", self.system.render(**given)), *messages)
@@ -46,8 +46,11 @@ class Prompt(msgspec.Struct, frozen=True):
         """One text for a whole shard, when the prompt was written for several items."""
         if self.user is None or not self.user.uses("items"):
             return None
-        views = [item.view() for item in items]
-        return self.user.render(**{**self.names, "item": views[0], "items": views})
+        return self.user.render(**self._given([item.view() for item in items]))
+
+    def _given(self, views: list[dict[str, Any]]) -> dict[str, Any]:
+        steps = views[0].get("steps", {})
+        return {**self.names, "item": views[0], "items": views, "steps": steps}
 
 
 class How(TypedDict, total=False):
@@ -116,8 +119,13 @@ async def map_batch(
 def make_tasks(
     items: Iterable[tuple[int, Item]], batch: Batch, terms: Terms, prompt: Prompt
 ) -> Iterator[Task]:
+    """A prompt that cannot be rendered for one item is that item's flaw, not the run's."""
     for position, item in items:
-        yield Task(item.id, prompt.ask((item,)), terms, Place(batch.no, position))
+        place = Place(batch.no, position)
+        try:
+            yield Task(item.id, prompt.ask((item,)), terms, place)
+        except FanfoldError as error:
+            yield Task(item.id, Ask(items=(item,)), terms, place, str(error))
 
 
 def fold(run: Run, batch: Batch, terms: Terms, reduce: Reducer | None) -> Any:

@@ -60,19 +60,22 @@ def _read_text(raw: bytes, line: int, path: Path) -> str:
     try:
         return raw.rstrip(b"\r\n").decode()
     except UnicodeDecodeError:
-        raise BadInput("is not UTF-8 text", file=str(path), line=line) from None
+        raise BadInput("is not UTF-8 text; save it as UTF-8", file=str(path), line=line) from None
 
 
 def _broken(error: Exception, path: Path, line: int) -> BadInput:
     problem = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
     problem = _AT_BYTE.sub("", problem).removeprefix("JSON is malformed: ")
-    return BadInput(f"broken JSON: {problem}", file=str(path), line=line)
+    what = f"broken JSON: {problem[:1].lower()}{problem[1:]}"
+    return BadInput(what, file=str(path), line=line)
 
 
 def _elements(path: Path) -> Iterator[Row]:
     """Of a JSON array. The file is held in memory while it is walked; JSON Lines are lighter."""
     with _open(path) as stream:
         whole = stream.read()
+    if not whole.strip():
+        raise BadInput("is empty", file=str(path))
     try:
         found = _decode_array(whole)
     except msgspec.ValidationError:
@@ -104,7 +107,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
         except csv.Error as error:
             raise BadInput(f"broken CSV: {error}", file=str(path), line=reader.line_num) from None
         except UnicodeDecodeError:
-            raise BadInput("is not UTF-8 text", file=str(path), line=reader.line_num + 1) from None
+            raise BadInput("is not UTF-8 text; save it as UTF-8", file=str(path)) from None
 
 
 def _header(names: list[str], path: Path) -> list[str]:

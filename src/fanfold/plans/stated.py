@@ -109,7 +109,7 @@ class Steps:
 
     def _reduce(self, node: Node) -> Reduce:
         if isinstance(node.value, str):
-            node = Node({"kind": node.value}, node.file, {(): node.line})
+            node = Node({"kind": node.value}, node.file, {(): node.line, ("kind",): node.line})
         if "kind" not in mapping(node):
             raise node.bad(f"a reduce needs the field `kind`: one of {', '.join(_REDUCES)}")
         kind = one_of(*_REDUCES)(node.child("kind"))
@@ -137,7 +137,7 @@ class Steps:
             "fan_in": stated.get("fan_in", 10),
             "revise": stated.get("revise", 1),
             "schema": schema.definition if schema else None,
-            "gate": read_gate(node, self._folder),
+            "gate": list(read_gate(node, self._folder) or ()) or None,
         }
         name = stated.get("name", "reduce")
         return Reduce(name=name, kind="ask", options=options, lines=_lines(node), line=node.line)

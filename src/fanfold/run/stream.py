@@ -12,7 +12,7 @@ import msgspec
 from fanfold.errors import RunStopped
 from fanfold.run.carry import carry, carry_shard
 from fanfold.run.engine import Engine
-from fanfold.run.pursuit import Group, Pursuit
+from fanfold.run.pursuit import Group, NoReply, Pursuit
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Task
@@ -73,7 +73,11 @@ class Stream:
                 if engine.stop is not None:
                     return
                 if isinstance(unit, Pursuit):
-                    self._land(await carry(unit))
+                    flaw = unit.task.flaw
+                    if flaw is None:
+                        self._land(await carry(unit))
+                    else:
+                        self._land(unit.end_without(NoReply(flaw)))
                 else:
                     for outcome in await carry_shard(unit):
                         self._land(outcome)
@@ -105,7 +109,7 @@ class Stream:
         pending: list[Pursuit] = []
         while chunk := list(islice(tasks, CHUNK)):
             for pursuit in self._looked_up(chunk):
-                if self._shard is None or pursuit.reply is not None:
+                if self._shard is None or pursuit.reply is not None or pursuit.task.flaw:
                     yield pursuit
                     continue
                 if pending and self._is_full(pending, pursuit):
@@ -121,7 +125,8 @@ class Stream:
         pursuits = [Pursuit(engine, task, engine.circle(task.terms.who)) for task in chunk]
         circles: dict[int, list[Pursuit]] = {}
         for pursuit in pursuits:
-            circles.setdefault(id(pursuit.circle), []).append(pursuit)
+            if pursuit.task.flaw is None:
+                circles.setdefault(id(pursuit.circle), []).append(pursuit)
         for members in circles.values():
             circle = members[0].circle
             if circle.private and engine.new:

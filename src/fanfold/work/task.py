@@ -55,10 +55,13 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
+    """`flaw`: why no ask could be made of the item; it fails with that, and only it."""
+
     id: str
     ask: Ask
     terms: Terms
     place: Place | None = None
+    flaw: str | None = None
 
 
 AskPower: TypeAlias = Callable[[Task], Awaitable[Outcome]]

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from tests.unit.members.raw import RawServer, Talk, once, response
 
 from fanfold.errors import MemberError
 from fanfold.members.anthropic import Anthropic
 from fanfold.members.openai import OpenAI
-from fanfold.testing.script import Says, Script
+from fanfold.testing.script import Asked, Says, Script
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Reply, Schema
 from fanfold.work.member import Event, Tell, Traits, tell_nobody
+from tests.unit.members.raw import RawServer, Talk, once, response
 
 KEY = "sk-secret-0123456789"
 Kind = type[OpenAI] | type[Anthropic]
@@ -113,3 +113,25 @@ async def hangs(kind: Kind, **traits: Any) -> None:
             await one.ask(one.prepare(HI), tell_nobody)
         finally:
             await one.close()
+
+
+async def cancelled_then_asked(kind: Kind, stream: bool) -> Reply:
+    """Cancels an ask that the server never answers, then asks again."""
+    arrived = asyncio.Event()
+
+    def script(asked: Asked) -> Says:
+        arrived.set()
+        return Says(hang=True) if asked.n == 1 else Says(text="fine", tells_usage=False)
+
+    async with ModelServer(script) as server:
+        one = member(kind, server.url)
+        await one.open()
+        tell: Tell = [].append if stream else tell_nobody
+        asking = asyncio.ensure_future(one.ask(one.prepare(HI), tell))
+        await arrived.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        reply = await one.ask(one.prepare(HI), tell)
+        await one.close()
+        return reply

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.members.raw import Caller, RawServer, Talk, always, once, response
 
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
 from fanfold.members.http import Answer, Events, Http
+from tests.unit.members.raw import Caller, RawServer, Talk, always, once, response
 
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -377,7 +377,7 @@ def test_a_stream_is_bounded_in_time_as_a_whole() -> None:
         await caller.gone()
 
     heard: list[bytes] = []
-    with pytest.raises(TimedOut, match="no answer within 0.2 s"):
+    with pytest.raises(TimedOut, match=r"no answer within 0\.2 s"):
         stream_from(talk, heard, within=0.2)
     assert heard == [b"one"]
 

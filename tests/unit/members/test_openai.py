@@ -6,16 +6,29 @@ import socket
 from typing import Any
 
 import pytest
-from tests.unit.members.asking import (
-    FINDING, HI, KEY, UNCLOSED, WANTED, error, hangs, limited, listened, member, refused, terminal,
-    told, trouble,
-)  # fmt: skip
-from tests.unit.members.raw import Caller, once, response
 
 from fanfold.members.openai import OpenAI
 from fanfold.testing.script import Says
 from fanfold.work.ask import Ask, Message, Params, Reply, Usage
 from fanfold.work.member import Event, Traits
+from tests.unit.members.asking import (
+    FINDING,
+    HI,
+    KEY,
+    UNCLOSED,
+    WANTED,
+    cancelled_then_asked,
+    error,
+    hangs,
+    limited,
+    listened,
+    member,
+    refused,
+    terminal,
+    told,
+    trouble,
+)
+from tests.unit.members.raw import Caller, once, response
 
 both = pytest.mark.parametrize("stream", [False, True])
 SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
@@ -206,7 +219,8 @@ def said(message: str, **more: str) -> bytes:
 GONE = "quota or credit is gone"
 CREDIT = "add credit or raise the account's limit"
 ROWS = [
-    (401, said(f"Incorrect key: {KEY}."), {}, terminal("m: key refused (401): Incorrect key: [key].", "pool")),
+    (401, said(f"Incorrect key: {KEY}."), {},
+     terminal("m: key refused (401): Incorrect key: [key].", "pool")),
     (403, said("no"), {}, terminal("m: key refused (403): no", "pool")),
     (402, said("pay"), {}, terminal(f"m: {GONE} (402): pay; {CREDIT}", "pool")),
     (404, said("The model `x-1` does not exist", code="model_not_found"), {},
@@ -225,7 +239,8 @@ ROWS = [
     (429, said("slow"), {"retry_after": "2.5"}, limited("m: asked too often (429): slow", 2.5)),
     (429, said("slow"), {"retry_after": "9", "retry_after_ms": "1500"},
      limited("m: asked too often (429): slow", 1.5)),
-    (429, said("slow"), {"retry_after": "Thu, 01 Jan 2026 00:01:00 GMT", "date": "Thu, 01 Jan 2026 00:00:00 GMT"},
+    (429, said("slow"), {"retry_after": "Thu, 01 Jan 2026 00:01:00 GMT",
+     "date": "Thu, 01 Jan 2026 00:00:00 GMT"},
      limited("m: asked too often (429): slow", 60.0)),
     (429, said("slow"), {"x_ratelimit_reset_requests": "6m0s", "x_ratelimit_reset_tokens": "120ms"},
      limited("m: asked too often (429): slow", 0.12)),
@@ -241,7 +256,8 @@ ROWS = [
     (409, b'{"error":"conflict"}', {}, error("Transient", "m: server error (409): conflict")),
     (500, said("oops"), {}, error("Transient", "m: server error (500): oops")),
     (503, b"[1]", {}, error("Transient", "m: server error (503): [1]")),
-    (302, b"", {"location": "/x"}, terminal("m: redirected (302); set base_url to the final address", "member")),
+    (302, b"", {"location": "/x"},
+     terminal("m: redirected (302); set base_url to the final address", "member")),
     (418, b"", {}, terminal("m: an answer nobody expects (418)", "member")),
     (204, b"", {}, terminal("m: an answer nobody expects (204)", "member")),
 ]  # fmt: skip
@@ -360,26 +376,4 @@ def test_the_key_is_kept_nowhere() -> None:
 
 @both
 def test_a_cancelled_ask_is_cancelled_and_the_next_is_answered(stream: bool) -> None:
-    async def main() -> Reply:
-        arrived = asyncio.Event()
-
-        def script(asked: Any) -> Says:
-            arrived.set()
-            return Says(hang=True) if asked.prompt == "hang" else Says(text="fine")
-
-        from fanfold.testing.server import ModelServer
-
-        async with ModelServer(script) as server:
-            one = member(OpenAI, server.url)
-            await one.open()
-            hang = one.prepare(Ask((Message("user", "hang"),)))
-            asking = asyncio.ensure_future(one.ask(hang, [].append))
-            await arrived.wait()
-            asking.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asking
-            reply = await one.ask(one.prepare(HI), [].append)
-            await one.close()
-            return reply
-
-    assert asyncio.run(main()).text == "fine"
+    assert asyncio.run(cancelled_then_asked(OpenAI, stream)) == Reply("fine", model="x-1")

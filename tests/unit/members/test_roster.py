@@ -259,7 +259,8 @@ def test_keys_are_fetched_at_the_last_moment_and_not_kept(
 
 
 @pytest.mark.parametrize(
-    "written", ["sk-proj-abc123", "env:sk-abc123", "env:", "'Bearer abc123'", "123456", "[abc123]"]
+    "written",
+    ["sk-proj-abc123", "env:sk-abc123", "'env:'", "'Bearer abc123'", "123456", "[abc123]"],
 )
 def test_a_pasted_key_is_refused_and_not_repeated(tmp_path: Path, written: str) -> None:
     with pytest.raises(BadInput) as error:

@@ -1,0 +1,210 @@
+"""The rows of the table: what is measured, against what, and what it should be."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from measure import Job, Pair, Sample, in_turn, job, median, program
+
+from fanfold.price import Price
+from fanfold.testing.running import running_server
+
+MICRO = 1e6
+
+
+class Size(NamedTuple):
+    """How much of it. The targets hold for the full size; the quick one is only a look."""
+
+    runs: int
+    items: int
+    many: int
+    few: int
+    posts: int
+    done: int
+    launches: int
+
+
+FULL = Size(runs=5, items=20_000, many=100_000, few=1_000, posts=5_000, done=100_000, launches=1_000)
+QUICK = Size(runs=3, items=5_000, many=20_000, few=1_000, posts=1_000, done=10_000, launches=200)
+
+
+class Line(NamedTuple):
+    """One line of the table. With `times` the target bounds ours / raw, without it ours itself.
+
+    `ours` None: it could not be measured, `note` says why.
+    """
+
+    what: str
+    unit: str
+    raw: float | None
+    ours: float | None
+    target: float
+    times: bool = True
+    note: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """What the target bounds."""
+        if self.ours is None:
+            return None
+        return self.ours / self.raw if self.times and self.raw else self.ours
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.value is None else self.value <= self.target
+
+
+class Way(NamedTuple):
+    """`uvloop` is for both sides alike."""
+
+    size: Size
+    uvloop: bool
+
+    def job(self, target: str, **arguments: Any) -> Job:
+        return job(target, uvloop=self.uvloop, **arguments)
+
+    def in_turn(self, raw: Job, ours: Job) -> Pair:
+        return in_turn(raw, ours, self.size.runs)
+
+
+def _cpu(items: int) -> Callable[[Sample], float]:
+    return lambda sample: sample.cpu / items * MICRO
+
+
+def _wall(sample: Sample) -> float:
+    return sample.wall
+
+
+def function_map(way: Way) -> Iterator[Line]:
+    n = way.size.items
+    given = {"items": n, "concurrency": 64}
+    pair = way.in_turn(way.job("raw:pool", **given), way.job("ours:function_map", **given))
+    raw, ours = median(pair.raw, _cpu(n)), median(pair.ours, _cpu(n))
+    commits = median(pair.ours, lambda sample: sample.found["commits"])
+    yield Line(
+        f"no-op function map, {n:,} items, durable, gated, budgeted: CPU per item", "µs", raw, ours,
+        4.0, note=f"raw: asyncio pool and a group-committing writer; {commits:,.0f} commits",
+    )  # fmt: skip
+
+
+def linear(way: Way) -> Iterator[Line]:
+    few, many = way.size.few, way.size.many
+    pair = way.in_turn(
+        way.job("ours:function_map", items=few, concurrency=64),
+        way.job("ours:function_map", items=many, concurrency=64),
+    )
+    raw, ours = median(pair.raw, _cpu(few)), median(pair.ours, _cpu(many))
+    peak = median(pair.ours, lambda sample: sample.found["peak_mb"])
+    what = f"the same, {many:,} items against {few:,}: CPU per item"
+    yield Line(what, "µs", raw, ours, 1.15, note=f"raw: ours with {few:,}; peak {peak:.0f} MB")
+
+
+def http(way: Way) -> Iterator[Line]:
+    n = way.size.posts
+    with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:
+        price = Price(input=1.0, output=5.0)
+        with running_server(Path(folder) / "books.jsonl", price=price, latency_ms=50) as server:
+            given = {"items": n, "concurrency": 256}
+            pair = way.in_turn(
+                way.job("raw:http", url=f"{server.url}/v1/chat/completions", **given),
+                way.job("ours:http_map", url=f"{server.url}/v1", **given),
+            )
+    raw, ours = median(pair.raw, _cpu(n)), median(pair.ours, _cpu(n))
+    what = f"HTTP, 50 ms server, 256 at once, {n:,} items, paid member"
+    yield Line(f"{what}: CPU per item", "µs", raw, ours, 1.4, note="raw: aiohttp, nothing kept")
+    yield Line(
+        "the same: wall time", "s", median(pair.raw, _wall), median(pair.ours, _wall), 1.15
+    )
+
+
+def resume(way: Way) -> Iterator[Line]:
+    yield _resumed(way, "function", "function member")
+    yield _resumed(way, "openai", "openai member")
+
+
+def _resumed(way: Way, kind: str, who: str) -> Line:
+    done = way.size.done
+    given = {"kind": kind, "done": done, "items": done + 100}
+    with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:
+        seed, copy = Path(folder) / "seed", Path(folder) / "copy"
+        way.job("ours:half_done", **{**given, "folder": str(seed)})()
+        with running_server(Path(folder) / "books.jsonl") as server:
+            again = way.job("ours:resume", **{**given, "folder": str(copy), "url": f"{server.url}/v1"})
+            samples = [_on_copy(seed, copy, again) for _ in range(way.size.runs)]
+    first = median(samples, lambda sample: sample.found["first"] - sample.found["begun"])
+    cpu = median(samples, lambda sample: sample.cpu)
+    return Line(
+        f"resume with {done:,} items done, {who}: to the first new call", "s", None, first, 2.0,
+        times=False, note=f"from process start; {cpu:.1f} s CPU until the end of the run",
+    )  # fmt: skip
+
+
+def _on_copy(seed: Path, copy: Path, again: Job) -> Sample:
+    """A store can be resumed only once."""
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(seed, copy)
+    return again()
+
+
+def command(way: Way) -> Iterator[Line]:
+    n = way.size.launches
+    numbers = "\n".join(map(str, range(n))).encode()
+    pair = way.in_turn(
+        program(["xargs", "-P8", "-n1", "true"], numbers),
+        way.job("ours:command_map", items=n, concurrency=8),
+    )
+    what = f"{n:,} × `true` as command member, 8 at once: wall time"
+    yield Line(
+        what, "s", median(pair.raw, _wall), median(pair.ours, _wall), 2.0, note="raw: xargs -P8"
+    )
+
+
+def start(way: Way) -> Iterator[Line]:
+    python = [sys.executable, "-c"]
+    yield _started(way, "import fanfold", [*python, "import fanfold"])
+    command = [*python, "from fanfold.faces.cli.main import main; main()", "--help"]
+    yield _started(way, "fanfold --help", command if _has_cli() else None)
+
+
+def _started(way: Way, what: str, command: list[str] | None) -> Line:
+    name = f"`{what}`: CPU"
+    if command is None:
+        return Line(name, "ms", None, None, 200.0, times=False, note="there is no CLI yet")
+    bare = program([sys.executable, "-c", "pass"])
+    pair = way.in_turn(bare, program(command))
+    raw, ours = (median(samples, lambda sample: sample.cpu * 1000) for samples in pair)
+    return Line(name, "ms", raw, ours, 200.0, times=False, note="raw: the bare interpreter")
+
+
+def demo(way: Way) -> Iterator[Line]:
+    what = "`fanfold demo`, from its start to the report: wall time"
+    if not _has_cli():
+        yield Line(what, "s", None, None, 5.0, times=False, note="there is no CLI yet")
+        return
+    call = [sys.executable, "-c", "from fanfold.faces.cli.main import main; main()", "demo"]
+    samples = []
+    for _ in range(way.size.runs):
+        with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:
+            samples.append(program(call, folder=Path(folder))())
+    yield Line(what, "s", None, median(samples, _wall), 5.0, times=False)
+
+
+def _has_cli() -> bool:
+    return find_spec("fanfold.faces.cli.main") is not None
+
+
+ROWS: dict[str, Callable[[Way], Iterable[Line]]] = {
+    "map": function_map,
+    "linear": linear,
+    "http": http,
+    "resume": resume,
+    "command": command,
+    "start": start,
+    "demo": demo,
+}

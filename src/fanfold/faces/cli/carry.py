@@ -1,0 +1,132 @@
+"""`fanfold run` and `fanfold resume`: progress, signals, receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from fanfold.clock import RealClock
+from fanfold.observe.closing import closing, interrupted
+from fanfold.observe.progress import Progress
+from fanfold.plans.execute import Job, Options, Watch, execute, prepare, prepare_resume
+from fanfold.plans.load import parse_budget
+from fanfold.run.run import Run
+from fanfold.work.outcome import Receipt
+
+EXIT = {"complete": 0, "flagged": 1, "aborted": 3, "killed": 3, "paused": 4, "running": 4}
+
+_store = click.option("--store", default=".fanfold", metavar="DIR", help="Where runs are kept.")
+_roster = click.option("--roster", metavar="FILE", help="The members to use.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
+_quiet = click.option("--quiet", is_flag=True, help="No progress.")
+_paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+
+
+@click.command()
+@click.argument("plan")
+@_roster
+@click.option("--budget", metavar="USD", help="5, or usd=5,calls=900,tokens=…,seconds=….")
+@click.option("--name", help="The run's name; the plan's by default.")
+@_store
+@click.option("--fresh", is_flag=True, help="Do not reuse replies of earlier runs.")
+@_paid
+@_json
+@_quiet
+def run(plan: str, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Carry a plan out."""
+    return perform(prepare(plan, _options(given)), as_json=as_json, quiet=quiet)
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@_roster
+@click.option("--budget", metavar="TOTAL", help="A new total: 5, or usd=5,calls=900.")
+@click.option("--retry-in-doubt", is_flag=True, help="Repeat attempts in doubt: all, or these IDs.")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@_store
+@_paid
+@_json
+@_quiet
+def resume(
+    run: str, ids: tuple[str, ...], retry_in_doubt: bool, as_json: bool, quiet: bool, **given: Any
+) -> int:
+    """Go on after a crash, a pause, a kill or an empty purse. RUN is a run's id or name."""
+    if ids and not retry_in_doubt:
+        raise click.UsageError(f"what is {ids[0]!r}? IDs go with --retry-in-doubt")
+    repeat = (frozenset(ids) or None) if retry_in_doubt else frozenset[str]()
+    options = msgspec.structs.replace(_options(given), retry_in_doubt=repeat)
+    return perform(prepare_resume(run, options), as_json=as_json, quiet=quiet)
+
+
+def _options(given: dict[str, Any]) -> Options:
+    said = given.pop("budget", None)
+    budget = None if said is None else parse_budget(said)
+    return Options(budget=budget, **{name: v for name, v in given.items() if v is not None})
+
+
+def perform(job: Job, *, as_json: bool = False, quiet: bool = False) -> int:
+    """Carry a job out in the foreground and say how it ended; the exit code."""
+    receipt = _loop()(execute(job, _watch(quiet)))
+    if as_json:
+        click.echo(msgspec.json.encode(receipt))
+    else:
+        click.echo(closing(receipt, _resume_command(job, receipt)))
+    return EXIT[receipt.status]
+
+
+def _loop() -> Any:
+    """uvloop where it exists."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+def _resume_command(job: Job, receipt: Receipt) -> str | None:
+    if receipt.status == "complete":
+        return None
+    newest = receipt.name if job.name == receipt.name else receipt.run
+    store = "" if job.options.store == ".fanfold" else f" --store {job.options.store}"
+    more = " --budget TOTAL" if receipt.unfunded else ""
+    return f"fanfold resume {newest}{more}{store}"
+
+
+def _watch(quiet: bool) -> Watch:
+    @asynccontextmanager
+    async def watch(run: Run) -> AsyncIterator[None]:
+        loop, main = asyncio.get_running_loop(), asyncio.current_task()
+        assert main is not None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, _on_signal, run, main, number)
+        progress = None
+        if not quiet:
+            shown = Progress(run, sys.stderr, live=sys.stderr.isatty(), clock=RealClock())
+            progress = asyncio.create_task(shown.watch())
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+            if progress is not None:
+                progress.cancel()
+                await asyncio.gather(progress, return_exceptions=True)
+
+    return watch
+
+
+def _on_signal(run: Run, main: asyncio.Task[Any], number: signal.Signals) -> None:
+    """The first: no new call, wait for what is under way. The second: cancel."""
+    if run.stopping is None:
+        run.pause("interrupted by Ctrl-C" if number == signal.SIGINT else f"ended by {number.name}")
+        click.echo("\n" + interrupted(run.statistics()), err=True)
+    else:
+        main.cancel()

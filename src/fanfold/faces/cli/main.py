@@ -1,0 +1,98 @@
+"""`fanfold`: the commands. Each is loaded when it is called, so that help is quick."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError, StoreFull
+
+COMMANDS = {
+    "run": ("fanfold.faces.cli.carry:run", "Carry a plan out."),
+    "resume": ("fanfold.faces.cli.carry:resume", "Go on after a crash, a pause or a kill."),
+    "status": ("fanfold.faces.cli.look:status", "All runs, or one."),
+    "report": ("fanfold.faces.cli.look:report", "A run's account, as Markdown."),
+    "members": ("fanfold.faces.cli.look:members", "Who is there, good at what, at which price."),
+    "demo": ("fanfold.faces.cli.demo:demo", "A reference application; needs no account."),
+}
+REFUSED, STOPPED, PAUSED = 2, 3, 4
+
+
+class Lazy(click.Group):
+    """Knows its commands by name and line; imports one when it is wanted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        metadata = importlib.import_module("importlib.metadata")
+        click.echo(f"fanfold {metadata.version('fanfold')}")
+        ctx.exit()
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+    help="Show the version.",
+)  # fmt: skip
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """Fan the work out, fold the answers in: many model and agent calls in parallel, one result
+    that can be defended. Never overspend, never pay twice, nothing ships ungated, nothing is lost."""
+    ctx.obj = debug
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The program. Exit codes: 0 all passed, 1 some did not, 2 refused, 3 stopped, 4 paused."""
+    given = sys.argv[1:] if argv is None else argv
+    try:
+        code: Any = cli.main(given, prog_name="fanfold", standalone_mode=False)
+    except click.exceptions.Abort:
+        code = STOPPED
+    except click.ClickException as error:
+        error.show()
+        code = REFUSED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        if "--debug" in given:
+            raise
+        code = _say(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(error: Exception) -> int:
+    """One or two lines for people, and the code for programs."""
+    match error:
+        case StoreFull():
+            click.echo(f"fanfold: {error}", err=True)
+            return PAUSED
+        case BadInput() | AlreadyRunning() | StoreError():
+            click.echo(f"fanfold: {error}", err=True)
+            return REFUSED
+        case FanfoldError():
+            click.echo(f"fanfold: {error}", err=True)
+            return STOPPED
+        case _:
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            click.echo(f"fanfold: unexpected {text}; run with --debug for the details", err=True)
+            return STOPPED

@@ -1,0 +1,74 @@
+"""Money, time and counts as people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from fanfold.price import dollars
+
+
+def usd(amount: float) -> str:
+    """`$0.41`; below ten cents as many digits as say something: `$0.0123`, `$0.000006`."""
+    if amount >= 0.1 or abs(amount - round(amount, 2)) < 1e-10:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else f"${amount:.9f}".rstrip("0")
+
+
+def money(nanos: int) -> str:
+    return usd(dollars(nanos))
+
+
+def of_budget(cost: float, budget: float | None) -> str:
+    """`$0.41 of $5.00`; without a budget only the cost."""
+    return usd(cost) if budget is None else f"{usd(cost)} of {usd(budget)}"
+
+
+def duration(seconds: float) -> str:
+    """Two units at most: `4.2s`, `42s`, `1m 02s`, `1h 05m`, `2d 03h`."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0.0):.1f}s"
+    whole = round(seconds)
+    for size, unit, part, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            return f"{whole // size}{unit} {whole % size // part:02}{below}"
+    return f"{whole}s"
+
+
+def count(n: int, one: str, many: str | None = None) -> str:
+    """`1 call`, `2 calls`, `12,000 calls`; the plural has an s unless it is given."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def per_time(rate: float) -> str:
+    """Items per second, or per minute or hour when they are slow: `6.2/s`, `12/min`, `3.0/h`."""
+    for factor, unit in ((1, "s"), (60, "min"), (3600, "h")):
+        if rate * factor >= 1 or unit == "h":
+            break
+    shown = rate * factor
+    return f"{shown:,.0f}/{unit}" if shown >= 9.95 else f"{shown:.1f}/{unit}"
+
+
+def local_time(stamp: float) -> str:
+    """`2025-06-15 15:06`, in the zone of this machine."""
+    return _local(stamp).strftime("%Y-%m-%d %H:%M")
+
+
+def short_time(stamp: float, now: float) -> str:
+    """The hour for what happened today, else the day: `15:06`, `06-15`, `2024-06-15`."""
+    then, today = _local(stamp), _local(now)
+    if then.date() == today.date():
+        return then.strftime("%H:%M")
+    return then.strftime("%m-%d" if then.year == today.year else "%Y-%m-%d")
+
+
+def clock_time(stamp: float) -> str:
+    return _local(stamp).strftime("%H:%M:%S")
+
+
+def utc_time(stamp: float) -> str:
+    """For programs: `2025-06-15T15:06:40Z`."""
+    return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _local(stamp: float) -> datetime:
+    return datetime.fromtimestamp(stamp, UTC).astimezone()

@@ -1,0 +1,162 @@
+"""The progress of a run that is under way: one line that is redrawn, or plain lines for a log."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Protocol, TextIO
+
+from fanfold.clock import Clock
+from fanfold.journal.facts import RunRecord
+from fanfold.observe.amounts import count, duration, of_budget, per_time
+from fanfold.observe.table import GAP, cells_wide, cut, one_line
+from fanfold.price import dollars
+from fanfold.run.run import Statistics
+
+WINDOW = 10.0  # seconds that the rate is taken over
+FEWEST = 4  # items that it is taken over at least, when they are slow
+FIRST_LOOK = 0.3
+REDRAW = 0.2
+NEXT_LINE = 10.0
+UNBOUNDED = 10_000
+
+
+class Watched(Protocol):
+    """What is watched: a Run."""
+
+    record: RunRecord
+
+    def statistics(self) -> Statistics: ...
+
+
+class Rate:
+    """Items per second over a sliding window, from what is seen now and then."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque([(0.0, 0)])
+
+    def see(self, seconds: float, done: int) -> float:
+        """What the rate is now. A window without enough items in it reaches back further."""
+        seen = self._seen
+        if done > seen[-1][1]:
+            seen.append((seconds, done))
+        while len(seen) > 1 and seconds - seen[1][0] >= WINDOW and done - seen[1][1] >= FEWEST:
+            seen.popleft()
+        since, before = seen[0]
+        return (done - before) / (seconds - since) if seconds > since else 0.0
+
+
+def line(stats: Statistics, name: str, width: int, rate: float | None = None) -> str:
+    """Where the run stands, in one line that fits; the least important is left out first.
+
+    Without a rate, that of the whole time so far is taken.
+    """
+    if rate is None:
+        rate = stats.done / stats.seconds if stats.seconds > 0 else 0.0
+    parts = [(rank, text) for rank, text in _parts(stats, rate) if text]
+    name = one_line(name, 40)
+    while True:
+        whole = GAP.join([name, *(text for _, text in parts)])
+        if cells_wide(whole) <= width or len(parts) == 1:
+            break
+        parts.remove(max(parts))
+    over = cells_wide(whole) - width
+    if over > 0 and cells_wide(name) - over > 1:
+        whole = GAP.join([cut(name, cells_wide(name) - over), parts[0][1]])
+    return cut(whole, width)
+
+
+def _parts(stats: Statistics, rate: float) -> tuple[tuple[int, str], ...]:
+    """In the order in which they stand, each with its rank; the highest goes first."""
+    if not stats.planned and not stats.done:
+        return ((0, "planning"),)
+    left = stats.planned - stats.done
+    budget = None if stats.budget is None else dollars(stats.budget)
+    return (
+        (0, f"{stats.done:,}/{stats.planned:,}"),
+        (3, f"{stats.in_flight:,} in flight"),
+        (5, f"{stats.passed:,} passed"),
+        (4, f"{stats.kicked_back:,} kicked back"),
+        (7, count(stats.retries, "retry", "retries")),
+        (1, of_budget(dollars(stats.cost), budget)),
+        (6, per_time(rate) if rate > 0 else ""),
+        (2, f"{duration(left / rate)} left" if rate > 0 and left > 0 else ""),
+    )
+
+
+class Progress:
+    """Shows a run's progress while `watch` runs, as a task; cancel that task at the end.
+
+    `live`: `out` is a terminal, so one line is redrawn in place and erased at the end. Otherwise a
+    line now and then, when something has changed. No colours and no escape sequences, ever. When
+    nobody reads `out` any more it falls silent: the run matters, not the line.
+    """
+
+    def __init__(self, run: Watched, out: TextIO, *, live: bool, clock: Clock) -> None:
+        self._run, self._out, self._live, self._clock = run, out, live, clock
+        self._rate = Rate()
+        self._drawn = 0
+        self._last: tuple[int, ...] = ()
+        self._deaf = False
+
+    async def watch(self) -> None:
+        try:
+            await self._clock.sleep(FIRST_LOOK)
+            while not self._deaf:
+                self._look()
+                await self._clock.sleep(REDRAW if self._live else NEXT_LINE)
+        finally:
+            self.erase()
+
+    def say(self, text: str) -> None:
+        """Something else for the same place, on lines of its own; the progress goes on below it."""
+        self.erase()
+        self._write(text.rstrip("\n") + "\n")
+
+    def erase(self) -> None:
+        if self._drawn:
+            self._write("\r" + " " * self._drawn + "\r")
+            self._drawn = 0
+
+    def _look(self) -> None:
+        stats = self._run.statistics()
+        rate = self._rate.see(stats.seconds, stats.done)
+        name = self._run.record.name
+        if self._live:
+            self._draw(line(stats, name, self._columns() - 1, rate))
+        elif stats[:-1] != self._last:
+            self._last = stats[:-1]
+            self._write(line(stats, name, UNBOUNDED, rate) + "\n")
+
+    def _draw(self, text: str) -> None:
+        wide = cells_wide(text)
+        self._write("\r" + text + " " * (self._drawn - wide))
+        self._drawn = wide
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._out.fileno()).columns or 80
+        except (OSError, ValueError):
+            return 80
+
+    def _write(self, text: str) -> None:
+        if self._deaf:
+            return
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except (OSError, ValueError):
+            self._deaf = True
+
+
+class Quiet:
+    """Shows nothing, in the same words as Progress."""
+
+    async def watch(self) -> None:
+        """Nothing to watch."""
+
+    def say(self, text: str) -> None:
+        """Nothing is said."""
+
+    def erase(self) -> None:
+        """Nothing was drawn."""

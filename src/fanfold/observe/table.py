@@ -1,0 +1,98 @@
+"""Text for terminals: one clean line out of anything, and aligned columns that fit a width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from unicodedata import combining, east_asian_width
+
+import msgspec
+
+GAP = "  "
+
+
+class Column(msgspec.Struct, frozen=True):
+    """`rank` 0 always stays; of the others those with the highest rank are left out first.
+
+    `least` is how far a column of long texts may be cut; 0 means that it is never cut.
+    """
+
+    title: str
+    cells: Sequence[str]
+    right: bool = False
+    rank: int = 0
+    least: int = 0
+
+    @property
+    def width(self) -> int:
+        return max(map(cells_wide, (self.title, *self.cells)))
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """White space as single blanks, nothing that could steer a terminal, and not too long."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " for c in text)
+    return cut(" ".join(text.split()), most)
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many columns wide, with `…` where something is missing."""
+    if cells_wide(text) <= most:
+        return text
+    room = most - 1
+    for n, char in enumerate(text):
+        room -= _wide(char)
+        if room < 0:
+            return text[:n].rstrip() + "…"
+    return text
+
+
+def cells_wide(text: str) -> int:
+    """Columns of a terminal that a text takes; East Asian letters take two."""
+    return len(text) if text.isascii() else sum(map(_wide, text))
+
+
+def _wide(char: str) -> int:
+    if combining(char):
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1
+
+
+def aligned(columns: Sequence[Column], width: int, indent: str = "") -> list[str]:
+    """Lines of a table. What does not fit the width loses columns, then has its texts cut."""
+    room = width - len(indent)
+    shown = _fitting(list(columns), room)
+    widths = _shrunk(shown, room)
+    rows = [[c.title for c in shown], *map(list, zip(*(c.cells for c in shown), strict=True))]
+    return [indent + _joined(shown, widths, row) for row in rows]
+
+
+def _fitting(columns: list[Column], room: int) -> list[Column]:
+    while _least_wide(columns) > room and any(c.rank for c in columns):
+        last = max(columns, key=lambda c: c.rank)
+        columns = [c for c in columns if c is not last]
+    return columns
+
+
+def _least_wide(columns: list[Column]) -> int:
+    least = (min(c.width, c.least or c.width) for c in columns)
+    return sum(least) + len(GAP) * (len(columns) - 1)
+
+
+def _shrunk(columns: list[Column], room: int) -> list[int]:
+    widths = [c.width for c in columns]
+    over = sum(widths) + len(GAP) * (len(columns) - 1) - room
+    for n, column in enumerate(columns):
+        if over > 0 and column.least:
+            less = min(over, max(0, widths[n] - column.least))
+            widths[n] -= less
+            over -= less
+    return widths
+
+
+def _joined(columns: list[Column], widths: list[int], row: list[str]) -> str:
+    cells = []
+    for column, width, text in zip(columns, widths, row, strict=True):
+        text = cut(text, width)
+        blank = " " * (width - cells_wide(text))
+        cells.append(blank + text if column.right else text + blank)
+    return GAP.join(cells).rstrip()

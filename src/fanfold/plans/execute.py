@@ -1,0 +1,220 @@
+"""From a plan file, or a run that stopped, to a receipt. What is wrong shows before it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from fanfold.clock import RealClock
+from fanfold.errors import BadInput, RunStopped
+from fanfold.journal.apply import DropRun
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Archive, Journal
+from fanfold.members.roster import Roster, find_roster, load_roster
+from fanfold.plans.carry import carry_out, check_fields
+from fanfold.plans.inputs import open_input
+from fanfold.plans.load import check_plan, load_plan
+from fanfold.plans.plan import Plan
+from fanfold.price import dollars, nanos
+from fanfold.run.open import Listed, finish, reopen, start
+from fanfold.run.run import Run, Settings
+from fanfold.work.item import Source
+from fanfold.work.outcome import Receipt
+from fanfold.work.task import Budget
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line may add to a plan."""
+
+    store: str = ".fanfold"
+    roster: str | None = None
+    budget: Budget | None = None
+    name: str | None = None
+    fresh: bool = False
+    allow_paid: bool = False
+    retry_in_doubt: frozenset[str] | None = frozenset()
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run was started with; `resume` uses this, not the files of now."""
+
+    plan: Plan
+    roster: str | None
+    spool: str
+    allow_paid: bool = False
+    fresh: bool = False
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything is read and checked: it can start. `record` is the earlier run of a resume."""
+
+    stored: Stored
+    roster: Roster
+    budget: Budget
+    options: Options
+    name: str
+    record: RunRecord | None = None
+
+
+class Watch(Protocol):
+    """Looks on while the run is carried out: shows progress, hears signals."""
+
+    def __call__(self, run: Run) -> AbstractAsyncContextManager[None]: ...
+
+
+def prepare(path: str, options: Options) -> Job:
+    """Read the plan and its roster, and check one against the other."""
+    plan = load_plan(path)
+    found = find_roster(options.roster, plan.roster, plan.folder)
+    roster = Roster() if found is None else load_roster(found)
+    check_plan(plan, roster)
+    stored = Stored(
+        plan=plan,
+        roster=None if found is None else str(found.absolute()),
+        spool=secrets.token_hex(8),
+        allow_paid=options.allow_paid,
+        fresh=options.fresh,
+    )
+    budget = _combined(plan.budget, options.budget)
+    return Job(
+        stored=stored, roster=roster, budget=budget, options=options,
+        name=options.name or plan.name,
+    )  # fmt: skip
+
+
+def prepare_resume(name: str, options: Options) -> Job:
+    """Find the run, and make sure that what it was started with still holds."""
+    archive = Archive(options.store)
+    try:
+        record = archive.read.find(name)
+        if record is None:
+            raise BadInput(f"no run {name!r} in {options.store}; see: fanfold status")
+        spent = sum(s.cost for s in archive.read.spent(record.no).values())
+    finally:
+        archive.close()
+    if not record.plan:
+        raise BadInput(f"{name} was started by a script; run the script again to go on")
+    stored = msgspec.json.decode(record.plan, type=Stored)
+    _refuse_changed_plan(stored.plan, record)
+    roster_file = options.roster or stored.roster
+    roster = Roster() if roster_file is None else load_roster(roster_file)
+    check_plan(stored.plan, roster)
+    budget = _combined(msgspec.json.decode(record.budget, type=Budget), options.budget)
+    if options.budget is not None and options.budget.usd is not None:
+        _refuse_less_than_spent(options.budget.usd, spent)
+    return Job(
+        stored=stored, roster=roster, budget=budget, options=options, name=record.name,
+        record=record,
+    )  # fmt: skip
+
+
+async def execute(job: Job, watch: Watch) -> Receipt:
+    """Carry it out. A run that is refused before its first call leaves nothing behind."""
+    journal = Journal(job.options.store)
+    try:
+        source = _source(job, journal)
+        run = await _open(journal, job)
+        try:
+            await _carry_out(run, job, source, watch)
+        except BadInput as error:
+            await _refuse(journal, run, job, error)
+            raise
+        return await finish(journal, run)
+    finally:
+        journal.close()
+
+
+async def _open(journal: Journal, job: Job) -> Run:
+    clock, options = RealClock(), job.options
+    if job.record is None:
+        plan = _encode(job.stored)
+        record = await start(journal, job.name, clock, job.budget, plan, job.stored.plan.folder)
+    else:
+        record = await reopen(journal, job.record, clock, job.budget)
+    allow_paid = options.allow_paid or job.stored.allow_paid
+    company = Listed(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
+    settings = Settings(
+        budget=job.budget, max_concurrency=job.roster.settings.max_concurrency,
+        fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
+    )  # fmt: skip
+    return Run(journal, record, company, settings, clock)
+
+
+async def _carry_out(run: Run, job: Job, source: Source, watch: Watch) -> None:
+    """Until the end, or until the run stops: for lack of money, by a signal, by a second one."""
+    try:
+        async with watch(run):
+            await carry_out(run, job.stored.plan, source)
+    except RunStopped:
+        if run.stopping is None:
+            raise
+    except asyncio.CancelledError:
+        run.kill("cancelled; calls under way may have been carried out")
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+
+
+async def _refuse(journal: Journal, run: Run, job: Job, error: BadInput) -> None:
+    if run.statistics().calls or job.record is not None:
+        run.kill(str(error))
+        await finish(journal, run)
+    else:
+        await journal.write(DropRun(run.record.no))
+        journal.store.leave(run.record.session)
+
+
+def _source(job: Job, journal: Journal) -> Source:
+    """The input, checked against what the run was started with, or against its first prompt."""
+    plan = job.stored.plan
+    key = job.record.id if job.record else None
+    source = open_input(plan.input, plan.folder, spool=journal.store.spool() / job.stored.spool)
+    if job.record is None:
+        check_fields(plan, source.walk())
+        return source
+    planned = journal.read.batch(job.record.no, 0)
+    if planned is not None and planned[0] != source.fingerprint():
+        raise BadInput(
+            f"the input has changed since {job.name} ({key}) was started;"
+            f" start anew with: fanfold run {plan.file} (it reuses what is unchanged)"
+        )
+    return source
+
+
+def _refuse_changed_plan(plan: Plan, record: RunRecord) -> None:
+    """A plan file that is gone does no harm: the run has its own copy."""
+    file = Path(plan.folder) / Path(plan.file).name
+    if file.exists() and _bare(load_plan(file)) != _bare(plan):
+        raise BadInput(
+            f"{plan.file} has changed since {record.name} was started;"
+            f" start anew with: fanfold run {plan.file} (it reuses what is unchanged)"
+        )
+
+
+def _bare(plan: Plan) -> bytes:
+    """The plan without the name under which its file was given."""
+    given = msgspec.structs.replace(plan.input, file=None)
+    return _encode(msgspec.structs.replace(plan, file="", input=given))
+
+
+def _combined(stated: Budget, more: Budget | None) -> Budget:
+    """What the command line says counts, amount by amount."""
+    if more is None:
+        return stated
+    said = {name: getattr(more, name) for name in more.__struct_fields__}
+    return msgspec.structs.replace(stated, **{k: v for k, v in said.items() if v is not None})
+
+
+def _refuse_less_than_spent(usd: float, spent: int) -> None:
+    if nanos(usd) < spent:
+        raise BadInput(
+            f"--budget {usd:g} is below what is spent already (${dollars(spent):.6f});"
+            " it is the new total, so give more than that"
+        )

@@ -1,0 +1,82 @@
+"""Results into files: by the file's ending, and all of it or nothing."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from fanfold.work.outcome import Part
+
+_encode = msgspec.json.Encoder().encode
+
+
+def write_value(path: Path, value: Any) -> None:
+    """`.json`, `.jsonl`, `.csv` and `.md` in their form; text and anything else as it is."""
+    with _whole(path) as out:
+        match path.suffix:
+            case ".jsonl" if isinstance(value, list):
+                out.writelines(_encode(one).decode() + "\n" for one in value)
+            case ".csv" if _records(value):
+                _write_csv(out, value)
+            case ".md" if _records(value):
+                out.writelines(_markdown(value))
+            case _ if isinstance(value, str) and path.suffix != ".json":
+                out.write(value if value.endswith("\n") else value + "\n")
+            case _:
+                out.write(msgspec.json.format(_encode(value), indent=2).decode() + "\n")
+
+
+def write_parts(path: Path, parts: Iterable[Part]) -> None:
+    """Without a reduce: one line per passed item, as it comes from the journal."""
+    with _whole(path) as out:
+        for part in parts:
+            out.write(_encode({"id": part.id, "value": part.value}).decode() + "\n")
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[IO[str]]:
+    """A file beside it that takes its place when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(path.name + ".part")
+    try:
+        with scratch.open("w", encoding="utf-8", newline="") as out:
+            yield out
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _records(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def _columns(records: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in record))
+
+
+def _write_csv(out: IO[str], records: list[dict[str, Any]]) -> None:
+    table = csv.DictWriter(out, _columns(records), lineterminator="\n")
+    table.writeheader()
+    table.writerows({name: _cell(value) for name, value in one.items()} for one in records)
+
+
+def _markdown(records: list[dict[str, Any]]) -> Iterator[str]:
+    columns = _columns(records)
+    yield "| " + " | ".join(_escaped(name) for name in columns) + " |\n"
+    yield "|" + "---|" * len(columns) + "\n"
+    for record in records:
+        yield "| " + " | ".join(_escaped(_cell(record.get(c, ""))) for c in columns) + " |\n"
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
