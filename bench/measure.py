@@ -73,7 +73,11 @@ def program(command: Sequence[str], given: bytes = b"", folder: Path | None = No
     def run() -> Sample:
         begun = time.monotonic()
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=folder
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": _import_path()},
         )
         assert process.stdin is not None
         process.stdin.write(given)
@@ -86,3 +90,9 @@ def program(command: Sequence[str], given: bytes = b"", folder: Path | None = No
         return Sample(used.ru_utime + used.ru_stime, wall)
 
     return run
+
+
+def _import_path() -> str:
+    """As it is here, also from another folder."""
+    stated = os.environ.get("PYTHONPATH", "")
+    return os.pathsep.join(os.path.abspath(part) for part in stated.split(os.pathsep) if part)

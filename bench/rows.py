@@ -30,7 +30,9 @@ class Size(NamedTuple):
     launches: int
 
 
-FULL = Size(runs=5, items=20_000, many=100_000, few=1_000, posts=5_000, done=100_000, launches=1_000)
+FULL = Size(
+    runs=5, items=20_000, many=100_000, few=1_000, posts=5_000, done=100_000, launches=1_000
+)
 QUICK = Size(runs=3, items=5_000, many=20_000, few=1_000, posts=1_000, done=10_000, launches=200)
 
 
@@ -99,10 +101,16 @@ def linear(way: Way) -> Iterator[Line]:
         way.job("ours:function_map", items=few, concurrency=64),
         way.job("ours:function_map", items=many, concurrency=64),
     )
+    single = way.job("ours:function_map", items=1, concurrency=64)
+    fixed = median([single() for _ in range(way.size.runs)], _cpu(few))
     raw, ours = median(pair.raw, _cpu(few)), median(pair.ours, _cpu(many))
     peak = median(pair.ours, lambda sample: sample.found["peak_mb"])
-    what = f"the same, {many:,} items against {few:,}: CPU per item"
-    yield Line(what, "µs", raw, ours, 1.15, note=f"raw: ours with {few:,}; peak {peak:.0f} MB")
+    growth = (ours - fixed * few / many) / (raw - fixed)
+    yield Line(
+        f"the same, {many:,} items against {few:,}: CPU per item", "µs", raw, ours, 1.15,
+        note=f"raw: ours with {few:,}; {growth:.2f} × without what one item alone takes;"
+        f" peak {peak:.0f} MB",
+    )  # fmt: skip
 
 
 def http(way: Way) -> Iterator[Line]:
@@ -118,9 +126,7 @@ def http(way: Way) -> Iterator[Line]:
     raw, ours = median(pair.raw, _cpu(n)), median(pair.ours, _cpu(n))
     what = f"HTTP, 50 ms server, 256 at once, {n:,} items, paid member"
     yield Line(f"{what}: CPU per item", "µs", raw, ours, 1.4, note="raw: aiohttp, nothing kept")
-    yield Line(
-        "the same: wall time", "s", median(pair.raw, _wall), median(pair.ours, _wall), 1.15
-    )
+    yield Line("the same: wall time", "s", median(pair.raw, _wall), median(pair.ours, _wall), 1.15)
 
 
 def resume(way: Way) -> Iterator[Line]:
@@ -135,7 +141,9 @@ def _resumed(way: Way, kind: str, who: str) -> Line:
         seed, copy = Path(folder) / "seed", Path(folder) / "copy"
         way.job("ours:half_done", **{**given, "folder": str(seed)})()
         with running_server(Path(folder) / "books.jsonl") as server:
-            again = way.job("ours:resume", **{**given, "folder": str(copy), "url": f"{server.url}/v1"})
+            again = way.job(
+                "ours:resume", **{**given, "folder": str(copy), "url": f"{server.url}/v1"}
+            )
             samples = [_on_copy(seed, copy, again) for _ in range(way.size.runs)]
     first = median(samples, lambda sample: sample.found["first"] - sample.found["begun"])
     cpu = median(samples, lambda sample: sample.cpu)
@@ -188,11 +196,13 @@ def demo(way: Way) -> Iterator[Line]:
         yield Line(what, "s", None, None, 5.0, times=False, note="there is no CLI yet")
         return
     call = [sys.executable, "-c", "from fanfold.faces.cli.main import main; main()", "demo"]
-    samples = []
-    for _ in range(way.size.runs):
-        with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:
-            samples.append(program(call, folder=Path(folder))())
+    samples = [_in_new_folder(call) for _ in range(way.size.runs)]
     yield Line(what, "s", None, median(samples, _wall), 5.0, times=False)
+
+
+def _in_new_folder(call: list[str]) -> Sample:
+    with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:
+        return program(call, folder=Path(folder))()
 
 
 def _has_cli() -> bool:

@@ -38,15 +38,15 @@ def main() -> None:
     given = options()
     size = QUICK if given.quick else FULL
     way = Way(size._replace(runs=given.runs or size.runs), given.uvloop)
+    loop = "uvloop" if way.uvloop else "asyncio"
+    about = {"runs": way.size.runs, "loop": loop, "quick": given.quick}
     print(show.heading(), flush=True)
     lines: list[Line] = []
     for name in given.only.split(",") if given.only else ROWS:
         for line in ROWS[name](way):
             lines.append(line)
             print(show.plain(line), flush=True)
-    loop = "uvloop" if way.uvloop else "asyncio"
-    about = {"runs": way.size.runs, "loop": loop, "quick": given.quick}
-    (HERE / "results.json").write_text(show.as_json(lines, about) + "\n")
+            (HERE / "results.json").write_text(show.as_json(lines, about) + "\n")
     if given.docs:
         show.into_page(PAGE, show.markdown(lines, about))
 

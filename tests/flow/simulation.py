@@ -31,6 +31,8 @@ from fanfold.work.outcome import STATES, Receipt
 from fanfold.work.task import Budget
 
 PRICE = Price(input=1.0, output=5.0)
+MOST_COMMITS = 20_000
+MOST_SECONDS = 20_000.0
 Meanwhile = Callable[[Run, "asyncio.Task[Any]"], Awaitable[None]]
 
 
@@ -108,16 +110,41 @@ def play(
     after_commit: Callable[[int], None] | None = None,
     meanwhile: Meanwhile | None = None,
 ) -> Receipt:
-    """Carry the scene out on a virtual clock and an inline journal, to its receipt."""
+    """Carry the scene out on a virtual clock and an inline journal, to its receipt.
+
+    A run that goes round in circles is an AssertionError, not a test that never ends.
+    """
 
     async def main(clock: VirtualClock) -> Receipt:
-        journal = Journal(scene.store, thread=False, after_commit=after_commit)
+        journal = Journal(scene.store, thread=False, after_commit=_Bounded(after_commit))
         try:
-            return await carry_out(journal, scene, clock, resume, meanwhile)
+            async with asyncio.timeout(MOST_SECONDS):
+                return await carry_out(journal, scene, clock, resume, meanwhile)
         finally:
             journal.close()
 
-    return run_virtual(main)
+    try:
+        return run_virtual(main)
+    except (_Endless, TimeoutError):
+        raise AssertionError("the run goes round in circles") from None
+
+
+class _Endless(KeyboardInterrupt):
+    """Only such an exception leaves the event loop from a callback."""
+
+
+class _Bounded:
+    """The hook, and an end to a run that commits for ever."""
+
+    def __init__(self, hook: Callable[[int], None] | None) -> None:
+        self._hook, self._ended = hook, False
+
+    def __call__(self, commit: int) -> None:
+        if self._hook:
+            self._hook(commit)
+        if commit > MOST_COMMITS and not self._ended:
+            self._ended = True
+            raise _Endless
 
 
 async def carry_out(

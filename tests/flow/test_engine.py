@@ -16,7 +16,7 @@ from fanfold.run.choose import Given
 from fanfold.run.open import finish, reopen, start
 from fanfold.run.run import Run, Settings
 from fanfold.testing.clock import VirtualClock, run_virtual
-from fanfold.testing.member import Scripted, traits
+from fanfold.testing.member import Scripted
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget

@@ -9,17 +9,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.flow.simulation import (
-    PRICE,
-    Camera,
-    Provider,
-    Said,
-    Scene,
-    carry_out,
-    outcomes,
-    play,
-    words,
-)
 
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, InvalidReply, TimedOut, Transient
@@ -32,6 +21,17 @@ from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
+from tests.flow.simulation import (
+    PRICE,
+    Camera,
+    Provider,
+    Said,
+    Scene,
+    carry_out,
+    outcomes,
+    play,
+    words,
+)
 
 ITEMS = 60
 MOST = 400
@@ -139,9 +139,7 @@ def test_most_of_those_budgets_are_too_small_and_most_of_the_money_is_used(
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_lost_and_unreadable_calls_are_within_the_budget_too(
-    memory_path: Path, block: int
-) -> None:
+def test_lost_and_unreadable_calls_are_within_the_budget_too(memory_path: Path, block: int) -> None:
     for seed in range(2000 + block * 25, 2025 + block * 25):
         budget = of_needed(seed, 0.1 + (seed % 25) / 10)
         first, provider = scene(memory_path, seed, mishaps(seed), budget)
@@ -160,7 +158,9 @@ def killed_and_resumed(
     """The receipt of the second half, and the books of both: of the first as they were when it
     was killed, at a random commit."""
     first, before = scene(base / "store", seed, says, budget)
-    camera = Camera(first.store, base / "images", lambda: (before.bill, before.tokens, before.sent[:]))
+    camera = Camera(
+        first.store, base / "images", lambda: (before.bill, before.tokens, before.sent[:])
+    )
     play(first, after_commit=camera)
     image = Random(seed).choice(list(camera.seen))
     before.bill, before.tokens, before.sent = camera.seen[image]
@@ -218,7 +218,10 @@ def test_a_step_has_a_budget_of_its_own_inside_that_of_the_run(memory_path: Path
         small = of_needed(seed, 0.3)
         receipt = play(replace(first, how={**WIDE, "budget": small}))
         assert provider.bill <= small.usd * 1e9
-        assert (receipt.status, receipt.reason) == ("paused", "the budget of the step map is used up")
+        assert (receipt.status, receipt.reason) == (
+            "paused",
+            "the budget of the step map is used up",
+        )
         assert adds_up(receipt) and receipt.unfunded > 0
 
 
@@ -274,7 +277,9 @@ def test_over_http_the_server_bills_no_more_than_the_budget(memory_path: Path, s
 
 async def _over_http(store: Path, seed: int) -> None:
     async with ModelServer(random_usage(seed), prices=PRICE, latency=0.005) as server:
-        like = traits("http", kind="openai", answerer="openai:m", model="m", price=PRICE, max_tokens=MOST)
+        like = traits(
+            "http", kind="openai", answerer="openai:m", model="m", price=PRICE, max_tokens=MOST
+        )
         whole = Scene(store, (OpenAI(like, server.url, lambda: "key"),), items(seed), how=WIDE)
         budget = of_needed(seed, 0.1 + seed / 15)
         receipt = await _journaled(replace(whole, budget=budget))

@@ -26,6 +26,7 @@ _KEPT = ("target", "threads", "cmd", "file", "base_url", "key")
 _LATER = ("claude", "codex", "local")
 _HOSTS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 _USUAL_KEYS = {"openai": "env:OPENAI_API_KEY", "anthropic": "env:ANTHROPIC_API_KEY"}
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _KEY = re.compile(r"none|env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _TIERS: dict[str, Tier] = {
     "local": "local", "subscription": "subscription", "paid": "paid",
@@ -101,10 +102,22 @@ def _traits(kind: Kind, stated: dict[str, Any], roster: Path) -> Traits:
         price=cost,
         model=stated.get("model"),
         pool=stated.get("pool") or _pool(kind, stated),
-        tier=stated.get("tier", "paid" if kind in APIS else "local"),
+        tier=stated.get("tier") or _usual_tier(kind, stated),
         enabled_written="enabled" in stated,
-        **{name: stated[name] for name in same if name in stated},
+        **{**_usual(kind), **{name: stated[name] for name in same if name in stated}},
     )
+
+
+def _usual(kind: Kind) -> dict[str, Any]:
+    """A function keeps its own time unless a timeout is stated: most cannot be interrupted."""
+    return {"timeout": 0.0} if kind == "function" else {}
+
+
+def _usual_tier(kind: Kind, stated: dict[str, Any]) -> Tier:
+    """An API is paid, unless it is served by this very machine."""
+    if kind not in APIS or urlsplit(stated["base_url"]).hostname in _THIS_MACHINE:
+        return "local"
+    return "paid"
 
 
 def _answerer(kind: Kind, stated: dict[str, Any], roster: Path) -> str:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from fanfold.price import dollars
 
+_UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
+
 
 def usd(amount: float) -> str:
     """`$0.41`; below ten cents as many digits as say something: `$0.0123`, `$0.000006`."""
@@ -28,7 +30,7 @@ def duration(seconds: float) -> str:
     if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f}s"
     whole = round(seconds)
-    for size, unit, part, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+    for size, unit, part, below in _UNITS:
         if whole >= size:
             return f"{whole // size}{unit} {whole % size // part:02}{below}"
     return f"{whole}s"

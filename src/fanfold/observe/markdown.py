@@ -32,5 +32,5 @@ def json_block(value: Any, most: int = 6000) -> list[str]:
     text = msgspec.json.format(_encode(value), indent=2).decode()
     lines = ["```json", text[:most], "```"]
     if len(text) > most:
-        lines += ["", f"… and {len(text) - most:,} more characters; `--json` gives the whole result."]
+        lines += ["", f"… and {len(text) - most:,} more characters; `--json` has all of it"]
     return lines

@@ -96,7 +96,7 @@ class Progress:
         self._run, self._out, self._live, self._clock = run, out, live, clock
         self._rate = Rate()
         self._drawn = 0
-        self._last: tuple[int, ...] = ()
+        self._last: tuple[int | None, ...] = ()
         self._deaf = False
 
     async def watch(self) -> None:

@@ -147,7 +147,8 @@ def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None 
         whole = tuple(item for _, ask in asks for item in ask.items)
         ids = [id for id, _ in asks]
         made = shard_ask(asks, prompt.rendered_together(whole))
-        return made, lambda reply: take_apart(reply, ids, prompt.schema is not None)
+        typed = prompt.schema is not None or pursuits[0].circle.takes == ("items",)
+        return made, lambda reply: take_apart(reply, ids, typed)
 
     return Sharding(together, _size, items, tokens)
 

@@ -68,11 +68,12 @@ async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
 
 
 async def _ask(grant: Grant, tell: Tell | None) -> Reply:
+    """Members keep their own time, and close what they opened; this only catches one that hangs."""
     traits = grant.member.traits
     if traits.timeout <= 0:
         return await grant.member.ask(grant.request, tell or tell_nobody)
     try:
-        async with asyncio.timeout(traits.timeout):
+        async with asyncio.timeout(traits.timeout * 1.05 + 1.0):
             return await grant.member.ask(grant.request, tell or tell_nobody)
     except TimeoutError:
         raise TimedOut(f"{traits.id}: no answer within {traits.timeout:g} s") from None

@@ -19,6 +19,8 @@ LONGEST_LOOK = 0.5  # seconds between looks at a claim that another process hold
 async def obtain(engine: Engine, group: Group) -> None:
     """Replies land in the group's pursuits. Raises NoReply, or RunStopped when the run stops."""
     while True:
+        if engine.journal.low_on_space:
+            engine.halt(Stop("paused", "the disk is full; make room, then resume"))
         if group.circle.metered and await _wait_in_process(engine, group):
             return
         claim = await _try_until_landed(engine, group)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 EPOCH = 1_750_000_000.0
 
 
-class _JumpingSelector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]
+class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.offset = 0.0

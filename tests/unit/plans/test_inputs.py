@@ -192,5 +192,6 @@ def test_a_url_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         assert str(error.value) == "p:2: input URL answered 404 Not Found"
     with pytest.raises(BadInput) as error:
         open_input(Input("http", f"{host}/lines", file="p", line=2), tmp_path, spool=tmp_path)
-    assert str(error.value) == "p:2: input URL cannot be read: [Errno 111] Connection refused"
+    assert str(error.value).startswith("p:2: input URL cannot be read: ")
+    assert str(error.value).endswith("Connection refused")
     assert list(tmp_path.iterdir()) == []

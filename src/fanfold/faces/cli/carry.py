@@ -7,15 +7,15 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
 from fanfold.clock import RealClock
-from fanfold.observe.closing import closing, interrupted
-from fanfold.observe.progress import Progress
+from fanfold.observe.closing import closing, interrupted, resume_command
+from fanfold.observe.detail import receipt_json
+from fanfold.observe.progress import Progress, Quiet
 from fanfold.plans.execute import Job, Options, Watch, execute, prepare, prepare_resume
 from fanfold.plans.load import parse_budget
 from fanfold.run.run import Run
@@ -76,10 +76,16 @@ def perform(job: Job, *, as_json: bool = False, quiet: bool = False) -> int:
     """Carry a job out in the foreground and say how it ended; the exit code."""
     receipt = _loop()(execute(job, _watch(quiet)))
     if as_json:
-        click.echo(msgspec.json.encode(receipt))
+        click.echo(receipt_json(receipt))
     else:
-        click.echo(closing(receipt, _resume_command(job, receipt)))
+        click.echo(closing(receipt, _command(job, receipt)))
     return EXIT[receipt.status]
+
+
+def _command(job: Job, receipt: Receipt) -> str | None:
+    if receipt.status == "complete" or (receipt.status == "flagged" and not receipt.failed):
+        return None
+    return resume_command(receipt, "" if job.options.store == ".fanfold" else job.options.store)
 
 
 def _loop() -> Any:
@@ -91,42 +97,33 @@ def _loop() -> Any:
     return uvloop.run
 
 
-def _resume_command(job: Job, receipt: Receipt) -> str | None:
-    if receipt.status == "complete":
-        return None
-    newest = receipt.name if job.name == receipt.name else receipt.run
-    store = "" if job.options.store == ".fanfold" else f" --store {job.options.store}"
-    more = " --budget TOTAL" if receipt.unfunded else ""
-    return f"fanfold resume {newest}{more}{store}"
-
-
 def _watch(quiet: bool) -> Watch:
     @asynccontextmanager
     async def watch(run: Run) -> AsyncIterator[None]:
         loop, main = asyncio.get_running_loop(), asyncio.current_task()
         assert main is not None
+        progress = Progress(run, sys.stderr, live=sys.stderr.isatty(), clock=RealClock())
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, _on_signal, run, main, number)
-        progress = None
-        if not quiet:
-            shown = Progress(run, sys.stderr, live=sys.stderr.isatty(), clock=RealClock())
-            progress = asyncio.create_task(shown.watch())
+            loop.add_signal_handler(number, _on_signal, run, main, number, progress)
+        watching = asyncio.create_task((Quiet() if quiet else progress).watch())
         try:
             yield
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
-            if progress is not None:
-                progress.cancel()
-                await asyncio.gather(progress, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
 
     return watch
 
 
-def _on_signal(run: Run, main: asyncio.Task[Any], number: signal.Signals) -> None:
+def _on_signal(
+    run: Run, main: asyncio.Task[Any], number: signal.Signals, progress: Progress
+) -> None:
     """The first: no new call, wait for what is under way. The second: cancel."""
     if run.stopping is None:
         run.pause("interrupted by Ctrl-C" if number == signal.SIGINT else f"ended by {number.name}")
-        click.echo("\n" + interrupted(run.statistics()), err=True)
+        stats = run.statistics()
+        progress.say(interrupted(stats, stats.reserved))
     else:
         main.cancel()

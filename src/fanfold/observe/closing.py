@@ -1,0 +1,85 @@
+"""What a run says when it ends or is interrupted: a few plain lines."""
+
+from __future__ import annotations
+
+import shlex
+
+from fanfold.observe.amounts import count, duration, money, of_budget, usd
+from fanfold.observe.standing import DONE, outcomes
+from fanfold.observe.table import one_line
+from fanfold.run.run import Statistics
+from fanfold.work.outcome import Receipt, State
+
+NAMES: dict[State, str] = {"in_doubt": "in doubt"}
+"""Outcomes whose name for people is not their name in JSON."""
+
+
+def closing(receipt: Receipt, resume_command: str | None) -> str:
+    """At most six lines: status and reason, items, cost, calls, doubts, and how to go on."""
+    lines = [
+        f"{one_line(receipt.name)} {headline(receipt.status, receipt)}",
+        items_text(receipt),
+        f"cost {cost_text(receipt)}",
+        calls_text(receipt),
+    ]
+    if receipt.maybe_paid_twice:
+        lines.append(f"maybe paid twice: {twice_text(receipt)}")
+    if resume_command:
+        lines.append(f"to go on: {resume_command}")
+    return "\n".join(lines)
+
+
+def interrupted(stats: Statistics, reserved: int) -> str:
+    """What the first Ctrl-C says at once. `reserved` is in nano-dollars."""
+    if not stats.in_flight:
+        return "stopping: no call is under way; closing the books"
+    cost = f" and may still cost at most {money(reserved)}" if reserved else ""
+    calls = "1 call is" if stats.in_flight == 1 else f"{stats.in_flight:,} calls are"
+    them = "it" if stats.in_flight == 1 else "them"
+    return f"stopping: {calls} under way{cost}; waiting for {them}. Ctrl-C again cancels {them}"
+
+
+def resume_command(receipt: Receipt, store: str = "") -> str:
+    """The exact command. A run out of budget needs a new total, which only the operator can name."""
+    words = ["fanfold", "resume", receipt.run]
+    words += ["--store", store] if store else []
+    words += ["--budget", "TOTAL"] if receipt.unfunded else []
+    words += ["--retry-in-doubt"] if receipt.in_doubt else []
+    return shlex.join(words)
+
+
+# ── the pieces, for others too ───────────────────────────────────────────────────────────────
+
+
+def headline(status: str, receipt: Receipt) -> str:
+    """`paused: the budget of the run is used up`."""
+    reason = receipt.reason
+    if reason is None and status == "flagged":
+        bad = receipt.planned - receipt.passed - receipt.skipped
+        reason = f"{count(bad, 'item')} of {receipt.planned:,} did not pass"
+    return f"{status}: {one_line(reason)}" if reason else status
+
+
+def items_text(receipt: Receipt) -> str:
+    """`120 of 500 done: 112 passed, 3 kicked, 5 failed, 380 unfunded`."""
+    done = sum(getattr(receipt, state) for state in DONE)
+    found = ", ".join(f"{n:,} {NAMES.get(state, state)}" for state, n in outcomes(receipt))
+    return f"{done:,} of {receipt.planned:,} done" + (f": {found}" if found else "")
+
+
+def cost_text(receipt: Receipt) -> str:
+    over = f" ({usd(receipt.overrun_usd)} over)" if receipt.overrun_usd else ""
+    return of_budget(receipt.cost_usd, receipt.budget_usd) + over
+
+
+def calls_text(receipt: Receipt) -> str:
+    parts = [count(receipt.calls, "call"), f"{receipt.reused:,} reused"]
+    if receipt.retries:
+        parts.append(count(receipt.retries, "retry", "retries"))
+    if receipt.tokens.total:
+        parts.append(count(receipt.tokens.total, "token"))
+    return ", ".join([*parts, duration(receipt.seconds)])
+
+
+def twice_text(receipt: Receipt) -> str:
+    return f"{count(receipt.maybe_paid_twice, 'call')}, at most {usd(receipt.maybe_paid_twice_usd)}"

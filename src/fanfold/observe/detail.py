@@ -1,0 +1,221 @@
+"""One run in detail: its account, what is under way or in doubt, what went wrong, how to go on."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import Any
+
+import msgspec
+
+from fanfold.journal.facts import Attempt
+from fanfold.journal.read import Ended, Open, Reader
+from fanfold.observe.amounts import clock_time, count, duration, local_time, money, usd, utc_time
+from fanfold.observe.closing import (
+    NAMES,
+    cost_text,
+    headline,
+    items_text,
+    resume_command,
+    twice_text,
+)
+from fanfold.observe.standing import MemberAccount, Standing, member_accounts, whole_receipt
+from fanfold.observe.table import Column, aligned, one_line
+from fanfold.price import dollars
+from fanfold.work.ask import Usage
+from fanfold.work.outcome import STATES, Receipt, State, StepAccount
+
+MOST_ERRORS = 5
+MOST_ITEMS = 200
+NOT_PASSED: tuple[State, ...] = tuple(state for state in STATES if state != "passed")
+LABEL = 11
+_encode = msgspec.json.Encoder().encode
+
+
+def detail(
+    read: Reader, standing: Standing, *, verbose: bool = False, width: int = 80, store: str = ""
+) -> str:
+    """`verbose` also lists the steps, the members and every item that did not pass.
+
+    `store` is the folder as the operator named it, for the command to resume with.
+    """
+    accounts = member_accounts(read, standing.run)
+    account = whole_receipt(standing, accounts)
+    lines = _labelled([("run", _title(standing)), *_facts(standing, account, store)], width)
+    if verbose:
+        lines += _section("steps", _step_columns(account.steps), width)
+        lines += _section("members", _member_columns(accounts), width)
+        lines += _items(read, standing, width)
+    lines += _errors(read, standing, width)
+    return "\n".join(lines)
+
+
+def _title(standing: Standing) -> str:
+    return f"{one_line(standing.run.name)} ({standing.run.id})"
+
+
+def _facts(s: Standing, account: Receipt, store: str) -> list[tuple[str, str]]:
+    """What there is to say, each with its label; what is nothing is not said."""
+    doubt = f"{count(s.in_doubt.attempts, 'attempt')}, {_at_most(s.in_doubt)} (counted as spent)"
+    said = [
+        ("status", _status(s, account)),
+        ("items", items_text(account)),
+        ("pending", count(s.pending, "item") if s.pending else ""),
+        ("cost", cost_text(account)),
+        ("calls", _calls(account)),
+        ("tokens", _tokens(account.tokens)),
+        ("under way", _under_way(s.under_way)),
+        ("in doubt", doubt if s.in_doubt.attempts else ""),
+        ("paid twice", f"maybe {twice_text(account)}" if account.maybe_paid_twice else ""),
+        ("time", f"started {local_time(s.run.created)}, {duration(s.seconds)} active"),
+        ("to go on", _go_on(s, store) if s.resumable else ""),
+    ]
+    return [(label, text) for label, text in said if text]
+
+
+def _status(s: Standing, account: Receipt) -> str:
+    if s.status == "crashed":
+        return "crashed: its process died; what was recorded is safe"
+    return headline(s.status, account)
+
+
+def _under_way(open: Open) -> str:
+    return f"{count(open.attempts, 'attempt')}, {_at_most(open)}" if open.attempts else ""
+
+
+def _at_most(open: Open) -> str:
+    return f"at most {money(open.at_most)}"
+
+
+def _calls(account: Receipt) -> str:
+    retries = count(account.retries, "retry", "retries")
+    return f"{count(account.calls, 'call')}, {account.reused:,} reused, {retries}"
+
+
+def _tokens(tokens: Usage) -> str:
+    named = [("input", tokens.input), ("output", tokens.output),
+             ("cache read", tokens.cache_read), ("cache write", tokens.cache_write)]  # fmt: skip
+    return ", ".join(f"{n:,} {name}" for name, n in named if n)
+
+
+def _go_on(s: Standing, store: str) -> str:
+    return resume_command(s.receipt, store) if s.run.plan else "run the script again"
+
+
+def _labelled(pairs: list[tuple[str, str]], width: int) -> list[str]:
+    lines = []
+    for label, text in pairs:
+        first, *rest = wrap(text, max(20, width - LABEL), break_on_hyphens=False,
+                            break_long_words=False)  # fmt: skip
+        lines.append(label.ljust(LABEL) + first)
+        lines += [" " * LABEL + more for more in rest]
+    return lines
+
+
+# ── lists ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _section(title: str, columns: list[Column], width: int) -> list[str]:
+    return ["", title, *aligned(columns, width, "  ")] if columns[0].cells else []
+
+
+def _step_columns(steps: tuple[StepAccount, ...]) -> list[Column]:
+    return [
+        Column("step", [one_line(step.name, 60) for step in steps], least=8),
+        Column("calls", [f"{step.calls:,}" for step in steps], right=True),
+        Column("tokens", [f"{step.tokens.total:,}" for step in steps], right=True),
+        Column("cost", [usd(step.cost_usd) for step in steps], right=True),
+    ]
+
+
+def _member_columns(accounts: list[MemberAccount]) -> list[Column]:
+    return [
+        Column("member", [one_line(account.member, 60) for account in accounts], least=8),
+        Column("calls", [f"{account.calls:,}" for account in accounts], right=True),
+        Column("items", [f"{account.answered:,}" for account in accounts], right=True),
+        Column("errors", [f"{account.errors:,}" for account in accounts], right=True, rank=2),
+        Column("in doubt", [f"{account.in_doubt:,}" for account in accounts], right=True, rank=1),
+        Column("tokens", [f"{account.tokens.total:,}" for account in accounts], right=True),
+        Column("cost", [usd(account.cost_usd) for account in accounts], right=True),
+    ]
+
+
+def _items(read: Reader, standing: Standing, width: int) -> list[str]:
+    ended = read.endings(standing.run.no, NOT_PASSED, MOST_ITEMS)
+    lines = _section("items that did not pass", _item_columns(ended), width)
+    whole = sum(getattr(standing.receipt, state) for state in NOT_PASSED)
+    if whole > len(ended):
+        lines.append(f"  … and {whole - len(ended):,} more")
+    return lines
+
+
+def _item_columns(ended: list[Ended]) -> list[Column]:
+    return [
+        Column("item", [one_line(one.id, 80) for one in ended], least=16),
+        Column("outcome", [NAMES.get(one.state, one.state) for one in ended]),
+        Column("reasons", [one_line("; ".join(one.reasons), 400) for one in ended], least=20),
+    ]
+
+
+def _errors(read: Reader, standing: Standing, width: int) -> list[str]:
+    """The last attempts that gave no reply, newest first."""
+    attempts = read.newest(standing.run.no, ("error", "in_doubt"), MOST_ERRORS)
+    return _section("last errors", [
+        Column("time", [clock_time(one.ended or one.started) for one in attempts]),
+        Column("member", [one_line(one.member, 40) for one in attempts], least=8),
+        Column("item", [ids_text(one) for one in attempts], least=12),
+        Column("error", [one_line(one.error or "", 400) for one in attempts], least=20),
+    ], width)  # fmt: skip
+
+
+def ids_text(attempt: Attempt, most: int = 40) -> str:
+    """The item of an attempt; of a shard the first, and how many more there are."""
+    if not attempt.ids:
+        return ""
+    more = f" +{len(attempt.ids) - 1:,}" if len(attempt.ids) > 1 else ""
+    return one_line(attempt.ids[0], most) + more
+
+
+# ── for programs ─────────────────────────────────────────────────────────────────────────────
+
+
+def receipt_json(account: Receipt) -> bytes:
+    """One receipt object. All four kinds of tokens are written out, also where they are 0."""
+    return _encode(_plain(account))
+
+
+def detail_json(read: Reader, standing: Standing, store: str = "") -> bytes:
+    """The receipt of the whole run, and beside it what only status knows.
+
+    `calls` and `reused` are of all invocations here; the status may be `running` or `crashed`.
+    """
+    accounts = member_accounts(read, standing.run)
+    whole = _plain(whole_receipt(standing, accounts))
+    whole |= {
+        "status": standing.status, "pending": standing.pending,
+        "started": utc_time(standing.run.created),
+        "attempts_under_way": _open(standing.under_way), "attempts_in_doubt": _open(standing.in_doubt),
+        "members": [_account(account) for account in accounts],
+        "errors": [_error(one) for one in read.newest(standing.run.no, ("error", "in_doubt"))],
+        "resume": _go_on(standing, store) if standing.resumable else None,
+    }  # fmt: skip
+    return _encode(whole)
+
+
+def _plain(account: Receipt) -> dict[str, Any]:
+    whole: dict[str, Any] = msgspec.structs.asdict(account)
+    whole["tokens"] = msgspec.structs.asdict(account.tokens)
+    whole["steps"] = [_account(step) for step in account.steps]
+    return whole
+
+
+def _account(one: StepAccount | MemberAccount) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(one), "tokens": msgspec.structs.asdict(one.tokens)}
+
+
+def _open(open: Open) -> dict[str, Any]:
+    return {"attempts": open.attempts, "at_most_usd": dollars(open.at_most)}
+
+
+def _error(one: Attempt) -> dict[str, Any]:
+    return {"at": utc_time(one.ended or one.started), "member": one.member, "ids": one.ids,
+            "state": one.state, "error": one.error}  # fmt: skip

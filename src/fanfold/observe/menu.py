@@ -1,0 +1,51 @@
+"""The menu: who is there, good at what, at which price, ready or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fanfold.observe.table import Column, aligned
+from fanfold.price import Price
+from fanfold.work.member import Traits
+
+
+def menu(members: Mapping[str, Traits], trouble: Mapping[str, str | None], width: int) -> str:
+    """A table; `trouble` has an entry for each member that was checked."""
+    rows = list(members.values())
+    columns = [
+        Column("member", [t.id for t in rows]),
+        Column("kind", [t.kind for t in rows]),
+        Column("model", [t.model or "" for t in rows], rank=2, least=10),
+        Column("tier", [t.tier if t.enabled else f"{t.tier} (off)" for t in rows], rank=1),
+        Column("price", [price_text(t.price) for t in rows], rank=0),
+        Column("at once", [str(t.limits.concurrency) for t in rows], right=True, rank=3),
+        Column("good at", [", ".join(t.good_at) for t in rows], rank=1, least=12),
+    ]
+    if trouble:
+        states = ["" if t.id not in trouble else trouble[t.id] or "ready" for t in rows]
+        columns.append(Column("state", states, least=20))
+    return "\n".join(aligned(columns, width))
+
+
+def menu_json(members: Mapping[str, Traits], trouble: Mapping[str, str | None]) -> list[Any]:
+    return [
+        {
+            "id": t.id, "kind": t.kind, "model": t.model, "tier": t.tier, "enabled": t.enabled,
+            "good_at": t.good_at, "price": t.price, "context": t.context, "limits": t.limits,
+            "pool": t.pool,
+            **({"ready": trouble[t.id] is None, "trouble": trouble[t.id]} if t.id in trouble else {}),
+        }
+        for t in members.values()
+    ]  # fmt: skip
+
+
+def price_text(price: Price | None) -> str:
+    if price is None:
+        return "unknown"
+    parts = []
+    if price.input or price.output:
+        parts.append(f"${price.input:g} in, ${price.output:g} out per M")
+    if price.call:
+        parts.append(f"${price.call:g} per call")
+    return " + ".join(parts) or "free"

@@ -1,0 +1,80 @@
+"""All runs of a store in one table: where each stands, what it cost, which can be resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_time
+from fanfold.observe.standing import Shown, Standing
+from fanfold.observe.table import Column, aligned, one_line
+
+WIDE = 120
+SHORTEST_ID = 10
+NOTHING = "no runs in this store yet; start one with: fanfold run PLAN"
+_encode = msgspec.json.Encoder().encode
+
+
+def overview(standings: Sequence[Standing], *, now: float, width: int = 80) -> str:
+    """One line per run. In a wide terminal ids and times are written in full."""
+    if not standings:
+        return NOTHING
+    lines = aligned(_columns(standings, now, width >= WIDE), width)
+    if any(s.status == "crashed" for s in standings):
+        lines += ["", "crashed: the process died; `fanfold resume RUN` goes on where it was"]
+    return "\n".join(lines)
+
+
+def _columns(standings: Sequence[Standing], now: float, wide: bool) -> list[Column]:
+    ids = [s.run.id for s in standings]
+    short = _distinct(ids)
+    times = [s.run.created for s in standings]
+    budgets = [s.receipt.budget_usd for s in standings]
+    return [
+        Column("NAME", [one_line(s.run.name, 60) for s in standings], least=12),
+        Column("ID", ids if wide else [id[:short] for id in ids]),
+        Column("STATUS", [s.status for s in standings]),
+        Column("DONE", [f"{s.done:,}/{s.receipt.planned:,}" for s in standings], right=True),
+        Column("PASSED", [f"{s.receipt.passed:,}" for s in standings], right=True, rank=2),
+        Column("COST", [usd(s.receipt.cost_usd) for s in standings], right=True),
+        Column("BUDGET", ["-" if b is None else usd(b) for b in budgets], right=True, rank=1),
+        Column("STARTED", [local_time(t) if wide else short_time(t, now) for t in times], rank=3),
+        Column("ACTIVE", [duration(s.seconds) for s in standings], right=True, rank=4),
+    ]
+
+
+def _distinct(ids: list[str]) -> int:
+    """How many letters tell these ids apart; the commands take the beginning of an id."""
+    longest = max(map(len, ids))
+    enough = (n for n in range(SHORTEST_ID, longest) if len({id[:n] for id in ids}) == len(ids))
+    return next(enough, longest)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One run of the overview, for programs. `started` is UTC, `seconds` are active ones."""
+
+    run: str
+    name: str
+    status: Shown
+    reason: str | None
+    planned: int
+    done: int
+    passed: int
+    cost_usd: float
+    budget_usd: float | None
+    started: str
+    seconds: float
+    resumable: bool
+
+
+def overview_json(standings: Sequence[Standing]) -> bytes:
+    return _encode([_row(standing) for standing in standings])
+
+
+def _row(s: Standing) -> Row:
+    r = s.receipt
+    return Row(
+        r.run, r.name, s.status, r.reason, r.planned, s.done, r.passed, r.cost_usd, r.budget_usd,
+        utc_time(s.run.created), round(s.seconds, 3), s.resumable,
+    )  # fmt: skip

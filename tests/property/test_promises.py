@@ -1,0 +1,151 @@
+"""Promises 2, 3 and 4 over random plans, failures, cancellations and crash points."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from tests.flow.simulation import (
+    Camera,
+    Meanwhile,
+    Scene,
+    cancel_at,
+    copy_store,
+    outcomes,
+    pause_at,
+    play,
+)
+from tests.property.plans import ALLOWED, Answers, Plan, Subject, gate, kept, plans
+
+from fanfold.journal.journal import Archive, Journal
+from fanfold.journal.read import Ended
+from fanfold.testing.member import Scripted, traits
+from fanfold.work.item import Item
+from fanfold.work.member import Traits
+from fanfold.work.outcome import STATES, Receipt
+
+UNANSWERED = {"failed", "in_doubt", "cancelled"}
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made once; every example starts from a copy."""
+    folder = tmp_path_factory.mktemp("empty")
+    Journal(folder).close()
+    return folder
+
+
+def who(plan: Plan) -> Traits:
+    """A paid model, or a function: free, keyed by the item, its replies serve only their run."""
+    return traits(takes="items", shared=False, metered=False) if plan.free else traits()
+
+
+def scene_of(store: Path, plan: Plan, answers: Answers) -> Scene:
+    how = {"concurrency": plan.concurrency, "revise": plan.revise, "gate": gate, "keep": kept}
+    if plan.shard:
+        how["shard"] = plan.shard
+    member = Scripted(answers, who(plan), plan.latency)
+    return Scene(store, (member,), list(plan.items), how=how)
+
+
+def stop_of(plan: Plan) -> Meanwhile | None:
+    moment = plan.moment / 8
+    return {"pause": pause_at(moment), "cancel": cancel_at(moment)}.get(plan.stop)
+
+
+def endings(store: Path) -> list[Ended]:
+    with closing(Archive(store)) as archive:
+        run = archive.read.find("scene")
+        return [] if run is None else archive.read.endings(run.no, STATES)
+
+
+def durable_keys(store: Path) -> set[bytes]:
+    """The content keys that have a reply on disk."""
+    with closing(sqlite3.connect(store / "journal.db")) as db:
+        rows = db.execute(
+            "select key from replies union select key from outcomes where body is not null"
+        )
+        return {key for (key,) in rows}
+
+
+def check_account(plan: Plan, receipt: Receipt, ended: list[Ended]) -> None:
+    """Every planned item once, and the sums of the receipt are those of the journal."""
+    if receipt.planned == 0:  # stopped before the items were planned
+        assert ended == []
+        return
+    assert [ending.id for ending in ended] == [item.id for item in plan.items]
+    assert receipt.planned == len(plan.items)
+    assert outcomes(receipt) == dict(Counter(ending.state for ending in ended))
+    for item, ending in zip(plan.items, ended, strict=True):
+        allowed = ALLOWED[plan.subject(item.data).kind] | UNANSWERED
+        assert ending.state in allowed, (item, ending)
+    if receipt.result is not None:
+        passed = [{"id": e.id, "value": "good"} for e in ended if e.state == "passed"]
+        assert receipt.result == passed
+
+
+def interrupted(base: Path, plan: Plan) -> Path:
+    """Play the plan up to its stop; the store as it then is."""
+    store = base / "store"
+    scene = scene_of(store, plan, Answers(plan))
+    camera = Camera(store, base / "images", lambda: None)
+    camera.wanted = lambda commit: plan.stop == "crash"
+    receipt = play(scene, after_commit=camera, meanwhile=stop_of(plan))
+    check_account(plan, receipt, endings(store))
+    if plan.stop != "crash":
+        return store
+    images = list(camera.seen)
+    return images[plan.moment % len(images)]
+
+
+def check_repaired(plan: Plan, store: Path) -> None:
+    """With everything repaired the resumed run completes; nothing on record is asked again."""
+    durable = durable_keys(store)
+    answers = Answers(plan, repaired=True)
+    scene = scene_of(store, plan, answers)
+    how = {name: value for name, value in scene.how.items() if name not in ("gate", "keep")}
+    receipt = play(replace(scene, how={**how, "gate": not_empty}), resume=True)
+    assert (receipt.status, outcomes(receipt)) == ("complete", passed(plan))
+    assert [part["id"] for part in receipt.result] == [item.id for item in plan.items]
+    assert durable.isdisjoint(answers.keys)
+    if not plan.free:
+        assert len(answers.keys) == len(set(answers.keys))
+
+
+def passed(plan: Plan) -> dict[str, int]:
+    return {"passed": len(plan.items)} if plan.items else {}
+
+
+def not_empty(*given: object) -> object:
+    from fanfold.work.outcome import PASS
+
+    return PASS
+
+
+SHARED_BY_TWO_SHARDS = Plan(
+    (Subject("subject 0", "good", ()), Subject("subject 1", "good", ())),
+    tuple(Item(str(n), f"subject {n // 2 % 2}") for n in (0, 2, 1, 4)),
+    2, 2, 0, False, 1.0, "never", 0,
+)  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(plan=plans())
+@example(plan=SHARED_BY_TWO_SHARDS)
+def test_nothing_is_lost_nothing_ships_ungated_nothing_is_asked_twice(
+    empty_store: Path, plan: Plan
+) -> None:
+    with tempfile.TemporaryDirectory(dir=shared_memory()) as folder:
+        base = Path(folder)
+        copy_store(empty_store, base / "store")
+        check_repaired(plan, interrupted(base, plan))
+
+
+def shared_memory() -> str | None:
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
