@@ -24,6 +24,7 @@ from typing import Any
 import ours
 from measure import job
 
+import fanfold
 from fanfold.testing.running import running_server
 
 ITEMS = {"map": 20_000, "http": 5_000}
@@ -49,7 +50,7 @@ class Profiles:
         try:
             asyncio.run(work)
         finally:
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
             self.of[threading.current_thread().name].disable()
 
 
@@ -60,9 +61,11 @@ def given(name: str) -> Iterator[dict[str, Any]]:
     if name == "map":
         yield {"items": items, "concurrency": 64}
         return
-    with tempfile.TemporaryDirectory() as folder:
-        with running_server(Path(folder) / "books.jsonl", latency_ms=50) as server:
-            yield {"items": items, "concurrency": 256, "url": f"{server.url}/v1"}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_server(Path(folder) / "books.jsonl", latency_ms=50) as server,
+    ):
+        yield {"items": items, "concurrency": 256, "url": f"{server.url}/v1"}
 
 
 def show(name: str, lines: int, sort: str) -> None:
@@ -83,7 +86,7 @@ def show(name: str, lines: int, sort: str) -> None:
 def _top(profile: cProfile.Profile, lines: int, sort: str) -> str:
     out = io.StringIO()
     pstats.Stats(profile, stream=out).sort_stats(sort).print_stats(lines)
-    source = str(Path(ours.map_reduce.__code__.co_filename).parents[1])
+    source = str(Path(fanfold.__file__).parent)
     return out.getvalue().replace(source, "fanfold").strip()
 
 

@@ -23,7 +23,7 @@ class Sample(NamedTuple):
 
     cpu: float
     wall: float
-    found: dict[str, Any] = {}
+    found: dict[str, Any]
 
 
 class Pair(NamedTuple):
@@ -71,23 +71,26 @@ def program(command: Sequence[str], given: bytes = b"", folder: Path | None = No
     """Any program, measured from outside: its whole life, from its start on."""
 
     def run() -> Sample:
-        begun = time.monotonic()
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": _import_path()},
-        )
-        assert process.stdin is not None
-        process.stdin.write(given)
-        process.stdin.close()
-        _, status, used = os.wait4(process.pid, 0)
-        wall = time.monotonic() - begun
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise RuntimeError(f"{command[0]} ended with {process.returncode}")
-        return Sample(used.ru_utime + used.ru_stime, wall)
+        with tempfile.TemporaryFile() as told:
+            begun = time.monotonic()
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=told,
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": _import_path()},
+            )
+            assert process.stdin is not None
+            process.stdin.write(given)
+            process.stdin.close()
+            _, status, used = os.wait4(process.pid, 0)
+            wall = time.monotonic() - begun
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode != 0:
+                told.seek(0)
+                raise RuntimeError(f"{command} ended with {process.returncode}: {told.read()!r}")
+        return Sample(used.ru_utime + used.ru_stime, wall, {})
 
     return run
 

@@ -28,7 +28,6 @@ EXTRAS = {"pydantic"}
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
 LAZY = {
-    ("fanfold.faces.cli.carry", "uvloop"): "it does not exist on Windows, and only a run needs it",
     ("fanfold.members.roster", "fanfold.members.anthropic"): "the HTTP client is slow to import",
     ("fanfold.members.roster", "fanfold.members.openai"): "the HTTP client is slow to import",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -59,18 +59,20 @@ class Ended(msgspec.Struct, frozen=True):
     value: object = None
 
 
-class Open(msgspec.Struct, frozen=True):
-    """Attempts that are not settled: how many, and at most how many nano-dollars they take."""
+class Unsettled(msgspec.Struct, frozen=True):
+    """Attempts under way or in doubt: how many, and at most how many nano-dollars they take."""
 
     attempts: int = 0
     at_most: int = 0
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """How many of a run's items a member answered: with new replies, with those of earlier runs."""
+    """How many items a member answered: with new replies, with those of earlier runs. `calls` are
+    those that the outcomes counted; for metered members the attempts know better."""
 
     new: int = 0
     earlier: int = 0
+    calls: int = 0
 
 
 class Reader:
@@ -238,16 +240,17 @@ class Reader:
         row = self._db.execute("select 1 from outcomes where run = ? limit 1", (run,)).fetchone()
         return row is not None
 
-    def answered(self, run: int) -> dict[str, Answered]:
-        """By member: items whose reply was asked for by this run, and by an earlier one."""
+    def answered(self, run: int) -> dict[tuple[int, str], Answered]:
+        """By step number and member: whose replies stand behind the run's outcomes."""
         rows = self._db.execute(
-            "select coalesce(r.member, o.member) as who, sum(r.run is null or r.run = :run),"
-            " sum(r.run <> :run) from outcomes o left join replies r on r.no = o.reply"
+            "select o.step, coalesce(r.member, o.member) as who,"
+            " sum(r.run is null or r.run = :run), sum(coalesce(r.run <> :run, 0)), sum(o.calls)"
+            " from outcomes o left join replies r on r.no = o.reply"
             " where o.run = :run and (o.body is not null or r.no is not null)"
-            " group by who order by who",
+            " group by o.step, who order by o.step, who",
             {"run": run},
         )
-        return {member: Answered(new, earlier or 0) for member, new, earlier in rows}
+        return {(step, member): Answered(*numbers) for step, member, *numbers in rows}
 
     # ── attempts ──
 
@@ -277,26 +280,18 @@ class Reader:
             )
         return spent
 
-    def by_member(self, run: int) -> dict[str, Spent]:
+    def by_member(self, run: int) -> dict[tuple[int, str], Spent]:
+        """By step number and member."""
         rows = self._db.execute(
-            "select member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
+            "select step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
             " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt')"
-            " from attempts where run = ? group by member order by member",
+            " from attempts where run = ? group by step, member order by step, member",
             (run,),
         )
         return {
-            member: Spent(calls, cost, Usage(i, o, cr, cw), i + o + cr + cw, errors, doubt)
-            for member, calls, cost, i, o, cr, cw, errors, doubt in rows
+            (step, member): Spent(calls, cost, Usage(i, o, cr, cw), i + o + cr + cw, errors, doubt)
+            for step, member, calls, cost, i, o, cr, cw, errors, doubt in rows
         }
-
-    def free_calls(self, run: int) -> dict[str, int]:
-        """Replies of unmetered members, which have no attempt of their own."""
-        rows = self._db.execute(
-            "select member, sum(calls) from outcomes where run = ? and member is not null"
-            " group by member",
-            (run,),
-        )
-        return dict(rows.fetchall())
 
     def attempts(self, run: int, limit: int = 100_000) -> list[Attempt]:
         rows = self._db.execute(
@@ -313,13 +308,12 @@ class Reader:
         )
         return [_attempt(row) for row in rows]
 
-    def open(self, run: int, state: AttemptState) -> Open:
-        """Attempts that are `started` or `in_doubt`, and the most that they can have cost."""
+    def unsettled(self, run: int, state: Literal["started", "in_doubt"]) -> Unsettled:
         row = self._db.execute(
             "select count(*), coalesce(sum(cost), 0) from attempts where run = ? and state = ?",
             (run, state),
         ).fetchone()
-        return Open(*row)
+        return Unsettled(*row)
 
     def span(self, run: int, session: str) -> tuple[float, float] | None:
         """When a session's first attempt started, and when one of them was last heard of."""

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import InvalidReply
+from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item
-from fanfold.work.member import Request, Tell, Traits
+from fanfold.work.member import MemberLimits, Request, Tell, Traits
 
 
 def _dumped(value: Any) -> Any:
@@ -25,6 +26,26 @@ def _dumped(value: Any) -> Any:
 
 _encode = msgspec.json.Encoder(enc_hook=_dumped).encode
 _decode = msgspec.json.Decoder().decode
+
+
+def function(target: Callable[..., Any], *, id: str | None = None, **changes: Any) -> Function:
+    """A member out of a Python function, for scripts: `members=[ff.function(flag_risks)]`.
+
+    `version=1` lets its replies serve later runs too. `concurrency`, `good_at`, `timeout` and the
+    other traits can be given by name.
+    """
+    name: str = id or getattr(target, "__name__", "function")
+    version = changes.pop("version", None)
+    concurrency = changes.pop("concurrency", 16)
+    where = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', name)}"
+    return Function(
+        Traits(
+            id=name, kind="function", answerer=f"function:{where}@{version or 'run'}",
+            takes="items", shared=version is not None, metered=False, price=FREE, timeout=0.0,
+            limits=MemberLimits(concurrency=concurrency), pool=name, **changes,
+        ),
+        target,
+    )  # fmt: skip
 
 
 class Function:

@@ -36,7 +36,7 @@ def interrupted(stats: Statistics, reserved: int) -> str:
     cost = f" and may still cost at most {money(reserved)}" if reserved else ""
     calls = "1 call is" if stats.in_flight == 1 else f"{stats.in_flight:,} calls are"
     them = "it" if stats.in_flight == 1 else "them"
-    return f"stopping: {calls} under way{cost}; waiting for {them}. Ctrl-C again cancels {them}"
+    return f"stopping: {calls} under way{cost}\nwaiting for {them}; Ctrl-C again cancels {them}"
 
 
 def resume_command(receipt: Receipt, store: str = "") -> str:
@@ -56,7 +56,7 @@ def headline(status: str, receipt: Receipt) -> str:
     reason = receipt.reason
     if reason is None and status == "flagged":
         bad = receipt.planned - receipt.passed - receipt.skipped
-        reason = f"{count(bad, 'item')} of {receipt.planned:,} did not pass"
+        reason = f"{bad:,} of {count(receipt.planned, 'item')} did not pass"
     return f"{status}: {one_line(reason)}" if reason else status
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fanfold.journal.facts import Attempt
-from fanfold.journal.read import Ended, Open, Reader
+from fanfold.journal.read import Ended, Reader, Unsettled
 from fanfold.observe.amounts import clock_time, count, duration, local_time, money, usd, utc_time
 from fanfold.observe.closing import (
     NAMES,
@@ -18,7 +18,7 @@ from fanfold.observe.closing import (
     resume_command,
     twice_text,
 )
-from fanfold.observe.standing import MemberAccount, Standing, member_accounts, whole_receipt
+from fanfold.observe.standing import MemberAccount, Standing, accounts, by_member, whole_receipt
 from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars
 from fanfold.work.ask import Usage
@@ -27,7 +27,8 @@ from fanfold.work.outcome import STATES, Receipt, State, StepAccount
 MOST_ERRORS = 5
 MOST_ITEMS = 200
 NOT_PASSED: tuple[State, ...] = tuple(state for state in STATES if state != "passed")
-LABEL = 11
+LABEL = 12
+GO_ON = "to go on"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -38,12 +39,12 @@ def detail(
 
     `store` is the folder as the operator named it, for the command to resume with.
     """
-    accounts = member_accounts(read, standing.run)
-    account = whole_receipt(standing, accounts)
+    found = accounts(read, standing.run)
+    account = whole_receipt(standing, found)
     lines = _labelled([("run", _title(standing)), *_facts(standing, account, store)], width)
     if verbose:
         lines += _section("steps", _step_columns(account.steps), width)
-        lines += _section("members", _member_columns(accounts), width)
+        lines += _section("members", _member_columns(by_member(found)), width)
         lines += _items(read, standing, width)
     lines += _errors(read, standing, width)
     return "\n".join(lines)
@@ -55,7 +56,6 @@ def _title(standing: Standing) -> str:
 
 def _facts(s: Standing, account: Receipt, store: str) -> list[tuple[str, str]]:
     """What there is to say, each with its label; what is nothing is not said."""
-    doubt = f"{count(s.in_doubt.attempts, 'attempt')}, {_at_most(s.in_doubt)} (counted as spent)"
     said = [
         ("status", _status(s, account)),
         ("items", items_text(account)),
@@ -63,11 +63,11 @@ def _facts(s: Standing, account: Receipt, store: str) -> list[tuple[str, str]]:
         ("cost", cost_text(account)),
         ("calls", _calls(account)),
         ("tokens", _tokens(account.tokens)),
-        ("under way", _under_way(s.under_way)),
-        ("in doubt", doubt if s.in_doubt.attempts else ""),
+        ("under way", _at_most(s.under_way, "in the cost until they end")),
+        ("in doubt", _at_most(s.in_doubt, "counted as spent")),
         ("paid twice", f"maybe {twice_text(account)}" if account.maybe_paid_twice else ""),
         ("time", f"started {local_time(s.run.created)}, {duration(s.seconds)} active"),
-        ("to go on", _go_on(s, store) if s.resumable else ""),
+        (GO_ON, _go_on(s, store) if s.resumable else ""),
     ]
     return [(label, text) for label, text in said if text]
 
@@ -78,17 +78,14 @@ def _status(s: Standing, account: Receipt) -> str:
     return headline(s.status, account)
 
 
-def _under_way(open: Open) -> str:
-    return f"{count(open.attempts, 'attempt')}, {_at_most(open)}" if open.attempts else ""
-
-
-def _at_most(open: Open) -> str:
-    return f"at most {money(open.at_most)}"
+def _at_most(open: Unsettled, note: str) -> str:
+    attempts = count(open.attempts, "attempt")
+    return f"{attempts}, at most {money(open.at_most)} ({note})" if open.attempts else ""
 
 
 def _calls(account: Receipt) -> str:
-    retries = count(account.retries, "retry", "retries")
-    return f"{count(account.calls, 'call')}, {account.reused:,} reused, {retries}"
+    lost = f", {account.retries:,} without a reply" if account.retries else ""
+    return f"{count(account.calls, 'call')}, {account.reused:,} reused{lost}"
 
 
 def _tokens(tokens: Usage) -> str:
@@ -102,10 +99,11 @@ def _go_on(s: Standing, store: str) -> str:
 
 
 def _labelled(pairs: list[tuple[str, str]], width: int) -> list[str]:
+    """Long texts are wrapped; a command is not, so that it can be copied."""
     lines = []
     for label, text in pairs:
-        first, *rest = wrap(text, max(20, width - LABEL), break_on_hyphens=False,
-                            break_long_words=False)  # fmt: skip
+        whole = label == GO_ON or len(text) <= width - LABEL
+        first, *rest = [text] if whole else wrap(text, max(20, width - LABEL))
         lines.append(label.ljust(LABEL) + first)
         lines += [" " * LABEL + more for more in rest]
     return lines
@@ -127,15 +125,14 @@ def _step_columns(steps: tuple[StepAccount, ...]) -> list[Column]:
     ]
 
 
-def _member_columns(accounts: list[MemberAccount]) -> list[Column]:
+def _member_columns(found: list[MemberAccount]) -> list[Column]:
     return [
-        Column("member", [one_line(account.member, 60) for account in accounts], least=8),
-        Column("calls", [f"{account.calls:,}" for account in accounts], right=True),
-        Column("items", [f"{account.answered:,}" for account in accounts], right=True),
-        Column("errors", [f"{account.errors:,}" for account in accounts], right=True, rank=2),
-        Column("in doubt", [f"{account.in_doubt:,}" for account in accounts], right=True, rank=1),
-        Column("tokens", [f"{account.tokens.total:,}" for account in accounts], right=True),
-        Column("cost", [usd(account.cost_usd) for account in accounts], right=True),
+        Column("member", [one_line(one.member, 60) for one in found], least=8),
+        Column("calls", [f"{one.calls:,}" for one in found], right=True),
+        Column("items", [f"{one.answered:,}" for one in found], right=True),
+        Column("errors", [f"{one.errors:,}" for one in found], right=True, rank=1),
+        Column("tokens", [f"{one.tokens.total:,}" for one in found], right=True),
+        Column("cost", [usd(one.cost_usd) for one in found], right=True),
     ]
 
 
@@ -188,13 +185,13 @@ def detail_json(read: Reader, standing: Standing, store: str = "") -> bytes:
 
     `calls` and `reused` are of all invocations here; the status may be `running` or `crashed`.
     """
-    accounts = member_accounts(read, standing.run)
-    whole = _plain(whole_receipt(standing, accounts))
+    found = accounts(read, standing.run)
+    whole = _plain(whole_receipt(standing, found))
     whole |= {
         "status": standing.status, "pending": standing.pending,
         "started": utc_time(standing.run.created),
         "attempts_under_way": _open(standing.under_way), "attempts_in_doubt": _open(standing.in_doubt),
-        "members": [_account(account) for account in accounts],
+        "members": [_member(one) for one in by_member(found)],
         "errors": [_error(one) for one in read.newest(standing.run.no, ("error", "in_doubt"))],
         "resume": _go_on(standing, store) if standing.resumable else None,
     }  # fmt: skip
@@ -212,7 +209,11 @@ def _account(one: StepAccount | MemberAccount) -> dict[str, Any]:
     return {**msgspec.structs.asdict(one), "tokens": msgspec.structs.asdict(one.tokens)}
 
 
-def _open(open: Open) -> dict[str, Any]:
+def _member(one: MemberAccount) -> dict[str, Any]:
+    return {name: value for name, value in _account(one).items() if name != "step"}
+
+
+def _open(open: Unsettled) -> dict[str, Any]:
     return {"attempts": open.attempts, "at_most_usd": dollars(open.at_most)}
 
 

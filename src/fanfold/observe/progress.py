@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import Protocol, TextIO
+from typing import NamedTuple, Protocol, TextIO
 
 from fanfold.clock import Clock
 from fanfold.journal.facts import RunRecord
@@ -53,35 +53,51 @@ def line(stats: Statistics, name: str, width: int, rate: float | None = None) ->
     """
     if rate is None:
         rate = stats.done / stats.seconds if stats.seconds > 0 else 0.0
-    parts = [(rank, text) for rank, text in _parts(stats, rate) if text]
     name = one_line(name, 40)
-    while True:
-        whole = GAP.join([name, *(text for _, text in parts)])
-        if cells_wide(whole) <= width or len(parts) == 1:
-            break
-        parts.remove(max(parts))
-    over = cells_wide(whole) - width
-    if over > 0 and cells_wide(name) - over > 1:
-        whole = GAP.join([cut(name, cells_wide(name) - over), parts[0][1]])
-    return cut(whole, width)
+    parts = [part for part in _parts(stats, rate) if part.text]
+    whole = GAP.join([name, *(part.text for part in parts)])
+    return whole if cells_wide(whole) <= width else _tight(name, parts, width)
 
 
-def _parts(stats: Statistics, rate: float) -> tuple[tuple[int, str], ...]:
-    """In the order in which they stand, each with its rank; the highest goes first."""
+class Part(NamedTuple):
+    """A piece of the line: its rank, how it is written, and how when there is little room."""
+
+    rank: int
+    text: str
+    short: str
+
+
+def _tight(name: str, parts: list[Part], width: int) -> str:
+    """The short forms, the most important first, as long as they fit."""
+    kept: list[Part] = []
+    room = width - cells_wide(name)
+    for part in sorted(parts):
+        size = len(GAP) + len(part.short)
+        if size <= room or not kept:
+            kept.append(part)
+            room -= size
+    name = cut(name, max(1, cells_wide(name) + min(room, 0)))
+    return cut(GAP.join([name, *(part.short for part in parts if part in kept)]), width)
+
+
+def _parts(stats: Statistics, rate: float) -> list[Part]:
+    """In the order in which they stand; the lowest rank matters most."""
     if not stats.planned and not stats.done:
-        return ((0, "planning"),)
+        return [Part(0, "planning", "planning")]
     left = stats.planned - stats.done
-    budget = None if stats.budget is None else dollars(stats.budget)
-    return (
+    time = duration(left / rate) if rate > 0 and left > 0 else ""
+    cost = of_budget(dollars(stats.cost), None if stats.budget is None else dollars(stats.budget))
+    texts = [
         (0, f"{stats.done:,}/{stats.planned:,}"),
         (3, f"{stats.in_flight:,} in flight"),
         (5, f"{stats.passed:,} passed"),
         (4, f"{stats.kicked_back:,} kicked back"),
-        (7, count(stats.retries, "retry", "retries")),
-        (1, of_budget(dollars(stats.cost), budget)),
-        (6, per_time(rate) if rate > 0 else ""),
-        (2, f"{duration(left / rate)} left" if rate > 0 and left > 0 else ""),
-    )
+        (6, count(stats.retries, "retry", "retries")),
+        (1, cost),
+        (7, per_time(rate) if rate > 0 else ""),
+        (2, f"{time} left" if time else ""),
+    ]
+    return [Part(rank, text, text.removesuffix(" back")) for rank, text in texts]
 
 
 class Progress:

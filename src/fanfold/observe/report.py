@@ -12,7 +12,7 @@ from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import NAMES, cost_text, headline, twice_text
 from fanfold.observe.detail import ids_text
 from fanfold.observe.markdown import cell, json_block, table
-from fanfold.observe.standing import MemberAccount, Standing, member_accounts, whole_receipt
+from fanfold.observe.standing import MemberAccount, Standing, accounts, by_member, whole_receipt
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Receipt, State, StepAccount
 
@@ -25,15 +25,15 @@ CAUGHT: tuple[State, ...] = ("kicked", "unjudged", "failed")
 
 def report(read: Reader, standing: Standing) -> str:
     """Values that come from data are escaped and cut; a result that is text stands as it is."""
-    accounts = member_accounts(read, standing.run)
-    account = whole_receipt(standing, accounts)
+    found = accounts(read, standing.run)
+    account = whole_receipt(standing, found)
     sections = [
         _head(standing, account),
         ["## Result", "", *_result(standing)],
         ["## Receipt", "", *_receipt(account)],
         ["## What the gate caught", "", *_caught(read, standing)],
         _titled("## Steps", _steps(account.steps)),
-        _titled("## Cost by member", _members(accounts)),
+        _titled("## Cost by member", _members(by_member(found))),
         _titled("## In doubt", _doubts(read, standing)),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
@@ -109,7 +109,7 @@ def _receipt(account: Receipt) -> list[str]:
     rows += [
         ["calls", f"{account.calls:,}"],
         ["reused replies", f"{account.reused:,}"],
-        ["retries", f"{account.retries:,}"],
+        ["calls without a reply", f"{account.retries:,}"],
         *_tokens(account.tokens),
         ["cost", cost_text(account)],
         ["maybe paid twice", twice_text(account) if account.maybe_paid_twice else usd(0)],
@@ -153,15 +153,15 @@ def _steps(steps: tuple[StepAccount, ...]) -> list[str]:
          usd(s.cost_usd)]
         for s in steps
     ]  # fmt: skip
-    titles = ["step", "metered calls", "input", "output", "cost"]
+    titles = ["step", "calls", "input", "output", "cost"]
     return table(titles, rows, right=4) if rows else []
 
 
-def _members(accounts: list[MemberAccount]) -> list[str]:
+def _members(found: list[MemberAccount]) -> list[str]:
     rows = [
         [cell(a.member, 60), f"{a.calls:,}", f"{a.answered:,}", f"{a.reused:,}", f"{a.errors:,}",
          f"{a.tokens.total:,}", usd(a.cost_usd)]
-        for a in accounts
+        for a in found
     ]  # fmt: skip
     titles = ["member", "calls", "items answered", "of these reused", "errors", "tokens", "cost"]
     return table(titles, rows, right=6) if rows else []

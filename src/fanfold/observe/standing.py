@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.read import Answered, Open, Reader, Spent
+from fanfold.journal.read import Answered, Reader, Spent, Unsettled
 from fanfold.price import dollars
 from fanfold.run.receipt import receipt
 from fanfold.work.ask import Usage
@@ -34,8 +34,8 @@ class Standing(msgspec.Struct, frozen=True):
     status: Shown
     receipt: Receipt
     seconds: float
-    under_way: Open
-    in_doubt: Open
+    under_way: Unsettled
+    in_doubt: Unsettled
 
     @property
     def done(self) -> int:
@@ -48,20 +48,26 @@ class Standing(msgspec.Struct, frozen=True):
 
     @property
     def resumable(self) -> bool:
-        """Would resuming it do something?"""
-        if self.status in ("running", "complete"):
-            return False
-        return self.status != "flagged" or any(getattr(self.receipt, state) for state in AGAIN)
+        return self.status == "crashed" or may_resume(self.receipt)
+
+
+def may_resume(account: Receipt) -> bool:
+    """Would resuming a run that ended like this do something?"""
+    if account.status in ("running", "complete"):
+        return False
+    return account.status != "flagged" or any(getattr(account, state) for state in AGAIN)
 
 
 def stand(read: Reader, run: RunRecord, alive: Alive, now: float) -> Standing:
     """Look at a run. `now` is the clock's time, for what is still running."""
     lives = run.status == "running" and alive(run.session)
     crashed = run.status == "running" and not lives
-    under_way, in_doubt = read.open(run.no, "started"), read.open(run.no, "in_doubt")
+    under_way, in_doubt = read.unsettled(run.no, "started"), read.unsettled(run.no, "in_doubt")
     if crashed:
-        lost = Open(under_way.attempts + in_doubt.attempts, under_way.at_most + in_doubt.at_most)
-        under_way, in_doubt = Open(), lost
+        in_doubt = Unsettled(
+            under_way.attempts + in_doubt.attempts, under_way.at_most + in_doubt.at_most
+        )
+        under_way = Unsettled()
     seconds = run.active if run.status != "running" else _active(read, run, now if lives else None)
     shown: Shown = "crashed" if crashed else run.status
     return Standing(run, shown, receipt(read, run), seconds, under_way, in_doubt)
@@ -76,42 +82,65 @@ def _active(read: Reader, run: RunRecord, until: float | None) -> float:
 
 
 class MemberAccount(msgspec.Struct, frozen=True):
-    """What one member did for a run. `reused`: items answered by its replies to earlier runs."""
+    """What one member did in one step. `reused`: items answered by its replies to earlier runs."""
 
+    step: int
     member: str
     calls: int = 0
     answered: int = 0
     reused: int = 0
     errors: int = 0
-    in_doubt: int = 0
     tokens: Usage = Usage()
     cost_usd: float = 0.0
 
-
-def member_accounts(read: Reader, run: RunRecord) -> list[MemberAccount]:
-    """By member, the dearest first. Calls of unmetered members have no attempts: they are counted
-    from the replies and errors on record, so a reply that was kicked back before a resume is not
-    among them."""
-    spent, answered = read.by_member(run.no), read.answered(run.no)
-    counted = read.free_calls(run.no)
-    accounts = []
-    for member in {*spent, *answered}:
-        s, a = spent.get(member, Spent()), answered.get(member, Answered())
-        calls = s.calls if s.calls > s.errors else max(a.new + s.errors, counted.get(member, 0))
-        accounts.append(
-            MemberAccount(member, calls, a.new + a.earlier, a.earlier, s.errors, s.in_doubt,
-                          s.usage, dollars(s.cost))
+    def __add__(self, other: MemberAccount) -> MemberAccount:
+        """Both together, under the first one's name."""
+        return MemberAccount(
+            self.step, self.member, self.calls + other.calls, self.answered + other.answered,
+            self.reused + other.reused, self.errors + other.errors, self.tokens + other.tokens,
+            self.cost_usd + other.cost_usd,
         )  # fmt: skip
-    return sorted(accounts, key=lambda account: (-account.cost_usd, account.member))
 
 
-def whole_receipt(standing: Standing, accounts: list[MemberAccount]) -> Receipt:
+def accounts(read: Reader, run: RunRecord) -> list[MemberAccount]:
+    """By step and member. Calls of unmetered members have no attempts: they are counted from the
+    replies and errors on record, so one that was kicked back before a resume is not among them."""
+    spent, answered = read.by_member(run.no), read.answered(run.no)
+    found = []
+    for step, member in sorted({*spent, *answered}):
+        s, a = spent.get((step, member), Spent()), answered.get((step, member), Answered())
+        calls = s.calls if s.calls > s.errors else max(a.new + s.errors, a.calls)
+        found.append(
+            MemberAccount(step, member, calls, a.new + a.earlier, a.earlier, s.errors, s.usage,
+                          dollars(s.cost))
+        )  # fmt: skip
+    return found
+
+
+def by_member(found: list[MemberAccount]) -> list[MemberAccount]:
+    """All steps together, the dearest first."""
+    whole: dict[str, MemberAccount] = {}
+    for one in found:
+        whole[one.member] = whole[one.member] + one if one.member in whole else one
+    return sorted(whole.values(), key=lambda one: (-one.cost_usd, one.member))
+
+
+def whole_receipt(standing: Standing, found: list[MemberAccount]) -> Receipt:
     """The receipt over all invocations: `calls` and `reused` are the whole run's here."""
+    steps = tuple(
+        msgspec.structs.replace(
+            step,
+            calls=sum(one.calls for one in found if one.step == no),
+            reused=sum(one.reused for one in found if one.step == no),
+        )
+        for no, step in enumerate(standing.receipt.steps)
+    )
     return msgspec.structs.replace(
         standing.receipt,
-        calls=sum(account.calls for account in accounts),
-        reused=sum(account.reused for account in accounts),
+        calls=sum(one.calls for one in found),
+        reused=sum(one.reused for one in found),
         seconds=round(standing.seconds, 3),
+        steps=steps,
     )
 
 

@@ -81,11 +81,12 @@ def _least_wide(columns: list[Column]) -> int:
 def _shrunk(columns: list[Column], room: int) -> list[int]:
     widths = [c.width for c in columns]
     over = sum(widths) + len(GAP) * (len(columns) - 1) - room
-    for n, column in enumerate(columns):
-        if over > 0 and column.least:
-            less = min(over, max(0, widths[n] - column.least))
-            widths[n] -= less
-            over -= less
+    while over > 0:
+        spare = [n for n, c in enumerate(columns) if c.least and widths[n] > c.least]
+        if not spare:
+            break
+        widths[max(spare, key=lambda n: widths[n])] -= 1
+        over -= 1
     return widths
 
 

@@ -120,7 +120,9 @@ def answering(text: str = "fine", latency: float = 1.0, **changes: Any) -> Scrip
 
 
 def out_of_money(store: Path, name: str = "too-dear") -> Receipt:
-    return ran(store, name, [answering(text="dear")], contracts(40), run_budget=Budget(usd=0.02))
+    """A run that pauses: 40 contracts on a budget for fewer."""
+    return ran(store, name, [answering()], contracts(40), prompt="Rate {{ item.text }}",
+               run_budget=Budget(usd=0.015))  # fmt: skip
 
 
 def crashed(store: Path, after: float = 2.5, **how: Any) -> None:
@@ -131,7 +133,7 @@ def crashed(store: Path, after: float = 2.5, **how: Any) -> None:
         await clock.sleep(after)
         shutil.copytree(living, store)
 
-    members = how.pop("members", None) or [answering(text="slow")]
+    members = how.pop("members", None) or [answering()]
     ran(living, "nightly", members, contracts(40), copy, concurrency=4,
         run_budget=Budget(usd=1), **how)  # fmt: skip
 

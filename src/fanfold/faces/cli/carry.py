@@ -18,6 +18,7 @@ from fanfold.observe.detail import receipt_json
 from fanfold.observe.progress import Progress, Quiet
 from fanfold.plans.execute import Job, Options, Watch, execute, prepare, prepare_resume
 from fanfold.plans.load import parse_budget
+from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
 from fanfold.work.outcome import Receipt
 
@@ -74,7 +75,7 @@ def _options(given: dict[str, Any]) -> Options:
 
 def perform(job: Job, *, as_json: bool = False, quiet: bool = False) -> int:
     """Carry a job out in the foreground and say how it ended; the exit code."""
-    receipt = _loop()(execute(job, _watch(quiet)))
+    receipt = run_sync(execute(job, _watch(quiet)))
     if as_json:
         click.echo(receipt_json(receipt))
     else:
@@ -86,15 +87,6 @@ def _command(job: Job, receipt: Receipt) -> str | None:
     if receipt.status == "complete" or (receipt.status == "flagged" and not receipt.failed):
         return None
     return resume_command(receipt, "" if job.options.store == ".fanfold" else job.options.store)
-
-
-def _loop() -> Any:
-    """uvloop where it exists."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run
-    return uvloop.run
 
 
 def _watch(quiet: bool) -> Watch:

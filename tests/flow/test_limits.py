@@ -1,0 +1,277 @@
+"""Limits: the allowed rate is used and not passed, refusals slow us down, dead ends stop us."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fanfold.clock import RealClock
+from fanfold.errors import RateLimited, Terminal
+from fanfold.journal.journal import Journal
+from fanfold.members.openai import OpenAI
+from fanfold.testing.member import Scripted, traits
+from fanfold.testing.script import key_required
+from fanfold.testing.server import ModelServer
+from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.member import MemberLimits
+from fanfold.work.outcome import Receipt
+from tests.flow.simulation import Scene, carry_out, outcomes, play, words
+
+RPM, TPM = 600, 60_000
+OK = Reply("fine", usage=Usage(10, 10))
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Window:
+    """At most so much in any 60 seconds, as a provider with a sliding window counts it."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.total = most, 0
+        self._taken: deque[tuple[float, int]] = deque()
+        self._sum = 0
+
+    def allows(self, amount: int) -> bool:
+        while self._taken and self._taken[0][0] <= now() - 60.0:
+            self._sum -= self._taken.popleft()[1]
+        return self._sum + amount <= self.most
+
+    def take(self, amount: int) -> None:
+        self._taken.append((now(), amount))
+        self._sum += amount
+        self.total += amount
+
+
+class Enforcing:
+    """A script that answers 429 above 600 requests or 60,000 tokens in any minute.
+
+    A call uses `least` to `most` tokens and takes up to `slowest` seconds. Tokens are counted
+    when the call arrives; a refused one counts for nothing.
+    """
+
+    def __init__(self, seed: int, least: int, most: int, slowest: float = 4.0) -> None:
+        self._chance = Random(seed)
+        self._usage = (least, most)
+        self._slowest = slowest
+        self.requests, self.tokens = Window(RPM), Window(TPM)
+        self.refused = 0
+        self.ended = 0.0
+
+    async def __call__(self, ask: Ask, n: int) -> Reply | Exception:
+        total = self._chance.randint(*self._usage)
+        seconds = self._chance.uniform(0.2, self._slowest)
+        if not (self.requests.allows(1) and self.tokens.allows(total)):
+            self.refused += 1
+            return RateLimited("429", retry_after=1.0)
+        self.requests.take(1)
+        self.tokens.take(total)
+        await asyncio.sleep(seconds)
+        self.ended = now()
+        return Reply("fine", usage=Usage(total // 2, total - total // 2))
+
+
+def limited(most_tokens: int) -> object:
+    return traits(
+        "limited", max_tokens=most_tokens, limits=MemberLimits(concurrency=256, rpm=RPM, tpm=TPM)
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_requests_are_scarce_95_percent_of_them_are_used(
+    memory_path: Path, seed: int
+) -> None:
+    """Small calls: 600 a minute are 30,000 tokens at most."""
+    server = Enforcing(seed, 10, 50)
+    receipt = enforced(memory_path, server, items=3000, most_tokens=50)
+    assert outcomes(receipt) == {"passed": 3000}
+    minutes = server.ended / 60
+    assert server.requests.total / minutes >= 0.95 * RPM
+    assert server.refused < 0.01 * 3000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_tokens_are_scarce_95_percent_of_them_are_used(memory_path: Path, seed: int) -> None:
+    """Large calls of very uneven size: 60,000 tokens a minute are about 150 of them. What a call
+    takes is known only afterwards; its worst case is four times what it takes on average."""
+    server = Enforcing(seed, 50, 750)
+    receipt = enforced(memory_path, server, items=1000, most_tokens=576)
+    assert outcomes(receipt) == {"passed": 1000}
+    minutes = server.ended / 60
+    assert server.tokens.total / minutes >= 0.95 * TPM
+    assert server.refused < 0.01 * 1000
+
+
+def enforced(store: Path, server: Enforcing, *, items: int, most_tokens: int) -> Receipt:
+    member = Scripted(server, limited(most_tokens))  # type: ignore[arg-type]
+    how = {"concurrency": 128, "reduce": None}
+    return play(Scene(store, (member,), words(items), how=how, settings={"max_concurrency": 128}))
+
+
+# ── refusals ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("told", [2.0, None])
+def test_a_storm_of_refusals_completes_without_hammering(
+    memory_path: Path, told: float | None
+) -> None:
+    """One minute of nothing but 429s, with and without a retry-after; 200 items, 32 at once."""
+    during: list[float] = []
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        if now() < 60.0:
+            during.append(now())
+            return RateLimited("429", retry_after=told)
+        return OK
+
+    member = Scripted(script, latency=0.1)
+    receipt = play(Scene(memory_path, (member,), words(200), how={"concurrency": 32}))
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 200})
+    assert len(during) <= 32 + 60 / 2.0 * 2
+    late = [moment for moment in during if moment > 10.0]
+    assert len(late) <= 50 / 2.0 * 2
+
+
+def test_in_a_storm_the_work_goes_to_the_member_that_is_well(memory_path: Path) -> None:
+    def stormy(ask: Ask, n: int) -> Reply | Exception:
+        return RateLimited("429", retry_after=30.0) if now() < 120.0 else OK
+
+    sick = Scripted(stormy, traits("sick"), latency=0.1)
+    well = Scripted(lambda ask, n: OK, traits("well"), latency=0.1)
+    receipt = play(Scene(memory_path, (sick, well), words(100), how={"concurrency": 8}))
+    assert outcomes(receipt) == {"passed": 100}
+    assert (len(well.asked), len(sick.asked) <= 8) == (100, True)
+
+
+def test_after_a_refusal_half_as_many_go_at_once_and_then_more_again(memory_path: Path) -> None:
+    flying: list[tuple[float, int]] = []
+    refused_at = 20.0
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        flying.append((now(), member.in_flight))
+        early = refused_at <= now() < refused_at + 1.0
+        return RateLimited("429", retry_after=1.0) if early else OK
+
+    member = Scripted(script, traits(limits=MemberLimits(concurrency=32)), latency=1.0)
+    receipt = play(Scene(memory_path, (member,), words(3000), how={"concurrency": 32}))
+    assert outcomes(receipt) == {"passed": 3000}
+    assert most(flying, 10.0, 19.0) == 32
+    assert 8 <= most(flying, 22.5, 25.0) <= 20
+    assert most(flying, 60.0, 80.0) == 32
+
+
+def most(flying: list[tuple[float, int]], start: float, end: float) -> int:
+    return max(many for moment, many in flying if start <= moment <= end)
+
+
+def test_a_member_that_refuses_for_ever_is_given_up(memory_path: Path) -> None:
+    """After a quarter of an hour of nothing else; the items say why."""
+    member = Scripted(lambda ask, n: RateLimited("429: come back never"), latency=0.1)
+    receipt = play(Scene(memory_path, (member,), words(10)))
+    assert (outcomes(receipt), receipt.status) == ({"failed": 10}, "flagged")
+    assert len(member.asked) < 100
+
+
+# ── breakers ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_bad_key_over_http_costs_one_request_per_open_slot(tmp_path: Path) -> None:
+    asyncio.run(_bad_key(tmp_path))
+
+
+async def _bad_key(store: Path) -> None:
+    async with ModelServer(key_required("right"), latency=0.01) as server:
+        like = traits("http", kind="openai", answerer="openai:m", model="m")
+        member = OpenAI(like, server.url, lambda: "wrong")
+        journal = Journal(store)
+        try:
+            scene = Scene(store, (member,), words(200), how={"concurrency": 6})
+            receipt = await carry_out(journal, scene, RealClock())
+        finally:
+            journal.close()
+        assert 1 <= len(server.books) <= 6
+        assert (receipt.status, receipt.passed, receipt.cost_usd) == ("paused", 0, 0.0)
+        assert receipt.reason is not None and "http: key refused (401)" in receipt.reason
+        assert "\n" not in receipt.reason
+        assert sum(outcomes(receipt).values()) == receipt.planned == 200
+
+
+def test_members_of_one_pool_share_one_breaker(memory_path: Path) -> None:
+    """The account's quota is gone: the other model of the account is not asked either."""
+    first = Scripted(
+        lambda ask, n: Terminal("402: no credit", scope="pool"), traits("a", pool="account"), 1.0
+    )
+    second = Scripted(lambda ask, n: OK, traits("b", pool="account"), latency=5.0)
+    other = Scripted(lambda ask, n: OK, traits("c", pool="c"), latency=1.0)
+    how = {"concurrency": 3}
+    receipt = play(Scene(memory_path, (first, second, other), words(30), how=how))
+    assert outcomes(receipt) == {"passed": 30}
+    assert (len(first.asked), len(second.asked), len(other.asked)) == (1, 1, 29)
+
+
+def test_an_unknown_model_closes_only_its_own_member(memory_path: Path) -> None:
+    gone = Terminal("404: no such model", scope="member")
+    first = Scripted(lambda ask, n: gone, traits("a", pool="account"), latency=1.0)
+    second = Scripted(lambda ask, n: OK, traits("b", pool="account"), latency=1.0)
+    receipt = play(Scene(memory_path, (first, second), words(30), how={"concurrency": 4}))
+    assert outcomes(receipt) == {"passed": 30}
+    assert (len(first.asked) <= 2, len(second.asked)) == (True, 30)
+
+
+def test_a_breaker_with_a_reset_time_lets_one_through_then_all(memory_path: Path) -> None:
+    asked: list[float] = []
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        asked.append(now())
+        if now() < 3600.0:
+            return Terminal("429: quota gone", scope="pool", reset_after=3600.0 - now())
+        return OK
+
+    member = Scripted(script, latency=1.0)
+    receipt = play(Scene(memory_path, (member,), words(40), how={"concurrency": 4}))
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 40})
+    before = [moment for moment in asked if moment < 3600.0]
+    assert len(before) == 4
+    probe, *rest = asked[4:]
+    assert 3600.0 <= probe < 3605.0 and min(rest) >= probe
+    assert [moment for moment in rest if moment < probe + 0.9] == []
+
+
+def test_a_probe_that_fails_keeps_the_others_waiting(memory_path: Path) -> None:
+    asked: list[float] = []
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        asked.append(now())
+        if now() < 600.0:
+            return Terminal("429: quota gone", scope="pool", reset_after=100.0)
+        return OK
+
+    receipt = play(
+        Scene(memory_path, (Scripted(script, latency=1.0),), words(20), how={"concurrency": 4})
+    )
+    assert outcomes(receipt) == {"passed": 20}
+    assert len([moment for moment in asked if moment < 600.0]) <= 4 + 6
+
+
+def test_a_probe_that_is_not_needed_after_all_does_not_leave_the_breaker_half_open(
+    memory_path: Path,
+) -> None:
+    """Two items of the same content: at the reset time the head of the queue finds its reply
+    already recorded, so nobody comes back from the probe."""
+    asked: list[str] = []
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        asked.append(ask.messages[0].content)
+        if now() < 50.0 and n >= 1:
+            return Terminal("429: quota gone", scope="pool", reset_after=100.0)
+        return OK
+
+    member = Scripted(script, latency=1.0)
+    items = ["same", "other", "same", "third"]
+    receipt = play(Scene(memory_path, (member,), items, how={"concurrency": 1}))
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 4})
