@@ -82,6 +82,20 @@ async def pool(folder: str, items: int, concurrency: int) -> dict[str, float]:
     return {"commits": writer.commits}
 
 
+async def tasks(folder: str, items: int, concurrency: int) -> None:
+    """The same as most people write it: a task per item, all made at once, behind a semaphore."""
+    writer = Writer(Path(folder) / "raw.db")
+    permits = asyncio.Semaphore(concurrency)
+
+    async def one(number: int) -> None:
+        async with permits:
+            item = row(number)
+            await writer.put((item["id"], json.dumps({"rating": item["rating"]})))
+
+    await asyncio.gather(*[one(number) for number in range(items)])
+    writer.close()
+
+
 async def http(folder: str, items: int, concurrency: int, url: str) -> None:
     """Workers that post a prompt and parse the reply. Nothing is kept."""
     numbers = iter(range(items))

@@ -13,6 +13,7 @@ from fanfold.clock import RealClock
 from fanfold.errors import RateLimited, Terminal
 from fanfold.journal.journal import Journal
 from fanfold.members.openai import OpenAI
+from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.script import key_required
 from fanfold.testing.server import ModelServer
@@ -258,20 +259,39 @@ def test_a_probe_that_fails_keeps_the_others_waiting(memory_path: Path) -> None:
     assert len([moment for moment in asked if moment < 600.0]) <= 4 + 6
 
 
-def test_a_probe_that_is_not_needed_after_all_does_not_leave_the_breaker_half_open(
+def test_a_probe_that_is_not_needed_after_all_leaves_the_breaker_to_the_next(
     memory_path: Path,
 ) -> None:
-    """Two items of the same content: at the reset time the head of the queue finds its reply
-    already recorded, so nobody comes back from the probe."""
-    asked: list[str] = []
+    """At the reset time the head of the queue finds that another run has brought its reply
+    meanwhile. It was to be the probe, so the next in the queue must be."""
 
-    def script(ask: Ask, n: int) -> Reply | Exception:
-        asked.append(ask.messages[0].content)
-        if now() < 50.0 and n >= 1:
+    def quota_gone(ask: Ask, n: int) -> Reply | Exception:
+        if now() < 50.0:
             return Terminal("429: quota gone", scope="pool", reset_after=100.0)
         return OK
 
-    member = Scripted(script, latency=1.0)
-    items = ["same", "other", "same", "third"]
-    receipt = play(Scene(memory_path, (member,), items, how={"concurrency": 1}))
-    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 4})
+    waits = Scripted(quota_gone, latency=1.0)
+    brings = Scripted(lambda ask, n: OK, latency=30.0)
+    ours = Scene(memory_path, (waits,), ["first", "shared"], name="ours", how={"concurrency": 1})
+    others = Scene(memory_path, (brings,), ["shared"], name="others")
+    receipt, _ = play_both(ours, others, later=10.0)
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 2})
+    assert waits.asked == ["Say first", "Say first"]
+
+
+def play_both(first: Scene, second: Scene, *, later: float) -> list[Receipt]:
+    """Two runs in one store at once, each with a journal of its own, the second a little later."""
+
+    async def one(scene: Scene, clock: VirtualClock, delay: float) -> Receipt:
+        await clock.sleep(delay)
+        journal = Journal(scene.store, thread=False)
+        try:
+            return await carry_out(journal, scene, clock)
+        finally:
+            journal.close()
+
+    async def main(clock: VirtualClock) -> list[Receipt]:
+        async with asyncio.timeout(5000):
+            return await asyncio.gather(one(first, clock, 0.0), one(second, clock, later))
+
+    return run_virtual(main)

@@ -9,12 +9,13 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 
 from fanfold.errors import InvalidReply, RateLimited, Terminal, TimedOut, Transient
-from fanfold.work.ask import Ask, Message, Reply, Usage
+from fanfold.work.ask import Ask, Message, Reply, Takes, Usage
 from fanfold.work.item import Item
 from fanfold.work.outcome import PASS, Verdict, fail, unjudged
 
 Trouble = Literal["transient", "limited", "refused", "lost", "raises", "unreadable", "forgets"]
 Kind = Literal["good", "mends", "bad", "dropped", "odd", "undecided", "empty"]
+Asked = tuple[str | None, bytes]
 Stop = Literal["never", "pause", "cancel", "crash"]
 
 TROUBLES: tuple[Trouble, ...] = (
@@ -77,16 +78,20 @@ def plans(draw: st.DrawFn) -> Plan:
 class Answers:
     """The script of a member that carries out the troubles of a plan, each once, then answers.
 
-    `keys` are the content keys of everything it was asked, shards item by item.
+    `asked` is everything it was asked, shards item by item, as (item id, content key); `calls`
+    are the keys alone, once for each ask they were in.
     """
 
     def __init__(self, plan: Plan, *, repaired: bool = False) -> None:
         self._plan, self._repaired = plan, repaired
         self._left = {s.text: [] if repaired else list(s.troubles) for s in plan.subjects}
-        self.keys: list[bytes] = []
+        self.asked: set[Asked] = set()
+        self.calls: list[bytes] = []
 
     def __call__(self, ask: Ask, n: int) -> Reply | Exception:
-        self.keys += keys_of(ask, self._plan.free)
+        now = asked_of(ask, self._plan.free)
+        self.asked |= now
+        self.calls += {key for _, key in now}
         texts = [str(item.data) for item in ask.items]
         trouble = self._next_trouble(texts)
         if trouble == "forgets":
@@ -114,13 +119,13 @@ class Answers:
         return "good" if kind == "mends" and again else kind
 
 
-def keys_of(ask: Ask, free: bool) -> list[bytes]:
+def asked_of(ask: Ask, free: bool) -> set[Asked]:
     """A shard's reply is recorded under each item's own key."""
-    takes = "items" if free else "messages"
+    takes: Takes = "items" if free else "messages"
     if len(ask.items) < 2:
-        return [ask.key(takes)]
-    single = [Ask((Message("user", f"Say {item.data}"),), (item,)) for item in ask.items]
-    return [one.key(takes) for one in single]
+        return {(ask.items[0].id, ask.key(takes))}
+    alone = [Ask((Message("user", f"Say {item.data}"),), (item,)) for item in ask.items]
+    return {(one.items[0].id, one.key(takes)) for one in alone}
 
 
 def raised(trouble: Trouble) -> Exception:
@@ -140,7 +145,7 @@ def raised(trouble: Trouble) -> Exception:
 
 
 def gate(task: Any, reply: Reply, ask: Any) -> Verdict:
-    match reply.text:
+    match reply.value:
         case "good" | "dropped":
             return PASS
         case "odd":

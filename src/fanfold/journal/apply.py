@@ -38,7 +38,7 @@ class CloseRun(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     active: float
     result: bytes | None
-    rest: str = "cancelled"
+    rest: str | None = None
 
 
 class DropRun(msgspec.Struct, frozen=True):
@@ -202,11 +202,8 @@ def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
     )  # fmt: skip
     db.executemany(
         "delete from claims where key = ? and answerer = ? and attempt = ?",
-        [(l.key, l.answerer, f.attempt) for f in facts for l in f.landed],
+        [(key, f.answerer, f.attempt) for f in facts for key in f.released],
     )
-    released = [(f.attempt,) for f in facts if f.state == "error" and not f.landed]
-    if released:
-        db.executemany("delete from claims where attempt = ?", released)
 
 
 def _reply_row(
@@ -311,16 +308,22 @@ def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[None]:
     return [None] * len(facts)
 
 
+def _end_the_rest(db: sqlite3.Connection, f: CloseRun) -> None:
+    """Every planned item has an outcome: those that did not leave the flow get one now."""
+    db.execute(
+        "insert into outcomes select i.run, i.batch, i.position, b.last_step, ?, null, ?, null,"
+        " 0, 0, null, null, null from items i join batches b on b.run = i.run and b.no = i.batch"
+        " where i.run = ? and not exists (select 1 from outcomes o where o.run = i.run"
+        " and o.batch = i.batch and o.position = i.position"
+        " and (o.step = b.last_step or o.state <> 'passed'))",
+        (f.rest, _encode([f.reason or f.status]).decode(), f.run),
+    )
+
+
 def _close_run(db: sqlite3.Connection, facts: list[CloseRun]) -> list[None]:
     for f in facts:
-        db.execute(
-            "insert into outcomes select i.run, i.batch, i.position, b.last_step, ?, null, ?, null,"
-            " 0, 0, null, null, null from items i join batches b on b.run = i.run and b.no = i.batch"
-            " where i.run = ? and not exists (select 1 from outcomes o where o.run = i.run"
-            " and o.batch = i.batch and o.position = i.position"
-            " and (o.step = b.last_step or o.state <> 'passed'))",
-            (f.rest, _encode([f.reason or f.status]).decode(), f.run),
-        )
+        if f.rest is not None:
+            _end_the_rest(db, f)
         db.execute(
             "update runs set status = ?, reason = ?, ended = ?, active = active + ?, result = ?"
             " where no = ?",

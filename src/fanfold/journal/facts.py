@@ -30,7 +30,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     result: bytes | None = None
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
+class Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Claims the keys and writes the reservation, in one transaction, before anything is sent.
 
     `accept` are the answerers whose recorded reply would serve as well; `fresh` limits that to
@@ -63,7 +63,7 @@ class Holder(msgspec.Struct, frozen=True):
     reserved: int
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """The answer to a Start: the attempt's number, or why there is none."""
 
     attempt: int = 0
@@ -72,7 +72,7 @@ class Claim(msgspec.Struct, frozen=True):
     doubt: tuple[Holder, ...] = ()
 
 
-class Landed(msgspec.Struct, frozen=True):
+class Landed(msgspec.Struct, frozen=True, gc=False):
     """A reply under its key. `private` replies serve only the run that got them; when they settle
     an item at once they are kept with its outcome instead of under their key."""
 
@@ -84,7 +84,7 @@ class Landed(msgspec.Struct, frozen=True):
     private: bool = False
 
 
-class Ending(msgspec.Struct, frozen=True):
+class Ending(msgspec.Struct, frozen=True, gc=False):
     """How an item ended at a step. `landed` points into the fact's replies, `reply` to a row."""
 
     batch: int
@@ -99,8 +99,9 @@ class Ending(msgspec.Struct, frozen=True):
     reply: int = 0
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt is over. `attempt` 0 is an unmetered call, which has no start.
+class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An attempt is over. `attempt` 0 is an unmetered call, which has no start. `released` are the
+    keys it had claimed; an attempt in doubt keeps them.
 
     One fact carries the replies and, where the gate could judge at once, the outcomes.
     """
@@ -112,6 +113,8 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     cost: int = 0
     error: str | None = None
     at: float
+    released: tuple[bytes, ...] = ()
+    answerer: str = ""
     landed: tuple[Landed, ...] = ()
     endings: tuple[Ending, ...] = ()
 
@@ -129,14 +132,14 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """Outcomes without a new reply: reused replies, failures, filters."""
 
     run: int
     endings: tuple[Ending, ...]
 
 
-class Known(msgspec.Struct, frozen=True):
+class Known(msgspec.Struct, frozen=True, gc=False):
     """A recorded reply, found again."""
 
     row: int

@@ -241,13 +241,13 @@ class Reader:
         return row is not None
 
     def answered(self, run: int) -> dict[tuple[int, str], Answered]:
-        """By step number and member: whose replies stand behind the run's outcomes."""
+        """By step number and member: whose replies stand behind the run's outcomes. Under the
+        member "" those that have none, with the calls that were made for them."""
         rows = self._db.execute(
-            "select o.step, coalesce(r.member, o.member) as who,"
-            " sum(r.run is null or r.run = :run), sum(coalesce(r.run <> :run, 0)), sum(o.calls)"
-            " from outcomes o left join replies r on r.no = o.reply"
-            " where o.run = :run and (o.body is not null or r.no is not null)"
-            " group by o.step, who order by o.step, who",
+            "select o.step, coalesce(r.member, iif(o.body is null, '', o.member)) as who,"
+            " sum(o.body is not null or coalesce(r.run = :run, 0)), sum(coalesce(r.run <> :run, 0)),"
+            " sum(o.calls) from outcomes o left join replies r on r.no = o.reply"
+            " where o.run = :run group by o.step, who order by o.step, who",
             {"run": run},
         )
         return {(step, member): Answered(*numbers) for step, member, *numbers in rows}
@@ -256,7 +256,9 @@ class Reader:
 
     def open_attempts(self) -> list[tuple[int, str]]:
         """Attempts under way, with their session, whoever carries them out."""
-        return self._db.execute("select no, session from attempts where state = 'started'").fetchall()
+        return self._db.execute(
+            "select no, session from attempts where state = 'started'"
+        ).fetchall()
 
     def attempt_state(self, number: int) -> str:
         row = self._db.execute("select state from attempts where no = ?", (number,)).fetchone()

@@ -33,7 +33,9 @@ def translate(error: sqlite3.Error, file: Path) -> StoreError:
         case "SQLITE_FULL" | "SQLITE_IOERR_WRITE":
             return StoreFull(f"{file}: the disk is full; make room, then resume the run")
         case "SQLITE_READONLY" | "SQLITE_CANTOPEN" | "SQLITE_READONLY_DIRECTORY":
-            return StoreError(f"{file}: cannot be written; check its permissions or use --store DIR")
+            return StoreError(
+                f"{file}: cannot be written; check its permissions or use --store DIR"
+            )
         case "SQLITE_NOTADB" | "SQLITE_CORRUPT":
             return StoreError(f"{file}: torn or damaged; restore a copy or use another --store DIR")
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
@@ -52,7 +54,9 @@ class Store:
 
     def prepare(self, *, create: bool = True) -> None:
         if not create and not self.file.exists():
-            raise StoreError(f"{self.file}: no such store; run a plan here first or use --store DIR")
+            raise StoreError(
+                f"{self.file}: no such store; run a plan here first or use --store DIR"
+            )
         try:
             self._make_folder()
             self._check_header()
@@ -141,7 +145,9 @@ class Store:
         with self.file.open("rb") as stream:
             head = stream.read(100)
         if len(head) < 100 or not head.startswith(_MAGIC):
-            raise StoreError(f"{self.file}: not a fanfold store; move it or use another --store DIR")
+            raise StoreError(
+                f"{self.file}: not a fanfold store; move it or use another --store DIR"
+            )
         page, pages, version, application = _header_fields(head)
         if application != APPLICATION_ID:
             raise StoreError(f"{self.file}: another program's database; use another --store DIR")
@@ -173,7 +179,7 @@ class Store:
 def _header_fields(head: bytes) -> tuple[int, int, int, int]:
     """Page size, number of pages, user version, application id (the SQLite file format)."""
     page = struct.unpack(">H", head[16:18])[0]
-    pages, = struct.unpack(">I", head[28:32])
-    version, = struct.unpack(">I", head[60:64])
-    application, = struct.unpack(">I", head[68:72])
+    (pages,) = struct.unpack(">I", head[28:32])
+    (version,) = struct.unpack(">I", head[60:64])
+    (application,) = struct.unpack(">I", head[68:72])
     return (65536 if page == 1 else page), pages, version, application

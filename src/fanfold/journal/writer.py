@@ -25,7 +25,9 @@ class Writer:
     `after_commit` is called with the number of each commit (tests crash there on purpose).
     """
 
-    def __init__(self, store: Store, *, thread: bool = True, after_commit: Hook | None = None) -> None:
+    def __init__(
+        self, store: Store, *, thread: bool = True, after_commit: Hook | None = None
+    ) -> None:
         self._store = store
         self._db = store.connect()
         self._thread = threading.Thread(target=self._work, name="journal") if thread else None

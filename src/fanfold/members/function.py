@@ -34,7 +34,7 @@ def function(target: Callable[..., Any], *, id: str | None = None, **changes: An
     `version=1` lets its replies serve later runs too. `concurrency`, `good_at`, `timeout` and the
     other traits can be given by name.
     """
-    name: str = id or getattr(target, "__name__", "function")
+    name = str(id or getattr(target, "__name__", "function"))
     version = changes.pop("version", None)
     concurrency = changes.pop("concurrency", 16)
     where = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', name)}"
@@ -65,6 +65,7 @@ class Function:
         self._traits, self._target, self._threads = traits, target, threads
         self._with_ask = _takes_two(target)
         self._takes_many = bool(getattr(target, "takes_many", False))
+        self._simple = not (threads or self._with_ask or self._takes_many)
 
     @property
     def traits(self) -> Traits:
@@ -82,6 +83,9 @@ class Function:
     async def ask(self, request: Request, tell: Tell) -> Reply:
         ask = request.ask
         items = ask.items
+        if self._simple and len(items) == 1:
+            result = self._target(items[0].data)
+            return self._reply(await result if hasattr(result, "__await__") else result)
         if self._takes_many:
             return self._taken_apart(items, await self._call([item.data for item in items], ask))
         if len(items) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
@@ -106,10 +107,15 @@ def accounts(read: Reader, run: RunRecord) -> list[MemberAccount]:
     """By step and member. Calls of unmetered members have no attempts: they are counted from the
     replies and errors on record, so one that was kicked back before a resume is not among them."""
     spent, answered = read.by_member(run.no), read.answered(run.no)
+    pairs = sorted(pair for pair in {*spent, *answered} if pair[1])
+    alone = {step for step, times in Counter(step for step, _ in pairs).items() if times == 1}
     found = []
-    for step, member in sorted({*spent, *answered}):
+    for step, member in pairs:
         s, a = spent.get((step, member), Spent()), answered.get((step, member), Answered())
-        calls = s.calls if s.calls > s.errors else max(a.new + s.errors, a.calls)
+        calls = s.calls
+        if calls == s.errors:  # unmetered: only what it could not answer is an attempt
+            vain = answered.get((step, ""), Answered()).calls if step in alone else 0
+            calls = max(a.new + s.errors, a.calls + vain)
         found.append(
             MemberAccount(step, member, calls, a.new + a.earlier, a.earlier, s.errors, s.usage,
                           dollars(s.cost))

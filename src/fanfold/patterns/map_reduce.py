@@ -111,9 +111,7 @@ async def map_batch(
 ) -> None:
     """Carry every item of a batch through one step. The replies are in the journal afterwards."""
     tasks = make_tasks(run.remaining(batch, terms), batch, terms, prompt)
-    async for _ in run.stream(tasks, shard):
-        pass
-    await run.flush()
+    await run.drain(tasks, shard)
 
 
 def make_tasks(

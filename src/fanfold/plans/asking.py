@@ -28,6 +28,7 @@ from fanfold.work.template import Template
 T = TypeVar("T")
 
 KNOWN_NAMES = ("item", "items", "steps")
+_KEEP_NAMES = ("item", "reply")
 
 _AMOUNTS: dict[str, Check] = {
     "usd": number(above=0),
@@ -118,6 +119,18 @@ def _inline_template(node: Node, known: Collection[str]) -> Template:
     if first == node.line:
         return at(node, lambda: Template(source, name=node.file, known=known))
     return Template(source, name=node.file, known=known, line=first)
+
+
+def keep_template(expression: str, file: str) -> Template:
+    """`reply.relevant` as a template that is empty where the expression is false."""
+    return Template("{% if " + expression + " %}1{% endif %}", name=file, known=_KEEP_NAMES)
+
+
+def read_keep(node: Node) -> str:
+    """A filter's expression over the reply and the item, tried out so that mistakes show now."""
+    expression = text(node)
+    at(node, lambda: keep_template(expression, node.file))
+    return expression
 
 
 def read_schema(node: Node, folder: Path) -> Schema | None:

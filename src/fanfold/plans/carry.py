@@ -13,7 +13,7 @@ from fanfold.gates import stated as gates
 from fanfold.gates.default import standard
 from fanfold.patterns import stated as reduces
 from fanfold.patterns.map_reduce import KNOWN_NAMES, Prompt, map_batch, sharding_of
-from fanfold.plans.asking import resolver
+from fanfold.plans.asking import keep_template, resolver
 from fanfold.plans.plan import Map, Plan, Reduce, Write
 from fanfold.plans.write import write_parts, write_value
 from fanfold.run.run import Batch, Run
@@ -75,8 +75,7 @@ def _keep(expression: str | None, plan: Plan) -> Callable[[Task, Reply], bool] |
     """`keep: reply.relevant` as a filter: an expression over the reply and the item."""
     if expression is None:
         return None
-    source = "{% if " + expression + " %}1{% endif %}"
-    template = Template(source, name=plan.file, known={"reply", "item"})
+    template = keep_template(expression, plan.file)
     return lambda task, reply: bool(
         template.render(reply=reply.value, item=task.ask.items[0].view())
     )

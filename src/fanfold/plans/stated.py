@@ -12,6 +12,7 @@ from fanfold.plans.asking import (
     WHO_FIELDS,
     read_budget,
     read_gate,
+    read_keep,
     read_params,
     read_prompt,
     read_schema,
@@ -186,6 +187,9 @@ def _write(node: Node, folder: Path) -> Write:
     path = text(child)
     if path.endswith("/") or (folder / path).is_dir():
         raise child.bad(f"`write` must name a file; {path} is a directory")
+    blocked = next((p for p in (folder / path).parents if p.is_file()), None)
+    if blocked is not None:
+        raise child.bad(f"`write` {path}: {blocked.name} is a file, not a folder")
     return Write(path=path, line=node.line)
 
 
@@ -219,7 +223,7 @@ _MAP: dict[str, Check] = {
     "shard": _read_shard,
     "concurrency": whole(least=1),
     "budget": read_budget,
-    "keep": text,
+    "keep": read_keep,
     "escalate": one_or_many(text),
     "on_failure": one_of("skip", "abort", "hold"),
     "in_doubt": one_of("retry", "hold"),

@@ -13,14 +13,15 @@ from fanfold.run.pursuit import Group
 from fanfold.work.ask import Reply
 from fanfold.work.member import Tell, Traits, tell_nobody
 
+
 async def attempt(engine: Engine, group: Group, grant: Grant) -> Claim | None:
     """None: the replies have landed in the group. A Claim: somebody else has (or had) the key.
 
     Raises what the member raised, after it was written down and the money was settled.
     """
-    traits = grant.member.traits
+    traits = grant.traits
     number = 0
-    if not engine.is_open(grant.member):
+    if traits.id not in engine.opened:
         await _open(engine, grant)
     if traits.metered:
         claim = await _claim(engine, group, grant)
@@ -52,7 +53,7 @@ async def _open(engine: Engine, grant: Grant) -> None:
 
 
 async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
-    traits = grant.member.traits
+    traits = grant.traits
     fact = Start(
         run=engine.no, step=group.step.no, session=engine.session, member=traits.id,
         answerer=traits.answerer, keys=group.keys(traits.takes), ids=group.ids,
@@ -69,7 +70,7 @@ async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
 
 async def _ask(grant: Grant, tell: Tell | None) -> Reply:
     """Members keep their own time, and close what they opened; this only catches one that hangs."""
-    traits = grant.member.traits
+    traits = grant.traits
     if traits.timeout <= 0:
         return await grant.member.ask(grant.request, tell or tell_nobody)
     try:
@@ -84,44 +85,49 @@ async def _ask(grant: Grant, tell: Tell | None) -> Reply:
 
 async def _landed(engine: Engine, group: Group, grant: Grant, number: int, reply: Reply) -> None:
     """A reply: free the slot, settle the money, and make reply and outcome durable together."""
-    now = engine.clock.monotonic()
-    traits = grant.member.traits
+    traits = grant.traits
     actual = _actual(traits, grant.reserved, reply)
     if reply.usage is not None:
-        grant.gauge.correct(now, grant.admitted, grant.reserved.tokens, reply.usage.total)
-    engine.limits.good(grant.gauge, now)
+        engine.counts.used(reply.usage)
+        grant.gauge.correct(
+            engine.clock.monotonic(), grant.admitted, grant.reserved.tokens, reply.usage.total
+        )
+    engine.limits.good(grant.gauge)
     engine.dispatch.settle(grant, actual)
-    landed, endings = _file(engine, group, traits, reply, actual.usd)
+    landed, endings = _file(group, traits, reply, actual.usd)
     fact = End(
-        run=engine.no, attempt=number, state="ok", usage=reply.usage, cost=actual.usd,
-        at=engine.clock.now(), landed=landed, endings=endings,
+        run=engine.no, attempt=number, usage=reply.usage, cost=actual.usd,
+        at=engine.clock.now(), released=group.keys(traits.takes) if number else (),
+        answerer=traits.answerer, landed=landed, endings=endings,
         error=None if landed else "the reply named none of the items",
     )  # fmt: skip
-    rows = await engine.journal.write(fact)
-    group.filed(rows)
-    engine.counts.used(reply.usage)
+    group.filed(await engine.journal.write(fact))
 
 
 def _file(
-    engine: Engine, group: Group, traits: Traits, reply: Reply, spent: int
+    group: Group, traits: Traits, reply: Reply, spent: int
 ) -> tuple[tuple[Landed, ...], tuple[Ending, ...]]:
     """Take the reply apart, judge each part, and make the records."""
-    parts = group.take_apart(reply)
     private = not traits.shared
-    landed, endings = [], []
+    if group.apart is None:
+        pursuit = group.pursuits[0]
+        key = pursuit.key(traits.takes)
+        ending = pursuit.receive(reply, traits.id, spent, 0)
+        landed = Landed(key, traits.answerer, traits.id, reply, spent, private)
+        return (landed,), () if ending is None else (ending,)
+    parts = group.take_apart(reply)
     shares = _shares(spent, len(parts))
+    landeds, endings = [], []
     for n, (pursuit, part) in enumerate(parts):
         key = pursuit.key(traits.takes)
-        landed.append(Landed(key, traits.answerer, traits.id, part, shares[n], private))
+        landeds.append(Landed(key, traits.answerer, traits.id, part, shares[n], private))
         ending = pursuit.receive(part, traits.id, shares[n], n)
         if ending is not None:
             endings.append(ending)
-    return tuple(landed), tuple(endings)
+    return tuple(landeds), tuple(endings)
 
 
 def _shares(total: int, count: int) -> list[int]:
-    if count == 1:
-        return [total]
     each = total // max(count, 1)
     return [each + (total - each * count if n == 0 else 0) for n in range(count)]
 
@@ -140,10 +146,12 @@ def _actual(traits: Traits, reserved: Sum, reply: Reply) -> Sum:
     return Sum(usd, tokens, 1)
 
 
-async def _failed(engine: Engine, group: Group, grant: Grant, number: int, error: Exception) -> None:
+async def _failed(
+    engine: Engine, group: Group, grant: Grant, number: int, error: Exception
+) -> None:
     """No reply. Refund what was surely not carried out; what may have been counts as spent."""
     _tell_limits(engine, grant, error)
-    traits = grant.member.traits
+    traits = grant.traits
     if not traits.metered:
         engine.dispatch.settle(grant, ONE_CALL)
         fact = Failed(
@@ -157,7 +165,8 @@ async def _failed(engine: Engine, group: Group, grant: Grant, number: int, error
     engine.dispatch.settle(grant, spent)
     await engine.journal.write(
         End(run=engine.no, attempt=number, state="in_doubt" if lost else "error", cost=spent.usd,
-            error=_one_line(error), at=engine.clock.now())
+            error=_one_line(error), at=engine.clock.now(), answerer=traits.answerer,
+            released=() if lost else group.keys(traits.takes))
     )  # fmt: skip
 
 
@@ -168,7 +177,7 @@ def is_lost(error: Exception) -> bool:
 
 def _give_up(engine: Engine, grant: Grant, number: int) -> None:
     """Cancelled in mid-call: the reservation counts as spent, and the attempt is in doubt."""
-    traits = grant.member.traits
+    traits = grant.traits
     engine.dispatch.settle(grant, grant.reserved if traits.metered else Sum())
     if number:
         engine.journal.note(

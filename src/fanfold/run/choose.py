@@ -67,7 +67,9 @@ class Chooser:
         if not traits[id].enabled:
             raise BadInput(f"member {id} is disabled; set enabled: true in the roster")
         if traits[id].tier == "paid" and not self._company.allow_paid:
-            raise BadInput(f"member {id} is paid; allow it with --allow-paid or settings.allow_paid")
+            raise BadInput(
+                f"member {id} is paid; allow it with --allow-paid or settings.allow_paid"
+            )
         return id
 
     def _fits(self, traits: Traits, needs: tuple[str, ...]) -> bool:
@@ -88,5 +90,5 @@ class Chooser:
         if candidate is None:
             member = self._company.build(id)
             gauge = self._limits.add(member.traits, self._now)
-            candidate = self._built[id] = Candidate(member, gauge)
+            candidate = self._built[id] = Candidate(member, gauge, member.traits)
         return candidate

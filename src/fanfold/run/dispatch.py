@@ -30,6 +30,7 @@ class Unfunded(FanfoldError):
 class Candidate(msgspec.Struct, frozen=True):
     member: Member
     gauge: Gauge
+    traits: Traits
 
 
 class Step:
@@ -43,18 +44,22 @@ class Step:
 
 
 class Want:
-    """A task that wants to go: who may take it, and what each of them would cost at worst."""
+    """What wants to go: its ask, who may take it, and what each of them would cost at worst."""
 
     __slots__ = ("_made", "ask", "avoid", "candidates", "lane", "step")
 
     def __init__(self, ask: Ask, candidates: tuple[Candidate, ...], lane: str, step: Step) -> None:
         self.ask, self.candidates, self.lane, self.step = ask, candidates, lane, step
         self.avoid: str | None = None
-        self._made: dict[str, tuple[Request, Sum]] = {}
+        self._made: dict[str, tuple[Request, Sum]] | None = None
 
     def request(self, candidate: Candidate) -> tuple[Request, Sum]:
         """The ask made ready for this member, and its worst case; worked out once."""
-        traits = candidate.member.traits
+        traits = candidate.traits
+        if not traits.metered:
+            return candidate.member.prepare(self.ask), ONE_CALL
+        if self._made is None:
+            self._made = {}
         made = self._made.get(traits.id)
         if made is None:
             request = candidate.member.prepare(self.ask)
@@ -63,8 +68,6 @@ class Want:
 
 
 def worst_case(traits: Traits, request: Request) -> Sum:
-    if not traits.metered:
-        return ONE_CALL
     usd = 0
     if traits.price is not None:
         usd = worst(traits.price, request.input_tokens, request.output_tokens)
@@ -74,10 +77,11 @@ def worst_case(traits: Traits, request: Request) -> Sum:
 class Grant:
     """Leave to make one call: the member, the reservation, the permit."""
 
-    __slots__ = ("admitted", "gauge", "member", "permit", "request", "reserved", "started", "step")
+    __slots__ = ("admitted", "gauge", "member", "permit", "request", "reserved", "started", "step",
+                 "traits")  # fmt: skip
 
     def __init__(self, candidate: Candidate, request: Request, reserved: Sum, step: Step) -> None:
-        self.member, self.gauge = candidate.member, candidate.gauge
+        self.member, self.gauge, self.traits = candidate.member, candidate.gauge, candidate.traits
         self.request, self.reserved, self.step = request, reserved, step
         self.started = self.admitted = 0.0
         self.permit = True
@@ -99,17 +103,19 @@ class Dispatch:
     def decide(self, want: Want) -> Grant | Wait:
         """Cases: the step is full; a member may go and the money suffices; it may go later;
         the money may suffice later; no member is left; the money never suffices."""
-        if want.step.in_flight >= want.step.concurrency:
+        if want.step.in_flight >= want.step.concurrency or self.limits.full:
             return FULL
         now = self._now()
         if self.deadline is not None and now >= self.deadline:
             raise Unfunded("the time budget of the run is used up")
+        candidates = want.candidates
+        if len(candidates) > 1:
+            candidates = self._in_order(want)
         until: float | None = None
         waiting = False
-        closed: list[str] = []
-        for candidate in self._in_order(want):
+        for candidate in candidates:
             request, sum = want.request(candidate)
-            verdict = self.limits.check(candidate.gauge, now, sum.tokens)
+            verdict = candidate.gauge.check(now, sum.tokens)
             if verdict is GO:
                 fit, account = self.ledger.fit(want.step.chain, sum)
                 if fit == "fits":
@@ -117,27 +123,27 @@ class Dispatch:
                 if fit == "never":
                     raise Unfunded(f"the budget of the {account.name} is used up")
                 waiting = True
-            elif isinstance(verdict, Closed):
-                closed.append(f"{candidate.member.traits.id}: {verdict.reason}")
-            else:
+            elif isinstance(verdict, Wait):
                 waiting = True
-                if isinstance(verdict, Wait) and verdict.until is not None:
+                if verdict.until is not None:
                     until = verdict.until if until is None else min(until, verdict.until)
         if not waiting:
-            raise NobodyLeft("; ".join(closed) or "no member is left to ask")
+            raise NobodyLeft(self._why_closed(candidates, now))
         return Wait(until)
 
-    def _in_order(self, want: Want) -> tuple[Candidate, ...] | list[Candidate]:
-        """Named order, the one that just failed last; ties rotate by load."""
-        if len(want.candidates) == 1:
-            return want.candidates
+    def _why_closed(self, candidates: tuple[Candidate, ...], now: float) -> str:
+        verdicts = [(c.traits.id, c.gauge.check(now, 0)) for c in candidates]
+        reasons = [v.reason if v.reason.startswith(id) else f"{id}: {v.reason}"
+                   for id, v in verdicts if isinstance(v, Closed)]  # fmt: skip
+        return "; ".join(dict.fromkeys(reasons)) or "no member is left to ask"
+
+    def _in_order(self, want: Want) -> tuple[Candidate, ...]:
+        """The one that just failed comes last; then the least loaded; ties rotate."""
         self._turn += 1
         turn, many = self._turn, len(want.candidates)
         spread = [want.candidates[(n + turn) % many] for n in range(many)]
-        return sorted(
-            spread,
-            key=lambda c: (c.member.traits.id == want.avoid, c.gauge.in_flight / c.gauge.most),
-        )
+        spread.sort(key=lambda c: (c.traits.id == want.avoid, c.gauge.in_flight / c.gauge.most))
+        return tuple(spread)
 
     def _grant(
         self, want: Want, candidate: Candidate, request: Request, sum: Sum, now: float
@@ -159,22 +165,23 @@ class Dispatch:
             self.limits.give(grant.gauge)
             grant.step.in_flight -= 1
         self.ledger.settle(grant.step.chain, grant.reserved, actual)
-        self.poke()
+        if self._waiting:
+            self.poke()
 
     # ── wait ──
 
+    def admit_now(self, want: Want) -> Grant | None:
+        """Leave at once, if nobody waits before us and nothing is in the way."""
+        if self.halted is not None:
+            raise self.halted
+        if self._waiting and self._lanes.get(want.lane):
+            return None
+        decision = self.decide(want)
+        return decision if isinstance(decision, Grant) else None
+
     async def admit(self, want: Want) -> Grant:
         """First come, first served within a lane; only the head of a lane asks again."""
-        lane = self._lanes.get(want.lane)
-        if not lane:
-            if self.halted is not None:
-                raise self.halted
-            decision = self.decide(want)
-            if isinstance(decision, Grant):
-                return decision
-            if lane is None:
-                lane = self._lanes[want.lane] = deque()
-        return await self._queue(want, lane)
+        return await self._queue(want, self._lanes.setdefault(want.lane, deque()))
 
     async def _queue(self, want: Want, lane: deque[asyncio.Future[None]]) -> Grant:
         loop = asyncio.get_running_loop()
@@ -204,10 +211,9 @@ class Dispatch:
 
     def poke(self) -> None:
         """Something was given back, or the run is stopping: let the head of each lane ask again."""
-        if self._waiting:
-            for lane in self._lanes.values():
-                if lane and not lane[0].done():
-                    lane[0].set_result(None)
+        for lane in self._lanes.values():
+            if lane and not lane[0].done():
+                lane[0].set_result(None)
 
     def halt(self, error: RunStopped) -> None:
         self.halted = error

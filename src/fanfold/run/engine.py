@@ -82,7 +82,8 @@ class Engine:
         self.steps: dict[str, Step] = {}
         self._spent: dict[int, Sum] = {}
         self._circles: dict[Who, Circle] = {}
-        self._opened: dict[str, asyncio.Future[None]] = {}
+        self.opened: set[str] = set()
+        self._opening: dict[str, asyncio.Future[None]] = {}
         self.choose: Callable[[Who], tuple[Candidate, ...]] = _nobody
         self.ask_power: AskPower = _no_power
 
@@ -132,19 +133,16 @@ class Engine:
 
     async def open_member(self, member: Member) -> None:
         """Before its first ask; several tasks may come here at once, it is opened once."""
-        opening = self._opened.get(member.traits.id)
+        id = member.traits.id
+        opening = self._opening.get(id)
         if opening is None:
-            opening = asyncio.ensure_future(member.open())
-            self._opened[member.traits.id] = opening
+            opening = self._opening[id] = asyncio.ensure_future(member.open())
         await asyncio.shield(opening)
-
-    def is_open(self, member: Member) -> bool:
-        opening = self._opened.get(member.traits.id)
-        return opening is not None and opening.done() and opening.exception() is None
+        self.opened.add(id)
 
     async def close_members(self, members: Iterable[Member]) -> None:
         for member in members:
-            if member.traits.id in self._opened:
+            if member.traits.id in self.opened:
                 await member.close()
 
     # ── replies on record ──
@@ -155,22 +153,22 @@ class Engine:
         found = self.journal.read.known(keys, frozenset(circle.accept), self.no, self.fresh)
         return next(iter(found.values()), None)
 
-    def recorded_at(self, batch: int, step: Step, positions: list[int]) -> dict[int, tuple[bytes, Known]]:
+    def recorded_at(
+        self, batch: int, step: Step, positions: list[int]
+    ) -> dict[int, tuple[bytes, Known]]:
         return self.journal.read.known_at(self.no, batch, step.no, positions)
 
-    def mark_under_way(self, keys: list[bytes]) -> asyncio.Future[None] | None:
-        if not keys:
-            return None
+    def mark_under_way(self, keys: list[bytes]) -> asyncio.Future[None]:
         mine = asyncio.get_running_loop().create_future()
         for key in keys:
             self.under_way[key] = mine
         return mine
 
-    def unmark_under_way(self, keys: list[bytes], mine: asyncio.Future[None] | None) -> None:
+    def unmark_under_way(self, keys: list[bytes], mine: asyncio.Future[None]) -> None:
         for key in keys:
             if self.under_way.get(key) is mine:
                 del self.under_way[key]
-        if mine is not None and not mine.done():
+        if not mine.done():
             mine.set_result(None)
 
     def may_repeat(self, ids: tuple[str, ...], terms: Terms, traits: Traits) -> bool:

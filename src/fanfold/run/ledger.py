@@ -12,7 +12,7 @@ from fanfold.work.task import Budget
 Fit = Literal["fits", "wait", "never"]
 
 
-class Sum(msgspec.Struct, frozen=True):
+class Sum(msgspec.Struct, frozen=True, gc=False):
     """An amount in all three currencies: nano-dollars, tokens, calls."""
 
     usd: int = 0
@@ -77,7 +77,7 @@ class Ledger:
         """Whether the whole chain of accounts can bear it, and which one cannot."""
         worst: tuple[Fit, Account] = ("fits", self.run)
         for account in chain:
-            if account.bounded:
+            if account.bounded and (want is not ONE_CALL or account.max_calls is not None):
                 fit = account.fit(want)
                 if fit == "never":
                     return fit, account
@@ -86,6 +86,10 @@ class Ledger:
         return worst
 
     def reserve(self, chain: Chain, want: Sum) -> None:
+        if want is ONE_CALL:
+            for account in chain:
+                account.reserved_calls += 1
+            return
         for account in chain:
             account.reserved_usd += want.usd
             account.reserved_tokens += want.tokens
@@ -93,6 +97,11 @@ class Ledger:
 
     def settle(self, chain: Chain, reserved: Sum, actual: Sum) -> None:
         """The call is over: what was reserved is released, what it really took is settled."""
+        if reserved is ONE_CALL and actual is ONE_CALL:
+            for account in chain:
+                account.reserved_calls -= 1
+                account.calls += 1
+            return
         for account in chain:
             account.reserved_usd -= reserved.usd
             account.reserved_tokens -= reserved.tokens

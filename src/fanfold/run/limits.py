@@ -136,12 +136,14 @@ class Gauge:
 
     def check(self, now: float, worst_tokens: int) -> Go | Wait | Closed:
         pool = self.pool
-        for breaker in (pool.breaker, self.breaker):
-            if breaker.state != "closed":
+        if pool.breaker.state != "closed" or self.breaker.state != "closed":
+            for breaker in (pool.breaker, self.breaker):
                 verdict = breaker.check(now)
                 if verdict is not GO:
                     return verdict
-        if self.in_flight >= self.most or (pool.cap is not None and pool.in_flight >= int(pool.cap)):
+        if self.in_flight >= self.most or (
+            pool.cap is not None and pool.in_flight >= int(pool.cap)
+        ):
             return FULL
         ready = pool.blocked_until
         if self.requests is not None:
@@ -157,9 +159,10 @@ class Gauge:
         """Count a call in; returns the tokens it was admitted with."""
         self.in_flight += 1
         self.pool.in_flight += 1
-        for breaker in (self.pool.breaker, self.breaker):
-            if breaker.state == "open":
-                breaker.state = "half"  # this call is the probe
+        if self.pool.breaker.state != "closed" or self.breaker.state != "closed":
+            for breaker in (self.pool.breaker, self.breaker):
+                if breaker.state == "open":
+                    breaker.state = "half"  # this call is the probe
         if self.requests is not None:
             self.requests.take(now, 1.0)
         if self.tokens is None:
@@ -198,10 +201,9 @@ class Limits:
         gauge = self.gauges[traits.id] = Gauge(traits, pool, now)
         return gauge
 
-    def check(self, gauge: Gauge, now: float, worst_tokens: int) -> Go | Wait | Closed:
-        if self.in_flight >= self.max_concurrency:
-            return FULL
-        return gauge.check(now, worst_tokens)
+    @property
+    def full(self) -> bool:
+        return self.in_flight >= self.max_concurrency
 
     def take(self, gauge: Gauge, now: float, worst_tokens: int) -> float:
         self.in_flight += 1
@@ -213,7 +215,7 @@ class Limits:
 
     # ── what came of a call ──
 
-    def good(self, gauge: Gauge, now: float) -> None:
+    def good(self, gauge: Gauge) -> None:
         if gauge.pool.calm and gauge.breaker.state == "closed":
             return
         gauge.pool.good()

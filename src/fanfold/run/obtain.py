@@ -7,7 +7,7 @@ from fanfold.errors import MemberError, RunStopped, StoreError
 from fanfold.journal.apply import Lose
 from fanfold.journal.facts import Claim, Holder
 from fanfold.run.attempt import attempt, is_lost
-from fanfold.run.dispatch import Grant, NobodyLeft, Unfunded, Want
+from fanfold.run.dispatch import NobodyLeft, Unfunded, Want
 from fanfold.run.engine import Engine, Stop
 from fanfold.run.pursuit import Group, NoReply
 from fanfold.run.retry import PATIENCE, GiveUp, after
@@ -18,36 +18,61 @@ LONGEST_LOOK = 0.5  # seconds between looks at a claim that another process hold
 
 async def obtain(engine: Engine, group: Group) -> None:
     """Replies land in the group's pursuits. Raises NoReply, or RunStopped when the run stops."""
+    if engine.journal.low_on_space:
+        engine.halt(Stop("paused", "the disk is full; make room, then resume"))
+    if group.circle.metered:
+        await _obtain_once(engine, group)
+    else:
+        await _try_until_landed(engine, group)
+
+
+async def _obtain_once(engine: Engine, group: Group) -> None:
+    """What costs is asked once, whoever else wants the same: others' replies are waited for.
+
+    A shard of which others have a part is not asked: its rest goes on one by one.
+    """
+    alone = len(group.pursuits) == 1
     while True:
-        if engine.journal.low_on_space:
-            engine.halt(Stop("paused", "the disk is full; make room, then resume"))
-        if group.circle.metered and await _wait_in_process(engine, group):
+        claim = None
+        if not await _wait_in_process(engine, group):
+            keys = [key for pursuit in group.pursuits for key in pursuit.ask_keys()]
+            mine = engine.mark_under_way(keys)
+            try:
+                claim = await _try_until_landed(engine, group)
+            finally:
+                engine.unmark_under_way(keys, mine)
+            if claim is None:
+                return
+            await _hear(engine, claim)
+        if _all_recorded(engine, group) or not alone:
             return
-        claim = await _try_until_landed(engine, group)
-        if claim is None:
-            return
-        if claim.doubt and not claim.held:
-            raise NoReply("an earlier attempt is in doubt; resume with --retry-in-doubt", "in_doubt")
-        for holder in claim.held:
-            await _wait_for(engine, holder)
-        if _all_recorded(engine, group):
-            return
+
+
+async def _hear(engine: Engine, claim: Claim) -> None:
+    """Somebody has the key: wait for them. An attempt in doubt that may not be repeated ends it."""
+    if claim.doubt and not claim.held:
+        raise NoReply("an earlier attempt is in doubt; resume with --retry-in-doubt", "in_doubt")
+    for holder in claim.held:
+        await _wait_for(engine, holder)
 
 
 async def _wait_in_process(engine: Engine, group: Group) -> bool:
-    """Another task of this process asks the same content: its reply will serve us too."""
+    """Another task of this process asks the same content: its reply may serve us too."""
+    waited = False
     for pursuit in group.pursuits:
-        for takes in group.circle.takes:
-            other = engine.under_way.get(pursuit.key(takes))
+        for key in pursuit.ask_keys():
+            other = engine.under_way.get(key)
             if other is not None:
                 await asyncio.wait((other,))
-                return _all_recorded(engine, group)
-    return False
+                waited = True
+    return waited
 
 
 def _all_recorded(engine: Engine, group: Group) -> bool:
     """Look again for replies that others may have brought meanwhile."""
     for pursuit in group.pursuits:
+        if pursuit.reply is not None:
+            continue
         known = engine.recorded(pursuit.ask_keys(), pursuit.circle)
         if known is not None:
             pursuit.recall(known)
@@ -55,42 +80,38 @@ def _all_recorded(engine: Engine, group: Group) -> bool:
 
 
 async def _try_until_landed(engine: Engine, group: Group) -> Claim | None:
-    circle = group.circle
-    want = Want(group.ask, circle.candidates, circle.lane, group.step)
-    keys = [p.key(t) for p in group.pursuits for t in circle.takes] if circle.metered else []
-    mine = engine.mark_under_way(keys)
+    want = Want(group.ask, group.circle.candidates, group.circle.lane, group.step)
+    dispatch = engine.dispatch
     tries = 0
-    try:
-        while True:
-            grant = await _admit(engine, want)
-            try:
-                return await attempt(engine, group, grant)
-            except (StoreError, RunStopped):
-                raise
-            except Exception as error:
-                tries = await _again(engine, group, want, grant.member.traits, tries, error)
-    finally:
-        engine.unmark_under_way(keys, mine)
+    while True:
+        try:
+            grant = dispatch.admit_now(want) or await dispatch.admit(want)
+        except (Unfunded, NobodyLeft) as error:
+            raise _stop_for(engine, want, error) from None
+        try:
+            return await attempt(engine, group, grant)
+        except (StoreError, RunStopped):
+            raise
+        except Exception as error:
+            tries = await _again(engine, group, want, grant.traits, tries, error)
 
 
-async def _admit(engine: Engine, want: Want) -> Grant:
-    try:
-        return await engine.dispatch.admit(want)
-    except Unfunded as error:
-        engine.halt(Stop("paused", str(error), "unfunded"))
-        raise engine.stopped() from None
-    except NobodyLeft as error:
-        engine.halt(Stop("paused", str(error)))
-        if want.avoid is None:  # never sent: it is not this task that failed
-            raise engine.stopped() from None
-        raise NoReply(str(error)) from None
+def _stop_for(engine: Engine, want: Want, error: Exception) -> Exception:
+    """No money, or nobody left: the run pauses. What was never sent did not fail by itself."""
+    unfunded = isinstance(error, Unfunded)
+    engine.halt(Stop("paused", str(error), "unfunded" if unfunded else "cancelled"))
+    return engine.stopped() if unfunded or want.avoid is None else NoReply(str(error))
 
 
 async def _again(
     engine: Engine, group: Group, want: Want, traits: Traits, tries: int, error: Exception
 ) -> int:
     """Back off and let the loop try again, or give up by raising NoReply."""
-    if isinstance(error, MemberError) and is_lost(error) and not engine.may_repeat(group.ids, group.terms, traits):
+    if (
+        isinstance(error, MemberError)
+        and is_lost(error)
+        and not engine.may_repeat(group.ids, group.terms, traits)
+    ):
         raise NoReply(f"{error}; resume with --retry-in-doubt to repeat it", "in_doubt") from None
     decision = after(error, tries + 1, group.terms.attempts, engine.rng)
     if isinstance(decision, GiveUp):

@@ -165,29 +165,29 @@ class Pursuit:
 class Group:
     """Tasks that are asked in one go: one task, or a shard whose reply is taken apart."""
 
-    __slots__ = ("_apart", "_received", "ask", "circle", "ids", "pursuits", "step", "tell", "terms")
+    __slots__ = ("_received", "apart", "ask", "circle", "pursuits", "step", "tell", "terms")
 
     def __init__(
         self, pursuits: tuple[Pursuit, ...], ask: Ask, apart: TakeApart | None = None
     ) -> None:
         first = pursuits[0]
-        self.pursuits, self.ask, self._apart = pursuits, ask, apart
-        self.circle, self.terms = first.circle, first.task.terms
-        self.ids = tuple(p.task.id for p in pursuits)
-        self.step = first.step
+        self.pursuits, self.ask, self.apart = pursuits, ask, apart
+        self.circle, self.terms, self.step = first.circle, first.task.terms, first.step
         self.tell: Tell | None = None
-        self._received: list[Pursuit] = []
+        self._received: tuple[Pursuit, ...] = pursuits
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple([p.task.id for p in self.pursuits])
 
     def keys(self, takes: Takes) -> tuple[bytes, ...]:
-        return tuple(p.key(takes) for p in self.pursuits)
+        return tuple([p.key(takes) for p in self.pursuits])
 
     def take_apart(self, reply: Reply) -> list[tuple[Pursuit, Reply]]:
-        if self._apart is None:
-            parts = [(self.pursuits[0], reply)]
-        else:
-            answers = self._apart(reply)
-            parts = [(p, answers[p.task.id]) for p in self.pursuits if p.task.id in answers]
-        self._received = [pursuit for pursuit, _ in parts]
+        assert self.apart is not None
+        answers = self.apart(reply)
+        parts = [(p, answers[p.task.id]) for p in self.pursuits if p.task.id in answers]
+        self._received = tuple(pursuit for pursuit, _ in parts)
         return parts
 
     def filed(self, rows: tuple[int, ...]) -> None:

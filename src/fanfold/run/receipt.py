@@ -11,18 +11,21 @@ from fanfold.journal.read import Reader, Spent
 from fanfold.price import dollars
 from fanfold.run.engine import Counts
 from fanfold.work.ask import Usage
-from fanfold.work.outcome import Receipt, RunStatus, StepAccount
+from fanfold.work.outcome import Receipt, RunStatus, State, StepAccount
 from fanfold.work.task import Budget
 
 _budget = msgspec.json.Decoder(Budget).decode
+Tally = dict[State, int]
 _value = msgspec.json.Decoder().decode
 
 
-def receipt(read: Reader, run: RunRecord, counts: Counts | None = None) -> Receipt:
+def receipt(
+    read: Reader, run: RunRecord, counts: Counts | None = None, tally: Tally | None = None
+) -> Receipt:
     """For the run's own process with its counts, for any other from the journal alone."""
     spent = read.spent(run.no)
     names = read.step_names(run.no)
-    tally = read.tally(run.no)
+    tally = tally or read.tally(run.no)
     whole = _whole(spent)
     budget = _budget(run.budget).usd
     over = 0.0 if budget is None else max(0.0, dollars(whole.cost) - budget)
@@ -56,6 +59,6 @@ def _whole(spent: dict[int, Spent]) -> Spent:
     return Spent(usage=usage, **total)
 
 
-def status_of(tally: dict[Any, int], planned: int) -> RunStatus:
+def status_of(tally: Tally, planned: int) -> RunStatus:
     """Complete only if everything planned passed or was skipped by a filter."""
     return "complete" if tally["passed"] + tally["skipped"] == planned else "flagged"

@@ -21,7 +21,7 @@ from fanfold.run.engine import Engine, Stop
 from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
 from fanfold.run.pursuit import Pursuit
-from fanfold.run.receipt import receipt, status_of
+from fanfold.run.receipt import Tally, receipt, status_of
 from fanfold.run.stream import Sharding, Stream
 from fanfold.work.item import Item, Source, canonical, digest
 from fanfold.work.outcome import Outcome, Part, Receipt
@@ -83,8 +83,12 @@ class Run:
         self.clock = clock or RealClock()
         rng = random.Random(settings.seed)
         limits = Limits(settings.max_concurrency, rng)
-        spent = {no: Sum(s.cost, s.tokens, s.calls) for no, s in journal.read.spent(record.no).items()}
-        whole = Sum(*(sum(getattr(s, c) for s in spent.values()) for c in ("usd", "tokens", "calls")))
+        spent = {
+            no: Sum(s.cost, s.tokens, s.calls) for no, s in journal.read.spent(record.no).items()
+        }
+        whole = Sum(
+            *(sum(getattr(s, c) for s in spent.values()) for c in ("usd", "tokens", "calls"))
+        )
         self._engine = engine = Engine(journal, self.clock, Ledger(settings.budget, whole), limits)
         engine.no, engine.session, engine.rng = record.no, record.session, rng
         engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
@@ -169,23 +173,33 @@ class Run:
         self, tasks: Iterable[Task], shard: Sharding | None = None
     ) -> AsyncIterator[Outcome]:
         """Carry many tasks of one step to their outcomes; outcomes come as they land."""
+        stream, workers = self._stream(tasks, shard)
+        if stream is not None:
+            async for outcome in stream.outcomes(workers):
+                yield outcome
+
+    async def drain(self, tasks: Iterable[Task], shard: Sharding | None = None) -> None:
+        """As `stream`, when the outcomes are wanted only in the journal."""
+        stream, workers = self._stream(tasks, shard)
+        if stream is not None:
+            await stream.drain(workers)
+        await self._journal.flush()
+
+    def _stream(self, tasks: Iterable[Task], shard: Sharding | None) -> tuple[Stream | None, int]:
+        """A few more workers than calls at once: some wait for their reply to be durable."""
         rest = iter(tasks)
         first = next(rest, None)
         if first is None:
-            return
+            return None, 0
         self._engine.open_step(first.terms)
         concurrency = first.terms.concurrency
-        workers = concurrency + max(2, concurrency // 4)
-        stream = Stream(self._engine, chain((first,), rest), shard)
-        async for outcome in stream.outcomes(workers):
-            yield outcome
+        return Stream(self._engine, chain((first,), rest), shard), concurrency + max(
+            2, concurrency // 4
+        )
 
     def passed(self, batch: Batch, terms: Terms) -> Iterator[Part]:
         """What passed a step, in planned order, one at a time, from the journal."""
         return self._journal.read.parts(self.record.no, batch.no, self._engine.steps[terms.step].no)
-
-    async def flush(self) -> None:
-        await self._journal.flush()
 
     # ── stopping and closing ──
 
@@ -216,11 +230,11 @@ class Run:
             account.reserved_usd, account.max_usd, self.clock.monotonic() - self._began,
         )  # fmt: skip
 
-    def receipt(self) -> Receipt:
+    def receipt(self, tally: Tally | None = None) -> Receipt:
         """The account as it stands; the closing one comes from `close`."""
         record = self._journal.read.find(self.record.id)
         assert record is not None
-        return receipt(self._journal.read, record, self._engine.counts)
+        return receipt(self._journal.read, record, self._engine.counts, tally)
 
     @property
     def spool(self) -> Path:
@@ -231,21 +245,21 @@ class Run:
         engine = self._engine
         await engine.close_members(self._chooser.members)
         await self._journal.flush()
-        status, reason = self._end()
-        active = self.clock.monotonic() - self._began
-        rest = "cancelled" if engine.stop is None else engine.stop.rest
+        tally = self._journal.read.tally(self.record.no)
+        planned = self._journal.read.planned(self.record.no)
+        status, reason = self._end(tally, planned)
+        settled = sum(tally.values()) == planned and engine.stop is None
         await self._journal.write(
             CloseRun(run=self.record.no, status=status, reason=reason, at=self.clock.now(),
-                     active=active, result=_encode(self._result), rest=rest)
+                     active=self.clock.monotonic() - self._began, result=_encode(self._result),
+                     rest=None if settled else engine.stop.rest if engine.stop else "cancelled")
         )  # fmt: skip
-        return self.receipt()
+        return self.receipt(tally if settled else None)
 
-    def _end(self) -> tuple[str, str | None]:
+    def _end(self, tally: Tally, planned: int) -> tuple[str, str | None]:
         engine = self._engine
         if engine.stop is not None:
             return engine.stop.status, engine.stop.reason
         if engine.held:
             return "paused", f"{engine.held} failed items are held; resume to try them again"
-        tally = self._journal.read.tally(self.record.no)
-        status = status_of(tally, self._journal.read.planned(self.record.no))
-        return ("flagged", self._flaw) if self._flaw else (status, None)
+        return ("flagged", self._flaw) if self._flaw else (status_of(tally, planned), None)

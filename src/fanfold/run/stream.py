@@ -18,6 +18,7 @@ from fanfold.work.outcome import Outcome
 from fanfold.work.task import Task
 
 CHUNK = 64  # tasks looked up in the journal at once
+BACKLOG = 10_000  # facts nobody waits for, before the writer is waited for
 ROOM = 4  # results waiting to be fetched, per worker, before the workers wait
 
 Together = Callable[[tuple[Pursuit, ...]], tuple[Ask, Callable[[Reply], dict[str, Reply]]]]
@@ -40,7 +41,7 @@ class Stream:
         self._shard = shard
         self._units = self._make_units(iter(tasks))
         self._landed: deque[Outcome] = deque()
-        self._room = self._active = 0
+        self._room = self._active = self._quick = 0
         self._error: Exception | None = None
         self._arrived: asyncio.Future[None] | None = None
         self._fetched: asyncio.Event = asyncio.Event()
@@ -61,9 +62,22 @@ class Stream:
                 if self._error is not None:
                     raise self._error
         finally:
-            for task in busy:
-                task.cancel()
-            await asyncio.gather(*busy, return_exceptions=True)
+            await _end(busy)
+        self._engine.raise_if_stopping()
+
+    async def drain(self, workers: int) -> None:
+        """The same, when nobody needs the outcomes here: they are in the journal."""
+        self._active = workers
+        busy = [asyncio.create_task(self._work()) for _ in range(workers)]
+        try:
+            self._arrived = asyncio.get_running_loop().create_future()
+            while self._active and self._error is None:
+                await self._arrived
+                self._arrived = asyncio.get_running_loop().create_future()
+            if self._error is not None:
+                raise self._error
+        finally:
+            await _end(busy)
         self._engine.raise_if_stopping()
 
     async def _work(self) -> None:
@@ -72,16 +86,14 @@ class Stream:
             for unit in self._units:
                 if engine.stop is not None:
                     return
-                if isinstance(unit, Pursuit):
-                    flaw = unit.task.flaw
-                    if flaw is None:
-                        self._land(await carry(unit))
-                    else:
-                        self._land(unit.end_without(NoReply(flaw)))
-                else:
+                if isinstance(unit, Group):
                     for outcome in await carry_shard(unit):
                         self._land(outcome)
-                if len(self._landed) >= self._room:
+                elif unit.reply is None and unit.task.flaw is None:
+                    self._land(await carry(unit))
+                else:
+                    await self._work_without_asking(unit)
+                if self._room and len(self._landed) >= self._room:
                     await self._wait_for_room()
         except RunStopped:
             return
@@ -89,15 +101,27 @@ class Stream:
             self._error = self._error or error
         finally:
             self._active -= 1
-            self._wake()
+            if not self._active or self._error:
+                self._wake()
+
+    async def _work_without_asking(self, pursuit: Pursuit) -> None:
+        """A recorded reply, or an item nothing can be made of. Others get a turn now and then."""
+        flaw = pursuit.task.flaw
+        self._land(await carry(pursuit) if flaw is None else pursuit.end_without(NoReply(flaw)))
+        self._quick += 1
+        if self._quick % CHUNK == 0:
+            await asyncio.sleep(0)
+            if self._engine.journal.backlog > BACKLOG:
+                await self._engine.journal.flush()
 
     async def _wait_for_room(self) -> None:
         self._fetched.clear()
         await self._fetched.wait()
 
     def _land(self, outcome: Outcome) -> None:
-        self._landed.append(outcome)
-        self._wake()
+        if self._room:
+            self._landed.append(outcome)
+            self._wake()
 
     def _wake(self) -> None:
         if self._arrived is not None and not self._arrived.done():
@@ -176,3 +200,9 @@ class Stream:
         pursuits = tuple(pending)
         ask, apart = self._shard.together(pursuits)
         return Group(pursuits, ask, apart)
+
+
+async def _end(busy: list[asyncio.Task[None]]) -> None:
+    for task in busy:
+        task.cancel()
+    await asyncio.gather(*busy, return_exceptions=True)

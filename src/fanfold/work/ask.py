@@ -16,7 +16,7 @@ Takes = Literal["messages", "items"]
 _encode = msgspec.json.Encoder().encode
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     role: Role
     content: str
 
@@ -42,7 +42,7 @@ class Params(msgspec.Struct, frozen=True, omit_defaults=True):
     stop: tuple[str, ...] = ()
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Ask(msgspec.Struct, frozen=True, gc=False):
     """`messages` is the rendered prompt; `turns` is what kick-backs added (a reply, the reasons)."""
 
     messages: tuple[Message, ...] = ()
@@ -58,11 +58,13 @@ class Ask(msgspec.Struct, frozen=True):
         Item ids, prices, gates, limits, order and the member are not in it. A member that takes
         items (a function) is keyed by what it receives, all others by the rendered messages.
         """
-        content: object = (
-            self.messages if takes == "messages" else [canonical(item.data) for item in self.items]
-        )
         schema = self.schema.digest if self.schema else ""
-        whole = _encode((takes, content, self.turns, schema, self.params, self.sample))
+        if takes == "messages":
+            whole = _encode((takes, self.turns, schema, self.params, self.sample, self.messages))
+        else:
+            whole = _encode((takes, self.turns, schema, self.params, self.sample))
+            for item in self.items:
+                whole += canonical(item.data)
         return blake2b(whole, digest_size=16).digest()
 
     def conversation(self) -> tuple[Message, ...]:
@@ -77,7 +79,7 @@ class Ask(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, turns=turns)
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens as billed. `input` excludes what was read from or written to a cache."""
 
     input: int = 0
@@ -98,7 +100,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.input + self.output + self.cache_read + self.cache_write
 
 
-class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`data` is the parsed answer when a schema was asked for or a function returned a value."""
 
     text: str = ""

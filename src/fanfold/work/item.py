@@ -11,7 +11,7 @@ import msgspec
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Item(msgspec.Struct, frozen=True):
+class Item(msgspec.Struct, frozen=True, gc=False):
     """`data` is any JSON value. Function members receive it as it is; templates see `view()`."""
 
     id: str

@@ -50,7 +50,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     budget_usd_month: float | None = None
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """An ask made ready for one member. The token counts are its worst case, never an estimate."""
 
     ask: Ask

@@ -39,7 +39,7 @@ def unjudged(*reasons: str) -> Verdict:
     return Verdict("unjudged", reasons)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How one item ended. `cost` is in nano-dollars; `reused` says the reply came from the journal."""
 
     id: str
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True):
         return None if self.reply is None else self.reply.value
 
 
-class Part(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True, gc=False):
     """One passed reply on its way into a reduce, with the id of the item it stands for."""
 
     id: str

@@ -47,14 +47,14 @@ class Terms(msgspec.Struct, frozen=True):
     keep: Callable[[Task, Reply], bool] | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where an item stands in the plan: which batch of the run, which position in it."""
 
     batch: int
     position: int
 
 
-class Task(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True, gc=False):
     """`flaw`: why no ask could be made of the item; it fails with that, and only it."""
 
     id: str

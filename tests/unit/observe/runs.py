@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,8 @@ def ran(
             run = Run(journal, record, Given(*members), Settings(budget=budget), clock)
             beside = None if meanwhile is None else asyncio.ensure_future(meanwhile(run, clock))
             how.setdefault("prompt", "Review {{ item.text }}")
-            try:
+            with suppress(RunStopped):
                 await map_reduce(run, items, **how)
-            except RunStopped:
-                pass
             if beside is not None:
                 await beside
             return await finish(journal, run)
@@ -139,7 +137,9 @@ def crashed(store: Path, after: float = 2.5, **how: Any) -> None:
 
 
 @contextmanager
-def looked_at(store: Path, *, alive: bool = False, after: float = 60.0) -> Iterator[tuple[Reader, Any]]:
+def looked_at(
+    store: Path, *, alive: bool = False, after: float = 60.0
+) -> Iterator[tuple[Reader, Any]]:
     """A reader of the store, and `of(name)`, where a run of that name stands `after` the epoch."""
     archive = Archive(store)
     try:

@@ -17,8 +17,8 @@ from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive
 from fanfold.members.reach import trouble_with
 from fanfold.members.roster import Roster, find_roster, load_roster
-from fanfold.observe.menu import menu, menu_json
 from fanfold.observe.detail import detail, detail_json
+from fanfold.observe.menu import menu, menu_json
 from fanfold.observe.report import report as account
 from fanfold.observe.standing import stand
 from fanfold.observe.status import overview, overview_json
@@ -64,10 +64,10 @@ def status(run: str | None, store: str, as_json: bool, watch: bool, verbose: boo
 
 
 def _status(archive: Archive, run: str | None, as_json: bool, verbose: bool) -> tuple[str, bool]:
-    width, now, alive = shutil.get_terminal_size((100, 24)).columns, time.time(), archive.store.alive
+    width, now = shutil.get_terminal_size((100, 24)).columns, time.time()
     store = archive.store.folder.as_posix()
     records = archive.read.runs() if run is None else [_find(archive, run)]
-    stands = [stand(archive.read, record, alive, now) for record in records]
+    stands = [stand(archive.read, record, archive.store.alive, now) for record in records]
     over = not any(standing.status == "running" for standing in stands)
     if run is None:
         text = overview_json(stands).decode() if as_json else overview(stands, now=now, width=width)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError, StoreFull
+from fanfold.work.nearest import remedy
 
 COMMANDS = {
     "run": ("fanfold.faces.cli.carry:run", "Carry a plan out."),
@@ -34,6 +35,13 @@ class Lazy(click.Group):
         module, attribute = COMMANDS[name][0].split(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no command {args[0]!r}: {remedy(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -68,8 +76,7 @@ def main(argv: list[str] | None = None) -> None:
     except click.exceptions.Abort:
         code = STOPPED
     except click.ClickException as error:
-        error.show()
-        code = REFUSED
+        code = _misused(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -78,6 +85,18 @@ def main(argv: list[str] | None = None) -> None:
             raise
         code = _say(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _misused(error: click.ClickException) -> int:
+    """What is wrong with the words that were typed, and where to look them up."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return REFUSED
+    context = getattr(error, "ctx", None)
+    command = "fanfold" if context is None else context.command_path
+    text = error.format_message().rstrip(".")
+    click.echo(f"fanfold: {text[0].lower()}{text[1:]}; see: {command} --help", err=True)
+    return REFUSED
 
 
 def _say(error: Exception) -> int:

@@ -1,0 +1,121 @@
+"""The command line as its users have it: a process with its own folder and environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+SRC = Path(__file__).parents[2] / "src"
+SECONDS = 30.0
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def receipt(self) -> dict[str, Any]:
+        """The one object on stdout; anything else there is an error."""
+        assert self.out.count("\n") == 1, self
+        found: dict[str, Any] = msgspec.json.decode(self.out)
+        return found
+
+    @property
+    def resume(self) -> list[str]:
+        """The words after `fanfold` in the command that the closing lines give."""
+        (line,) = re.findall(r"^to go on: (.+)$", self.out, re.MULTILINE)
+        program, *words = shlex.split(line)
+        assert program == "fanfold"
+        return words
+
+
+class Program:
+    """`fanfold …` under way. What it writes goes to files, so that it can be read meanwhile."""
+
+    def __init__(self, folder: Path, words: tuple[str, ...], env: dict[str, str]) -> None:
+        number = len(list(folder.glob(".out-*")))
+        self._out, self._err = folder / f".out-{number}", folder / f".err-{number}"
+        command = [sys.executable, "-m", "fanfold", *words]
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                command, cwd=folder, env=environment(folder, env), stdin=subprocess.DEVNULL,
+                stdout=out, stderr=err,
+            )  # fmt: skip
+
+    @property
+    def said(self) -> str:
+        """What stands on stderr by now."""
+        return self._err.read_text(encoding="utf-8")
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def until(self, true: Callable[[], bool]) -> None:
+        """Wait for a condition; it must come true while the program runs."""
+
+        def happened() -> bool:
+            if true():
+                return True
+            assert self.process.poll() is None, self.said
+            return False
+
+        wait_until(happened)
+
+    def until_it_says(self, words: str) -> None:
+        self.until(lambda: words in self.said)
+
+    def end(self) -> Ended:
+        code = self.process.wait(SECONDS)
+        return Ended(code, self._out.read_text(encoding="utf-8"), self.said)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.005)
+
+
+def environment(folder: Path, more: dict[str, str] | None = None) -> dict[str, str]:
+    """Nothing of this machine's but the way to its programs; no home where a roster could lie."""
+    clean = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
+    return {**clean, "PYTHONPATH": str(SRC), **(more or {})}
+
+
+@contextmanager
+def started(folder: Path, *words: str, **env: str) -> Iterator[Program]:
+    """Run `fanfold WORDS` in a folder; it is killed if it outlives the block."""
+    program = Program(folder, words, env)
+    try:
+        yield program
+    finally:
+        program.process.kill()
+        program.process.wait()
+
+
+def fanfold(folder: Path, *words: str, **env: str) -> Ended:
+    """Run `fanfold WORDS` to its end."""
+    with started(folder, *words, **env) as program:
+        return program.end()
+
+
+def runs(folder: Path, *words: str) -> list[dict[str, Any]]:
+    """The runs of a store, as `fanfold status --json` has them; none where there is no store."""
+    ended = fanfold(folder, "status", "--json", *words)
+    if ended.code == 2 and "no such store" in ended.err:
+        return []
+    assert ended.code == 0, ended
+    found: list[dict[str, Any]] = msgspec.json.decode(ended.out)
+    return found

@@ -1,0 +1,261 @@
+"""Each command, used as it should be: what it prints, what it leaves, how it exits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from fanfold.price import dollars
+from fanfold.testing.running import RunningServer, running_server
+from fanfold.work.ask import Usage
+from tests.faces.cli import Ended, fanfold, started
+from tests.faces.project import PRICE, write_function_project, write_project
+
+FIELDS = """
+    run name status reason planned passed kicked failed skipped unjudged unfunded in_doubt cancelled
+    calls reused tokens cost_usd budget_usd overrun_usd maybe_paid_twice_usd seconds steps result
+""".split()  # as FORMATS has them
+OUTCOMES = FIELDS[5:13]
+NO_TOKENS = msgspec.structs.asdict(Usage())
+RESULT = " / ".join(f"Say word {n}" for n in range(6))
+
+
+class Done(NamedTuple):
+    """A project whose plan was run once, with all that came of it."""
+
+    folder: Path
+    ended: Ended
+    server: RunningServer
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+    top = tmp_path_factory.mktemp("commands")
+    folder = top / "project"
+    with running_server(top / "books", price=PRICE) as server:
+        write_project(folder, server.url)
+        yield Done(folder, fanfold(folder, "run", "plan.yaml", "--json"), server)
+
+
+def settled(receipt: dict[str, Any]) -> dict[str, Any]:
+    """A receipt without what differs every time; that is checked here."""
+    assert re.fullmatch("[0-9A-Z]{26}", receipt["run"])
+    assert 0 <= receipt["seconds"] < 60
+    steps = [{k: v for k, v in step.items() if k != "seconds"} for step in receipt["steps"]]
+    return {**receipt, "run": "", "seconds": 0, "steps": steps}
+
+
+def billed(server: RunningServer) -> tuple[dict[str, int], float]:
+    """Tokens and dollars by the server's books."""
+    books = server.books()
+    usage = sum((entry.usage for entry in books.asked), Usage())
+    return msgspec.structs.asdict(usage), dollars(books.bill)
+
+
+def a_receipt(**more: Any) -> dict[str, Any]:
+    """A settled receipt in which nothing happened, but for `more`."""
+    nothing: dict[str, Any] = dict.fromkeys(OUTCOMES, 0)
+    nothing |= {"run": "", "name": "talk", "status": "complete", "reason": None, "planned": 0}
+    nothing |= {"calls": 0, "reused": 0, "retries": 0, "tokens": NO_TOKENS, "cost_usd": 0.0}
+    nothing |= {"budget_usd": None, "overrun_usd": 0.0, "seconds": 0, "steps": [], "result": None}
+    return nothing | {"maybe_paid_twice": 0, "maybe_paid_twice_usd": 0.0} | more
+
+
+def a_step(**more: Any) -> dict[str, Any]:
+    return {"name": "map", "calls": 0, "reused": 0, "cost_usd": 0.0, "tokens": NO_TOKENS} | more
+
+
+def test_run_prints_one_receipt_that_agrees_with_the_servers_books(done: Done) -> None:
+    tokens, bill = billed(done.server)
+    assert (done.ended.code, done.ended.err) == (0, "")
+    assert done.ended.receipt.keys() >= {*FIELDS}
+    assert settled(done.ended.receipt) == a_receipt(
+        planned=6, passed=6, calls=6, tokens=tokens, cost_usd=bill, budget_usd=100.0,
+        steps=[a_step(calls=6, tokens=tokens, cost_usd=bill)], result=RESULT,
+    )  # fmt: skip
+
+
+def test_run_for_people_says_it_in_four_lines(tmp_path: Path) -> None:
+    with running_server(tmp_path / "books", price=PRICE) as server:
+        write_project(tmp_path / "project", server.url)
+        ended = fanfold(tmp_path / "project", "run", "plan.yaml")
+    assert (ended.code, ended.err) == (0, "")
+    *lines, calls = ended.out.splitlines()
+    assert lines == ["talk complete", "6 of 6 done: 6 passed", "cost $0.16 of $100.00"]
+    assert re.fullmatch(r"6 calls, 0 reused, 156 tokens, \d\.\ds", calls)
+
+
+def test_a_second_run_under_another_name_reuses_everything(done: Done) -> None:
+    asked = len(done.server.books())
+    ended = fanfold(done.folder, "run", "plan.yaml", "--json", "--name", "again", "--store", "../s")
+    first = fanfold(done.folder, "run", "plan.yaml", "--json", "--name", "more", "--store", "../s")
+    assert ended.receipt["calls"] == 6, "another store knows nothing of the first"
+    assert len(done.server.books()) == asked + 6
+    assert settled(first.receipt) == a_receipt(
+        name="more", planned=6, passed=6, reused=6, budget_usd=100.0,
+        steps=[a_step(reused=6)], result=RESULT,
+    )  # fmt: skip
+
+
+# ── exit codes ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_flagged_exits_with_1_and_names_what_did_not_pass(tmp_path: Path) -> None:
+    write_function_project(tmp_path, gate="regex: {value: '^[A-Z]+$'}")
+    ended = fanfold(tmp_path, "run", "plan.yaml", "--json")
+    assert (ended.code, ended.err) == (1, "")
+    assert settled(ended.receipt) == a_receipt(
+        name="shout", status="flagged", planned=3, passed=1, kicked=1, failed=1, calls=4,
+        steps=[a_step(calls=4)], result=["GOOD"],
+    )  # fmt: skip
+    shown = fanfold(tmp_path, "status", "shout", "-v")
+    assert shown.code == 0
+    assert re.search(r"^  two +kicked +.*bad 2", shown.out, re.MULTILINE)
+    assert re.search(r"^  three +failed +.*ValueError: cannot", shown.out, re.MULTILINE)
+
+
+def test_aborted_exits_with_3(tmp_path: Path) -> None:
+    write_function_project(tmp_path, on_failure="abort")
+    ended = fanfold(tmp_path, "run", "plan.yaml", "--json")
+    receipt = ended.receipt
+    assert (ended.code, receipt["status"]) == (3, "aborted")
+    assert receipt["reason"].startswith("three: ")
+    assert sum(receipt[name] for name in OUTCOMES) == receipt["planned"] == 3
+
+
+def test_out_of_budget_exits_with_4_and_a_new_total_finishes_it(tmp_path: Path) -> None:
+    """The worst case of one call is about $1.16, of which $0.026 are used."""
+    with running_server(tmp_path / "books", price=PRICE) as server:
+        write_project(tmp_path / "project", server.url, concurrency=1)
+        folder = tmp_path / "project"
+        first = fanfold(folder, "run", "plan.yaml", "--budget", "1.20")
+        shown = fanfold(folder, "status", "talk", "--json").receipt
+        tokens, bill = billed(server)
+        second = fanfold(folder, "resume", "talk", "--budget", "5", "--json")
+        all_tokens, whole_bill = billed(server)
+        twice = server.books().paid_twice()
+    assert (first.code, first.err) == (4, "")
+    assert "2 of 6 done: 2 passed, 4 unfunded" in first.out
+    assert first.resume == ["resume", shown["run"], "--budget", "TOTAL"]
+    assert (shown["cost_usd"], shown["tokens"], shown["budget_usd"]) == (bill, tokens, 1.2)
+    assert twice == {}
+    assert second.code == 0
+    assert settled(second.receipt) == a_receipt(
+        planned=6, passed=6, calls=4, reused=2, tokens=all_tokens, cost_usd=whole_bill,
+        budget_usd=5.0, result=RESULT,
+        steps=[a_step(calls=6, reused=2, tokens=all_tokens, cost_usd=whole_bill)],
+    )  # fmt: skip
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_status_lists_all_runs(done: Done) -> None:
+    title, line = fanfold(done.folder, "status").out.splitlines()
+    assert title.split() == "NAME ID STATUS DONE PASSED COST BUDGET STARTED ACTIVE".split()
+    run = done.ended.receipt["run"]
+    assert line.split()[:7] == ["talk", run[:10], "complete", "6/6", "6", "$0.16", "$100.00"]
+    (row,) = msgspec.json.decode(fanfold(done.folder, "status", "--json").out)
+    assert {**row, "started": "", "seconds": 0} == {
+        "run": run, "name": "talk", "status": "complete", "reason": None, "planned": 6, "done": 6,
+        "passed": 6, "cost_usd": done.ended.receipt["cost_usd"], "budget_usd": 100.0,
+        "started": "", "seconds": 0, "resumable": False,
+    }  # fmt: skip
+
+
+def test_status_of_one_run_has_its_whole_receipt(done: Done) -> None:
+    shown = fanfold(done.folder, "status", "talk", "--json").receipt
+    assert shown.keys() >= done.ended.receipt.keys()
+    assert {name: shown[name] for name in done.ended.receipt} == done.ended.receipt
+    assert (shown["pending"], shown["resume"], shown["errors"]) == (0, None, [])
+
+
+def test_a_run_is_known_by_name_id_and_the_beginning_of_its_id(done: Done) -> None:
+    run = done.ended.receipt["run"]
+    found = {fanfold(done.folder, "status", word).out for word in ("talk", run, run[:10])}
+    assert len(found) == 1
+    assert found.pop().startswith(f"run        talk ({run})\n".replace("run        ", "run         ", 1)[:4])
+
+
+def test_status_can_watch_a_run_until_it_ends(tmp_path: Path) -> None:
+    with running_server(tmp_path / "books", latency_ms=800) as server:
+        folder = tmp_path / "project"
+        write_project(folder, server.url, items=3)
+        with started(folder, "run", "plan.yaml", "--quiet") as run:
+            run.until(lambda: server.totals().in_flight == 3)
+            watched = fanfold(folder, "status", "talk", "--watch")
+            assert run.end().code == 0
+    assert watched.code == 0
+    assert re.findall(r"^status +(\w+)$", watched.out, re.MULTILINE)[0] == "running"
+    assert re.findall(r"^status +(\w+)$", watched.out, re.MULTILINE)[-1] == "complete"
+
+
+def test_report_tells_result_receipt_gate_and_cost(done: Done) -> None:
+    ended = fanfold(done.folder, "report", "talk")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("# talk\n\n**complete**\n\n6 of 6 items done · $0.16 of $100.00 · ")
+    sections = ["Result", "Receipt", "What the gate caught", "Steps", "Cost by member"]
+    assert re.findall(r"^## (.+)$", ended.out, re.MULTILINE) == sections
+    assert f"## Result\n\n{RESULT}\n" in ended.out
+    assert "| planned | 6 |\n| passed | 6 |\n| kicked | 0 |" in ended.out
+    assert "| m | 6 | 6 | 0 | 0 | 156 | $0.16 |" in ended.out
+    written = fanfold(done.folder, "report", "talk", "-o", "account.md")
+    assert written == Ended(0, "", "")
+    assert (done.folder / "account.md").read_text() == ended.out.removesuffix("\n")
+
+
+def test_members_shows_the_menu(tmp_path: Path) -> None:
+    with running_server(tmp_path / "books") as server:
+        write_project(tmp_path / "project", server.url)
+        roster = tmp_path / "project" / "roster.yaml"
+        roster.write_text(
+            f"{roster.read_text()}  - {{id: far, kind: anthropic, model: claude-haiku-4-5}}\n"
+            "  - {id: gone, kind: openai, model: x, base_url: 'http://127.0.0.1:1/v1'}\n"
+            "  - {id: prog, kind: command, cmd: [no-such-program], price: {call: 0.5}}\n"
+        )
+        plain = fanfold(roster.parent, "members")
+        ended = fanfold(roster.parent, "members", "--json", "--check")
+    assert plain.code == ended.code == 0
+    assert plain.out.splitlines()[0].split("  ")[0] == "member"
+    assert re.search(r"^m +openai +test-model +local +\$1000 in, \$1000 out per M +8 +talking$",
+                     plain.out, re.MULTILINE)  # fmt: skip
+    rows = {row["id"]: row for row in msgspec.json.decode(ended.out)}
+    assert rows["m"] == {
+        "id": "m", "kind": "openai", "model": "test-model", "tier": "local", "enabled": True,
+        "good_at": ["talking"], "price": {"input": 1000.0, "output": 1000.0}, "context": None,
+        "limits": {"concurrency": 8, "rpm": None, "tpm": None}, "ready": True, "trouble": None,
+        "pool": f"openai:{server.url}/v1:none",
+    }  # fmt: skip
+    assert {id: row["trouble"] for id, row in rows.items() if not row["ready"]} == {
+        "far": "roster.yaml:10: member `far`: the variable ANTHROPIC_API_KEY is not set; "
+               "export it, or change `key`",
+        "gone": "127.0.0.1:1 cannot be reached",
+        "prog": "no-such-program: no such program",
+    }  # fmt: skip
+
+
+def test_demo_runs_without_a_key_and_leaves_its_report(tmp_path: Path) -> None:
+    ended = fanfold(tmp_path, "demo", "--json")
+    assert ended.code == 0
+    receipt = ended.receipt
+    assert (receipt["planned"], receipt["passed"], receipt["cost_usd"]) == (163, 163, 0.0)
+    report = tmp_path / ".fanfold" / "demo" / "contracts" / "report.md"
+    assert report.read_text().startswith("| category | ")
+    again = fanfold(tmp_path, "demo", "--quiet")
+    assert (again.code, again.err) == (0, "")
+    assert "0 calls, 163 reused" in again.out
+    account = re.findall(r"account: fanfold (.+)$", again.out, re.MULTILINE)[0].split()
+    assert fanfold(tmp_path, *account).out.startswith("# contract-review\n\n**complete**\n")
+
+
+def test_help_and_version(tmp_path: Path) -> None:
+    helped = fanfold(tmp_path, "--help")
+    assert (helped.code, helped.err) == (0, "")
+    listed = re.findall(r"^  (\w+)  ", helped.out.split("Commands:")[1], re.MULTILINE)
+    assert listed == ["run", "resume", "status", "report", "members", "demo"]
+    assert fanfold(tmp_path, "run", "--help").code == 0

@@ -1,0 +1,84 @@
+"""The last words of a run, and the first words of an interruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fanfold.observe.closing import closing, interrupted, resume_command
+from fanfold.run.run import Statistics
+from fanfold.work.ask import Usage
+from fanfold.work.outcome import Receipt
+from tests.unit.observe.runs import answering, contracts, out_of_money, ran, reviewed
+
+STATS = Statistics(500, 120, 8, 112, 3, 2, 132, 0, 410_000_000, 120_000_000, 5_000_000_000, 19.4)
+
+
+def test_a_complete_run_needs_four_lines(tmp_path: Path) -> None:
+    receipt = ran(tmp_path / "s", "review", [answering()], contracts(3))
+    assert closing(receipt, None).splitlines() == [
+        "review complete",
+        "3 of 3 done: 3 passed",
+        "cost $0.0015",
+        "3 calls, 0 reused, 1,020 tokens, 1.0s",
+    ]
+
+
+def test_a_flagged_run_says_what_did_not_pass_and_what_may_have_been_paid_twice(
+    tmp_path: Path,
+) -> None:
+    receipt = reviewed(tmp_path / "s")
+    told = closing(receipt, "fanfold resume 01J").splitlines()
+    assert told == [
+        "contract-review flagged: 3 of 10 items did not pass",
+        "10 of 10 done: 7 passed, 1 kicked, 1 failed, 1 unjudged",
+        "cost $0.0070 of $5.00",
+        f"16 calls, 0 reused, 4 retries, 3,740 tokens, {receipt.seconds:.1f}s",
+        "maybe paid twice: 1 call, at most $0.0015",
+        "to go on: fanfold resume 01J",
+    ]
+
+
+def test_a_paused_run_says_why_and_how_to_go_on(tmp_path: Path) -> None:
+    receipt = out_of_money(tmp_path / "s")
+    assert closing(receipt, resume_command(receipt)).splitlines() == [
+        "too-dear paused: the budget of the run is used up",
+        "27 of 40 done: 27 passed, 13 unfunded",
+        "cost $0.0135 of $0.0150",
+        "27 calls, 0 reused, 9,180 tokens, 8.0s",
+        f"to go on: fanfold resume {receipt.run} --budget TOTAL",
+    ]
+
+
+def test_there_are_never_more_than_six_lines() -> None:
+    everything = Receipt(
+        "01J", "a\nname", "paused", "two\nlines", 9, *[1] * 8, calls=1, reused=1, retries=1,
+        tokens=Usage(1, 1, 1, 1), cost_usd=5.5, budget_usd=5.0, overrun_usd=0.5,
+        maybe_paid_twice=1, maybe_paid_twice_usd=0.5, seconds=62.0,
+    )  # fmt: skip
+    assert closing(everything, resume_command(everything, "my store")).splitlines() == [
+        "a name paused: two lines",
+        "5 of 9 done: 1 passed, 1 kicked, 1 failed, 1 skipped, 1 unjudged, 1 unfunded, 1 in doubt,"
+        " 1 cancelled",
+        "cost $5.50 of $5.00 ($0.50 over)",
+        "1 call, 1 reused, 1 retry, 4 tokens, 1m 02s",
+        "maybe paid twice: 1 call, at most $0.50",
+        "to go on: fanfold resume 01J --store 'my store' --budget TOTAL --retry-in-doubt",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "reserved", "told"),
+    [
+        (0, 0, "stopping: no call is under way; closing the books"),
+        (
+            8, 120_000_000,
+            "stopping: 8 calls are under way and may still cost at most $0.12\n"
+            "waiting for them; Ctrl-C again cancels them",
+        ),
+        (1, 0, "stopping: 1 call is under way\nwaiting for it; Ctrl-C again cancels it"),
+    ],
+)  # fmt: skip
+def test_an_interruption_says_what_is_under_way(in_flight: int, reserved: int, told: str) -> None:
+    assert interrupted(STATS._replace(in_flight=in_flight), reserved) == told
