@@ -74,7 +74,7 @@ async def mapped(run: Run, items: int, concurrency: int) -> dict[str, Any]:
     receipt = found.receipt
     if receipt.passed != items:
         raise RuntimeError(f"{receipt.passed} of {items} passed: {receipt}")
-    return {"calls": receipt.calls, "commits": run._journal.commits}
+    return {"calls": receipt.calls}
 
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────

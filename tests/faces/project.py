@@ -47,6 +47,7 @@ def write_items(folder: Path, texts: list[str]) -> None:
     rows = ({"id": f"i{n}", "text": text} for n, text in enumerate(texts))
     (folder / "items.jsonl").write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in rows))
 
+
 SHOUT = """\
 def shout(item):
     if item["text"] == "boom":

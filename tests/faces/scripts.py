@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanfold.testing.script import Asked, Says
 
-SLOW = 1.2
+SLOW = 1.5
 
 
 def slow_at_first(asked: Asked) -> Says:

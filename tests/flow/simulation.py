@@ -10,6 +10,7 @@ import asyncio
 import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from fanfold.work.outcome import STATES, Receipt
 from fanfold.work.task import Budget
 
 PRICE = Price(input=1.0, output=5.0)
+NOTHING = Usage()
+UNLIMITED = Budget()
 MOST_COMMITS = 20_000
 MOST_SECONDS = 20_000.0
 Meanwhile = Callable[[Run, "asyncio.Task[Any]"], Awaitable[None]]
@@ -41,7 +44,7 @@ class Said:
     """What a provider does with one call. `billed` is what it charges for, told or not."""
 
     given: Reply | Exception
-    billed: Usage = Usage()
+    billed: Usage = NOTHING
     seconds: float = 0.0
 
 
@@ -97,7 +100,7 @@ class Scene:
     store: Path
     members: tuple[Member, ...]
     items: Any
-    budget: Budget = Budget()
+    budget: Budget = UNLIMITED
     name: str = "scene"
     how: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
@@ -161,10 +164,8 @@ async def carry_out(
         record = await reopen(journal, earlier, clock, scene.budget)
     settings = Settings(budget=scene.budget, **scene.settings)
     run = Run(journal, record, Given(*scene.members), settings, clock)
-    try:
+    with suppress(RunStopped):
         await _mapped(run, scene, meanwhile)
-    except RunStopped:
-        pass
     return await finish(journal, run)
 
 

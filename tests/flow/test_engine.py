@@ -22,7 +22,9 @@ from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
 
 
-def ran(store: Path, members: list[Scripted], items: Any, *, resume: bool = False, **how: Any) -> Receipt:
+def ran(
+    store: Path, members: list[Scripted], items: Any, *, resume: bool = False, **how: Any
+) -> Receipt:
     """One run of a map over `items`, to its end, on a virtual clock; the receipt."""
     budget = how.pop("run_budget", Budget())
 
@@ -56,7 +58,16 @@ def says(text: str = "fine", output: int = 10) -> Callable[[Ask, int], Reply]:
 
 
 def outcomes(receipt: Receipt) -> dict[str, int]:
-    names = ("passed", "kicked", "failed", "skipped", "unjudged", "unfunded", "in_doubt", "cancelled")
+    names = (
+        "passed",
+        "kicked",
+        "failed",
+        "skipped",
+        "unjudged",
+        "unfunded",
+        "in_doubt",
+        "cancelled",
+    )
     return {name: getattr(receipt, name) for name in names if getattr(receipt, name)}
 
 
@@ -75,7 +86,12 @@ def test_a_second_run_of_the_same_content_makes_no_call(tmp_path: Path) -> None:
     ran(tmp_path, [first], words(20))
     receipt = ran(tmp_path, [second], list(reversed(words(20))), concurrency=3)
     assert second.asked == []
-    assert (receipt.status, receipt.calls, receipt.reused, receipt.cost_usd) == ("complete", 0, 20, 0)
+    assert (receipt.status, receipt.calls, receipt.reused, receipt.cost_usd) == (
+        "complete",
+        0,
+        20,
+        0,
+    )
 
 
 def test_one_edited_item_is_one_call(tmp_path: Path) -> None:

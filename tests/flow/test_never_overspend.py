@@ -190,6 +190,25 @@ def test_killed_and_resumed_the_tokens_of_both_stay_within_the_budget(
     assert before.tokens + after.tokens <= budget.tokens
 
 
+@pytest.mark.parametrize("given", [Reply("fine"), InvalidReply("not JSON")])
+def test_the_worst_case_stands_after_a_resume_where_no_usage_was_told(
+    memory_path: Path, given: Reply | Exception
+) -> None:
+    """There were tokens for one such call; there are none for a second one when it is resumed."""
+    provider = Provider(lambda ask, n: Said(given, Usage(1000, 400)))
+    scene = Scene(
+        memory_path,
+        (provider,),
+        words(5),
+        Budget(tokens=2000),
+        how={"concurrency": 1, "attempts": 1},
+    )
+    play(scene)
+    assert len(provider.sent) == 1
+    play(scene, resume=True)
+    assert (len(provider.sent), provider.tokens) == (1, 1400)
+
+
 def test_killed_and_resumed_active_seconds_of_both_count(memory_path: Path) -> None:
     """200 calls of 1 s, four at once, are 50 s. Killed after about 20 of 30 allowed seconds, the
     second half has about 10 left, not 30 again."""

@@ -36,6 +36,7 @@ from tests.flow.simulation import (
     play,
     words,
 )
+from tests.unit.journal.disks import mount, small_disk
 
 FINE = Reply("fine", usage=Usage(10, 10))
 
@@ -357,3 +358,27 @@ def test_a_task_cancelled_while_it_claims_its_key_can_be_asked_again(tmp_path: P
             journal.close()
 
     assert run_virtual(main) == ("passed", 1, 60e-6)
+
+
+# ── a full disk ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_full_disk_is_a_pause_and_nothing_on_record_is_asked_again(tmp_path: Path) -> None:
+    """Replies of 40 KB on a disk of 6 MB; then there is room, and the run goes on."""
+
+    def script(ask: Ask, n: int) -> Reply:
+        return Reply(f"{ask.messages[0].content} " * 3000, usage=Usage(10, 10))
+
+    member = Scripted(script, latency=1.0)
+    with small_disk(tmp_path / "disk", "6m") as disk:
+        scene = Scene(disk / "store", (member,), words(200), how={"reduce": None})
+        receipt = play(scene)
+        assert (receipt.status, sum(outcomes(receipt).values())) == ("paused", 200)
+        assert receipt.reason is not None and "disk is full" in receipt.reason
+        assert 10 < receipt.passed < 200
+        asked = len(member.asked)
+        assert asked == receipt.passed
+        mount("-o", "remount,size=64m", str(disk))
+        again = play(scene, resume=True)
+        assert (again.status, outcomes(again)) == ("complete", {"passed": 200})
+        assert len(member.asked) == 200

@@ -63,9 +63,7 @@ def plans(draw: st.DrawFn) -> Plan:
     kinds = st.sampled_from(("good", "good", "good", *ALLOWED))
     troubles = st.lists(st.sampled_from(TROUBLES), max_size=2).map(tuple)
     count = draw(st.integers(1, 6))
-    subjects = tuple(
-        Subject(f"subject {n}", draw(kinds), draw(troubles)) for n in range(count)
-    )
+    subjects = tuple(Subject(f"subject {n}", draw(kinds), draw(troubles)) for n in range(count))
     ids = draw(st.lists(st.text(max_size=8), unique=True, max_size=12))
     items = tuple(Item(id, draw(st.sampled_from(subjects)).text) for id in ids)
     return Plan(

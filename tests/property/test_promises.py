@@ -11,6 +11,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
+
+from fanfold.journal.journal import Archive, Journal
+from fanfold.journal.read import Ended
+from fanfold.testing.member import Scripted, traits
+from fanfold.work.item import Item
+from fanfold.work.member import Traits
+from fanfold.work.outcome import STATES, Receipt
 from tests.flow.simulation import (
     Camera,
     Meanwhile,
@@ -22,13 +29,6 @@ from tests.flow.simulation import (
     play,
 )
 from tests.property.plans import ALLOWED, Answers, Asked, Plan, Subject, gate, kept, plans
-
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.read import Ended
-from fanfold.testing.member import Scripted, traits
-from fanfold.work.item import Item
-from fanfold.work.member import Traits
-from fanfold.work.outcome import STATES, Receipt
 
 UNANSWERED = {"failed", "in_doubt", "cancelled"}
 

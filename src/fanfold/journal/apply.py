@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from fanfold.journal.facts import (
-    Claim, End, Ended, Ending, Failed, Holder, Landed, RunRecord, Start,
-)  # fmt: skip
-from fanfold.work.ask import Usage
-from fanfold.work.item import digest
+from fanfold.journal import bulk
+from fanfold.journal.attempts import end, ended, failed, key8, lose, start
+from fanfold.journal.facts import End, Ended, Failed, Lose, RunRecord, Start
 
-LARGE = 8192
 _encode = msgspec.json.Encoder().encode
-_NONE = Usage()
 
 
 class AddRun(msgspec.Struct, frozen=True):
@@ -74,17 +70,6 @@ class PlanBatch(msgspec.Struct, frozen=True):
     last_step: int
 
 
-class Lose(msgspec.Struct, frozen=True):
-    """Attempts that were under way when their process died are in doubt from now on."""
-
-    attempts: tuple[int, ...]
-    at: float
-
-
-def key8(key: bytes) -> int:
-    return int.from_bytes(key[:8], "big", signed=True)
-
-
 def apply(db: sqlite3.Connection, facts: list[Any]) -> list[Any]:
     """Facts of one kind go in together, as one statement each; kinds keep their first order."""
     if len(facts) == 1:
@@ -102,181 +87,6 @@ def apply(db: sqlite3.Connection, facts: list[Any]) -> list[Any]:
     return answers
 
 
-# ── attempts ─────────────────────────────────────────────────────────────────────────────────
-
-
-def _start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
-    return [_start_one(db, fact) for fact in facts]
-
-
-def _start_one(db: sqlite3.Connection, fact: Start) -> Claim:
-    known = tuple(key for key in fact.keys if _is_known(db, key, fact))
-    if known:
-        return Claim(known=known)
-    held: list[Holder] = []
-    doubt: list[Holder] = []
-    for key in fact.keys:
-        for holder in _holders(db, key, fact.accept):
-            (doubt if holder.state == "in_doubt" else held).append(holder)
-    if held or (doubt and not fact.take_over):
-        return Claim(held=tuple(held), doubt=tuple(doubt))
-    number = db.execute(
-        "insert into attempts (run, step, session, member, answerer, state, ids, reserved,"
-        " reserved_tokens, cost, started, why, repeats, repeated)"
-        " values (?,?,?,?,?,'started',?,?,?,?,?,?,?,?)",
-        (fact.run, fact.step, fact.session, fact.member, fact.answerer, _encode(fact.ids),
-         fact.reserved, fact.reserved_tokens, fact.reserved, fact.at, fact.why, len(doubt),
-         sum(holder.reserved for holder in doubt)),
-    ).lastrowid  # fmt: skip
-    assert number is not None
-    db.executemany(
-        "insert or replace into claims (key, answerer, attempt) values (?,?,?)",
-        [(key, fact.answerer, number) for key in fact.keys],
-    )
-    return Claim(attempt=number, doubt=tuple(doubt))
-
-
-def _is_known(db: sqlite3.Connection, key: bytes, fact: Start) -> bool:
-    rows = db.execute(
-        "select answerer, run, private from replies where key8 = ? and key = ?", (key8(key), key)
-    )
-    return any(
-        answerer in fact.accept and (run == fact.run or not (private or fact.fresh))
-        for answerer, run, private in rows
-    )
-
-
-def _holders(db: sqlite3.Connection, key: bytes, accept: tuple[str, ...]) -> Iterable[Holder]:
-    rows = db.execute(
-        "select c.answerer, a.no, a.session, a.state, a.reserved from claims c"
-        " join attempts a on a.no = c.attempt where c.key = ?",
-        (key,),
-    ).fetchall()
-    return [Holder(key, *row[1:]) for row in rows if row[0] in accept]
-
-
-def _end(db: sqlite3.Connection, facts: list[End]) -> list[tuple[int, ...]]:
-    """Settles attempts, files replies under their keys, and writes outcomes. Answers reply rows."""
-    metered = [fact for fact in facts if fact.attempt]
-    if metered:
-        _settle(db, metered)
-    replies: list[tuple[Any, ...]] = []
-    outcomes: list[tuple[Any, ...]] = []
-    answers: list[tuple[int, ...]] = []
-    next_no = 0
-    for fact in facts:
-        landed, endings = fact.landed, fact.endings
-        if len(landed) == 1 and landed[0].private and endings:
-            outcomes.append(_outcome_with_reply(db, fact.run, endings[0], landed[0]))
-            answers.append((0,))
-            continue
-        next_no = next_no or _next_reply(db)
-        rows = tuple(range(next_no, next_no + len(landed)))
-        next_no += len(landed)
-        for no, one in zip(rows, landed, strict=True):
-            replies.append(_reply_row(db, no, fact.run, fact.at, one))
-        outcomes.extend(_outcome(fact.run, ending, rows) for ending in endings)
-        answers.append(rows)
-    if replies:
-        db.executemany("insert into replies values (?,?,?,?,?,?,?,?,?,?,?)", replies)
-    if outcomes:
-        db.executemany(_PUT_OUTCOME, outcomes)
-    return answers
-
-
-def _next_reply(db: sqlite3.Connection) -> int:
-    number: int = db.execute("select coalesce(max(no), 0) + 1 from replies").fetchone()[0]
-    return number
-
-
-def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
-    db.executemany(
-        "update attempts set state = ?, cost = ?, input = ?, output = ?, cache_read = ?,"
-        " cache_write = ?, ended = ?, error = ? where no = ?",
-        [
-            (f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at, f.error,
-             f.attempt)
-            for f in facts
-            for u in (f.usage or _NONE,)
-        ],
-    )  # fmt: skip
-    db.executemany(
-        "delete from claims where key = ? and answerer = ? and attempt = ?",
-        [(key, f.answerer, f.attempt) for f in facts for key in f.released],
-    )
-
-
-def _reply_row(
-    db: sqlite3.Connection, no: int, run: int, at: float, landed: Landed
-) -> tuple[Any, ...]:
-    body, blob = _payload(db, landed)
-    return (
-        no, key8(landed.key), landed.key, landed.answerer, landed.member, run, landed.private,
-        body, blob, landed.cost, at,
-    )  # fmt: skip
-
-
-def _payload(db: sqlite3.Connection, landed: Landed) -> tuple[bytes | None, bytes | None]:
-    """Large payloads are kept once, by their hash."""
-    body = _encode(landed.reply)
-    if len(body) <= LARGE:
-        return body, None
-    blob = digest(body)
-    db.execute("insert or ignore into blobs values (?,?)", (blob, body))
-    return None, blob
-
-
-_PUT_OUTCOME = "insert or replace into outcomes values (?,?,?,?,?,?,?,?,?,?,?,?,?)"
-
-
-def _outcome(run: int, ending: Ending, rows: tuple[int, ...]) -> tuple[Any, ...]:
-    reply = rows[ending.landed] if ending.landed >= 0 else ending.reply or None
-    reasons = _encode(ending.reasons).decode() if ending.reasons else None
-    return (
-        run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
-        ending.member, ending.cost, ending.calls, None, None, None,
-    )  # fmt: skip
-
-
-def _outcome_with_reply(
-    db: sqlite3.Connection, run: int, ending: Ending, landed: Landed
-) -> tuple[Any, ...]:
-    return (
-        run, ending.batch, ending.position, ending.step, ending.state, None,
-        _encode(ending.reasons).decode() if ending.reasons else None,
-        ending.member, ending.cost, ending.calls, landed.key, landed.answerer,
-        _encode(landed.reply),
-    )  # fmt: skip
-
-
-def _ended(db: sqlite3.Connection, facts: list[Ended]) -> list[None]:
-    rows = [_outcome(fact.run, ending, ()) for fact in facts for ending in fact.endings]
-    db.executemany(_PUT_OUTCOME, rows)
-    return [None] * len(facts)
-
-
-def _failed(db: sqlite3.Connection, facts: list[Failed]) -> list[None]:
-    db.executemany(
-        "insert into attempts (run, step, session, member, answerer, state, ids, reserved,"
-        " reserved_tokens, cost, started, ended, error, why) values (?,?,?,?,?,'error',?,0,0,0,?,?,?,'')",
-        [
-            (f.run, f.step, f.session, f.member, f.answerer, _encode(f.ids), f.at, f.at, f.error)
-            for f in facts
-        ],
-    )
-    return [None] * len(facts)
-
-
-def _lose(db: sqlite3.Connection, facts: list[Lose]) -> list[None]:
-    for fact in facts:
-        db.executemany(
-            "update attempts set state = 'in_doubt', ended = ?, error = 'the process died'"
-            " where no = ? and state = 'started'",
-            [(fact.at, number) for number in fact.attempts],
-        )
-    return [None] * len(facts)
-
-
 # ── runs and what they planned ───────────────────────────────────────────────────────────────
 
 
@@ -286,7 +96,8 @@ def _add_run(db: sqlite3.Connection, facts: list[AddRun]) -> list[int]:
         r = fact.record
         cursor = db.execute(
             "insert into runs (id, name, status, reason, created, ended, session, plan, folder,"
-            " budget) values (?,?,?,?,?,?,?,?,?,?)",
+            " budget, first_attempt) values (?,?,?,?,?,?,?,?,?,?,"
+            " (select coalesce(max(no), 0) + 1 from attempts))",
             (r.id, r.name, r.status, r.reason, r.created, r.ended, r.session, r.plan, r.folder,
              r.budget),
         )  # fmt: skip
@@ -370,7 +181,7 @@ def _name_step(db: sqlite3.Connection, facts: list[NameStep]) -> list[None]:
 
 def _plan_items(db: sqlite3.Connection, facts: list[PlanItems]) -> list[None]:
     for fact in facts:
-        db.executemany("insert or replace into items values (?,?,?,?,?)", fact.rows)
+        bulk.put(db, "insert or replace into items", fact.rows)
     return [None] * len(facts)
 
 
@@ -384,7 +195,7 @@ def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
 
 
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
-    Start: _start, End: _end, Ended: _ended, Failed: _failed, Lose: _lose, AddRun: _add_run,
+    Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, AddRun: _add_run,
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch, NameStep: _name_step,
     PlanItems: _plan_items, PlanBatch: _plan_batch,
 }  # fmt: skip

@@ -54,13 +54,14 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who has claimed a key already."""
+    """Who has claimed a key already. `again`: in doubt, and it was repeated since."""
 
     key: bytes
     attempt: int
     session: str
     state: AttemptState
     reserved: int
+    again: bool = False
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -137,6 +138,13 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
     run: int
     endings: tuple[Ending, ...]
+
+
+class Lose(msgspec.Struct, frozen=True):
+    """Attempts that were under way when their process died are in doubt from now on."""
+
+    attempts: tuple[int, ...]
+    at: float
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fanfold.journal.apply import Lose, PlanItems
+from fanfold.journal.apply import PlanItems
+from fanfold.journal.facts import Lose
 from fanfold.journal.read import Reader
 from fanfold.journal.store import Store
 from fanfold.journal.writer import Hook, Writer
@@ -25,7 +26,7 @@ class Journal:
         self.store.prepare()
         self._writer = Writer(self.store, thread=thread, after_commit=after_commit)
         self._reading = self.store.connect(readonly=True)
-        self.read = Reader(self._reading)
+        self.read = Reader(self._reading, self.store.file)
 
     def write(self, fact: Any) -> asyncio.Future[Any]:
         return self._writer.write(fact)
@@ -86,9 +87,8 @@ class Archive:
 
     def __init__(self, folder: Path | str) -> None:
         self.store = Store(Path(folder))
-        self.store.prepare(create=False)
-        self._reading = self.store.connect(readonly=True)
-        self.read = Reader(self._reading)
+        self._reading = self.store.look()
+        self.read = Reader(self._reading, self.store.file)
 
     def close(self) -> None:
         self._reading.close()

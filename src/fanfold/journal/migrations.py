@@ -12,6 +12,7 @@ def first(db: sqlite3.Connection) -> None:
     A reply that serves only its own run (of a function, say) stands in its outcome's row: one row
     instead of two and an index. All others are filed once under their key.
 
+    Claims are the attempts under way or in doubt, by key; there are never many of them.
     `key8` (the first eight bytes of a key) is what is indexed: a narrow index of integers keeps
     the cost of a random insert low when there are millions.
     """
@@ -20,7 +21,7 @@ def first(db: sqlite3.Connection) -> None:
             no integer primary key, id text not null unique, name text not null,
             status text not null, reason text, created real not null, ended real,
             session text not null, plan blob not null, folder text not null, budget blob not null,
-            active real not null default 0, result blob)""",
+            active real not null default 0, result blob, first_attempt integer not null)""",
         "create index runs_by_name on runs (name, no)",
         """create table steps (
             run integer not null, no integer not null, name text not null,
@@ -46,12 +47,11 @@ def first(db: sqlite3.Connection) -> None:
             input integer not null default 0, output integer not null default 0,
             cache_read integer not null default 0, cache_write integer not null default 0,
             started real not null, ended real, error text, why text not null,
-            repeats integer not null default 0, repeated integer not null default 0)""",
-        "create index attempts_by_run on attempts (run, no)",
-        "create index attempts_open on attempts (session) where state = 'started'",
+            repeats integer not null default 0, repeated integer not null default 0,
+            again integer not null default 0)""",
         """create table claims (
             key blob not null, answerer text not null, attempt integer not null,
-            primary key (key, answerer)) without rowid""",
+            primary key (key, answerer, attempt)) without rowid""",
         """create table outcomes (
             run integer not null, batch integer not null, position integer not null,
             step integer not null, state text not null, reply integer, reasons text,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from fanfold.journal.apply import key8
+from fanfold.journal.attempts import key8
 from fanfold.journal.facts import Attempt, AttemptState, Known, RunRecord
+from fanfold.journal.store import sqlite_errors
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import STATES, Part, State
 
@@ -24,13 +26,15 @@ _FINAL = (
     "select batch, position, state, reply, reasons, member, cost, calls, body, max(step) as step"
     " from outcomes where run = :run group by batch, position"
 )
+_OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 _ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
     " ended, error, why"
 )
 _TRIED = (
     "select a.step, e.value as id, count(*) as tries, sum(a.state <> 'ok') as lost"
-    " from attempts a, json_each(cast(a.ids as text)) e where a.run = :run group by 1, 2"
+    " from attempts a, json_each(cast(a.ids as text)) e where a.run = :run"
+    " and a.no >= (select first_attempt from runs where no = :run) group by 1, 2"
 )
 
 
@@ -75,9 +79,37 @@ class Answered(msgspec.Struct, frozen=True):
     calls: int = 0
 
 
+class _Rows:
+    """A cursor whose troubles are ours: a damaged page may show only when it is reached."""
+
+    def __init__(self, cursor: sqlite3.Cursor, file: Path) -> None:
+        self._cursor, self._file = cursor, file
+
+    def __iter__(self) -> Iterator[Any]:
+        with sqlite_errors(self._file):
+            yield from self._cursor
+
+    def fetchone(self) -> Any:
+        with sqlite_errors(self._file):
+            return self._cursor.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        with sqlite_errors(self._file):
+            return self._cursor.fetchall()
+
+
+class _Asking:
+    def __init__(self, db: sqlite3.Connection, file: Path) -> None:
+        self._db, self._file = db, file
+
+    def execute(self, question: str, given: Any = ()) -> _Rows:
+        with sqlite_errors(self._file):
+            return _Rows(self._db.execute(question, given), self._file)
+
+
 class Reader:
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
+    def __init__(self, db: sqlite3.Connection, file: Path) -> None:
+        self._db = _Asking(db, file)
 
     # ── runs ──
 
@@ -138,15 +170,17 @@ class Reader:
         return counts
 
     def settled(self, run: int, batch: int, step: int, size: int) -> bytearray:
-        """One byte per position: non-zero where this step ended with a reply or by the filter."""
+        """One byte per position: which state this step ended in with a reply (1 is the first of
+        STATES), or 0 where it did not."""
         done = bytearray(size)
         rows = self._db.execute(
-            "select position from outcomes where run = ? and batch = ? and step = ?"
+            "select position, state from outcomes where run = ? and batch = ? and step = ?"
             " and state in ('passed', 'skipped', 'kicked')",
             (run, batch, step),
         )
-        for (position,) in rows:
-            done[position] = 1
+        codes = {state: code for code, state in enumerate(STATES, 1)}
+        for position, state in rows:
+            done[position] = codes[state]
         return done
 
     def parts(self, run: int, batch: int, step: int) -> Iterator[Part]:
@@ -252,12 +286,21 @@ class Reader:
         )
         return {(step, member): Answered(*numbers) for step, member, *numbers in rows}
 
+    def free_calls(self, run: int) -> dict[int, int]:
+        """Calls of functions and the like, by step; they have no attempts of their own."""
+        rows = self._db.execute(
+            "select step, sum(calls) from outcomes where run = ? and body is not null group by step",
+            (run,),
+        )
+        return dict(rows.fetchall())
+
     # ── attempts ──
 
     def open_attempts(self) -> list[tuple[int, str]]:
         """Attempts under way, with their session, whoever carries them out."""
         return self._db.execute(
-            "select no, session from attempts where state = 'started'"
+            "select distinct a.no, a.session from claims c join attempts a on a.no = c.attempt"
+            " where a.state = 'started'"
         ).fetchall()
 
     def attempt_state(self, number: int) -> str:
@@ -271,7 +314,7 @@ class Reader:
             " sum(cache_write), sum(case when state in ('started', 'in_doubt')"
             " then reserved_tokens else 0 end), sum(state = 'error'), sum(state = 'in_doubt'),"
             " sum(repeats), sum(repeated), coalesce(max(ended), 0) - min(started)"
-            " from attempts where run = ? group by step",
+            f" from attempts where {_OF_RUN} group by step",
             (run,),
         )
         spent = {}
@@ -287,7 +330,7 @@ class Reader:
         rows = self._db.execute(
             "select step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
             " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt')"
-            " from attempts where run = ? group by step, member order by step, member",
+            f" from attempts where {_OF_RUN} group by step, member order by step, member",
             (run,),
         )
         return {
@@ -297,22 +340,22 @@ class Reader:
 
     def attempts(self, run: int, limit: int = 100_000) -> list[Attempt]:
         rows = self._db.execute(
-            f"select {_ATTEMPT} from attempts where run = ? order by no limit ?", (run, limit)
+            f"select {_ATTEMPT} from attempts where {_OF_RUN} order by no limit ?2", (run, limit)
         )
         return [_attempt(row) for row in rows]
 
     def newest(self, run: int, states: Sequence[AttemptState], limit: int = 10) -> list[Attempt]:
         """The last attempts in one of `states`, newest first."""
         rows = self._db.execute(
-            f"select {_ATTEMPT} from attempts where run = ?"
-            " and state in (select value from json_each(?)) order by no desc limit ?",
+            f"select {_ATTEMPT} from attempts where {_OF_RUN}"
+            " and state in (select value from json_each(?2)) order by no desc limit ?3",
             (run, _encode(states).decode(), limit),
         )
         return [_attempt(row) for row in rows]
 
     def unsettled(self, run: int, state: Literal["started", "in_doubt"]) -> Unsettled:
         row = self._db.execute(
-            "select count(*), coalesce(sum(cost), 0) from attempts where run = ? and state = ?",
+            f"select count(*), coalesce(sum(cost), 0) from attempts where {_OF_RUN} and state = ?2",
             (run, state),
         ).fetchone()
         return Unsettled(*row)
@@ -321,7 +364,7 @@ class Reader:
         """When a session's first attempt started, and when one of them was last heard of."""
         first, last = self._db.execute(
             "select min(started), max(coalesce(ended, started)) from attempts"
-            " where run = ? and session = ?",
+            f" where {_OF_RUN} and session = ?2",
             (run, session),
         ).fetchone()
         return None if first is None else (first, last)

@@ -9,6 +9,7 @@ import sqlite3
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOSPC
 from pathlib import Path
 
 from fanfold.errors import StoreError, StoreFull
@@ -51,22 +52,39 @@ class Store:
         self.folder = folder
         self.file = folder / "journal.db"
         self._locks: dict[str, int] = {}
+        self._version = 0
 
-    def prepare(self, *, create: bool = True) -> None:
-        if not create and not self.file.exists():
-            raise StoreError(
-                f"{self.file}: no such store; run a plan here first or use --store DIR"
-            )
+    def prepare(self) -> None:
+        """Make what is missing, but only after what is there was found to be ours."""
         try:
+            self._check()
             self._make_folder()
-            self._check_header()
         except OSError as error:
-            full = error.errno == 28
+            full = error.errno == ENOSPC
             kind = StoreFull if full else StoreError
             why = "the disk is full; make room" if full else f"{error.strerror}; use --store DIR"
             raise kind(f"{self.folder}: {why}") from error
         with sqlite_errors(self.file):
             self._migrate()
+
+    def look(self) -> sqlite3.Connection:
+        """Only to read: nothing is made or changed, so a full or read-only disk does not matter."""
+        if not self.file.exists():
+            raise StoreError(
+                f"{self.file}: no such store; run a plan here first or use --store DIR"
+            )
+        self._check()
+        if self._version < len(MIGRATIONS):
+            self.prepare()
+        where = self.file.absolute().as_uri()
+        for how in ("mode=ro", "immutable=1"):
+            try:
+                db = sqlite3.connect(f"{where}?{how}", uri=True, timeout=60.0, isolation_level=None)
+                db.execute("select count(*) from runs").fetchone()
+                return db
+            except sqlite3.OperationalError as error:
+                trouble = translate(error, self.file)
+        raise trouble
 
     def connect(self, *, readonly: bool = False) -> sqlite3.Connection:
         with sqlite_errors(self.file):
@@ -127,9 +145,12 @@ class Store:
     def _lock_file(self, session: str) -> Path:
         return self.folder / "live" / session
 
-    def _make_folder(self) -> None:
+    def _check(self) -> None:
         if self.folder.exists() and not self.folder.is_dir():
             raise StoreError(f"{self.folder}: is a file, not a folder; use --store DIR")
+        self._check_header()
+
+    def _make_folder(self) -> None:
         (self.folder / "live").mkdir(parents=True, exist_ok=True)
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
@@ -151,6 +172,7 @@ class Store:
         page, pages, version, application = _header_fields(head)
         if application != APPLICATION_ID:
             raise StoreError(f"{self.file}: another program's database; use another --store DIR")
+        self._version = version
         if version > len(MIGRATIONS):
             raise StoreError(f"{self.file}: made by a newer fanfold; upgrade, or use --store DIR")
         wal = self.file.with_name(self.file.name + "-wal")

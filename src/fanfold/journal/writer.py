@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from fanfold.errors import StoreError, StoreFull
+from fanfold.errors import InvalidReply, StoreError, StoreFull
 from fanfold.journal.apply import apply
 from fanfold.journal.store import Store, translate
 
@@ -132,19 +132,28 @@ class Writer:
         return [], error
 
     def _transact(self, facts: list[Any]) -> list[Any]:
+        """All or nothing; but a fact that no store can hold is left out, and its own answer."""
         db = self._db
         try:
             db.execute("begin immediate")
             answers = apply(db, facts)
             db.execute("commit")
         except sqlite3.Error as error:
-            if db.in_transaction:
-                db.execute("rollback")
+            self._roll_back()
             raise translate(error, self._store.file) from error
+        except Exception as error:
+            self._roll_back()
+            if len(facts) == 1:
+                return [InvalidReply(f"cannot be recorded: {error}")]
+            return [answer for fact in facts for answer in self._transact([fact])]
         self.commits += 1
         if self._after:
             self._after(self.commits)
         return answers
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("rollback")
 
 
 def _resolve(entries: list[Entry], answers: list[Any], error: StoreError | None) -> None:
@@ -155,5 +164,9 @@ def _resolve(entries: list[Entry], answers: list[Any], error: StoreError | None)
                 future.set_exception(error)
         return
     for (_, future), answer in zip(entries, answers, strict=True):
-        if future is not None and not future.done():
+        if future is None or future.done():
+            continue
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
             future.set_result(answer)

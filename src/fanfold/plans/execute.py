@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from random import Random
 from typing import Protocol
 
 import msgspec
@@ -19,13 +20,17 @@ from fanfold.members.roster import Roster, find_roster, load_roster
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import check_plan, load_plan
-from fanfold.plans.plan import Plan
+from fanfold.plans.plan import Map, Plan
 from fanfold.price import dollars, nanos
+from fanfold.run.choose import Chooser
+from fanfold.run.engine import Engine
+from fanfold.run.ledger import Ledger
+from fanfold.run.limits import Limits
 from fanfold.run.open import Listed, finish, reopen, start
 from fanfold.run.run import Run, Settings
 from fanfold.work.item import Source
 from fanfold.work.outcome import Receipt
-from fanfold.work.task import Budget
+from fanfold.work.task import Budget, Who
 
 _encode = msgspec.json.Encoder().encode
 
@@ -133,18 +138,28 @@ async def execute(job: Job, watch: Watch) -> Receipt:
 
 async def _open(journal: Journal, job: Job) -> Run:
     clock, options = RealClock(), job.options
+    allow_paid = options.allow_paid or job.stored.allow_paid
+    company = Listed(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
     if job.record is None:
         plan = _encode(job.stored)
         record = await start(journal, job.name, clock, job.budget, plan, job.stored.plan.folder)
     else:
+        _rehearse(Engine(journal, clock, Ledger(job.budget), Limits(1, Random(0))), company, job)
         record = await reopen(journal, job.record, clock, job.budget)
-    allow_paid = options.allow_paid or job.stored.allow_paid
-    company = Listed(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
     settings = Settings(
         budget=job.budget, max_concurrency=job.roster.settings.max_concurrency,
         fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
     )  # fmt: skip
     return Run(journal, record, company, settings, clock)
+
+
+def _rehearse(engine: Engine, company: Listed, job: Job) -> None:
+    """Before an earlier run is touched: those who are to answer are there, allowed and priced."""
+    engine.choose = Chooser(company, engine.limits, engine.clock.monotonic())
+    for step in job.stored.plan.steps:
+        if isinstance(step, Map):
+            for who in (step.who, *(Who(members=(id,)) for id in step.escalate)):
+                engine.circle(who)
 
 
 async def _carry_out(run: Run, job: Job, source: Source, watch: Watch) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+
+import msgspec
+
 from fanfold.errors import InvalidReply, MemberError, RateLimited, StoreError, Terminal, TimedOut
 from fanfold.journal.facts import Claim, End, Ending, Failed, Landed, Start
 from fanfold.price import cost, nanos
@@ -30,6 +33,7 @@ async def attempt(engine: Engine, group: Group, grant: Grant) -> Claim | None:
             return claim
         number = claim.attempt
     engine.counts.calls += 1
+    group.step.calls += 1
     for pursuit in group.pursuits:
         pursuit.calls += 1
     try:
@@ -90,9 +94,9 @@ async def _landed(engine: Engine, group: Group, grant: Grant, number: int, reply
     if reply.usage is not None:
         engine.counts.used(reply.usage)
         grant.gauge.correct(
-            engine.clock.monotonic(), grant.admitted, grant.reserved.tokens, reply.usage.total
+            engine.clock.monotonic(), grant.permit.tokens, grant.reserved.tokens, reply.usage.total
         )
-    engine.limits.good(grant.gauge)
+    engine.limits.good(grant.gauge, grant.permit)
     engine.dispatch.settle(grant, actual)
     landed, endings = _file(group, traits, reply, actual.usd)
     fact = End(
@@ -101,7 +105,18 @@ async def _landed(engine: Engine, group: Group, grant: Grant, number: int, reply
         answerer=traits.answerer, landed=landed, endings=endings,
         error=None if landed else "the reply named none of the items",
     )  # fmt: skip
-    group.filed(await engine.journal.write(fact))
+    try:
+        group.filed(await engine.journal.write(fact))
+    except InvalidReply as error:  # a text that no file can hold
+        await engine.journal.write(_unreadable(fact, error))
+        raise
+
+
+def _unreadable(fact: End, error: InvalidReply) -> End:
+    """It was paid for, but there is nothing that could be kept of it."""
+    changes = {"state": "error", "error": str(error), "landed": (), "endings": ()}
+    kept: End = msgspec.structs.replace(fact, **changes)
+    return kept
 
 
 def _file(
@@ -190,12 +205,13 @@ def _tell_limits(engine: Engine, grant: Grant, error: Exception) -> None:
     now = engine.clock.monotonic()
     match error:
         case RateLimited():
+            engine.limits.failed(grant.gauge, grant.permit, now)
             engine.limits.refused(grant.gauge, grant.started, now, error.retry_after)
         case Terminal(scope="pool" | "member"):
             until = None if error.reset_after is None else now + error.reset_after
             engine.limits.trip(grant.gauge, error.scope, str(error), until)
         case _:
-            engine.limits.failed(grant.gauge, now)
+            engine.limits.failed(grant.gauge, grant.permit, now)
 
 
 def _one_line(error: Exception) -> str:

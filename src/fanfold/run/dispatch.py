@@ -12,7 +12,7 @@ import msgspec
 from fanfold.errors import FanfoldError, RunStopped
 from fanfold.price import worst
 from fanfold.run.ledger import ONE_CALL, Chain, Ledger, Sum
-from fanfold.run.limits import FULL, GO, Closed, Gauge, Limits, Wait
+from fanfold.run.limits import FULL, GO, PLAIN, Closed, Gauge, Limits, Wait
 from fanfold.work.ask import Ask
 from fanfold.work.member import Member, Request, Traits
 
@@ -36,11 +36,11 @@ class Candidate(msgspec.Struct, frozen=True):
 class Step:
     """A step while it runs: how many of its calls are under way, and which accounts pay for them."""
 
-    __slots__ = ("chain", "concurrency", "in_flight", "name", "no")
+    __slots__ = ("calls", "chain", "concurrency", "in_flight", "name", "no")
 
     def __init__(self, no: int, name: str, concurrency: int, chain: Chain) -> None:
         self.no, self.name, self.concurrency, self.chain = no, name, concurrency, chain
-        self.in_flight = 0
+        self.in_flight = self.calls = 0
 
 
 class Want:
@@ -77,14 +77,15 @@ def worst_case(traits: Traits, request: Request) -> Sum:
 class Grant:
     """Leave to make one call: the member, the reservation, the permit."""
 
-    __slots__ = ("admitted", "gauge", "member", "permit", "request", "reserved", "started", "step",
-                 "traits")  # fmt: skip
+    __slots__ = ("gauge", "member", "permit", "request", "reserved", "started", "step", "traits",
+                 "under_way")  # fmt: skip
 
     def __init__(self, candidate: Candidate, request: Request, reserved: Sum, step: Step) -> None:
         self.member, self.gauge, self.traits = candidate.member, candidate.gauge, candidate.traits
         self.request, self.reserved, self.step = request, reserved, step
-        self.started = self.admitted = 0.0
-        self.permit = True
+        self.started = 0.0
+        self.permit = PLAIN
+        self.under_way = True
 
 
 class Dispatch:
@@ -112,7 +113,7 @@ class Dispatch:
         if len(candidates) > 1:
             candidates = self._in_order(want)
         until: float | None = None
-        waiting = False
+        waiting, broke = False, ""
         for candidate in candidates:
             request, sum = want.request(candidate)
             verdict = candidate.gauge.check(now, sum.tokens)
@@ -121,12 +122,15 @@ class Dispatch:
                 if fit == "fits":
                     return self._grant(want, candidate, request, sum, now)
                 if fit == "never":
-                    raise Unfunded(f"the budget of the {account.name} is used up")
-                waiting = True
+                    broke = account.name
+                else:
+                    waiting = True
             elif isinstance(verdict, Wait):
                 waiting = True
                 if verdict.until is not None:
                     until = verdict.until if until is None else min(until, verdict.until)
+        if broke and not waiting:
+            raise Unfunded(f"the budget of the {broke} is used up")
         if not waiting:
             raise NobodyLeft(self._why_closed(candidates, now))
         return Wait(until)
@@ -152,7 +156,7 @@ class Dispatch:
         self.ledger.reserve(step.chain, sum)
         grant = Grant(candidate, request, sum, step)
         grant.started = now
-        grant.admitted = self.limits.take(candidate.gauge, now, sum.tokens)
+        grant.permit = self.limits.take(candidate.gauge, now, sum.tokens)
         step.in_flight += 1
         return grant
 
@@ -160,9 +164,9 @@ class Dispatch:
 
     def settle(self, grant: Grant, actual: Sum) -> None:
         """The call is over: its slot is free, its reservation released, what it took is settled."""
-        if grant.permit:
-            grant.permit = False
-            self.limits.give(grant.gauge)
+        if grant.under_way:
+            grant.under_way = False
+            self.limits.give(grant.gauge, grant.permit)
             grant.step.in_flight -= 1
         self.ledger.settle(grant.step.chain, grant.reserved, actual)
         if self._waiting:

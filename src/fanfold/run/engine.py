@@ -19,7 +19,7 @@ from fanfold.run.limits import Limits
 from fanfold.work.ask import Takes, Usage
 from fanfold.work.member import Member, Traits
 from fanfold.work.outcome import STATES, Outcome, State
-from fanfold.work.task import AskPower, Task, Terms, Who
+from fanfold.work.task import AskPower, Place, Task, Terms, Who
 
 
 class Circle(msgspec.Struct, frozen=True):
@@ -51,6 +51,7 @@ class Counts:
         self.states: dict[State, int] = dict.fromkeys(STATES, 0)
         self.calls = self.reused = self.retries = self.kicks = 0
         self.tokens = Usage()
+        self.steps: dict[str, Step] = {}
 
     def used(self, usage: Usage | None) -> None:
         if usage is not None:
@@ -75,11 +76,13 @@ class Engine:
         self.fresh = False
         self.new = True  # nothing of this run was recorded before it was opened
         self.retry_in_doubt: frozenset[str] | None = frozenset()
+        self.last_steps: dict[int, int] = {}
+        self.on_record: dict[tuple[int, int], bytearray] = {}
         self.under_way: dict[bytes, asyncio.Future[None]] = {}
         self.held = 0
         self.stop: Stop | None = None
         self._stopping: asyncio.Future[None] | None = None
-        self.steps: dict[str, Step] = {}
+        self.steps = self.counts.steps
         self._spent: dict[int, Sum] = {}
         self._circles: dict[Who, Circle] = {}
         self.opened: set[str] = set()
@@ -177,6 +180,16 @@ class Engine:
         if policy == "retry" or self.retry_in_doubt is None:
             return True
         return all(id in self.retry_in_doubt for id in ids)
+
+    def count(self, place: Place, step: Step, state: State) -> None:
+        """An item counts once, where it leaves the flow."""
+        if state != "passed" or self.last_steps.get(place.batch, step.no) == step.no:
+            self.counts.states[state] += 1
+
+    def is_on_record(self, place: Place, step: Step, state: State) -> bool:
+        """An earlier invocation of this run wrote this very outcome down."""
+        states = self.on_record.get((place.batch, step.no))
+        return states is not None and states[place.position] == STATES.index(state) + 1
 
     def note_ending(self, ending: Ending, kept: Landed | None) -> None:
         if kept is None:

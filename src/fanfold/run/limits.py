@@ -29,8 +29,17 @@ class Closed(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Permit(msgspec.Struct, frozen=True):
+    """Leave that was taken: the tokens a call was admitted with, and whether it is the probe of a
+    breaker, whose answer decides for all others."""
+
+    tokens: float = 0.0
+    probe: bool = False
+
+
 GO = Go()
 FULL = Wait()
+PLAIN = Permit()
 
 
 class Rate:
@@ -81,7 +90,7 @@ class Pool:
         if self.first_refusal is None:
             self.first_refusal = now
         if started > self.last_cut:
-            self.cap = max(1.0, min(self.cap or float("inf"), self.in_flight + 1.0) / 2)
+            self.cap = max(1.0, min(self.cap or float("inf"), self.in_flight) / 2)
             self.last_cut = now
             self.refusals += 1
         backoff = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(self.refusals, 10)) * (0.5 + jitter / 2)
@@ -106,7 +115,22 @@ class Breaker:
         self.until: float | None = None
 
     def trip(self, reason: str, until: float | None) -> None:
+        """A reset time that is known is not forgotten when another refusal tells none."""
+        if until is None and self.state == "open":
+            until = self.until
         self.state, self.reason, self.until = "open", reason, until
+
+    def probe(self) -> bool:
+        """A call goes out; when the breaker was open, it is the probe."""
+        if self.state != "open":
+            return False
+        self.state = "half"
+        return True
+
+    def unprobe(self) -> None:
+        """The probe was never sent: the next call may be one."""
+        if self.state == "half":
+            self.state = "open"
 
     def close(self) -> None:
         self.state = "closed"
@@ -155,25 +179,27 @@ class Gauge:
     def estimate(self, worst_tokens: int) -> float:
         return worst_tokens * self._share
 
-    def take(self, now: float, worst_tokens: int) -> float:
-        """Count a call in; returns the tokens it was admitted with."""
+    def take(self, now: float, worst_tokens: int) -> Permit:
+        """Count a call in."""
         self.in_flight += 1
         self.pool.in_flight += 1
-        if self.pool.breaker.state != "closed" or self.breaker.state != "closed":
-            for breaker in (self.pool.breaker, self.breaker):
-                if breaker.state == "open":
-                    breaker.state = "half"  # this call is the probe
         if self.requests is not None:
             self.requests.take(now, 1.0)
-        if self.tokens is None:
-            return 0.0
-        admitted = self.estimate(worst_tokens)
-        self.tokens.take(now, admitted)
-        return admitted
+        admitted = 0.0
+        if self.tokens is not None:
+            admitted = self.estimate(worst_tokens)
+            self.tokens.take(now, admitted)
+        if self.pool.breaker.state == "closed" == self.breaker.state:
+            return PLAIN if self.tokens is None else Permit(admitted)
+        probe = any([self.pool.breaker.probe(), self.breaker.probe()])
+        return Permit(admitted, probe)
 
-    def give(self) -> None:
+    def give(self, permit: Permit) -> None:
         self.in_flight -= 1
         self.pool.in_flight -= 1
+        if permit.probe:
+            self.pool.breaker.unprobe()
+            self.breaker.unprobe()
 
     def correct(self, now: float, admitted: float, worst: int, actual: int) -> None:
         """The usage is known: put the bucket right and learn from it."""
@@ -205,36 +231,34 @@ class Limits:
     def full(self) -> bool:
         return self.in_flight >= self.max_concurrency
 
-    def take(self, gauge: Gauge, now: float, worst_tokens: int) -> float:
+    def take(self, gauge: Gauge, now: float, worst_tokens: int) -> Permit:
         self.in_flight += 1
         return gauge.take(now, worst_tokens)
 
-    def give(self, gauge: Gauge) -> None:
+    def give(self, gauge: Gauge, permit: Permit) -> None:
         self.in_flight -= 1
-        gauge.give()
+        gauge.give(permit)
 
     # ── what came of a call ──
 
-    def good(self, gauge: Gauge) -> None:
-        if gauge.pool.calm and gauge.breaker.state == "closed":
+    def good(self, gauge: Gauge, permit: Permit) -> None:
+        if gauge.pool.calm and not permit.probe:
             return
         gauge.pool.good()
-        for breaker in (gauge.pool.breaker, gauge.breaker):
-            if breaker.state == "half":
-                breaker.close()
+        if permit.probe:
+            for breaker in (gauge.pool.breaker, gauge.breaker):
+                if breaker.state == "half":
+                    breaker.close()
 
     def refused(self, gauge: Gauge, started: float, now: float, retry_after: float | None) -> None:
         gauge.pool.refused(started, now, retry_after, self._rng.random())
-        self._reopen(gauge, now)
 
-    def failed(self, gauge: Gauge, now: float) -> None:
-        self._reopen(gauge, now)
+    def failed(self, gauge: Gauge, permit: Permit, now: float) -> None:
+        """A probe that failed sends the breaker back to open, for a while."""
+        if permit.probe:
+            for breaker in (gauge.pool.breaker, gauge.breaker):
+                if breaker.state == "half":
+                    breaker.trip(breaker.reason, now + SLOWEST_BACKOFF)
 
     def trip(self, gauge: Gauge, scope: str, reason: str, until: float | None) -> None:
         (gauge.pool.breaker if scope == "pool" else gauge.breaker).trip(reason, until)
-
-    def _reopen(self, gauge: Gauge, now: float) -> None:
-        """A probe that failed sends the breaker back to open, for a while."""
-        for breaker in (gauge.pool.breaker, gauge.breaker):
-            if breaker.state == "half":
-                breaker.trip(breaker.reason, now + SLOWEST_BACKOFF)

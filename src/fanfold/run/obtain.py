@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+
 from fanfold.errors import MemberError, RunStopped, StoreError
-from fanfold.journal.apply import Lose
-from fanfold.journal.facts import Claim, Holder
+from fanfold.journal.facts import Claim, Holder, Lose
 from fanfold.run.attempt import attempt, is_lost
 from fanfold.run.dispatch import NobodyLeft, Unfunded, Want
 from fanfold.run.engine import Engine, Stop

@@ -137,14 +137,19 @@ class Pursuit:
 
     def outcome(self) -> Outcome:
         assert self.final is not None
-        if not self.filed and self.place is not NOWHERE:
+        if not (self.filed or self.place is NOWHERE or self._on_record(self.final)):
             self.engine.note_ending(self._ending(-1 if self.kept is None else 0), self.kept)
-        self.engine.counts.states[self.final] += 1
+        if self.place is not NOWHERE:
+            self.engine.count(self.place, self.step, self.final)
         reasons = () if self.verdict is None else self.verdict.reasons
         return Outcome(
             self.task.id, self.final, self.reply, reasons, self.member, self.cost, self.calls,
             self.reused, self.place.position,
         )  # fmt: skip
+
+    def _on_record(self, final: State) -> bool:
+        recalled = self.reused and not self.calls
+        return recalled and self.engine.is_on_record(self.place, self.step, final)
 
     def end_without(self, gone: NoReply) -> Outcome:
         self.final, self.verdict = gone.state, Verdict("unjudged", (str(gone),))

@@ -37,17 +37,22 @@ def receipt(
         retries=whole.errors + whole.in_doubt if counts is None else counts.retries,
         tokens=whole.usage, cost_usd=dollars(whole.cost), budget_usd=budget, overrun_usd=over,
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
-        seconds=round(run.active, 3), steps=_steps(names, spent),
+        seconds=round(run.active, 3), steps=_steps(names, spent, counts),
         result=None if run.result is None else _value(run.result),
     )  # fmt: skip
 
 
-def _steps(names: list[str], spent: dict[int, Spent]) -> tuple[StepAccount, ...]:
-    return tuple(
-        StepAccount(name, s.calls, 0, dollars(s.cost), s.usage, round(s.seconds, 3))
-        for no, name in enumerate(names)
-        for s in (spent.get(no, Spent()),)
-    )
+def _steps(
+    names: list[str], spent: dict[int, Spent], counts: Counts | None
+) -> tuple[StepAccount, ...]:
+    accounts = []
+    for no, name in enumerate(names):
+        s = spent.get(no, Spent())
+        calls = s.calls
+        if counts is not None:
+            calls = counts.steps[name].calls if name in counts.steps else 0
+        accounts.append(StepAccount(name, calls, 0, dollars(s.cost), s.usage, round(s.seconds, 3)))
+    return tuple(accounts)
 
 
 def _whole(spent: dict[int, Spent]) -> Spent:

@@ -83,9 +83,12 @@ class Run:
         self.clock = clock or RealClock()
         rng = random.Random(settings.seed)
         limits = Limits(settings.max_concurrency, rng)
+        free = journal.read.free_calls(record.no)
         spent = {
-            no: Sum(s.cost, s.tokens, s.calls) for no, s in journal.read.spent(record.no).items()
+            no: Sum(s.cost, s.tokens, s.calls + free.pop(no, 0))
+            for no, s in journal.read.spent(record.no).items()
         }
+        spent.update({no: Sum(calls=calls) for no, calls in free.items()})
         whole = Sum(
             *(sum(getattr(s, c) for s in spent.values()) for c in ("usd", "tokens", "calls"))
         )
@@ -114,6 +117,7 @@ class Run:
         await self.begin(terms)
         last_step = self._engine.open_step(last or terms).no
         no, self._batches = self._batches, self._batches + 1
+        self._engine.last_steps[no] = last_step
         fingerprint = source.fingerprint()
         known = self._journal.read.batch(self.record.no, no)
         if known is not None and known[0] == fingerprint:
@@ -145,6 +149,7 @@ class Run:
         """The batch's items, those without an outcome first, so that a resumed run gets going."""
         step = self._engine.open_step(terms).no
         done = self._journal.read.settled(self.record.no, batch.no, step, batch.size)
+        self._engine.on_record[batch.no, step] = done
         yield from batch.source.walk(done)
         if any(done):
             yield from batch.source.walk(bytes(not flag for flag in done))

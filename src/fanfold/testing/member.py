@@ -71,6 +71,4 @@ class Scripted:
     def _charge(self, usage: Usage | None) -> None:
         price = self._traits.price
         if usage is not None and price is not None:
-            self.bill += cost(
-                price, usage.input, usage.output, usage.cache_read, usage.cache_write
-            )
+            self.bill += cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)

@@ -67,7 +67,7 @@ def test_every_field_of_a_roster_is_taken_up(tmp_path: Path) -> None:
     assert [entry.traits for entry in found.entries.values()] == [
         Traits(
             id="rules", kind="function", answerer="function:contracts:flag_risks@1", takes="items",
-            metered=False, price=FREE, pool="rules", good_at=("legal", "extraction"),
+            metered=False, price=FREE, pool="rules", good_at=("legal", "extraction"), timeout=0.0,
         ),
         Traits(
             id="haiku", kind="anthropic", answerer="anthropic:claude-haiku-4-5",

@@ -7,7 +7,6 @@ import json
 
 import jsonschema_rs
 import pytest
-from tests.unit.testing.asking import ANTHROPIC, OPENAI, PATHS, once
 
 from fanfold.testing.example import example
 from fanfold.testing.script import (
@@ -24,6 +23,7 @@ from fanfold.testing.script import (
 )
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Usage
+from tests.unit.testing.asking import ANTHROPIC, OPENAI, PATHS, once
 
 
 def ask(prompt: str = "hello", **more: object) -> Asked:

@@ -13,6 +13,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+
+from fanfold.price import Price
+from fanfold.testing.books import Books, Entry, Totals, key_digest
+from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.script import Asked, Says, always, by_prompt
+from fanfold.testing.server import ModelServer
+from fanfold.work.ask import Usage
 from tests.unit.testing.asking import (
     ANTHROPIC,
     KEY,
@@ -23,13 +30,6 @@ from tests.unit.testing.asking import (
     once,
     with_server,
 )
-
-from fanfold.price import Price
-from fanfold.testing.books import Books, Entry, Totals, key_digest
-from fanfold.testing.running import RunningServer, running_server
-from fanfold.testing.script import Asked, Says, always, by_prompt
-from fanfold.testing.server import ModelServer
-from fanfold.work.ask import Usage
 
 PRICE = Price(input=1.0, output=5.0, cache_read=0.1, cache_write=1.25)
 USED = Usage(input=100, output=10)

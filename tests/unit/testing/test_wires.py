@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.testing.asking import ANTHROPIC, OPENAI, PATHS, Client, once, with_server
 
 from fanfold.price import Price
 from fanfold.testing.script import Says, always
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Usage
+from tests.unit.testing.asking import ANTHROPIC, OPENAI, PATHS, Client, once, with_server
 
 _PRICE = Price(input=1.0, output=5.0)
 SCHEMA = {

@@ -16,6 +16,7 @@ from fanfold.clock import RealClock
 from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.progress import Progress, Quiet
+from fanfold.observe.standing import may_resume
 from fanfold.plans.execute import Job, Options, Watch, execute, prepare, prepare_resume
 from fanfold.plans.load import parse_budget
 from fanfold.run.loop import run_sync
@@ -84,7 +85,7 @@ def perform(job: Job, *, as_json: bool = False, quiet: bool = False) -> int:
 
 
 def _command(job: Job, receipt: Receipt) -> str | None:
-    if receipt.status == "complete" or (receipt.status == "flagged" and not receipt.failed):
+    if not may_resume(receipt):
         return None
     return resume_command(receipt, "" if job.options.store == ".fanfold" else job.options.store)
 

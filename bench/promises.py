@@ -1,0 +1,214 @@
+"""The four figures of docs/promises.md, counted by a model server's books, never by ours.
+
+    python bench/promises.py [--rounds N]
+
+Each round runs `fanfold` in a process of its own against a server in another one, in a folder that
+is thrown away. The kills come at random moments, so a few figures differ from round to round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fanfold.journal.journal import Archive
+from fanfold.price import Price, dollars
+from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.script import key_required, random_usage
+
+PRICE = Price(input=1.0, output=5.0)
+PROGRAM = [sys.executable, "-c", "from fanfold.faces.cli.main import main; main()"]
+ROSTER = """\
+members:
+  - id: model
+    kind: openai
+    model: test-model
+    base_url: {url}/v1
+    key: env:BENCH_KEY
+    price: {{input: 1.0, output: 5.0}}
+    max_tokens: 200
+    limits: {{concurrency: 64}}
+"""
+PLAN = """\
+name: promises
+input: {{jsonl: items.jsonl}}
+steps:
+  - map:
+      member: model
+      prompt: "{{{{ item.text }}}}"
+      concurrency: {concurrency}
+  - reduce: collect
+"""
+KILLS = 4
+LATENCY_MS = 100
+
+# What the server says in figures 2 and 4; it imports them from here.
+costly = random_usage(1)
+locked = key_required("the right one")
+
+
+class Figure(NamedTuple):
+    what: str
+    found: list[str]
+
+
+class Project:
+    """A folder with a roster, a plan and an input, and the program that runs it."""
+
+    def __init__(self, folder: Path, server: RunningServer, concurrency: int) -> None:
+        self.folder, self.server = folder, server
+        (folder / "roster.yaml").write_text(ROSTER.format(url=server.url))
+        (folder / "plan.yaml").write_text(PLAN.format(concurrency=concurrency))
+
+    def write(self, items: list[dict[str, str]]) -> None:
+        lines = "".join(json.dumps(item) + "\n" for item in items)
+        (self.folder / "items.jsonl").write_text(lines)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*PROGRAM, *words, "--quiet", "--json"], cwd=self.folder, stdout=subprocess.PIPE,
+            env={"PYTHONPATH": ":".join(sys.path), "BENCH_KEY": "the wrong one"},
+        )  # fmt: skip
+
+    def receipt(self, *words: str) -> dict[str, Any]:
+        out, _ = self.start(*words).communicate()
+        self.server.wait_idle()
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def passed(self) -> set[str]:
+        """The texts of the items whose reply is in the store."""
+        if not (self.folder / ".fanfold" / "journal.db").exists():
+            return set()
+        archive = Archive(self.folder / ".fanfold")
+        try:
+            record = archive.read.find("promises")
+            endings = [] if record is None else archive.read.endings(record.no, ["passed"])
+            return {str(ending.value) for ending in endings}
+        finally:
+            archive.close()
+
+
+def items(count: int) -> list[dict[str, str]]:
+    return [{"id": str(n), "text": f"What is the {n}th thing to say?"} for n in range(count)]
+
+
+@contextmanager
+def project(concurrency: int, script: str | None = None) -> Iterator[Project]:
+    with tempfile.TemporaryDirectory(prefix="fanfold-promises-") as name:
+        folder = Path(name)
+        books = folder / "books.jsonl"
+        with running_server(books, script=script, price=PRICE, latency_ms=LATENCY_MS) as server:
+            yield Project(folder, server, concurrency)
+
+
+def kills(seed: int) -> str:
+    """120 items, 8 at once, killed with -9 four times, each time after some more replies."""
+    chance = random.Random(seed)
+    with project(8) as here:
+        here.write(items(120))
+        seen, recorded = 0, []
+        for number in range(KILLS):
+            words = ("resume", "promises") if here.passed() else ("run", "plan.yaml")
+            process = here.start(*words)
+            wait_for(lambda goal=24 * (number + 1): len(here.server.books()) >= goal)
+            time.sleep(chance.random() * LATENCY_MS / 1000)
+            process.kill()
+            process.communicate()
+            here.server.wait_idle()
+            seen = len(here.server.books())
+            recorded.append((seen, here.passed()))
+        receipt = here.receipt("resume", "promises")
+        assert receipt["passed"] == 120, receipt
+        return _told(here.server, recorded, receipt)
+
+
+def _told(server: RunningServer, recorded: list[tuple[int, set[str]]], receipt: Any) -> str:
+    asked = server.books().asked
+    again = sum(e.prompt in texts for seen, texts in recorded for e in asked[seen:])
+    answered: set[str] = set()
+    unrecorded = 0
+    for entry in asked:
+        unrecorded += entry.prompt in answered
+        answered |= {entry.prompt} if entry.answered else set()
+    return (
+        f"{again} recorded replies asked for again; {unrecorded} answered but not yet recorded;"
+        f" {receipt['maybe_paid_twice']} repeats in the receipt"
+        f" of {len(asked) - 120} by the server's books"
+    )
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    while not done():
+        time.sleep(0.002)
+
+
+def cap(seed: int) -> str:
+    """400 items, 64 at once, a budget of $0.05, usage drawn at random up to max_tokens."""
+    with project(64, "promises:costly") as here:
+        here.write([{**item, "text": f"{item['text']} ({seed})"} for item in items(400)])
+        receipt = here.receipt("run", "plan.yaml", "--budget", "0.05")
+        books = here.server.books()
+        bill = dollars(books.bill)
+        over = max(0.0, bill / 0.05 - 1)
+        return (
+            f"{over:.0%} over (billed ${bill:.4f}, {bill / 0.05:.0%});"
+            f" {books.paid_calls - receipt['passed']} of {books.paid_calls} paid replies lost;"
+            f" {receipt['status']}"
+        )
+
+
+def edit(seed: int) -> str:
+    """120 items; then one is edited and the lines are shuffled."""
+    with project(8) as here:
+        given = items(120)
+        here.write(given)
+        here.receipt("run", "plan.yaml")
+        before = len(here.server.books())
+        given[seed]["text"] += " And now?"
+        random.Random(seed).shuffle(given)
+        here.write(given)
+        receipt = here.receipt("run", "plan.yaml")
+        stale = sum(
+            part["value"] != item["text"]
+            for part, item in zip(receipt["result"], given, strict=True)
+        )
+        return f"{len(here.server.books()) - before} call; {stale} stale answers"
+
+
+def bad_key(seed: int) -> str:
+    """64 items, 8 at once, a key that the server refuses."""
+    with project(8, "promises:locked") as here:
+        here.write(items(64))
+        receipt = here.receipt("run", "plan.yaml")
+        return f"{len(here.server.books())} requests; {receipt['status']}"
+
+
+FIGURES = {
+    "four kills, 120 items, 8 at once": kills,
+    "a $0.05 budget, 64 at once": cap,
+    "one edited item of 120, shuffled": edit,
+    "a bad key, 64 items, 8 at once": bad_key,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench/promises.py")
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    for what, measure in FIGURES.items():
+        for seed in range(rounds):
+            print(f"{what}: {measure(seed)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""How attempts, replies and outcomes become rows. Runs inside the writer's transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import msgspec
+
+from fanfold.journal import bulk
+from fanfold.journal.facts import (
+    Claim,
+    End,
+    Ended,
+    Ending,
+    Failed,
+    Holder,
+    Landed,
+    Lose,
+    Start,
+)  # fmt: skip
+from fanfold.work.ask import Usage
+from fanfold.work.item import digest
+
+LARGE = 8192
+_encode = msgspec.json.Encoder().encode
+_NONE = Usage()
+
+_ATTEMPT = (
+    "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
+    " reserved_tokens, cost, started, why, repeats, repeated)"
+)
+_KNOWN = "select key, answerer, run, private from replies where key8 in ({})"
+_HOLDERS = (
+    "select c.key, c.answerer, a.no, a.session, a.state, a.reserved, a.again from claims c"
+    " join attempts a on a.no = c.attempt where c.key in ({})"
+)
+_SETTLE = (
+    "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
+    " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
+    " error = v.column9 from ("
+)
+
+
+def key8(key: bytes) -> int:
+    return int.from_bytes(key[:8], "big", signed=True)
+
+
+# ── a start claims its keys ──────────────────────────────────────────────────────────────────
+
+
+def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
+    """All starts of a group at once: look who has the keys, then claim the free ones."""
+    keys = [key for fact in facts for key in fact.keys]
+    known = bulk.find(db, _KNOWN, map(key8, keys))
+    holders = bulk.find(db, _HOLDERS, keys)
+    number: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
+    claims: list[Claim] = []
+    attempts: list[tuple[Any, ...]] = []
+    claimed: list[tuple[bytes, str, int]] = []
+    for fact in facts:
+        claim = _decide(fact, known, holders)
+        if claim is None or (claim.doubt and not claim.held and fact.take_over):
+            number += 1
+            doubt = () if claim is None else claim.doubt
+            claim = Claim(attempt=number, doubt=doubt)
+            attempts.append(_attempt_row(number, fact, doubt))
+            claimed += [(key, fact.answerer, number) for key in fact.keys]
+            holders += [
+                (key, fact.answerer, number, fact.session, "started", fact.reserved, 0)
+                for key in fact.keys
+            ]
+        claims.append(claim)
+    bulk.put(db, _ATTEMPT, attempts)
+    bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
+    again = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
+    db.executemany("update attempts set again = 1 where no = ?", [(number,) for number in again])
+    return claims
+
+
+def _decide(fact: Start, known: list[Any], holders: list[Any]) -> Claim | None:
+    """None: the keys are free. In most groups nobody has any of them, and both lists are empty."""
+    there = tuple(
+        key
+        for key, answerer, run, private in known
+        if key in fact.keys
+        and answerer in fact.accept
+        and (run == fact.run or not (private or fact.fresh))
+    )
+    if there:
+        return Claim(known=there)
+    with_it = [
+        Holder(key, *rest)
+        for key, answerer, *rest in holders
+        if key in fact.keys and answerer in fact.accept
+    ]
+    if not with_it:
+        return None
+    doubt = tuple(holder for holder in with_it if holder.state == "in_doubt")
+    return Claim(held=tuple(h for h in with_it if h.state != "in_doubt"), doubt=doubt)
+
+
+def _attempt_row(number: int, fact: Start, doubt: tuple[Holder, ...]) -> tuple[Any, ...]:
+    """What it may pay a second time is counted once, by the first that repeats it."""
+    first = {holder.attempt: holder.reserved for holder in doubt if not holder.again}
+    return (
+        number, fact.run, fact.step, fact.session, fact.member, fact.answerer, "started",
+        _encode(fact.ids), fact.reserved, fact.reserved_tokens, fact.reserved, fact.at, fact.why,
+        len(first), sum(first.values()),
+    )  # fmt: skip
+
+
+# ── an end settles, files and concludes ──────────────────────────────────────────────────────
+
+
+def end(db: sqlite3.Connection, facts: list[End]) -> list[tuple[int, ...]]:
+    """Settles attempts, files replies under their keys, and writes outcomes. Answers reply rows."""
+    metered = [fact for fact in facts if fact.attempt]
+    if metered:
+        _settle(db, metered)
+    replies: list[tuple[Any, ...]] = []
+    outcomes: list[tuple[Any, ...]] = []
+    answers: list[tuple[int, ...]] = []
+    next_no = 0
+    for fact in facts:
+        landed, endings = fact.landed, fact.endings
+        if len(landed) == 1 and landed[0].private and endings:
+            outcomes.append(_outcome_with_reply(fact.run, endings[0], landed[0]))
+            answers.append((0,))
+            continue
+        next_no = next_no or _next_reply(db)
+        rows = tuple(range(next_no, next_no + len(landed)))
+        next_no += len(landed)
+        for no, one in zip(rows, landed, strict=True):
+            replies.append(_reply_row(db, no, fact.run, fact.at, one))
+        outcomes.extend([_outcome(fact.run, ending, rows) for ending in endings])
+        answers.append(rows)
+    bulk.put(db, "insert into replies", replies)
+    bulk.put(db, "insert or replace into outcomes", outcomes)
+    return answers
+
+
+def _next_reply(db: sqlite3.Connection) -> int:
+    number: int = db.execute("select coalesce(max(no), 0) + 1 from replies").fetchone()[0]
+    return number
+
+
+def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
+    """A reply settles all doubt about its key. An error lets go of the attempt's own claim only."""
+    rows = []
+    for f in facts:
+        u = f.usage or _NONE
+        rows.append(
+            (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
+             f.error)
+        )  # fmt: skip
+    bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
+    landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
+    bulk.put(db, "delete from claims where (key, answerer) in (", landed, ")")
+    failed = [(k, f.answerer, f.attempt) for f in facts if f.state != "ok" for k in f.released]
+    bulk.put(db, "delete from claims where (key, answerer, attempt) in (", failed, ")")
+
+
+def _reply_row(
+    db: sqlite3.Connection, no: int, run: int, at: float, landed: Landed
+) -> tuple[Any, ...]:
+    body, blob = _payload(db, landed)
+    return (
+        no, key8(landed.key), landed.key, landed.answerer, landed.member, run, landed.private,
+        body, blob, landed.cost, at,
+    )  # fmt: skip
+
+
+def _payload(db: sqlite3.Connection, landed: Landed) -> tuple[bytes | None, bytes | None]:
+    """Large payloads are kept once, by their hash."""
+    body = _encode(landed.reply)
+    if len(body) <= LARGE:
+        return body, None
+    blob = digest(body)
+    db.execute("insert or ignore into blobs values (?,?)", (blob, body))
+    return None, blob
+
+
+def _outcome(run: int, ending: Ending, rows: tuple[int, ...]) -> tuple[Any, ...]:
+    reply = rows[ending.landed] if ending.landed >= 0 else ending.reply or None
+    reasons = _encode(ending.reasons).decode() if ending.reasons else None
+    return (
+        run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
+        ending.member, ending.cost, ending.calls, None, None, None,
+    )  # fmt: skip
+
+
+def _outcome_with_reply(run: int, ending: Ending, landed: Landed) -> tuple[Any, ...]:
+    reasons = _encode(ending.reasons).decode() if ending.reasons else None
+    return (
+        run, ending.batch, ending.position, ending.step, ending.state, None, reasons,
+        ending.member, ending.cost, ending.calls, landed.key, landed.answerer,
+        _encode(landed.reply),
+    )  # fmt: skip
+
+
+def ended(db: sqlite3.Connection, facts: list[Ended]) -> list[None]:
+    rows = [_outcome(fact.run, ending, ()) for fact in facts for ending in fact.endings]
+    bulk.put(db, "insert or replace into outcomes", rows)
+    return [None] * len(facts)
+
+
+# ── what went wrong ──────────────────────────────────────────────────────────────────────────
+
+
+def failed(db: sqlite3.Connection, facts: list[Failed]) -> list[None]:
+    bulk.put(
+        db,
+        "insert into attempts (run, step, session, member, answerer, state, ids, reserved,"
+        " reserved_tokens, cost, started, ended, error, why)",
+        [
+            (f.run, f.step, f.session, f.member, f.answerer, "error", _encode(f.ids), 0, 0, 0,
+             f.at, f.at, f.error, "")
+            for f in facts
+        ],
+    )  # fmt: skip
+    return [None] * len(facts)
+
+
+def lose(db: sqlite3.Connection, facts: list[Lose]) -> list[None]:
+    for fact in facts:
+        db.executemany(
+            "update attempts set state = 'in_doubt', ended = ?, error = 'the process died'"
+            " where no = ? and state = 'started'",
+            [(fact.at, number) for number in fact.attempts],
+        )
+    return [None] * len(facts)

@@ -1,0 +1,19 @@
+"""Fixtures of the command line's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fanfold.testing.running import RunningServer, running_server
+from tests.faces.project import PRICE
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    """Its first three replies take more than a second, all others no time."""
+    script = "tests.faces.scripts:slow_at_first"
+    with running_server(tmp_path / "books", price=PRICE, script=script) as server:
+        yield server

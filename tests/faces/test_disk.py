@@ -1,0 +1,105 @@
+"""A disk that is full, or may not be written: the run pauses or is refused, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fanfold.price import dollars
+from fanfold.testing.running import RunningServer
+from tests.faces.cli import Ended, fanfold, started
+from tests.faces.disk import fill, make_read_only, make_room, small_disk
+from tests.faces.project import write_project
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk") as disk:
+        yield disk
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: RunningServer) -> Path:
+    write_project(tmp_path / "project", server.url, items=8)
+    return tmp_path / "project"
+
+
+def filled_up(folder: Path, disk: Path, server: RunningServer, *, ballast: bool) -> Ended:
+    """Run the plan; the disk fills up while the first three calls are under way."""
+    with started(folder, "run", "plan.yaml", "--quiet", "--store", f"{disk}/store") as run:
+        run.until(lambda: server.totals().in_flight == 3)
+        if not ballast:
+            (disk / "store" / "ballast").unlink()
+        fill(disk)
+        ended = run.end()
+    server.wait_idle()
+    return ended
+
+
+def test_a_disk_that_fills_up_pauses_the_run_and_no_reply_is_paid_again(
+    disk: Path, server: RunningServer, folder: Path
+) -> None:
+    """The ballast makes room for what is under way, so that even that is not lost."""
+    first = filled_up(folder, disk, server, ballast=True)
+    paid = server.books().paid_calls
+    assert (first.code, first.err) == (4, "")
+    title, items, *_ = first.out.splitlines()
+    assert title == "talk paused: the disk is full; make room, then resume"
+    assert items == f"{paid} of 8 done: {paid} passed, {8 - paid} cancelled"
+    make_room(disk)
+    second = fanfold(folder, *first.resume, "--json")
+    assert (second.code, second.err) == (0, "")
+    books = server.books()
+    receipt = second.receipt
+    assert (receipt["status"], receipt["passed"], receipt["in_doubt"]) == ("complete", 8, 0)
+    assert (receipt["calls"], receipt["reused"]) == (8 - paid, paid)
+    assert (receipt["cost_usd"], receipt["maybe_paid_twice"]) == (dollars(books.bill), 0)
+    assert (books.paid_calls, books.paid_twice()) == (8, {})
+
+
+def test_without_a_byte_left_what_was_under_way_is_in_doubt(
+    disk: Path, server: RunningServer, folder: Path
+) -> None:
+    first = filled_up(folder, disk, server, ballast=False)
+    assert (first.code, first.out) == (4, "")
+    journal = disk / "store" / "journal.db"
+    full = f"fanfold: {journal}: the disk is full; make room, then resume the run\n"
+    assert first.err == full
+    make_room(disk)
+    shown = fanfold(folder, "status", "talk", "--json", "--store", f"{disk}/store").receipt
+    assert (shown["status"], shown["attempts_in_doubt"]["attempts"]) == ("crashed", 3)
+    second = fanfold(folder, "resume", "talk", "--json", "--store", f"{disk}/store")
+    assert (second.code, second.err) == (0, "")
+    receipt = second.receipt
+    assert (receipt["passed"], receipt["calls"], receipt["maybe_paid_twice"]) == (8, 8, 3)
+    assert dollars(server.books().bill) <= receipt["cost_usd"]
+    assert len(server.books().paid_twice()) == 3
+
+
+def test_on_a_full_disk_nothing_is_started(disk: Path, server: RunningServer, folder: Path) -> None:
+    fill(disk)
+    ended = fanfold(folder, "run", "plan.yaml", "--store", f"{disk}/store")
+    assert ended.code in (2, 4)
+    assert ended.err == f"fanfold: {disk}/store: the disk is full; make room\n"
+    assert server.totals().asked == 0
+    make_room(disk)
+    assert fanfold(folder, "run", "plan.yaml", "--quiet", "--store", f"{disk}/store").code == 0
+
+
+def test_a_store_that_may_not_be_written_is_refused(
+    disk: Path, server: RunningServer, folder: Path
+) -> None:
+    kept = disk / "kept"
+    assert fanfold(folder, "run", "plan.yaml", "--quiet", "--store", str(kept)).code == 0
+    before = (kept / "journal.db").read_bytes()
+    make_read_only(disk)
+    asked = server.totals().asked
+    for store in (kept, disk / "new"):
+        ended = fanfold(folder, "run", "plan.yaml", "--store", str(store))
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.startswith(f"fanfold: {store}")
+        assert ended.err.endswith("use --store DIR\n") and ended.err.count("\n") == 1
+    assert (kept / "journal.db").read_bytes() == before
+    assert server.totals().asked == asked

@@ -1,0 +1,138 @@
+"""Signals and crashes: one stops the run so that it can go on, two cancel it, and kill -9 loses
+nothing that was on record."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM, Signals
+
+import pytest
+
+from fanfold.price import dollars
+from fanfold.testing.running import RunningServer, running_server
+from tests.faces.cli import Ended, fanfold, started
+from tests.faces.project import PRICE, write_project
+
+UNDER_WAY = re.compile(
+    r"stopping: 3 calls are under way and may still cost at most \$(\d+\.\d+)\b.*Ctrl-C again", re.S
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: RunningServer) -> Path:
+    """Six items, three at once."""
+    write_project(tmp_path / "project", server.url)
+    return tmp_path / "project"
+
+
+def interrupted(folder: Path, server: RunningServer, *signals: Signals) -> Ended:
+    """Run the plan with three calls under way; then the signals, each after the last was heard."""
+    with started(folder, "run", "plan.yaml") as run:
+        run.until(lambda: server.totals().in_flight == 3)
+        for number in signals:
+            run.send(number)
+            if number is not SIGKILL:
+                run.until_it_says("stopping")
+                assert server.totals().in_flight == 3, "it speaks before the calls are over"
+        ended = run.end()
+    server.wait_idle()
+    return ended
+
+
+def spoken_cost(ended: Ended) -> float:
+    found = UNDER_WAY.search(ended.err)
+    assert found is not None, ended.err
+    return float(found[1])
+
+
+REASONS = [(SIGINT, "interrupted by Ctrl-C"), (SIGTERM, "ended by SIGTERM")]
+
+
+@pytest.mark.parametrize(("number", "reason"), REASONS)
+def test_one_signal_pauses_and_the_printed_command_goes_on(
+    folder: Path, server: RunningServer, number: Signals, reason: str
+) -> None:
+    first = interrupted(folder, server, number)
+    books = server.books()
+    assert (first.code, len(books), books.paid_calls) == (4, 3, 3), "no new call"
+    assert spoken_cost(first) >= dollars(books.bill)
+    title, items, cost, calls, _ = first.out.splitlines()
+    assert title == f"talk paused: {reason}"
+    assert items == "3 of 6 done: 3 passed, 3 cancelled"
+    assert cost == "cost $0.0780 of $100.00"
+    assert calls.startswith("3 calls, 0 reused, 78 tokens, ")
+    second = fanfold(folder, *first.resume)
+    assert (second.code, second.err) == (0, "")
+    assert second.out.splitlines()[:2] == ["talk complete", "6 of 6 done: 6 passed"]
+    assert second.out.splitlines()[3].startswith("3 calls, 3 reused, ")
+    assert (server.books().paid_calls, server.books().paid_twice()) == (6, {})
+
+
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_two_signals_cancel_and_what_was_under_way_is_in_doubt(
+    folder: Path, server: RunningServer, number: Signals
+) -> None:
+    first = interrupted(folder, server, number, number)
+    assert first.code == 3
+    assert first.out.startswith("talk killed: cancelled; ")
+    shown = fanfold(folder, "status", "talk", "--json").receipt
+    assert (shown["status"], shown["calls"], shown["passed"]) == ("killed", 3, 0)
+    assert shown["in_doubt"] + shown["cancelled"] == shown["planned"] == 6
+    lost = shown["attempts_in_doubt"]
+    assert (lost["attempts"], lost["at_most_usd"]) == (3, shown["cost_usd"])
+    assert spoken_cost(first) == pytest.approx(lost["at_most_usd"], abs=0.005)
+    second = fanfold(folder, *first.resume)
+    assert second.code == 0
+    assert "6 of 6 done: 6 passed" in second.out
+    assert "maybe paid twice: 3 calls, at most $3.49" in second.out
+    assert len(server.books().paid_twice()) == 3
+
+
+def test_after_a_crash_status_tells_of_the_doubts_and_resume_finishes(
+    folder: Path, server: RunningServer
+) -> None:
+    assert interrupted(folder, server, SIGKILL).code == -SIGKILL
+    (row,) = [line for line in fanfold(folder, "status").out.splitlines() if "talk" in line]
+    assert row.split()[2:4] == ["crashed", "0/6"]
+    shown = fanfold(folder, "status", "talk", "--json").receipt
+    assert (shown["status"], shown["pending"], shown["planned"]) == ("crashed", 6, 6)
+    assert shown["attempts_in_doubt"] == {"attempts": 3, "at_most_usd": shown["cost_usd"]}
+    assert shown["attempts_under_way"] == {"attempts": 0, "at_most_usd": 0.0}
+    words = shown["resume"].split()
+    assert words[:3] == ["fanfold", "resume", shown["run"]]
+    ended = fanfold(folder, *words[1:], "--json")
+    receipt = ended.receipt
+    assert (ended.code, ended.err) == (0, "")
+    assert (receipt["passed"], receipt["calls"], receipt["maybe_paid_twice"]) == (6, 6, 3)
+    assert receipt["maybe_paid_twice_usd"] == shown["cost_usd"]
+    books = server.books()
+    assert (books.paid_calls, len(books.paid_twice())) == (9, 3)
+    assert dollars(books.bill) <= receipt["cost_usd"]
+
+
+def test_a_run_that_is_under_way_cannot_be_resumed(folder: Path, server: RunningServer) -> None:
+    with started(folder, "run", "plan.yaml", "--json", "--quiet") as run:
+        run.until(lambda: server.totals().in_flight == 3)
+        shown = fanfold(folder, "status", "talk", "--json").receipt
+        refused = fanfold(folder, "resume", "talk")
+        ended = run.end()
+    assert (shown["status"], shown["attempts_under_way"]["attempts"]) == ("running", 3)
+    says = f"fanfold: talk ({shown['run']}) is running; see: fanfold status\n"
+    assert refused == Ended(2, "", says)
+    assert (ended.code, ended.receipt["passed"], len(server.books())) == (0, 6, 6)
+
+
+def test_two_runs_of_one_plan_at_once_pay_each_content_once(tmp_path: Path) -> None:
+    with running_server(tmp_path / "books", price=PRICE, latency_ms=150) as server:
+        folder = tmp_path / "project"
+        write_project(folder, server.url, items=12)
+        words = ("run", "plan.yaml", "--json", "--quiet")
+        with started(folder, *words) as one, started(folder, *words, "--name", "two") as two:
+            ended = [one.end(), two.end()]
+        books = server.books()
+    assert [(e.code, e.err, e.receipt["passed"]) for e in ended] == [(0, "", 12)] * 2
+    assert sum(e.receipt["calls"] for e in ended) == 12
+    assert [e.receipt["calls"] + e.receipt["reused"] for e in ended] == [12, 12]
+    assert (books.paid_calls, books.paid_twice()) == (12, {})
+    assert sum(e.receipt["cost_usd"] for e in ended) == pytest.approx(dollars(books.bill))

@@ -1,0 +1,90 @@
+"""A program that maps items over HTTP and may kill itself with -9 right after a commit.
+
+Its one argument is a Job as JSON; it prints the receipt, with the number of commits it made.
+`answered` is the script for the model server it talks to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from fanfold.clock import RealClock
+from fanfold.journal.journal import Journal
+from fanfold.members.openai import OpenAI
+from fanfold.price import Price
+from fanfold.testing.member import traits
+from fanfold.testing.script import Asked, Says
+from fanfold.work.member import Traits
+from fanfold.work.outcome import Receipt
+from fanfold.work.task import Budget
+from tests.flow.simulation import Scene, carry_out
+
+PRICE = Price(input=1.0, output=5.0)
+_HEADING = re.compile(r"^### (\".*\")$", re.MULTILINE)
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """`die_after`: the commit after which the process dies; 0 is never."""
+
+    store: str
+    url: str
+    items: list[str]
+    name: str = "job"
+    resume: bool = False
+    die_after: int = 0
+    concurrency: int = 8
+    shard: int | None = None
+    usd: float | None = None
+
+
+class Told(msgspec.Struct, frozen=True):
+    receipt: Receipt
+    commits: int
+
+
+def like() -> Traits:
+    return traits(
+        "http", kind="openai", answerer="openai:m", model="m", price=PRICE, max_tokens=200
+    )
+
+
+def answered(asked: Asked) -> Says:
+    """`fine` for one item; for a shard, `fine` under each id that stands in its headings."""
+    ids = [msgspec.json.decode(found) for found in _HEADING.findall(asked.prompt)]
+    if not ids:
+        return Says(text="fine")
+    return Says(data={"answers": [{"id": id, "answer": "fine"} for id in ids]})
+
+
+def scene_of(job: Job) -> Scene:
+    member = OpenAI(like(), job.url, lambda: "key")
+    how = {"concurrency": job.concurrency}
+    if job.shard is not None:
+        how["shard"] = job.shard
+    records = [{"id": text, "text": text} for text in job.items]
+    return Scene(Path(job.store), (member,), records, Budget(usd=job.usd), name=job.name, how=how)
+
+
+async def carried_out(job: Job) -> Told:
+    def die(commit: int) -> None:
+        if commit == job.die_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    journal = Journal(job.store, after_commit=die)
+    try:
+        receipt = await carry_out(journal, scene_of(job), RealClock(), job.resume)
+        return Told(receipt, journal.commits)
+    finally:
+        journal.close()
+
+
+if __name__ == "__main__":
+    told = asyncio.run(carried_out(msgspec.json.decode(sys.argv[1], type=Job)))
+    sys.stdout.write(msgspec.json.encode(told).decode())

@@ -1,0 +1,440 @@
+"""Promise 2. A call whose reply was recorded is never made again; what is repeated is told.
+
+Paid calls are counted in the books of the one who answers, never in ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from fanfold.clock import RealClock
+from fanfold.errors import AlreadyRunning, TimedOut, Transient
+from fanfold.journal.journal import Archive, Journal
+from fanfold.price import dollars
+from fanfold.run.open import reopen, start
+from fanfold.testing.books import Books
+from fanfold.testing.member import Scripted, traits
+from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.script import Says, Script, always, by_prompt, sequence
+from fanfold.testing.server import ModelServer
+from fanfold.work.ask import Ask, Message, Reply, Usage
+from fanfold.work.outcome import PASS, Receipt, Verdict, fail
+from fanfold.work.task import Budget
+from tests.flow.crash_child import PRICE, Job, Told, answered, carried_out, scene_of
+from tests.flow.simulation import (
+    Camera,
+    Provider,
+    Said,
+    Scene,
+    carry_out,
+    outcomes,
+    pause_at,
+    play,
+    words,
+)
+
+ITEMS = 40
+CHILD = Path(__file__).with_name("crash_child.py")
+ROOT = Path(__file__).parents[2]
+
+
+def texts(series: str, n: int = ITEMS) -> list[str]:
+    """None of them is the beginning of another."""
+    return [f"<{series}-{i}>" for i in range(n)]
+
+
+def counts(books: Books, items: list[str]) -> list[int]:
+    """How often each was asked about, alone or in a shard, whatever came of it."""
+    prompts = [entry.prompt for entry in books.asked]
+    return [sum(f"Say {text}" in prompt for prompt in prompts) for text in items]
+
+
+# ── kill -9 ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """It outlives its clients, and bills what they asked for also when they are gone."""
+    books = tmp_path_factory.mktemp("server") / "books.jsonl"
+    script = "tests.flow.crash_child:answered"
+    with running_server(books, script=script, price=PRICE, latency_ms=4.0) as running:
+        yield running
+
+
+def child(job: Job) -> subprocess.Popen[bytes]:
+    paths = os.pathsep.join([str(ROOT), *(path for path in sys.path if path)])
+    return subprocess.Popen(
+        [sys.executable, str(CHILD), msgspec.json.encode(job).decode()],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+
+
+def finished(process: subprocess.Popen[bytes]) -> Told | None:
+    """What it printed; None if it was killed."""
+    out, _ = process.communicate()
+    assert process.returncode in (0, -9)
+    return msgspec.json.decode(out, type=Told) if process.returncode == 0 else None
+
+
+def durable(store: Path, items: list[str]) -> set[str]:
+    """The items whose reply is on disk."""
+    keys = {Ask((Message("user", f"Say {text}"),)).key("messages"): text for text in items}
+    with closing(sqlite3.connect(store / "journal.db")) as db:
+        return {keys[key] for (key,) in db.execute("select key from replies")}
+
+
+def attempts(store: Path, state: str) -> int:
+    with closing(sqlite3.connect(store / "journal.db")) as db:
+        found: int = db.execute(
+            "select count(*) from attempts where state = ?", (state,)
+        ).fetchone()[0]
+        return found
+
+
+def check_kill(server: RunningServer, store: Path, point: int, shard: int | None = None) -> bool:
+    """Kill at that commit, resume, and compare with the server's books. False: it was too late."""
+    items = texts(f"{store.name}-{point}")
+    job = Job(
+        store=str(store), url=server.url, items=items, die_after=point, shard=shard, concurrency=4
+    )
+    if finished(child(job)) is not None:
+        return False
+    server.wait_idle()
+    known, under_way = durable(store, items), attempts(store, "started")
+    before = dict(zip(items, counts(server.books(), items), strict=True))
+    assert {before[text] for text in known} <= {1}
+
+    told = finished(child(msgspec.structs.replace(job, die_after=0, resume=True)))
+    assert told is not None
+    receipt = told.receipt
+    after = dict(zip(items, counts(server.books(), items), strict=True))
+    assert {text: after[text] for text in known} == dict.fromkeys(known, 1)
+    assert attempts(store, "in_doubt") == receipt.maybe_paid_twice == under_way
+    assert sum(after.values()) <= ITEMS + under_way * (shard or 1)
+    assert (receipt.status, receipt.planned, outcomes(receipt)) == (
+        "complete", ITEMS, {"passed": ITEMS},
+    )  # fmt: skip
+    assert (receipt.maybe_paid_twice_usd > 0) == (under_way > 0)
+    bill = sum(e.cost for e in server.books().asked if any(f"Say {t}" in e.prompt for t in items))
+    assert dollars(bill) <= receipt.cost_usd
+    return True
+
+
+def commits(server: RunningServer, folder: Path, shard: int | None = None) -> int:
+    """How many commits such a run makes; a little different each time."""
+    job = Job(
+        store=str(folder), url=server.url, items=texts(folder.name), shard=shard, concurrency=4
+    )
+    told = finished(child(job))
+    assert told is not None
+    return told.commits
+
+
+def test_killed_at_any_commit_no_durable_reply_is_asked_for_again(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    """A spread of 34 commits, from the first to the last; the last ones may come too late."""
+    most = commits(server, tmp_path / "whole")
+    points = sorted({1 + round(n * (most - 2) / 33) for n in range(34)})
+    killed = [check_kill(server, tmp_path / f"k{point}", point) for point in points]
+    assert sum(killed) >= 30
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("shard", [None, 5])
+def test_killed_at_every_commit(server: RunningServer, tmp_path: Path, shard: int | None) -> None:
+    most = commits(server, tmp_path / "whole", shard)
+    killed = [
+        check_kill(server, tmp_path / f"k{point}", point, shard) for point in range(1, most + 1)
+    ]
+    assert sum(killed) >= most - 5
+
+
+def test_killed_again_and_again_it_still_gets_done(server: RunningServer, tmp_path: Path) -> None:
+    """Five kills in one run; what is asked more often than once was under way at one of them."""
+    items = texts("again")
+    job = Job(store=str(tmp_path), url=server.url, items=items, die_after=9, concurrency=2)
+    lost = 0
+    for _ in range(5):
+        assert finished(child(job)) is None
+        lost = attempts(tmp_path, "started") + attempts(tmp_path, "in_doubt")
+        job = msgspec.structs.replace(job, resume=True)
+    told = finished(child(msgspec.structs.replace(job, die_after=0)))
+    assert told is not None and outcomes(told.receipt) == {"passed": ITEMS}
+    assert told.receipt.maybe_paid_twice == attempts(tmp_path, "in_doubt") == lost
+    server.wait_idle()
+    assert ITEMS <= sum(counts(server.books(), items)) <= ITEMS + lost
+
+
+# ── the same content again ───────────────────────────────────────────────────────────────────
+
+
+def over_http(script: Script, body: Callable[[ModelServer], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with ModelServer(script, prices=PRICE, latency=0.002) as server:
+            await body(server)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("first", [None, 5])
+@pytest.mark.parametrize("second", [None, 5])
+def test_in_another_order_sharded_or_not_nothing_is_asked_again(
+    tmp_path: Path, first: int | None, second: int | None
+) -> None:
+    """Also with another concurrency and under another name."""
+
+    async def body(server: ModelServer) -> None:
+        job = Job(store=str(tmp_path), url=server.url, items=texts("s"), shard=first)
+        assert outcomes((await carried_out(job)).receipt) == {"passed": ITEMS}
+        asked = len(server.books)
+        assert counts(server.books, job.items) == [1] * ITEMS
+        shuffled = Random(7).sample(job.items, ITEMS)
+        again = msgspec.structs.replace(
+            job, items=shuffled, shard=second, concurrency=3, name="another"
+        )
+        receipt = (await carried_out(again)).receipt
+        assert (outcomes(receipt), receipt.calls, receipt.reused) == ({"passed": ITEMS}, 0, ITEMS)
+        assert (receipt.cost_usd, len(server.books)) == (0.0, asked)
+
+    over_http(answered, body)
+
+
+@pytest.mark.parametrize("shard", [None, 5])
+def test_two_processes_with_the_same_plan_at_once_ask_everything_once(
+    server: RunningServer, tmp_path: Path, shard: int | None
+) -> None:
+    """Each in an order of its own; whoever comes second waits for the other's reply."""
+    items = texts(f"both-{shard}")
+    jobs = [
+        Job(store=str(tmp_path), url=server.url, items=Random(seed).sample(items, ITEMS),
+            name=f"run {seed}", shard=shard)
+        for seed in (1, 2)
+    ]  # fmt: skip
+    told = [finished(process) for process in [child(job) for job in jobs]]
+    assert [outcomes(one.receipt) for one in told if one] == [{"passed": ITEMS}] * 2
+    assert counts(server.books(), items) == [1] * ITEMS
+
+
+def test_one_item_of_a_thousand_edited_is_one_call(tmp_path: Path) -> None:
+    async def body(server: ModelServer) -> None:
+        items = texts("thousand", 1000)
+        job = Job(store=str(tmp_path), url=server.url, items=items, concurrency=64)
+        await carried_out(job)
+        assert len(server.books) == 1000
+        edited = [*items[:500], "<edited>", *items[501:]]
+        receipt = (await carried_out(msgspec.structs.replace(job, items=edited))).receipt
+        assert (outcomes(receipt), receipt.calls, receipt.reused) == ({"passed": 1000}, 1, 999)
+        assert [entry.prompt for entry in server.books.asked[1000:]] == ["Say <edited>"]
+
+    over_http(answered, body)
+
+
+def test_a_tightened_gate_costs_one_kick_back_for_what_no_longer_passes(tmp_path: Path) -> None:
+    async def body(server: ModelServer) -> None:
+        job = Job(store=str(tmp_path), url=server.url, items=texts("gate", 20))
+        await carried_out(job)
+        scene = scene_of(job)
+        tight = replace(scene, name="tight", how={**scene.how, "gate": longer})
+        receipt = await journaled(tight)
+        assert (outcomes(receipt), receipt.calls, receipt.reused) == ({"passed": 20}, 2, 20)
+        kicked_back = [entry.prompt for entry in server.books.asked[20:]]
+        assert len(kicked_back) == 2 and all("too short" in prompt for prompt in kicked_back)
+
+    short = Says(text="no")
+    over_http(by_prompt({"not accepted": Says(text="a long answer"), "<gate-3>": short,
+                         "<gate-17>": short}, always(Says(text="a long answer"))), body)  # fmt: skip
+
+
+def longer(task: Any, reply: Reply, ask: Any) -> Verdict:
+    return PASS if len(reply.text) > 5 else fail("too short")
+
+
+async def journaled(scene: Scene, *, resume: bool = False) -> Receipt:
+    journal = Journal(scene.store)
+    try:
+        return await carry_out(journal, scene, RealClock(), resume)
+    finally:
+        journal.close()
+
+
+def test_the_same_content_many_times_in_one_run_is_one_call(tmp_path: Path) -> None:
+    async def body(server: ModelServer) -> None:
+        job = Job(store=str(tmp_path), url=server.url, items=[])
+        same = [{"id": str(n), "text": "same"} for n in range(30)]
+        receipt = await journaled(replace(scene_of(job), items=same))
+        assert (outcomes(receipt), len(server.books)) == ({"passed": 30}, 1)
+
+    over_http(answered, body)
+
+
+# ── doubt ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("drop", ["before", "mid"])
+def test_a_connection_dropped_after_sending_counts_as_spent_and_the_repetition_is_told(
+    tmp_path: Path, drop: Any
+) -> None:
+    async def body(server: ModelServer) -> None:
+        job = Job(store=str(tmp_path), url=server.url, items=["<dropped>"])
+        receipt = (await carried_out(job)).receipt
+        assert (outcomes(receipt), len(server.books)) == ({"passed": 1}, 2)
+        assert (receipt.calls, receipt.retries, receipt.maybe_paid_twice) == (2, 1, 1)
+        lost, paid = recorded(tmp_path)
+        assert (lost.state, paid.state) == ("in_doubt", "ok")
+        assert lost.cost == lost.reserved > 0
+        assert receipt.maybe_paid_twice_usd == dollars(lost.reserved)
+        assert receipt.cost_usd == dollars(lost.reserved + paid.cost)
+        assert dollars(server.books.bill) <= receipt.cost_usd
+
+    over_http(sequence([Says(text="fine", drop=drop), Says(text="fine")]), body)
+
+
+def recorded(store: Path) -> list[Any]:
+    with closing(Archive(store)) as archive:
+        (run,) = archive.read.runs()
+        return list(archive.read.attempts(run.no))
+
+
+def test_a_refused_connection_is_refunded_and_no_doubt(tmp_path: Path) -> None:
+    async def body(server: ModelServer) -> None:
+        nowhere = "http://127.0.0.1:9"
+        job = Job(store=str(tmp_path), url=nowhere, items=["<refused>"])
+        scene = scene_of(job)
+        receipt = await journaled(replace(scene, how={**scene.how, "attempts": 2}))
+        assert (outcomes(receipt), receipt.calls) == ({"failed": 1}, 2)
+        assert (receipt.cost_usd, receipt.maybe_paid_twice) == (0.0, 0)
+
+    over_http(answered, body)
+
+
+def fine(ask: Ask) -> Reply:
+    if len(ask.items) < 2:
+        return Reply("fine", usage=Usage(1, 1))
+    answers = [{"id": item.id, "answer": "fine"} for item in ask.items]
+    return Reply(data={"answers": answers}, usage=Usage(1, 1))
+
+
+def test_a_lost_shard_is_one_call_that_may_be_paid_twice(memory_path: Path) -> None:
+    """Not one for each of its items."""
+
+    def says(ask: Ask, n: int) -> Said:
+        return Said(TimedOut("no answer") if n == 0 else fine(ask))
+
+    provider = Provider(says)
+    receipt = play(Scene(memory_path, (provider,), words(5), how={"shard": 5}))
+    assert (outcomes(receipt), len(provider.sent)) == ({"passed": 5}, 2)
+    (lost, _) = recorded(memory_path)
+    assert (receipt.maybe_paid_twice, receipt.maybe_paid_twice_usd) == (1, dollars(lost.reserved))
+
+
+def test_a_lost_call_repeated_by_another_and_then_again_is_counted_once(memory_path: Path) -> None:
+    """Lost by one, refused by the other, answered by the first: at most one call was paid twice."""
+    first = Scripted(lambda ask, n: TimedOut("no answer") if n == 0 else fine(ask), traits("first"))
+    second = Scripted(lambda ask, n: Transient("503"), traits("second"))
+    how = {"members": ["first", "second"], "concurrency": 1}
+    receipt = play(Scene(memory_path, (second, first), ["one"], how=how))
+    assert outcomes(receipt) == {"passed": 1}
+    assert (receipt.maybe_paid_twice, len(first.asked)) == (1, 2)
+
+
+def test_doubt_is_seen_by_a_later_run(memory_path: Path) -> None:
+    """The plan says hold: the run after it, under another name, does not repeat it either."""
+    member = Scripted(lambda ask, n: TimedOut("no answer"))
+    scene = Scene(memory_path, (member,), ["one"], how={"in_doubt": "hold"})
+    assert outcomes(play(scene)) == {"in_doubt": 1}
+    assert outcomes(play(replace(scene, name="later"))) == {"in_doubt": 1}
+    assert len(member.asked) == 1
+    freed = replace(scene, settings={"retry_in_doubt": None}, members=(Scripted(answers_fine),))
+    receipt = play(freed, resume=True)
+    assert (outcomes(receipt), receipt.maybe_paid_twice) == ({"passed": 1}, 1)
+
+
+def answers_fine(ask: Ask, n: int) -> Reply:
+    return fine(ask)
+
+
+# ── resuming ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("shard", [None, 5])
+@pytest.mark.parametrize("free", [False, True])
+def test_from_every_image_of_the_store_the_rest_is_asked_and_no_more(
+    memory_path: Path, shard: int | None, free: bool
+) -> None:
+    """Every commit of one run under the virtual clock: killed there, resumed, and counted."""
+    like = traits(takes="items", shared=False, metered=False) if free else traits()
+    first = Scripted(answers_fine, like, latency=1.0)
+    how = {"concurrency": 4} | ({} if shard is None else {"shard": shard})
+    scene = Scene(memory_path / "store", (first,), words(ITEMS), how=how)
+    camera = Camera(scene.store, memory_path / "images", lambda: passed(scene.store))
+    play(scene, after_commit=camera)
+    assert len(camera.seen) > 8
+    for image, known in camera.seen.items():
+        second = Scripted(answers_fine, like)
+        receipt = play(replace(scene, store=image, members=(second,)), resume=True)
+        assert outcomes(receipt) == {"passed": ITEMS}
+        asked = "\n".join(second.asked) + "\n"
+        assert [text for text in known if f"Say {text}\n" in asked] == []
+        assert asked.count("Say word") == ITEMS - len(known)
+
+
+def passed(store: Path) -> list[str]:
+    with closing(sqlite3.connect(store / "journal.db")) as db:
+        rows = db.execute("select position from outcomes where state = 'passed'")
+        return [f"word {position}" for (position,) in rows]
+
+
+def test_a_functions_reply_that_was_sent_back_is_not_asked_for_again(memory_path: Path) -> None:
+    """It failed the gate, and the run paused before the kick-back. It is on record all the same."""
+    like = traits(takes="items", shared=False, metered=False)
+    member = Scripted(lambda ask, n: Reply("long enough" if ask.turns else "no"), like, 1.0)
+    scene = Scene(memory_path, (member,), ["one"], how={"gate": longer, "concurrency": 1})
+    play(scene, meanwhile=pause_at(0.5))
+    assert len(member.asked) == 1
+    assert outcomes(play(scene, resume=True)) == {"passed": 1}
+    assert len(member.asked) == 2
+
+
+def test_a_functions_last_reply_to_a_kick_back_is_not_asked_for_again(memory_path: Path) -> None:
+    """Kicked in the first invocation; the second judges both replies again and asks for none."""
+    like = traits(takes="items", shared=False, metered=False)
+    member = Scripted(lambda ask, n: Reply("no"), like)
+    scene = Scene(memory_path, (member,), words(3), how={"gate": longer})
+    assert outcomes(play(scene)) == {"kicked": 3}
+    assert outcomes(play(scene, resume=True)) == {"kicked": 3}
+    assert len(member.asked) == 6
+
+
+def test_a_run_that_goes_on_elsewhere_cannot_be_resumed_a_second_time(tmp_path: Path) -> None:
+    """Two processes that both saw it stopped: one of them is told that it is running."""
+
+    async def main() -> None:
+        clock = RealClock()
+        first, second = Journal(tmp_path), Journal(tmp_path)
+        try:
+            record = await start(first, "run", clock, Budget(usd=1.0))
+            first.store.leave(record.session)
+            again = await reopen(first, record, clock, Budget(usd=1.0))
+            with pytest.raises(AlreadyRunning):
+                await reopen(second, record, clock, Budget(usd=1.0))
+            first.store.leave(again.session)
+        finally:
+            first.close()
+            second.close()
+
+    asyncio.run(main())

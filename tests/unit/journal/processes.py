@@ -1,0 +1,57 @@
+"""Programs that other processes run on a store."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_ENTER = """
+import sys
+from pathlib import Path
+from fanfold.journal.store import Store
+store = Store(Path(sys.argv[1]))
+store.prepare()
+print(store.enter(), flush=True)
+sys.stdin.read()
+"""
+
+_WRITE = """
+import asyncio, sys
+from fanfold.journal.apply import AddRun
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Journal
+
+async def main(folder, name, count):
+    journal = Journal(folder)
+    try:
+        for n in range(count):
+            await journal.write(AddRun(RunRecord(id=f"{name}-{n}", name=name, created=0.0)))
+    finally:
+        journal.close()
+
+sys.stdin.read()
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def entering(folder: Path) -> subprocess.Popen[bytes]:
+    """Enters a session, prints it, and stays until its stdin closes."""
+    return _started(_ENTER, str(folder))
+
+
+def writing(folder: Path, name: str, runs: int) -> subprocess.Popen[bytes]:
+    """Opens the store when its stdin closes, and adds so many runs, one commit each."""
+    return _started(_WRITE, str(folder), name, str(runs))
+
+
+def _started(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
+    )

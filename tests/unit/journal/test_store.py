@@ -1,0 +1,273 @@
+"""The store on disk: checked before it is touched, and locks that die with their process."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from fanfold.errors import StoreError, StoreFull
+from fanfold.journal.journal import Archive, Journal
+from fanfold.journal.migrations import MIGRATIONS
+from fanfold.journal.store import APPLICATION_ID, Store
+from tests.unit.journal.disks import read_only, small_disk
+from tests.unit.journal.processes import entering, writing
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def made(folder: Path) -> Path:
+    """A store that is there; the database file."""
+    Store(folder).prepare()
+    return folder / "journal.db"
+
+
+# ── what is there before we come ─────────────────────────────────────────────────────────────
+
+
+def write_text(file: Path) -> None:
+    file.write_text("a diary, not a database" * 20)
+
+
+def write_short(file: Path) -> None:
+    file.write_bytes(b"SQLite format 3\x00")
+
+
+def write_foreign(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("create table secrets (value)")
+        db.execute("insert into secrets values ('precious')")
+        db.commit()
+
+
+def write_newer(file: Path) -> None:
+    made(file.parent)
+    with closing(sqlite3.connect(file)) as db:
+        db.execute(f"pragma user_version = {len(MIGRATIONS) + 1}")
+        db.execute("pragma journal_mode = delete")
+        db.commit()
+
+
+def write_torn(file: Path) -> None:
+    made(file.parent)
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("pragma journal_mode = delete")
+    os.truncate(file, file.stat().st_size // 2)
+
+
+CASES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a text": (write_text, "not a fanfold store"),
+    "a file that is too short": (write_short, "not a fanfold store"),
+    "a foreign database": (write_foreign, "another program's database"),
+    "a newer store": (write_newer, "made by a newer fanfold"),
+    "a torn store": (write_torn, "torn"),
+}
+
+
+@pytest.mark.parametrize("open", [Journal, Archive])
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_not_ours_is_refused_in_one_line_and_left_untouched(
+    tmp_path: Path, case: str, open: type[Journal] | type[Archive]
+) -> None:
+    write, why = CASES[case]
+    write(tmp_path / "journal.db")
+    before = contents(tmp_path)
+    with pytest.raises(StoreError, match=why) as caught:
+        open(tmp_path)
+    assert "\n" not in str(caught.value) and "--store DIR" in str(caught.value)
+    assert contents(tmp_path) == before
+
+
+def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("here I am")
+    with pytest.raises(StoreError, match="is a file, not a folder"):
+        Journal(tmp_path / "store")
+    assert (tmp_path / "store").read_text() == "here I am"
+
+
+def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("here I am")
+    with pytest.raises(StoreError, match="--store DIR"):
+        Journal(tmp_path / "file" / "store")
+
+
+def test_a_damaged_page_is_a_store_error_wherever_it_is_met(tmp_path: Path) -> None:
+    """Not a raw error of the database: the message says what to do."""
+    file = made(tmp_path)
+    with closing(sqlite3.connect(file)) as db:
+        db.executemany(
+            "insert into runs (id, name, status, created, session, plan, folder, budget)"
+            " values (?, 'n', 'running', 0, '', '', '', '{}')",
+            [(f"{n:01000d}",) for n in range(200)],
+        )
+        db.commit()
+        db.execute("pragma journal_mode = delete")
+    size = file.stat().st_size
+    with file.open("r+b") as stream:
+        stream.seek(size // 2)
+        stream.write(b"\xff" * (size - size // 2))
+    with pytest.raises(StoreError, match="torn or damaged"):
+        read_all(tmp_path)
+
+
+def read_all(folder: Path) -> None:
+    journal = Journal(folder)
+    try:
+        journal.read.runs()
+    finally:
+        journal.close()
+
+
+def test_looking_at_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such store"):
+        Archive(tmp_path / "store")
+    assert contents(tmp_path) == {} and not (tmp_path / "store").exists()
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    made(tmp_path)
+    before = contents(tmp_path)
+    archive = Archive(tmp_path)
+    assert archive.read.runs() == []
+    archive.close()
+    assert contents(tmp_path) == before
+
+
+def test_a_store_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        made(disk / "store")
+        with read_only(disk):
+            for folder in (disk / "store", disk / "new"):
+                with pytest.raises(StoreError, match="--store DIR") as caught:
+                    Journal(folder)
+                assert "\n" not in str(caught.value)
+
+
+def test_a_store_that_cannot_be_written_can_still_be_looked_at(tmp_path: Path) -> None:
+    """Status and report of a store on a backup disk, say."""
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        made(disk / "store")
+        with read_only(disk):
+            archive = Archive(disk / "store")
+            assert archive.read.runs() == []
+            archive.close()
+
+
+def test_a_store_on_a_full_disk_can_still_be_looked_at(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        made(disk / "store")
+        (disk / "store" / "ballast").unlink()
+        fill(disk / "filler")
+        archive = Archive(disk / "store")
+        assert archive.read.runs() == []
+        archive.close()
+
+
+def fill(file: Path) -> None:
+    with suppress(OSError), file.open("wb", buffering=0) as stream:
+        while stream.write(bytes(4096)) == 4096:
+            pass
+
+
+def test_no_room_for_a_new_store_is_told_as_that(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "512k") as disk, pytest.raises(StoreFull, match="full"):
+        Journal(disk / "store")
+
+
+# ── migrations ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_new_store_has_our_name_and_the_newest_version(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(made(tmp_path))) as db:
+        assert db.execute("pragma application_id").fetchone() == (APPLICATION_ID,)
+        assert db.execute("pragma user_version").fetchone() == (len(MIGRATIONS),)
+        assert db.execute("pragma journal_mode").fetchone() == ("wal",)
+
+
+@pytest.mark.parametrize("version", range(len(MIGRATIONS)))
+def test_an_older_store_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
+    """Whatever version it has, the tables in the end are the same."""
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as db:
+        db.execute("begin")
+        for step in MIGRATIONS[:version]:
+            step(db)
+        db.execute(f"pragma application_id = {APPLICATION_ID}")
+        db.execute(f"pragma user_version = {version}")
+        db.execute("commit")
+    assert schema(made(tmp_path)) == schema(made(tmp_path / "new"))
+
+
+def schema(file: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(file)) as db:
+        return db.execute("select name, sql from sqlite_master order by name").fetchall()
+
+
+def test_opening_again_changes_nothing(tmp_path: Path) -> None:
+    before = made(tmp_path).read_bytes()
+    assert made(tmp_path).read_bytes() == before
+
+
+# ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_session_is_alive_until_it_leaves(tmp_path: Path) -> None:
+    ours, theirs = Store(tmp_path), Store(tmp_path)
+    ours.prepare()
+    session = ours.enter()
+    assert (ours.alive(session), theirs.alive(session)) == (True, True)
+    ours.leave(session)
+    assert (ours.alive(session), theirs.alive(session)) == (False, False)
+    assert list((tmp_path / "live").iterdir()) == []
+
+
+def test_a_session_nobody_entered_is_not_alive(tmp_path: Path) -> None:
+    made(tmp_path)
+    assert not Store(tmp_path).alive("0123456789abcdef")
+
+
+def test_a_session_dies_with_its_process(tmp_path: Path) -> None:
+    made(tmp_path)
+    store = Store(tmp_path)
+    with entering(tmp_path) as process:
+        assert process.stdout is not None
+        session = process.stdout.readline().decode().strip()
+        assert store.alive(session)
+        process.kill()
+    assert not store.alive(session)
+
+
+# ── several processes ────────────────────────────────────────────────────────────────────────
+
+
+def test_two_processes_write_to_one_store_at_once(tmp_path: Path) -> None:
+    made(tmp_path)
+    finish([writing(tmp_path, name, 100) for name in ("a", "b")])
+    assert names(tmp_path) == {"a": 100, "b": 100}
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_many_processes_make_one_new_store_at_once(tmp_path: Path, attempt: int) -> None:
+    """They wait for one another; none takes the half-made store of another for a torn one."""
+    finish([writing(tmp_path / "store", name, 3) for name in "abcdef"])
+    assert names(tmp_path / "store") == dict.fromkeys("abcdef", 3)
+
+
+def finish(processes: list[object]) -> None:
+    """Let them all begin at once, and hear that each ended well."""
+    for process in processes:
+        process.stdin.close()  # type: ignore[attr-defined]
+        process.stdin = None  # type: ignore[attr-defined]
+    errors = [process.communicate()[1].decode() for process in processes]  # type: ignore[attr-defined]
+    assert errors == [""] * len(processes)
+
+
+def names(folder: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(folder / "journal.db")) as db:
+        return dict(db.execute("select name, count(*) from runs group by name").fetchall())

@@ -1,0 +1,187 @@
+"""Who takes the next task, and may it go now? Decided without a loop; waiting is tested with one."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from fanfold.errors import RunStopped
+from fanfold.run.dispatch import Candidate, Dispatch, Grant, NobodyLeft, Step, Unfunded, Want
+from fanfold.run.ledger import Ledger, Sum
+from fanfold.run.limits import FULL, Limits, Wait
+from fanfold.testing.clock import VirtualClock, run_virtual
+from fanfold.testing.member import Scripted, traits
+from fanfold.work.ask import Ask, Message, Reply
+from fanfold.work.member import MemberLimits, Traits
+from fanfold.work.task import Budget
+
+ASK = Ask((Message("user", "hello"),))
+WORST = (1024 + 5) * 1000 + 100 * 5000  # nano-dollars of one call of a scripted member
+
+
+class Desk:
+    """A dispatch with everything around it, at a time that the test sets."""
+
+    def __init__(self, *members: Traits, budget: Budget = Budget(), concurrency: int = 8) -> None:
+        self.now = 0.0
+        self.ledger, self.limits = Ledger(budget), Limits(64, Random(0))
+        self.dispatch = Dispatch(self.ledger, self.limits, lambda: self.now)
+        self.step = Step(0, "map", concurrency, self.ledger.chain("map", Budget()))
+        self.candidates = tuple(
+            Candidate(Scripted(lambda ask, n: Reply("ok"), like), self.limits.add(like, 0.0), like)
+            for like in members or (traits("a"),)
+        )
+
+    def want(self) -> Want:
+        return Want(ASK, self.candidates, "lane", self.step)
+
+    def granted(self, want: Want | None = None) -> Grant:
+        decision = self.dispatch.decide(want or self.want())
+        assert isinstance(decision, Grant)
+        return decision
+
+
+def test_a_grant_reserves_the_worst_case_and_a_slot() -> None:
+    desk = Desk(budget=Budget(usd=1.0))
+    grant = desk.granted()
+    assert grant.reserved == Sum(WORST, 1024 + 5 + 100, 1)
+    assert desk.ledger.run.reserved_usd == WORST
+    assert (desk.step.in_flight, desk.limits.in_flight, grant.gauge.in_flight) == (1, 1, 1)
+    desk.dispatch.settle(grant, Sum(50, 10, 1))
+    assert (desk.ledger.run.reserved_usd, desk.ledger.run.usd) == (0, 50)
+    assert (desk.step.in_flight, desk.limits.in_flight, grant.gauge.in_flight) == (0, 0, 0)
+
+
+def test_a_full_step_waits() -> None:
+    desk = Desk(concurrency=1)
+    desk.granted()
+    assert desk.dispatch.decide(desk.want()) is FULL
+
+
+def test_money_that_may_come_back_is_waited_for_and_missing_money_is_told() -> None:
+    desk = Desk(budget=Budget(usd=WORST * 1.5 / 1e9))
+    first = desk.granted()
+    assert desk.dispatch.decide(desk.want()) == Wait(None)
+    desk.dispatch.settle(first, Sum(WORST, 1, 1))
+    with pytest.raises(Unfunded, match="the budget of the run is used up"):
+        desk.dispatch.decide(desk.want())
+
+
+def test_the_time_budget_is_one_too() -> None:
+    desk = Desk()
+    desk.dispatch.deadline = 10.0
+    desk.granted()
+    desk.now = 10.0
+    with pytest.raises(Unfunded, match="time budget"):
+        desk.dispatch.decide(desk.want())
+
+
+def test_load_is_spread_and_the_one_that_failed_comes_last() -> None:
+    desk = Desk(traits("a"), traits("b"), traits("c"))
+    first = [desk.granted().traits.id for _ in range(3)]
+    assert sorted(first) == ["a", "b", "c"]
+    want = desk.want()
+    want.avoid = "a"
+    assert {desk.granted(want).traits.id for _ in range(2)} == {"b", "c"}
+
+
+def test_a_full_member_leaves_the_task_to_another() -> None:
+    few = MemberLimits(concurrency=1)
+    desk = Desk(traits("a", limits=few), traits("b", limits=few))
+    assert {desk.granted().traits.id for _ in range(2)} == {"a", "b"}
+    assert desk.dispatch.decide(desk.want()) == Wait(None)
+
+
+def test_when_all_are_closed_nobody_is_left_and_the_reasons_are_told_once() -> None:
+    desk = Desk(traits("a", pool="p"), traits("b", pool="p"))
+    desk.limits.trip(desk.candidates[0].gauge, "pool", "a: key refused (401)", None)
+    with pytest.raises(NobodyLeft) as caught:
+        desk.dispatch.decide(desk.want())
+    assert str(caught.value).count("key refused (401)") <= 2 and "\n" not in str(caught.value)
+
+
+def test_a_closed_member_is_passed_over() -> None:
+    desk = Desk(traits("a"), traits("b"))
+    desk.limits.trip(desk.candidates[0].gauge, "pool", "gone", None)
+    assert [desk.granted().traits.id for _ in range(3)] == ["b", "b", "b"]
+
+
+def test_the_earliest_of_several_times_is_waited_for() -> None:
+    desk = Desk(traits("a"), traits("b"))
+    desk.limits.trip(desk.candidates[0].gauge, "pool", "quota", 300.0)
+    desk.limits.trip(desk.candidates[1].gauge, "pool", "quota", 200.0)
+    assert desk.dispatch.decide(desk.want()) == Wait(200.0)
+
+
+def test_a_member_that_is_too_dear_is_passed_over_for_one_that_is_not() -> None:
+    desk = Desk(traits("dear", max_tokens=10**9), traits("cheap"), budget=Budget(usd=1.0))
+    assert [desk.granted().traits.id for _ in range(4)] == ["cheap"] * 4
+
+
+def test_only_when_nobody_can_be_paid_the_money_is_missing() -> None:
+    desk = Desk(traits("a", max_tokens=10**9), traits("b", max_tokens=10**9), budget=Budget(usd=1))
+    with pytest.raises(Unfunded):
+        desk.dispatch.decide(desk.want())
+
+
+# ── waiting ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_first_come_first_served() -> None:
+    async def main(clock: VirtualClock) -> list[int]:
+        desk = Desk(concurrency=1)
+        order: list[int] = []
+
+        async def go(n: int) -> None:
+            grant = await desk.dispatch.admit(desk.want())
+            order.append(n)
+            await clock.sleep(1.0)
+            desk.dispatch.settle(grant, Sum(calls=1))
+
+        await asyncio.gather(*(go(n) for n in range(6)))
+        return order
+
+    assert run_virtual(main) == [0, 1, 2, 3, 4, 5]
+
+
+def test_one_who_leaves_the_queue_does_not_hold_up_those_behind() -> None:
+    async def main(clock: VirtualClock) -> bool:
+        desk = Desk(concurrency=1)
+        holder = await desk.dispatch.admit(desk.want())
+        leaver = asyncio.ensure_future(desk.dispatch.admit(desk.want()))
+        behind = asyncio.ensure_future(desk.dispatch.admit(desk.want()))
+        await clock.sleep(1.0)
+        leaver.cancel()
+        desk.dispatch.settle(holder, Sum(calls=1))
+        return isinstance(await behind, Grant)
+
+    assert run_virtual(main)
+
+
+def test_one_cancelled_in_the_moment_of_its_turn_passes_it_on() -> None:
+    async def main(clock: VirtualClock) -> tuple[bool, int]:
+        desk = Desk(concurrency=1)
+        holder = await desk.dispatch.admit(desk.want())
+        head = asyncio.ensure_future(desk.dispatch.admit(desk.want()))
+        behind = asyncio.ensure_future(desk.dispatch.admit(desk.want()))
+        await clock.sleep(1.0)
+        desk.dispatch.settle(holder, Sum(calls=1))
+        head.cancel()
+        granted = isinstance(await behind, Grant)
+        return granted, desk.step.in_flight
+
+    assert run_virtual(main) == (True, 1)
+
+
+def test_a_halt_sends_all_who_wait_away() -> None:
+    async def main(clock: VirtualClock) -> list[str]:
+        desk = Desk(concurrency=1)
+        await desk.dispatch.admit(desk.want())
+        waiting = [asyncio.ensure_future(desk.dispatch.admit(desk.want())) for _ in range(3)]
+        await clock.sleep(1.0)
+        desk.dispatch.halt(RunStopped("paused: enough"))
+        return [str(error) for error in await asyncio.gather(*waiting, return_exceptions=True)]
+
+    assert run_virtual(main) == ["paused: enough"] * 3

@@ -1,0 +1,192 @@
+"""Limits are synchronous: check says go, wait or closed; take and give count."""
+
+from __future__ import annotations
+
+from random import Random
+
+from fanfold.run.limits import FULL, GO, PLAIN, Closed, Gauge, Limits, Pool, Rate, Wait
+from fanfold.testing.member import traits
+from fanfold.work.member import MemberLimits
+
+
+def limits_of(
+    *members: tuple[str, str, MemberLimits], most: int = 64
+) -> tuple[Limits, list[Gauge]]:
+    limits = Limits(most, Random(0))
+    made = [limits.add(traits(id, pool=pool, limits=given), 0.0) for id, pool, given in members]
+    return limits, made
+
+
+def one(**given: int) -> tuple[Limits, Gauge]:
+    limits, (gauge,) = limits_of(("a", "a", MemberLimits(**given)))
+    return limits, gauge
+
+
+# ── rates ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_rate_fills_evenly_and_never_beyond_a_second() -> None:
+    rate = Rate(60.0, 0.0)
+    assert rate.ready_at(0.0, 1.0) == 0.0
+    rate.take(0.0, 1.0)
+    assert 1.0 < rate.ready_at(0.0, 1.0) < 1.05
+    rate.take(1000.0, 1.0)
+    assert rate.ready_at(1000.0, 1.0) > 1001.0
+
+
+def test_over_a_minute_a_rate_allows_no_more_than_it_says() -> None:
+    rate, now, sent = Rate(600.0, 0.0), 0.0, 0
+    while now < 60.0:
+        now = max(now, rate.ready_at(now, 1.0))
+        if now < 60.0:
+            rate.take(now, 1.0)
+            sent += 1
+    assert 570 <= sent <= 600
+
+
+def test_more_than_the_bucket_holds_goes_when_it_is_full_and_is_waited_out_after() -> None:
+    rate = Rate(6000.0, 0.0)
+    assert rate.ready_at(0.0, 10_000.0) == 0.0
+    rate.take(0.0, 1000.0)
+    assert 9.0 < rate.ready_at(0.0, 1.0) < 10.5
+
+
+def test_a_correction_gives_back_what_was_not_used() -> None:
+    limits, gauge = one(concurrency=8, tpm=60_000)
+    admitted = limits.take(gauge, 0.0, 900)
+    assert admitted == 900
+    assert isinstance(gauge.check(0.0, 900), Wait)
+    gauge.correct(0.0, admitted, 900, 90)
+    assert gauge.check(0.0, 900) is GO
+    assert 80 < gauge.estimate(900) < 100
+
+
+def test_usage_above_the_worst_case_is_not_believed_to_be_usual() -> None:
+    limits, gauge = one(concurrency=8, tpm=60_000)
+    gauge.correct(0.0, limits.take(gauge, 0.0, 100), 100, 1000)
+    assert gauge.estimate(100) <= 100
+
+
+# ── concurrency ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_as_many_go_at_once_as_the_member_allows() -> None:
+    limits, gauge = one(concurrency=2)
+    for _ in range(2):
+        assert gauge.check(0.0, 1) is GO
+        limits.take(gauge, 0.0, 1)
+    assert gauge.check(0.0, 1) is FULL
+    limits.give(gauge, PLAIN)
+    assert gauge.check(0.0, 1) is GO
+
+
+def test_the_cap_for_all_members_together() -> None:
+    limits, (first, second) = limits_of(
+        ("a", "a", MemberLimits()), ("b", "b", MemberLimits()), most=2
+    )
+    limits.take(first, 0.0, 1)
+    assert not limits.full
+    limits.take(second, 0.0, 1)
+    assert limits.full
+    limits.give(first)
+    assert not limits.full
+
+
+def test_a_refusal_halves_once_per_wave_and_answers_grow_it_back() -> None:
+    limits, gauge = one(concurrency=32)
+    for _ in range(32):
+        limits.take(gauge, 0.0, 1)
+    for _ in range(10):
+        limits.refused(gauge, 0.0, 1.0, 2.0)
+    assert gauge.pool.cap is not None and 15 <= gauge.pool.cap <= 17
+    for _ in range(32):
+        limits.give(gauge, PLAIN)
+    verdict = gauge.check(1.0, 1)
+    assert isinstance(verdict, Wait) and verdict.until is not None and 3.0 <= verdict.until <= 3.3
+    answers = 0
+    while gauge.pool.cap is not None:
+        limits.good(gauge)
+        answers += 1
+    assert 300 < answers < 500
+
+
+def test_a_second_wave_halves_again_but_never_below_one() -> None:
+    limits, gauge = one(concurrency=4)
+    for wave in range(10):
+        now = wave * 100.0
+        limits.take(gauge, now, 1)
+        limits.refused(gauge, now, now + 1, None)
+        limits.give(gauge, PLAIN)
+    assert gauge.pool.cap == 1.0
+
+
+def test_without_a_retry_after_the_wait_grows_up_to_a_minute() -> None:
+    pool, waits = Pool("p"), []
+    for wave in range(12):
+        now = wave * 1000.0
+        pool.refused(now, now + 1, None, jitter=1.0)
+        waits.append(pool.blocked_until - now - 1)
+    assert waits[:4] == [1.0, 2.0, 4.0, 8.0]
+    assert waits[-1] == 60.0
+
+
+# ── breakers ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_terminal_error_of_the_pool_closes_all_its_members() -> None:
+    limits, (first, second, other) = limits_of(
+        ("a", "account", MemberLimits()),
+        ("b", "account", MemberLimits()),
+        ("c", "c", MemberLimits()),
+    )
+    limits.trip(first, "pool", "key refused", None)
+    assert first.check(0.0, 1) == second.check(0.0, 1) == Closed("key refused")
+    assert other.check(0.0, 1) is GO
+
+
+def test_a_terminal_error_of_a_member_closes_only_it() -> None:
+    limits, (first, second) = limits_of(
+        ("a", "account", MemberLimits()), ("b", "account", MemberLimits())
+    )
+    limits.trip(first, "member", "no such model", None)
+    assert (first.check(9e9, 1), second.check(0.0, 1)) == (Closed("no such model"), GO)
+
+
+def test_at_the_reset_time_one_probe_goes_and_the_others_wait_for_it() -> None:
+    limits, gauge = one(concurrency=8)
+    limits.trip(gauge, "pool", "quota gone", 100.0)
+    assert gauge.check(99.0, 1) == Wait(100.0)
+    assert gauge.check(100.0, 1) is GO
+    probe = limits.take(gauge, 100.0, 1)
+    assert gauge.check(101.0, 1) is FULL
+    limits.good(gauge)
+    limits.give(gauge, probe)
+    assert gauge.check(102.0, 1) is GO
+
+
+def test_a_probe_that_fails_opens_the_breaker_again_for_a_while() -> None:
+    limits, gauge = one(concurrency=8)
+    limits.trip(gauge, "pool", "quota gone", 100.0)
+    probe = limits.take(gauge, 100.0, 1)
+    limits.failed(gauge, probe, 101.0)
+    limits.give(gauge, probe)
+    assert gauge.check(102.0, 1) == Wait(161.0)
+
+
+def test_a_probe_that_was_never_sent_leaves_the_next_one_free_to_go() -> None:
+    """Its reply turned out to be known, or it was cancelled: it says nothing about the member."""
+    limits, gauge = one(concurrency=8)
+    limits.trip(gauge, "pool", "quota gone", 100.0)
+    probe = limits.take(gauge, 100.0, 1)
+    limits.give(gauge, probe)
+    assert gauge.check(101.0, 1) is GO
+
+
+def test_a_call_that_was_under_way_before_the_breaker_opened_is_no_probe() -> None:
+    """Its late answer must neither close the breaker nor be taken for the probe's."""
+    limits, gauge = one(concurrency=8)
+    limits.take(gauge, 0.0, 1)
+    limits.trip(gauge, "pool", "quota gone", 100.0)
+    limits.good(gauge)
+    limits.give(gauge, PLAIN)
+    assert gauge.check(60.0, 1) == Wait(100.0)
