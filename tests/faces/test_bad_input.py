@@ -3,6 +3,7 @@ started, nothing is lost."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import sqlite3
@@ -226,15 +227,15 @@ def test_bad_input(ready: Ready, folder: Path, words: str, spoil: Spoil, says: s
 
 
 @pytest.mark.parametrize(("store", "spoil", "says"), STORES, ids=[case[2] for case in STORES])
-@pytest.mark.parametrize("words", ["run plan.yaml", "resume talk", "status", "report talk"])
+@pytest.mark.parametrize("words", ["run plan.yaml", "status"])
 def test_a_store_that_cannot_be_used_stays_as_it_is(
     ready: Ready, folder: Path, words: str, store: str, spoil: Spoil, says: str
 ) -> None:
     spoil(folder)
     journal, asked = folder / store / "journal.db", ready.server.totals().asked
-    before = journal.read_bytes()
+    before, files = journal.read_bytes(), sorted(journal.parent.iterdir())
     assert refused(folder, f"{words} --store {store}") == f"{store}/journal.db: {says}"
-    assert journal.read_bytes() == before
+    assert (journal.read_bytes(), sorted(journal.parent.iterdir())) == (before, files)
     assert ready.server.totals().asked == asked
 
 
@@ -265,19 +266,33 @@ RESUMES: list[tuple[str, Spoil, str]] = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def paused(ready: Ready, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose run is out of money after two of six items."""
+    folder = tmp_path_factory.mktemp("paused") / "project"
+    write_project(folder, ready.server.url, concurrency=1)
+    ended = fanfold(folder, "run", "plan.yaml", "--budget", "1.20", "--quiet")
+    assert ended.code == 4, ended
+    return folder
+
+
 @pytest.mark.parametrize(("more", "spoil", "says"), RESUMES, ids=[case[2] for case in RESUMES])
 def test_a_resume_that_is_refused_leaves_the_run_as_it_was(
-    ready: Ready, tmp_path: Path, more: str, spoil: Spoil, says: str
+    ready: Ready, paused: Path, more: str, spoil: Spoil, says: str
 ) -> None:
-    write_project(tmp_path / "p", ready.server.url, concurrency=1)
-    first = fanfold(tmp_path / "p", "run", "plan.yaml", "--budget", "1.20", "--quiet")
-    assert first.code == 4, first
-    spoil(tmp_path / "p")
-    before, asked = runs(tmp_path / "p"), ready.server.totals().asked
-    said = refused(tmp_path / "p", f"resume talk {more}")
-    assert said.replace(before[0]["run"], "RUN") == says
-    assert runs(tmp_path / "p") == before
+    write_project(paused, ready.server.url, concurrency=1)
+    spoil(paused)
+    before, asked = rows(paused), ready.server.totals().asked
+    said = refused(paused, f"resume talk {more}")
+    assert re.sub(r"\([0-9A-Z]{26}\)", "(RUN)", said) == says
+    assert rows(paused) == before
     assert ready.server.totals().asked == asked
+
+
+def test_after_all_refusals_the_run_can_still_be_resumed(ready: Ready, paused: Path) -> None:
+    write_project(paused, ready.server.url, concurrency=1)
+    ended = fanfold(paused, "resume", "talk", "--budget", "5", "--json", "--quiet")
+    assert (ended.code, ended.receipt["calls"], ended.receipt["reused"]) == (0, 4, 2)
 
 
 def test_debug_shows_where_it_was_refused(folder: Path) -> None:

@@ -57,7 +57,7 @@ def settled(receipt: dict[str, Any]) -> dict[str, Any]:
     """A receipt without what differs every time; that is checked here."""
     assert re.fullmatch("[0-9A-Z]{26}", receipt["run"])
     assert 0 <= receipt["seconds"] < 60
-    kept = ("name", "cost_usd", "tokens")
+    kept = ("name", "calls", "cost_usd", "tokens")
     steps = [{name: step[name] for name in kept} for step in receipt["steps"]]
     return {**receipt, "run": "", "seconds": 0, "steps": steps}
 
@@ -79,7 +79,7 @@ def a_receipt(**more: Any) -> dict[str, Any]:
 
 
 def a_step(**more: Any) -> dict[str, Any]:
-    return {"name": "map", "cost_usd": 0.0, "tokens": NO_TOKENS} | more
+    return {"name": "map", "calls": 0, "cost_usd": 0.0, "tokens": NO_TOKENS} | more
 
 
 def test_run_prints_one_receipt_that_agrees_with_the_servers_books(done: Done) -> None:
@@ -88,9 +88,8 @@ def test_run_prints_one_receipt_that_agrees_with_the_servers_books(done: Done) -
     assert done.ended.receipt.keys() >= FIELDS
     assert settled(done.ended.receipt) == a_receipt(
         planned=6, passed=6, calls=6, tokens=tokens, cost_usd=bill, budget_usd=100.0,
-        steps=[a_step(tokens=tokens, cost_usd=bill)], result=RESULT,
+        steps=[a_step(calls=6, tokens=tokens, cost_usd=bill)], result=RESULT,
     )  # fmt: skip
-    assert [step["calls"] for step in done.ended.receipt["steps"]] == [6]
 
 
 def test_run_for_people_says_it_in_four_lines(tmp_path: Path) -> None:
@@ -115,6 +114,15 @@ def test_a_second_run_under_another_name_reuses_everything(done: Done) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.xfail(reason="the receipt of a run leaves `reused` of its steps at 0")
+def test_the_steps_say_what_they_reused(tmp_path: Path) -> None:
+    write_function_project(tmp_path)
+    assert fanfold(tmp_path, "run", "plan.yaml", "--quiet").code == 1
+    receipt = fanfold(tmp_path, "resume", "shout", "--json").receipt
+    (step,) = receipt["steps"]
+    assert (step["calls"], step["reused"]) == (receipt["calls"], receipt["reused"]) == (1, 2)
+
+
 # ── exit codes ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -124,11 +132,11 @@ def test_flagged_exits_with_1_and_names_what_did_not_pass(tmp_path: Path) -> Non
     assert (ended.code, ended.err) == (1, "")
     assert settled(ended.receipt) == a_receipt(
         name="shout", status="flagged", planned=3, passed=1, kicked=1, failed=1, calls=4,
-        steps=[a_step()], result=[{"id": "one", "value": "GOOD"}],
+        steps=[a_step(calls=4)], result=[{"id": "one", "value": "GOOD"}],
     )  # fmt: skip
     shown = fanfold(tmp_path, "status", "shout", "-v")
     assert shown.code == 0
-    assert re.search(r"^  two +kicked +.*bad 2", shown.out, re.MULTILINE)
+    assert re.search(r"^  two +kicked +.*\^\[A-Z\]\+\$", shown.out, re.MULTILINE)
     assert re.search(r"^  three +failed +.*ValueError: cannot", shown.out, re.MULTILINE)
 
 
@@ -161,7 +169,7 @@ def test_out_of_budget_exits_with_4_and_a_new_total_finishes_it(tmp_path: Path) 
     assert settled(second.receipt) == a_receipt(
         planned=6, passed=6, calls=4, reused=2, tokens=all_tokens, cost_usd=whole_bill,
         budget_usd=5.0, result=RESULT,
-        steps=[a_step(tokens=all_tokens, cost_usd=whole_bill)],
+        steps=[a_step(calls=4, tokens=all_tokens, cost_usd=whole_bill)],
     )  # fmt: skip
 
 

@@ -48,6 +48,9 @@ def test_a_disk_that_fills_up_pauses_the_run_and_no_reply_is_paid_again(
     title, items, *_ = first.out.splitlines()
     assert title == "talk paused: the disk is full; make room, then resume"
     assert items == f"{paid} of 8 done: {paid} passed, {8 - paid} cancelled"
+    fill(disk)
+    shown = fanfold(folder, "status", "talk", "--json", "--store", f"{disk}/store").receipt
+    assert (shown["status"], shown["passed"]) == ("paused", paid), "looking needs no room"
     make_room(disk)
     second = fanfold(folder, *first.resume, "--json")
     assert (second.code, second.err) == (0, "")
@@ -103,3 +106,4 @@ def test_a_store_that_may_not_be_written_is_refused(
         assert ended.err.endswith("use --store DIR\n") and ended.err.count("\n") == 1
     assert (kept / "journal.db").read_bytes() == before
     assert server.totals().asked == asked
+    assert fanfold(folder, "report", "talk", "--store", str(kept)).out.startswith("# talk\n")

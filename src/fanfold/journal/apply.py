@@ -196,6 +196,6 @@ def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
 
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
     Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, AddRun: _add_run,
-    ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch, NameStep: _name_step,
-    PlanItems: _plan_items, PlanBatch: _plan_batch,
+    ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,
+    NameStep: _name_step, PlanItems: _plan_items, PlanBatch: _plan_batch,
 }  # fmt: skip

@@ -104,6 +104,7 @@ def _traits(kind: Kind, stated: dict[str, Any], roster: Path) -> Traits:
         pool=stated.get("pool") or _pool(kind, stated),
         tier=stated.get("tier") or _usual_tier(kind, stated),
         enabled_written="enabled" in stated,
+        keeps_time=kind != "function",
         **{**_usual(kind), **{name: stated[name] for name in same if name in stated}},
     )
 

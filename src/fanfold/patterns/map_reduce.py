@@ -110,6 +110,8 @@ async def map_batch(
     run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: Sharding | None = None
 ) -> None:
     """Carry every item of a batch through one step. The replies are in the journal afterwards."""
+    if not run.reads_messages(terms):
+        prompt = Prompt(schema=prompt.schema, params=prompt.params)
     tasks = make_tasks(run.remaining(batch, terms), batch, terms, prompt)
     await run.drain(tasks, shard)
 

@@ -12,7 +12,7 @@ from fanfold.price import cost, nanos
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import ONE_CALL, Sum
-from fanfold.run.pursuit import Group
+from fanfold.run.pursuit import Group, Pursuit
 from fanfold.work.ask import Reply
 from fanfold.work.member import Tell, Traits, tell_nobody
 
@@ -48,6 +48,36 @@ async def attempt(engine: Engine, group: Group, grant: Grant) -> Claim | None:
     return None
 
 
+async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
+    """One try that costs nothing and has no effects: reply and outcome are written down at once."""
+    traits = grant.traits
+    if traits.id not in engine.opened:
+        await _open(engine, grant)
+    engine.counts.calls += 1
+    pursuit.step.calls += 1
+    pursuit.calls += 1
+    try:
+        if traits.timeout <= 0:
+            reply = await grant.member.ask(grant.request, tell_nobody)
+        else:
+            reply = await _ask(grant, None)
+    except asyncio.CancelledError:
+        _give_up(engine, grant, 0)
+        raise
+    except Exception as error:
+        await _failed(engine, Group((pursuit,), pursuit.ask), grant, 0, error)
+        raise
+    engine.limits.good(grant.gauge, grant.permit)
+    engine.dispatch.settle(grant, ONE_CALL)
+    key = pursuit.key(traits.takes)
+    ending = pursuit.receive(reply, traits.id, 0, 0)
+    fact = End(
+        run=engine.no, at=engine.clock.now(), endings=() if ending is None else (ending,),
+        landed=(Landed(key, traits.answerer, traits.id, reply, 0, not traits.shared),),
+    )  # fmt: skip
+    pursuit.row = (await engine.journal.write(fact))[0]
+
+
 async def _open(engine: Engine, grant: Grant) -> None:
     try:
         await engine.open_member(grant.member)
@@ -62,7 +92,8 @@ async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
         run=engine.no, step=group.step.no, session=engine.session, member=traits.id,
         answerer=traits.answerer, keys=group.keys(traits.takes), ids=group.ids,
         accept=group.circle.accept, reserved=grant.reserved.usd, reserved_tokens=grant.reserved.tokens,
-        at=engine.clock.now(), fresh=engine.fresh, take_over=engine.may_repeat(group.ids, group.terms, traits),
+        at=engine.clock.now(), fresh=engine.fresh,
+        take_over=engine.may_repeat(group.ids, group.terms, traits),
     )  # fmt: skip
     try:
         claim: Claim = await engine.journal.write(fact)
@@ -73,9 +104,9 @@ async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
 
 
 async def _ask(grant: Grant, tell: Tell | None) -> Reply:
-    """Members keep their own time, and close what they opened; this only catches one that hangs."""
+    """A member that does not keep its own time is cut off a little after it."""
     traits = grant.traits
-    if traits.timeout <= 0:
+    if traits.keeps_time or traits.timeout <= 0:
         return await grant.member.ask(grant.request, tell or tell_nobody)
     try:
         async with asyncio.timeout(traits.timeout * 1.05 + 1.0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from fanfold.errors import RunStopped, StoreError
-from fanfold.run.obtain import obtain
+from fanfold.run.obtain import obtain, obtain_free
 from fanfold.run.pursuit import Group, NoReply, Pursuit, raised
 from fanfold.work.outcome import Outcome, Verdict
 
@@ -15,7 +15,10 @@ async def carry(pursuit: Pursuit) -> Outcome:
     while True:
         if pursuit.reply is None:
             try:
-                await obtain(pursuit.engine, Group((pursuit,), pursuit.ask))
+                if pursuit.circle.metered:
+                    await obtain(pursuit.engine, Group((pursuit,), pursuit.ask))
+                else:
+                    await obtain_free(pursuit.engine, pursuit)
             except NoReply as gone:
                 return pursuit.end_without(gone)
         if pursuit.judging is not None:

@@ -6,10 +6,10 @@ import asyncio
 
 from fanfold.errors import MemberError, RunStopped, StoreError
 from fanfold.journal.facts import Claim, Holder, Lose
-from fanfold.run.attempt import attempt, is_lost
-from fanfold.run.dispatch import NobodyLeft, Unfunded, Want
+from fanfold.run.attempt import attempt, attempt_free, is_lost
+from fanfold.run.dispatch import Grant, NobodyLeft, Unfunded, Want
 from fanfold.run.engine import Engine, Stop
-from fanfold.run.pursuit import Group, NoReply
+from fanfold.run.pursuit import Group, NoReply, Pursuit
 from fanfold.run.retry import PATIENCE, GiveUp, after
 from fanfold.work.member import Traits
 
@@ -18,8 +18,6 @@ LONGEST_LOOK = 0.5  # seconds between looks at a claim that another process hold
 
 async def obtain(engine: Engine, group: Group) -> None:
     """Replies land in the group's pursuits. Raises NoReply, or RunStopped when the run stops."""
-    if engine.journal.low_on_space:
-        engine.halt(Stop("paused", "the disk is full; make room, then resume"))
     if group.circle.metered:
         await _obtain_once(engine, group)
     else:
@@ -81,29 +79,52 @@ def _all_recorded(engine: Engine, group: Group) -> bool:
 
 async def _try_until_landed(engine: Engine, group: Group) -> Claim | None:
     want = Want(group.ask, group.circle.candidates, group.circle.lane, group.step)
-    dispatch = engine.dispatch
     tries = 0
     while True:
-        try:
-            grant = dispatch.admit_now(want) or await dispatch.admit(want)
-        except (Unfunded, NobodyLeft) as error:
-            raise _stop_for(engine, want, error) from None
+        grant = await admitted(engine, want)
         try:
             return await attempt(engine, group, grant)
         except (StoreError, RunStopped):
             raise
         except Exception as error:
-            tries = await _again(engine, group, want, grant.traits, tries, error)
+            tries = await again(engine, group, want, grant.traits, tries, error)
 
 
-def _stop_for(engine: Engine, want: Want, error: Exception) -> Exception:
-    """No money, or nobody left: the run pauses. What was never sent did not fail by itself."""
-    unfunded = isinstance(error, Unfunded)
-    engine.halt(Stop("paused", str(error), "unfunded" if unfunded else "cancelled"))
-    return engine.stopped() if unfunded or want.avoid is None else NoReply(str(error))
+async def obtain_free(engine: Engine, pursuit: Pursuit) -> None:
+    """The short way for a call that costs nothing: no claim, no doubt, one fact when it is over."""
+    circle = pursuit.circle
+    want = Want(pursuit.ask, circle.candidates, circle.lane, pursuit.step)
+    tries = 0
+    while True:
+        grant = await admitted(engine, want)
+        try:
+            return await attempt_free(engine, pursuit, grant)
+        except (StoreError, RunStopped):
+            raise
+        except Exception as error:
+            group = Group((pursuit,), pursuit.ask)
+            tries = await again(engine, group, want, grant.traits, tries, error)
 
 
-async def _again(
+async def admitted(engine: Engine, want: Want) -> Grant:
+    """Leave to go, as soon as there is leave. No money, or nobody left: the run pauses."""
+    try:
+        return engine.dispatch.admit_now(want) or await engine.dispatch.admit(want)
+    except Unfunded as error:
+        engine.halt(Stop("paused", str(error), "unfunded"))
+        raise engine.stopped() from None
+    except NobodyLeft as error:
+        engine.halt(Stop("paused", str(error)))
+        if want.avoid is None:  # never sent: it is not this task that failed
+            raise engine.stopped() from None
+        raise NoReply(str(error)) from None
+    except (RunStopped, StoreError):
+        raise
+    except Exception as error:  # a member that cannot make a request of this ask
+        raise NoReply(f"{type(error).__name__}: {error}") from None
+
+
+async def again(
     engine: Engine, group: Group, want: Want, traits: Traits, tries: int, error: Exception
 ) -> int:
     """Back off and let the loop try again, or give up by raising NoReply."""

@@ -31,8 +31,11 @@ class Pursuit:
     `row`: where the reply stands in the journal, when it was filed without an outcome.
     """
 
-    __slots__ = ("_keys", "ask", "calls", "circle", "cost", "engine", "escalated", "filed", "final", "judging",
-                 "kept", "member", "place", "reply", "reused", "revised", "row", "step", "task", "verdict")  # fmt: skip
+    __slots__ = (
+        "_keys", "ask", "calls", "circle", "cost", "engine", "escalated", "filed", "final",
+        "judging", "kept", "member", "place", "reply", "reused", "revised", "row", "step", "task",
+        "verdict",
+    )  # fmt: skip
 
     def __init__(self, engine: Engine, task: Task, circle: Circle) -> None:
         self.engine, self.task, self.circle = engine, task, circle

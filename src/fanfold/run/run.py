@@ -164,6 +164,11 @@ class Run:
             for candidate in self._engine.circle(who).candidates:
                 await self._engine.open_member(candidate.member)
 
+    def reads_messages(self, terms: Terms) -> bool:
+        """Does anyone who may answer read the rendered prompt? Functions receive the item instead."""
+        circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
+        return any("messages" in self._engine.circle(who).takes for who in circles)
+
     async def do(self, task: Task) -> Outcome:
         """Carry one task to its outcome. A recorded reply is used instead of a new call."""
         engine = self._engine

@@ -24,7 +24,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
     `answerer`: who gave a reply, as far as it matters for reusing it (kind and model, or target and
     version). `shared`: its replies serve other runs too. `metered`: a call costs money or has
-    effects, so its start is journaled first. `price` None is unknown, never zero.
+    effects, so its start is journaled first. `price` None is unknown, never zero. `keeps_time`: it
+    ends by itself at its timeout, and closes what it opened.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int = 4096
     context: int | None = None
     timeout: float = 120.0
+    keeps_time: bool = False
     limits: MemberLimits = MemberLimits()
     pool: str = ""
     good_at: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import StoreError, StoreFull
+from fanfold.journal.apply import AddRun
+from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive, Journal
 from fanfold.journal.migrations import MIGRATIONS
 from fanfold.journal.store import APPLICATION_ID, Store
@@ -100,14 +103,9 @@ def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_page_is_a_store_error_wherever_it_is_met(tmp_path: Path) -> None:
     """Not a raw error of the database: the message says what to do."""
-    file = made(tmp_path)
+    asyncio.run(add_runs(tmp_path, 200))
+    file = tmp_path / "journal.db"
     with closing(sqlite3.connect(file)) as db:
-        db.executemany(
-            "insert into runs (id, name, status, created, session, plan, folder, budget)"
-            " values (?, 'n', 'running', 0, '', '', '', '{}')",
-            [(f"{n:01000d}",) for n in range(200)],
-        )
-        db.commit()
         db.execute("pragma journal_mode = delete")
     size = file.stat().st_size
     with file.open("r+b") as stream:
@@ -115,6 +113,13 @@ def test_a_damaged_page_is_a_store_error_wherever_it_is_met(tmp_path: Path) -> N
         stream.write(b"\xff" * (size - size // 2))
     with pytest.raises(StoreError, match="torn or damaged"):
         read_all(tmp_path)
+
+
+async def add_runs(folder: Path, count: int) -> None:
+    journal = Journal(folder)
+    for n in range(count):
+        journal.note(AddRun(RunRecord(id=f"{n:01000d}", name="n", created=0.0)))
+    journal.close()
 
 
 def read_all(folder: Path) -> None:

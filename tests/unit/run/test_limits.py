@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from fanfold.run.limits import FULL, GO, PLAIN, Closed, Gauge, Limits, Pool, Rate, Wait
+from fanfold.run.limits import FULL, GO, PLAIN, Closed, Gauge, Limits, Permit, Pool, Rate, Wait
 from fanfold.testing.member import traits
 from fanfold.work.member import MemberLimits
 
@@ -53,17 +53,17 @@ def test_more_than_the_bucket_holds_goes_when_it_is_full_and_is_waited_out_after
 
 def test_a_correction_gives_back_what_was_not_used() -> None:
     limits, gauge = one(concurrency=8, tpm=60_000)
-    admitted = limits.take(gauge, 0.0, 900)
-    assert admitted == 900
+    permit = limits.take(gauge, 0.0, 900)
+    assert permit == Permit(900.0)
     assert isinstance(gauge.check(0.0, 900), Wait)
-    gauge.correct(0.0, admitted, 900, 90)
+    gauge.correct(0.0, permit.tokens, 900, 90)
     assert gauge.check(0.0, 900) is GO
     assert 80 < gauge.estimate(900) < 100
 
 
 def test_usage_above_the_worst_case_is_not_believed_to_be_usual() -> None:
     limits, gauge = one(concurrency=8, tpm=60_000)
-    gauge.correct(0.0, limits.take(gauge, 0.0, 100), 100, 1000)
+    gauge.correct(0.0, limits.take(gauge, 0.0, 100).tokens, 100, 1000)
     assert gauge.estimate(100) <= 100
 
 
@@ -88,7 +88,7 @@ def test_the_cap_for_all_members_together() -> None:
     assert not limits.full
     limits.take(second, 0.0, 1)
     assert limits.full
-    limits.give(first)
+    limits.give(first, PLAIN)
     assert not limits.full
 
 
@@ -105,7 +105,7 @@ def test_a_refusal_halves_once_per_wave_and_answers_grow_it_back() -> None:
     assert isinstance(verdict, Wait) and verdict.until is not None and 3.0 <= verdict.until <= 3.3
     answers = 0
     while gauge.pool.cap is not None:
-        limits.good(gauge)
+        limits.good(gauge, PLAIN)
         answers += 1
     assert 300 < answers < 500
 
@@ -159,7 +159,7 @@ def test_at_the_reset_time_one_probe_goes_and_the_others_wait_for_it() -> None:
     assert gauge.check(100.0, 1) is GO
     probe = limits.take(gauge, 100.0, 1)
     assert gauge.check(101.0, 1) is FULL
-    limits.good(gauge)
+    limits.good(gauge, probe)
     limits.give(gauge, probe)
     assert gauge.check(102.0, 1) is GO
 
@@ -185,8 +185,10 @@ def test_a_probe_that_was_never_sent_leaves_the_next_one_free_to_go() -> None:
 def test_a_call_that_was_under_way_before_the_breaker_opened_is_no_probe() -> None:
     """Its late answer must neither close the breaker nor be taken for the probe's."""
     limits, gauge = one(concurrency=8)
-    limits.take(gauge, 0.0, 1)
+    early = limits.take(gauge, 0.0, 1)
     limits.trip(gauge, "pool", "quota gone", 100.0)
-    limits.good(gauge)
-    limits.give(gauge, PLAIN)
+    limits.good(gauge, early)
     assert gauge.check(60.0, 1) == Wait(100.0)
+    limits.take(gauge, 100.0, 1)
+    limits.give(gauge, early)
+    assert gauge.check(101.0, 1) is FULL

@@ -1,0 +1,183 @@
+"""What the pages show is true: sessions print what is printed there, scripts run, plans load."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fanfold.errors import BadInput
+from fanfold.members.roster import load_roster
+from fanfold.plans.load import load_plan
+from fanfold.testing.running import RunningServer, running_server
+from fanfold.work.document import parse
+from tests.docs.pages import ROOT, Block, all_blocks, blocks, pages, write_files
+
+SRC = ROOT / "src"
+SECONDS = 60
+SERVER = "http://127.0.0.1:8765"  # as the quickstart has it
+
+# What differs from run to run: ids, times of day, durations.
+_CHANGES = [
+    (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "ID"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d"), "WHEN"),
+    (re.compile(r"\b\d+(\.\d+)?m?s\b"), "TIME"),
+]
+
+
+# ── sessions at a terminal ───────────────────────────────────────────────────────────────────
+
+
+def sessions() -> list[tuple[str, list[Block]]]:
+    """The blocks of one project, in the order of its page: they build on one another."""
+    found: dict[str, list[Block]] = {}
+    for block in all_blocks("console"):
+        word, _, rest = block.note.partition(": ")
+        assert word == "run", f"{block}: a console block says `run: PROJECT` before it"
+        found.setdefault(f"{block.page}:{rest.split()[0]}", []).append(block)
+    return sorted(found.items())
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `fanfold` and `python` are this project's.
+
+    `sleep` waits until a run has recorded something, which is what the pages mean by it.
+    """
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    _script(folder / "fanfold", f'exec "{sys.executable}" -m fanfold "$@"')
+    _script(folder / "python", f'exec "{sys.executable}" "$@"')
+    _script(folder / "sleep", "until fanfold status 2>&1 | grep -q ' [1-9][0-9]*/400 '; do :; done")
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "HOME": str(tmp_path), "PYTHONPATH": str(SRC), "LANG": "C.UTF-8"}
+
+
+def _script(path: Path, line: str) -> None:
+    path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    with running_server(tmp_path / "books", latency_ms=5) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("name", "shown"), sessions(), ids=[name for name, _ in sessions()])
+def test_a_session_prints_what_the_page_shows(
+    name: str,
+    shown: list[Block],
+    terminal: dict[str, str],
+    server: RunningServer,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    write_files(ROOT / name.split(":")[0], folder, {SERVER: server.url})
+    for block in shown:
+        about = block.note.endswith(" about")
+        for command, expected in _commands(block):
+            said = _run(command, folder, terminal)
+            assert (command, _same(said, about)) == (command, _same(expected, about)), block
+
+
+def _commands(block: Block) -> list[tuple[str, str]]:
+    """Each `$ command` with the lines that it prints."""
+    first, *parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert not first
+    return [(command, said) for command, _, said in (part.partition("\n") for part in parts)]
+
+
+def _run(command: str, folder: Path, env: dict[str, str]) -> str:
+    """What it prints on stdout; progress goes to stderr."""
+    ended = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended.stdout
+
+
+def _same(text: str, about: bool) -> list[str]:
+    for pattern, word in _CHANGES:
+        text = pattern.sub(word, text)
+    if about:
+        text = re.sub(r"[0-9][0-9,.]*", "N", text)
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+# ── Python ───────────────────────────────────────────────────────────────────────────────────
+
+
+def scripts() -> list[Block]:
+    return [block for block in all_blocks("python") if not block.note]
+
+
+@pytest.mark.parametrize("block", scripts(), ids=str)
+def test_a_script_runs_and_what_it_asserts_is_true(block: Block, tmp_path: Path) -> None:
+    write_files(ROOT / block.page, tmp_path)
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block.text], cwd=tmp_path, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(SRC)}, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+# ── YAML ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("block", all_blocks("yaml"), ids=str)
+def test_yaml_on_a_page_is_a_roster_a_plan_or_a_piece_of_one(block: Block, tmp_path: Path) -> None:
+    write_files(ROOT / block.page, tmp_path)
+    value = parse(block.text, str(block)).value
+    shown = tmp_path / "shown.yaml"
+    if isinstance(value, dict) and "members" in value:
+        shown.write_text(block.text, encoding="utf-8")
+        assert len(load_roster(shown).entries) == len(value["members"])
+    else:
+        shown.write_text(_as_plan(value, block.text), encoding="utf-8")
+        assert load_plan(shown).steps
+
+
+def _as_plan(value: object, text: str) -> str:
+    """A list is a plan's steps; fields of a map go into one; a plan may lack its input."""
+    if isinstance(value, list):
+        return f"input: {{count: 1}}\nsteps:\n{text}"
+    assert isinstance(value, dict)
+    if "steps" not in value:
+        inner = "".join(f"      {line}\n" for line in text.splitlines())
+        return f"input: {{count: 1}}\nsteps:\n  - map:\n{inner}"
+    listed = any("list_files" in step for step in value["steps"])
+    return text if "input" in value or listed else f"input: {{count: 1}}\n{text}"
+
+
+def test_yaml_that_is_neither_would_be_noticed(tmp_path: Path) -> None:
+    """So that the test above cannot pass by taking anything for a plan."""
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(_as_plan({"promt": "x"}, "promt: x"), encoding="utf-8")
+    with pytest.raises(BadInput, match="unknown field `promt`"):
+        load_plan(wrong)
+
+
+# ── nothing is left out ──────────────────────────────────────────────────────────────────────
+
+
+def test_the_pages_have_examples_of_each_sort() -> None:
+    """So that none of the tests above passes by finding nothing."""
+    readme = {block.note.split(":")[0] for block in blocks(ROOT / "README.md")}
+    assert readme >= {"file", "run"}
+    assert len(sessions()) >= 3
+    assert len(scripts()) >= 6
+    assert len(all_blocks("yaml")) >= 10
+
+
+def test_every_block_says_its_language() -> None:
+    """A fence without one is only for drawings."""
+    known = {"python", "yaml", "json", "text", "console", "sh"}
+    assert {block.language for page in pages() for block in blocks(page)} <= known
