@@ -116,7 +116,7 @@ def kills(seed: int) -> str:
     chance = random.Random(seed)
     with project(8) as here:
         here.write(items(120))
-        seen, recorded = 0, []
+        recorded: list[tuple[int, set[str]]] = []
         for number in range(KILLS):
             words = ("resume", "promises") if here.passed() else ("run", "plan.yaml")
             process = here.start(*words)
@@ -125,8 +125,7 @@ def kills(seed: int) -> str:
             process.kill()
             process.communicate()
             here.server.wait_idle()
-            seen = len(here.server.books())
-            recorded.append((seen, here.passed()))
+            recorded.append((len(here.server.books()), here.passed()))
         receipt = here.receipt("resume", "promises")
         assert receipt["passed"] == 120, receipt
         return _told(here.server, recorded, receipt)
@@ -141,9 +140,8 @@ def _told(server: RunningServer, recorded: list[tuple[int, set[str]]], receipt: 
         unrecorded += entry.prompt in answered
         answered |= {entry.prompt} if entry.answered else set()
     return (
-        f"{again} recorded replies asked for again; {unrecorded} answered but not yet recorded;"
-        f" {receipt['maybe_paid_twice']} repeats in the receipt"
-        f" of {len(asked) - 120} by the server's books"
+        f"{again} recorded replies asked for again, {unrecorded} sent but not yet recorded;"
+        f" {len(asked) - 120} repeats in all, {receipt['maybe_paid_twice']} by the receipt"
     )
 
 
@@ -161,7 +159,7 @@ def cap(seed: int) -> str:
         bill = dollars(books.bill)
         over = max(0.0, bill / 0.05 - 1)
         return (
-            f"{over:.0%} over (billed ${bill:.4f}, {bill / 0.05:.0%});"
+            f"{over:.0%} over (${bill:.4f} billed, {bill / 0.05:.0%} of it);"
             f" {books.paid_calls - receipt['passed']} of {books.paid_calls} paid replies lost;"
             f" {receipt['status']}"
         )
@@ -182,7 +180,7 @@ def edit(seed: int) -> str:
             part["value"] != item["text"]
             for part, item in zip(receipt["result"], given, strict=True)
         )
-        return f"{len(here.server.books()) - before} call; {stale} stale answers"
+        return f"{len(here.server.books()) - before} calls; {stale} stale answers"
 
 
 def bad_key(seed: int) -> str:

@@ -107,7 +107,7 @@ def attempts(store: Path, state: str) -> int:
 
 def check_kill(server: RunningServer, store: Path, point: int, shard: int | None = None) -> bool:
     """Kill at that commit, resume, and compare with the server's books. False: it was too late."""
-    items = texts(f"{store.name}-{point}")
+    items = texts(f"{store.parent.name}-{point}")
     job = Job(
         store=str(store), url=server.url, items=items, die_after=point, shard=shard, concurrency=4
     )
@@ -137,7 +137,11 @@ def check_kill(server: RunningServer, store: Path, point: int, shard: int | None
 def commits(server: RunningServer, folder: Path, shard: int | None = None) -> int:
     """How many commits such a run makes; a little different each time."""
     job = Job(
-        store=str(folder), url=server.url, items=texts(folder.name), shard=shard, concurrency=4
+        store=str(folder),
+        url=server.url,
+        items=texts(f"{folder.parent.name}-whole"),
+        shard=shard,
+        concurrency=4,
     )
     told = finished(child(job))
     assert told is not None

@@ -68,7 +68,11 @@ class Store:
             self._migrate()
 
     def look(self) -> sqlite3.Connection:
-        """Only to read: nothing is made or changed, so a full or read-only disk does not matter."""
+        """Only to read: nothing is made or changed, so a full or read-only disk does not matter.
+
+        Without a write-ahead log nobody has the store open, and the file alone is the whole truth.
+        Trap: a run that starts later is not seen; look again to see it.
+        """
         if not self.file.exists():
             raise StoreError(
                 f"{self.file}: no such store; run a plan here first or use --store DIR"
@@ -77,7 +81,8 @@ class Store:
         if self._version < len(MIGRATIONS):
             self.prepare()
         where = self.file.absolute().as_uri()
-        for how in ("mode=ro", "immutable=1"):
+        alone = not self.file.with_name(self.file.name + "-wal").exists()
+        for how in ("immutable=1",) if alone else ("mode=ro", "immutable=1"):
             try:
                 db = sqlite3.connect(f"{where}?{how}", uri=True, timeout=60.0, isolation_level=None)
                 db.execute("select count(*) from runs").fetchone()

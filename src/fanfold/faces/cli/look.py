@@ -52,15 +52,15 @@ def _find(archive: Archive, name: str) -> RunRecord:
 @click.option("-v", "verbose", is_flag=True, help="Each item that did not pass, with its reasons.")
 def status(run: str | None, store: str, as_json: bool, watch: bool, verbose: bool) -> None:
     """All runs, or one. RUN is a run's id or name; the newest of that name wins."""
-    with _archive(store) as archive:
-        while True:
+    while True:
+        with _archive(store) as archive:
             text, over = _status(archive, run, as_json, verbose)
-            if watch:
-                click.clear()
-            click.echo(text)
-            if over or not watch:
-                return
-            time.sleep(1.0)
+        if watch:
+            click.clear()
+        click.echo(text)
+        if over or not watch:
+            return
+        time.sleep(1.0)
 
 
 def _status(archive: Archive, run: str | None, as_json: bool, verbose: bool) -> tuple[str, bool]:
