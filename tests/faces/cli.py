@@ -55,6 +55,11 @@ class Program:
             )  # fmt: skip
 
     @property
+    def shown(self) -> str:
+        """What stands on stdout by now."""
+        return self._out.read_text(encoding="utf-8")
+
+    @property
     def said(self) -> str:
         """What stands on stderr by now."""
         return self._err.read_text(encoding="utf-8")
@@ -78,7 +83,7 @@ class Program:
 
     def end(self) -> Ended:
         code = self.process.wait(SECONDS)
-        return Ended(code, self._out.read_text(encoding="utf-8"), self.said)
+        return Ended(code, self.shown, self.said)
 
 
 def wait_until(true: Callable[[], bool]) -> None:

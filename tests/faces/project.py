@@ -56,9 +56,11 @@ def shout(item):
 """
 
 
-def write_function_project(folder: Path, *, gate: str = "", on_failure: str = "skip") -> None:
+def write_function_project(
+    folder: Path, *, gate: str = "", on_failure: str = "skip", code: str = SHOUT
+) -> None:
     """Three items for a function: `good` comes back as GOOD, `bad 2` as BAD 2, `boom` raises."""
-    (folder / "shouting.py").write_text(SHOUT)
+    (folder / "shouting.py").write_text(code)
     (folder / "roster.yaml").write_text(
         "members:\n  - {id: shout, kind: function, target: 'shouting:shout'}\n"
     )

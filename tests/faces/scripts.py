@@ -12,6 +12,11 @@ def slow_at_first(asked: Asked) -> Says:
     return Says(latency=SLOW if asked.n <= 3 else 0.0)
 
 
+def never(asked: Asked) -> Says:
+    """Nobody gets an answer, so that a run stays under way until it is ended."""
+    return Says(hang=True)
+
+
 def tells_the_key(asked: Asked) -> Says:
     """Refuses every key and repeats it, as careless servers do."""
     return Says(status=401, message=f"Incorrect API key provided: {asked.key}.")

@@ -36,6 +36,18 @@ NO_TOKENS = msgspec.structs.asdict(Usage())
 RESULT = " / ".join(f"Say word {n}" for n in range(6))
 
 
+PATIENT = """\
+import asyncio
+from pathlib import Path
+
+async def shout(item):
+    Path("begun").touch()
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    return item["text"]
+"""
+
+
 class Done(NamedTuple):
     """A project whose plan was run once, with all that came of it."""
 
@@ -203,16 +215,18 @@ def test_a_run_is_known_by_name_id_and_the_beginning_of_its_id(done: Done) -> No
 
 
 def test_status_can_watch_a_run_until_it_ends(tmp_path: Path) -> None:
-    with running_server(tmp_path / "books", latency_ms=800) as server:
-        folder = tmp_path / "project"
-        write_project(folder, server.url, items=3)
-        with started(folder, "run", "plan.yaml", "--quiet") as run:
-            run.until(lambda: server.totals().in_flight == 3)
-            watched = fanfold(folder, "status", "talk", "--watch")
+    """The function of this plan answers when a file is there."""
+    write_function_project(tmp_path, code=PATIENT)
+    with started(tmp_path, "run", "plan.yaml", "--quiet") as run:
+        run.until((tmp_path / "begun").exists)
+        with started(tmp_path, "status", "shout", "--watch") as watch:
+            watch.until(lambda: "running" in watch.shown)
+            (tmp_path / "go").touch()
             assert run.end().code == 0
-    assert watched.code == 0
-    assert re.findall(r"^status +(\w+)$", watched.out, re.MULTILINE)[0] == "running"
-    assert re.findall(r"^status +(\w+)$", watched.out, re.MULTILINE)[-1] == "complete"
+            ended = watch.end()
+    assert (ended.code, ended.err) == (0, "")
+    states = re.findall(r"^status +(\w+)$", ended.out, re.MULTILINE)
+    assert (states[0], states[-1]) == ("running", "complete")
 
 
 def test_report_tells_result_receipt_gate_and_cost(done: Done) -> None:

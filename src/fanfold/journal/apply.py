@@ -20,9 +20,13 @@ class AddRun(msgspec.Struct, frozen=True):
 
 
 class ReopenRun(msgspec.Struct, frozen=True):
+    """A new session takes the run over from `before`. False: somebody else was quicker."""
+
     run: int
     session: str
     budget: bytes
+    before: str
+    active: float = 0.0
 
 
 class CloseRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,17 +110,22 @@ def _add_run(db: sqlite3.Connection, facts: list[AddRun]) -> list[int]:
     return numbers
 
 
-def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[None]:
-    db.executemany(
-        "update runs set status = 'running', reason = null, ended = null, session = ?, budget = ?"
-        " where no = ?",
-        [(f.session, f.budget, f.run) for f in facts],
-    )
-    db.executemany(
-        "delete from outcomes where run = ? and state in ('unfunded', 'cancelled', 'in_doubt')",
-        [(f.run,) for f in facts],
-    )
-    return [None] * len(facts)
+def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[bool]:
+    taken = []
+    for f in facts:
+        changed = db.execute(
+            "update runs set status = 'running', reason = null, ended = null, session = ?,"
+            " budget = ?, active = active + ? where no = ? and session = ?",
+            (f.session, f.budget, f.active, f.run, f.before),
+        ).rowcount
+        taken.append(changed == 1)
+        if changed:
+            db.execute(
+                "delete from outcomes where run = ?"
+                " and state in ('unfunded', 'cancelled', 'in_doubt')",
+                (f.run,),
+            )
+    return taken
 
 
 def _end_the_rest(db: sqlite3.Connection, f: CloseRun) -> None:

@@ -28,7 +28,7 @@ _NONE = Usage()
 
 _ATTEMPT = (
     "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
-    " reserved_tokens, cost, started, why, repeats, repeated)"
+    " tokens, cost, started, why, repeats, repeated)"
 )
 _KNOWN = "select key, answerer, run, private from replies where key8 in ({})"
 _HOLDERS = (
@@ -38,7 +38,7 @@ _HOLDERS = (
 _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
     " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
-    " error = v.column9 from ("
+    " error = v.column9, tokens = v.column10 from ("
 )
 
 
@@ -124,7 +124,7 @@ def end(db: sqlite3.Connection, facts: list[End]) -> list[tuple[int, ...]]:
     next_no = 0
     for fact in facts:
         landed, endings = fact.landed, fact.endings
-        if len(landed) == 1 and landed[0].private and endings:
+        if not fact.attempt and len(landed) == 1 and landed[0].private and endings:
             outcomes.append(_outcome_with_reply(fact.run, endings[0], landed[0]))
             answers.append((0,))
             continue
@@ -152,7 +152,7 @@ def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
         u = f.usage or _NONE
         rows.append(
             (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
-             f.error)
+             f.error, f.tokens)
         )  # fmt: skip
     bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
     landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
@@ -212,7 +212,7 @@ def failed(db: sqlite3.Connection, facts: list[Failed]) -> list[None]:
     bulk.put(
         db,
         "insert into attempts (run, step, session, member, answerer, state, ids, reserved,"
-        " reserved_tokens, cost, started, ended, error, why)",
+        " tokens, cost, started, ended, error, why)",
         [
             (f.run, f.step, f.session, f.member, f.answerer, "error", _encode(f.ids), 0, 0, 0,
              f.at, f.at, f.error, "")

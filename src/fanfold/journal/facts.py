@@ -28,6 +28,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     budget: bytes = b"{}"
     active: float = 0.0
     result: bytes | None = None
+    resumed: bool = False
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -112,6 +113,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state: AttemptState = "ok"
     usage: Usage | None = None
     cost: int = 0
+    tokens: int = 0
     error: str | None = None
     at: float
     released: tuple[bytes, ...] = ()

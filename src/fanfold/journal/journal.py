@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,9 @@ class Journal:
     def commits(self) -> int:
         return self._writer.commits
 
-    @property
-    def low_on_space(self) -> bool:
-        return self._writer.low_on_space
+    def when_low_on_space(self, act: Callable[[], None]) -> None:
+        """The disk is full: what is under way can still be recorded, but nothing new may start."""
+        self._writer.on_low = act
 
     async def flush(self) -> None:
         """Everything handed in so far is durable when this returns."""

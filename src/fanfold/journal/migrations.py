@@ -43,7 +43,7 @@ def first(db: sqlite3.Connection) -> None:
             no integer primary key, run integer not null, step integer not null,
             session text not null, member text not null, answerer text not null,
             state text not null, ids blob not null, reserved integer not null,
-            reserved_tokens integer not null, cost integer not null,
+            tokens integer not null, cost integer not null,
             input integer not null default 0, output integer not null default 0,
             cache_read integer not null default 0, cache_write integer not null default 0,
             started real not null, ended real, error text, why text not null,

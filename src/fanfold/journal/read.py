@@ -39,7 +39,8 @@ _TRIED = (
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """Money and tokens of a run or one of its steps. In-doubt attempts count with their reservation."""
+    """Money and tokens of a run or one of its steps. What is under way, in doubt or told no usage
+    counts with its reservation. `charged` are the calls that were not refunded."""
 
     calls: int = 0
     cost: int = 0
@@ -50,6 +51,7 @@ class Spent(msgspec.Struct, frozen=True):
     repeats: int = 0
     repeated: int = 0
     seconds: float = 0.0
+    charged: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -270,10 +272,6 @@ class Reader:
             for position, key, answerer, member, body in rows
         }
 
-    def has_replies(self, run: int) -> bool:
-        row = self._db.execute("select 1 from outcomes where run = ? limit 1", (run,)).fetchone()
-        return row is not None
-
     def answered(self, run: int) -> dict[tuple[int, str], Answered]:
         """By step number and member: whose replies stand behind the run's outcomes. Under the
         member "" those that have none, with the calls that were made for them."""
@@ -311,17 +309,25 @@ class Reader:
         """By step number."""
         rows = self._db.execute(
             "select step, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
-            " sum(cache_write), sum(case when state in ('started', 'in_doubt')"
-            " then reserved_tokens else 0 end), sum(state = 'error'), sum(state = 'in_doubt'),"
-            " sum(repeats), sum(repeated), coalesce(max(ended), 0) - min(started)"
+            " sum(cache_write), sum(tokens), sum(state = 'error'), sum(state = 'in_doubt'),"
+            " sum(repeats), sum(repeated), coalesce(max(ended), 0) - min(started),"
+            " sum(state <> 'error' or cost > 0)"
             f" from attempts where {_OF_RUN} group by step",
             (run,),
         )
         spent = {}
-        for step, calls, cost, i, o, cr, cw, unsettled, errors, doubt, n, usd, seconds in rows:
-            usage = Usage(i, o, cr, cw)
+        for step, calls, cost, i, o, cr, cw, tokens, errors, doubt, n, usd, seconds, kept in rows:
             spent[step] = Spent(
-                calls, cost, usage, usage.total + unsettled, errors, doubt, n, usd, max(seconds, 0)
+                calls,
+                cost,
+                Usage(i, o, cr, cw),
+                tokens,
+                errors,
+                doubt,
+                n,
+                usd,
+                max(seconds, 0),
+                kept,
             )
         return spent
 

@@ -40,6 +40,7 @@ class Writer:
         self.commits = 0
         self.error: StoreError | None = None
         self.low_on_space = False
+        self.on_low: Callable[[], None] = _nothing  # called on the loop when the disk is full
         if self._thread:
             self._thread.start()
 
@@ -103,9 +104,9 @@ class Writer:
         loop = self._loop
         assert loop is not None
         if not self._thread:
-            _resolve(entries, answers, error)
+            self._resolve(entries, answers, error)
         elif not loop.is_closed():
-            loop.call_soon_threadsafe(_resolve, entries, answers, error)
+            loop.call_soon_threadsafe(self._resolve, entries, answers, error)
 
     def _commit(self, facts: list[Any]) -> tuple[list[Any], StoreError | None]:
         if self.error is not None:
@@ -125,6 +126,7 @@ class Writer:
         self.low_on_space = True
         if self._store.drop_ballast():
             try:
+                self._db.execute("pragma wal_autocheckpoint = 0")  # it would eat what was freed
                 return self._transact(facts), None
             except StoreError as again:
                 error = again
@@ -155,18 +157,20 @@ class Writer:
         if self._db.in_transaction:
             self._db.execute("rollback")
 
+    def _resolve(self, entries: list[Entry], answers: list[Any], error: StoreError | None) -> None:
+        """Back on the loop: one call for the whole group."""
+        if self.low_on_space:
+            self.on_low()
+        if error is not None:
+            answers = [error] * len(entries)
+        for (_, future), answer in zip(entries, answers, strict=True):
+            if future is None or future.done():
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
 
-def _resolve(entries: list[Entry], answers: list[Any], error: StoreError | None) -> None:
-    """Back on the loop: one call for the whole group."""
-    if error is not None:
-        for _, future in entries:
-            if future is not None and not future.done():
-                future.set_exception(error)
-        return
-    for (_, future), answer in zip(entries, answers, strict=True):
-        if future is None or future.done():
-            continue
-        if isinstance(answer, Exception):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
+
+def _nothing() -> None:
+    """Nobody listens."""

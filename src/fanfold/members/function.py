@@ -62,8 +62,9 @@ class Function:
     def __init__(
         self, traits: Traits, target: Callable[..., Any], *, threads: bool = False
     ) -> None:
-        self._traits, self._target, self._threads = traits, target, threads
         self._with_ask = _takes_two(target)
+        self._traits = msgspec.structs.replace(traits, sees_ask=self._with_ask)
+        self._target, self._threads = target, threads
         self._takes_many = bool(getattr(target, "takes_many", False))
         self._simple = not (threads or self._with_ask or self._takes_many)
 

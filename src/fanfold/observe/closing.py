@@ -43,9 +43,15 @@ def resume_command(receipt: Receipt, store: str = "") -> str:
     """The exact command. A run out of budget needs a new total, which only the operator can name."""
     words = ["fanfold", "resume", receipt.run]
     words += ["--store", store] if store else []
-    words += ["--budget", "TOTAL"] if receipt.unfunded else []
+    words += ["--budget", _total(receipt)] if receipt.unfunded else []
     words += ["--retry-in-doubt"] if receipt.in_doubt else []
     return shlex.join(words)
+
+
+def _total(receipt: Receipt) -> str:
+    """A plain number means dollars; the other currencies go by their name."""
+    spent = (receipt.reason or "").removeprefix("out of budget: ").partition(" ")[0]
+    return f"{spent}=TOTAL" if spent in ("tokens", "calls", "seconds") else "TOTAL"
 
 
 # ── the pieces, for others too ───────────────────────────────────────────────────────────────

@@ -23,9 +23,10 @@ def menu(members: Mapping[str, Traits], trouble: Mapping[str, str | None], width
         Column("good at", [", ".join(t.good_at) for t in rows], rank=1, least=12),
     ]
     if trouble:
-        states = ["" if t.id not in trouble else trouble[t.id] or "ready" for t in rows]
-        columns.append(Column("state", states, least=20))
-    return "\n".join(aligned(columns, width))
+        states = ["ready" if trouble.get(t.id) is None else "not ready" for t in rows]
+        columns.append(Column("state", states))
+    troubles = [f"{id}: {what}" for id, what in trouble.items() if what is not None]
+    return "\n".join([*aligned(columns, width), *troubles])
 
 
 def menu_json(members: Mapping[str, Traits], trouble: Mapping[str, str | None]) -> list[Any]:

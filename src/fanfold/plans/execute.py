@@ -20,7 +20,7 @@ from fanfold.members.roster import Roster, find_roster, load_roster
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import check_plan, load_plan
-from fanfold.plans.plan import Map, Plan
+from fanfold.plans.plan import Map, Plan, Reduce
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
 from fanfold.run.engine import Engine
@@ -80,6 +80,7 @@ def prepare(path: str, options: Options) -> Job:
     found = find_roster(options.roster, plan.roster, plan.folder)
     roster = Roster() if found is None else load_roster(found)
     check_plan(plan, roster)
+    _refuse_asked_reduce(plan)
     stored = Stored(
         plan=plan,
         roster=None if found is None else str(found.absolute()),
@@ -92,6 +93,12 @@ def prepare(path: str, options: Options) -> Job:
         stored=stored, roster=roster, budget=budget, options=options,
         name=options.name or plan.name,
     )  # fmt: skip
+
+
+def _refuse_asked_reduce(plan: Plan) -> None:
+    for step in plan.steps:
+        if isinstance(step, Reduce) and step.kind == "ask":
+            raise BadInput("reduce kind `ask` is not supported yet", file=plan.file, line=step.line)
 
 
 def prepare_resume(name: str, options: Options) -> Job:

@@ -16,6 +16,8 @@ from fanfold.run.pursuit import Group, Pursuit
 from fanfold.work.ask import Reply
 from fanfold.work.member import Tell, Traits, tell_nobody
 
+MOST_TOKENS = 10**12
+
 
 async def attempt(engine: Engine, group: Group, grant: Grant) -> Claim | None:
     """None: the replies have landed in the group. A Claim: somebody else has (or had) the key.
@@ -37,7 +39,7 @@ async def attempt(engine: Engine, group: Group, grant: Grant) -> Claim | None:
     for pursuit in group.pursuits:
         pursuit.calls += 1
     try:
-        reply = await _ask(grant, group.tell)
+        reply = _plausible(await _ask(grant, group.tell))
     except asyncio.CancelledError:
         _give_up(engine, grant, number)
         raise
@@ -78,6 +80,13 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     pursuit.row = (await engine.journal.write(fact))[0]
 
 
+def _plausible(reply: Reply) -> Reply:
+    """Usage that no call can have is no usage: the worst case stands."""
+    if reply.usage is not None and not 0 <= reply.usage.total < MOST_TOKENS:
+        raise InvalidReply(f"the reply reports {reply.usage.total} tokens")
+    return reply
+
+
 async def _open(engine: Engine, grant: Grant) -> None:
     try:
         await engine.open_member(grant.member)
@@ -95,12 +104,24 @@ async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
         at=engine.clock.now(), fresh=engine.fresh,
         take_over=engine.may_repeat(group.ids, group.terms, traits),
     )  # fmt: skip
+    written = engine.journal.write(fact)
     try:
-        claim: Claim = await engine.journal.write(fact)
+        claim: Claim = await asyncio.shield(written)
     except BaseException:
         engine.dispatch.settle(grant, Sum())
+        written.add_done_callback(lambda claim: _let_go(engine, fact, claim))
         raise
     return claim
+
+
+def _let_go(engine: Engine, fact: Start, written: asyncio.Future[Claim]) -> None:
+    """Cancelled while claiming: what was claimed all the same was never sent, so it is released."""
+    if written.cancelled() or written.exception() is not None or not written.result().attempt:
+        return
+    engine.journal.note(
+        End(run=fact.run, attempt=written.result().attempt, state="error", at=engine.clock.now(),
+            error="cancelled before it was sent", released=fact.keys, answerer=fact.answerer)
+    )  # fmt: skip
 
 
 async def _ask(grant: Grant, tell: Tell | None) -> Reply:
@@ -131,7 +152,7 @@ async def _landed(engine: Engine, group: Group, grant: Grant, number: int, reply
     engine.dispatch.settle(grant, actual)
     landed, endings = _file(group, traits, reply, actual.usd)
     fact = End(
-        run=engine.no, attempt=number, usage=reply.usage, cost=actual.usd,
+        run=engine.no, attempt=number, usage=reply.usage, cost=actual.usd, tokens=actual.tokens,
         at=engine.clock.now(), released=group.keys(traits.takes) if number else (),
         answerer=traits.answerer, landed=landed, endings=endings,
         error=None if landed else "the reply named none of the items",
@@ -211,6 +232,7 @@ async def _failed(
     engine.dispatch.settle(grant, spent)
     await engine.journal.write(
         End(run=engine.no, attempt=number, state="in_doubt" if lost else "error", cost=spent.usd,
+            tokens=spent.tokens,
             error=_one_line(error), at=engine.clock.now(), answerer=traits.answerer,
             released=() if lost else group.keys(traits.takes))
     )  # fmt: skip
@@ -228,6 +250,7 @@ def _give_up(engine: Engine, grant: Grant, number: int) -> None:
     if number:
         engine.journal.note(
             End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd,
+                tokens=grant.reserved.tokens,
                 error="cancelled in mid-call", at=engine.clock.now())
         )  # fmt: skip
 
@@ -247,4 +270,4 @@ def _tell_limits(engine: Engine, grant: Grant, error: Exception) -> None:
 
 def _one_line(error: Exception) -> str:
     text = str(error) if isinstance(error, MemberError) else f"{type(error).__name__}: {error}"
-    return " ".join(text.split())[:500]
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:500]

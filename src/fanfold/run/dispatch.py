@@ -108,7 +108,7 @@ class Dispatch:
             return FULL
         now = self._now()
         if self.deadline is not None and now >= self.deadline:
-            raise Unfunded("the time budget of the run is used up")
+            raise Unfunded("out of budget: seconds of the run: all were used")
         candidates = want.candidates
         if len(candidates) > 1:
             candidates = self._in_order(want)
@@ -122,7 +122,7 @@ class Dispatch:
                 if fit == "fits":
                     return self._grant(want, candidate, request, sum, now)
                 if fit == "never":
-                    broke = account.name
+                    broke = account.lacks(sum)
                 else:
                     waiting = True
             elif isinstance(verdict, Wait):
@@ -130,7 +130,7 @@ class Dispatch:
                 if verdict.until is not None:
                     until = verdict.until if until is None else min(until, verdict.until)
         if broke and not waiting:
-            raise Unfunded(f"the budget of the {broke} is used up")
+            raise Unfunded(f"out of budget: {broke}")
         if not waiting:
             raise NobodyLeft(self._why_closed(candidates, now))
         return Wait(until)

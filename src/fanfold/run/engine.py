@@ -35,6 +35,11 @@ class Circle(msgspec.Struct, frozen=True):
     private: bool
     lane: str
 
+    @property
+    def unrecorded(self) -> bool:
+        """In a new run there is nothing of theirs on record: functions, and the like."""
+        return self.private and not self.metered
+
 
 class Stop(msgspec.Struct, frozen=True):
     """Why the run ends early. `rest` is the outcome of the items that were not reached."""
@@ -100,6 +105,7 @@ class Engine:
             chain = self.ledger.chain(terms.step, terms.budget, self._spent.get(no, Sum()))
             step = self.steps[terms.step] = Step(no, terms.step, terms.concurrency, chain)
             self.journal.note(NameStep(self.no, no, terms.step))
+            self.check_prices(terms)
         return step
 
     def spent_before(self, spent: dict[int, Sum]) -> None:
@@ -120,19 +126,22 @@ class Engine:
                 not any(t.shared for t in traits),
                 ",".join(t.id for t in traits),
             )
-            self._check_prices(traits)
         return circle
 
     def circle_of(self, members: tuple[str, ...]) -> Circle:
         return self.circle(Who(members=members))
 
-    def _check_prices(self, traits: list[Traits]) -> None:
-        unknown = [t.id for t in traits if t.price is None]
-        if unknown and self.ledger.run.max_usd is not None:
-            raise BadInput(
-                f"member {unknown[0]} has no known price, so it cannot run under a dollar budget;"
-                " give it a `price` in the roster"
-            )
+    def check_prices(self, terms: Terms) -> None:
+        """Under a dollar budget nobody is asked whose price is not known."""
+        if self.ledger.run.max_usd is None and terms.budget.usd is None:
+            return
+        for who in (terms.who, *(Who(members=(id,)) for id in terms.escalate)):
+            for candidate in self.circle(who).candidates:
+                if candidate.traits.price is None:
+                    raise BadInput(
+                        f"member {candidate.traits.id} has no known price, so it cannot run under a"
+                        " dollar budget; give it a `price` in the roster"
+                    )
 
     async def open_member(self, member: Member) -> None:
         """Before its first ask; several tasks may come here at once, it is opened once."""
@@ -151,7 +160,7 @@ class Engine:
     # ── replies on record ──
 
     def recorded(self, keys: Iterable[bytes], circle: Circle) -> Known | None:
-        if self.new and circle.private:
+        if self.new and circle.unrecorded:
             return None
         found = self.journal.read.known(keys, frozenset(circle.accept), self.no, self.fresh)
         return next(iter(found.values()), None)

@@ -52,6 +52,22 @@ class Account:
             fits = False
         return "fits" if fits else "wait"
 
+    def lacks(self, want: Sum) -> str:
+        """What is in the way of a call, in words."""
+        if self.max_usd is not None and self.usd + want.usd > self.max_usd:
+            left = dollars(max(0, self.max_usd - self.usd))
+            need = dollars(want.usd)
+            return (
+                f"dollars of the {self.name}: ${left:.6f} left, the next call may cost ${need:.6f}"
+            )
+        if self.max_tokens is not None and self.tokens + want.tokens > self.max_tokens:
+            left_tokens = max(0, self.max_tokens - self.tokens)
+            return (
+                f"tokens of the {self.name}: {left_tokens} left,"
+                f" the next call may take {want.tokens}"
+            )
+        return f"calls of the {self.name}: all {self.max_calls} were made"
+
     def __repr__(self) -> str:
         limit = "∞" if self.max_usd is None else f"{dollars(self.max_usd):.6f}"
         return (

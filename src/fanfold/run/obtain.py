@@ -109,7 +109,9 @@ async def obtain_free(engine: Engine, pursuit: Pursuit) -> None:
 async def admitted(engine: Engine, want: Want) -> Grant:
     """Leave to go, as soon as there is leave. No money, or nobody left: the run pauses."""
     try:
-        return engine.dispatch.admit_now(want) or await engine.dispatch.admit(want)
+        grant = engine.dispatch.admit_now(want) or await engine.dispatch.admit(want)
+        engine.counts.retries += want.avoid is not None
+        return grant
     except Unfunded as error:
         engine.halt(Stop("paused", str(error), "unfunded"))
         raise engine.stopped() from None
@@ -128,6 +130,8 @@ async def again(
     engine: Engine, group: Group, want: Want, traits: Traits, tries: int, error: Exception
 ) -> int:
     """Back off and let the loop try again, or give up by raising NoReply."""
+    for pursuit in group.pursuits:
+        pursuit.forget()
     if (
         isinstance(error, MemberError)
         and is_lost(error)
@@ -142,7 +146,6 @@ async def again(
     if refused_since is not None and engine.clock.monotonic() - refused_since > PATIENCE:
         raise NoReply(f"{error} (nothing else for {PATIENCE / 60:g} minutes)") from None
     want.avoid = traits.id
-    engine.counts.retries += 1
     if decision.delay:
         await engine.rest(decision.delay)
     return tries + decision.counts

@@ -65,10 +65,23 @@ async def reopen(journal: Journal, record: RunRecord, clock: Clock, budget: Budg
         raise AlreadyRunning(f"{record.name} ({record.id}) is running; see: fanfold status")
     await journal.recover(clock.now())
     session = journal.store.enter()
-    await journal.write(ReopenRun(record.no, session, _encode(budget)))
+    active = _unbooked(journal, record)
+    fact = ReopenRun(record.no, session, _encode(budget), record.session, active)
+    if not await journal.write(fact):
+        journal.store.leave(session)
+        raise AlreadyRunning(f"{record.name} ({record.id}) is running; see: fanfold status")
     return msgspec.structs.replace(
-        record, status="running", session=session, budget=_encode(budget)
-    )
+        record, status="running", session=session, budget=_encode(budget), resumed=True,
+        active=record.active + active,
+    )  # fmt: skip
+
+
+def _unbooked(journal: Journal, record: RunRecord) -> float:
+    """Active seconds of a process that died before it could book them, as its attempts show."""
+    if record.status != "running":
+        return 0.0
+    span = journal.read.span(record.no, record.session)
+    return 0.0 if span is None else span[1] - span[0]
 
 
 async def finish(journal: Journal, run: Run) -> Receipt:

@@ -134,9 +134,25 @@ class Pursuit:
         self._keys = {}
         self.reply = None
         self.reused, self.row, self.kept = False, 0, None
-        known = self.engine.recorded(self.ask_keys(), self.circle)
+        known = self.engine.recorded(self.ask_keys(), self.circle) or self.recorded_here()
         if known is not None:
             self.recall(known)
+
+    def recorded_here(self) -> Known | None:
+        """A reply to the ask as it stands now that is kept with this item's earlier outcome."""
+        engine, place = self.engine, self.place
+        if engine.new or not self.circle.private or place is NOWHERE:
+            return None
+        found = engine.recorded_at(place.batch, self.step, [place.position])
+        key, known = found.get(place.position, (b"", None))
+        if known is None or known.answerer not in self.circle.accept:
+            return None
+        return known if key in self.ask_keys() else None
+
+    def forget(self) -> None:
+        """The reply could not be recorded, so there was none."""
+        self.reply = self.verdict = self.judging = self.final = None
+        self.filed = False
 
     def outcome(self) -> Outcome:
         assert self.final is not None
@@ -155,7 +171,7 @@ class Pursuit:
         return recalled and self.engine.is_on_record(self.place, self.step, final)
 
     def end_without(self, gone: NoReply) -> Outcome:
-        self.final, self.verdict = gone.state, Verdict("unjudged", (str(gone),))
+        self.final, self.verdict = gone.state, Verdict("unjudged", (_writable(str(gone)),))
         outcome = self.outcome()
         if gone.state == "failed":
             self.engine.item_failed(self.task, str(gone))
@@ -205,4 +221,9 @@ class Group:
 
 
 def raised(error: Exception) -> Verdict:
-    return Verdict("unjudged", (f"the gate raised {type(error).__name__}: {error}",))
+    return Verdict("unjudged", (_writable(f"the gate raised {type(error).__name__}: {error}"),))
+
+
+def _writable(text: str) -> str:
+    """Half a surrogate pair is a text in Python, but not in a file."""
+    return text.encode("utf-8", "replace").decode()

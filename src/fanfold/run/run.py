@@ -68,6 +68,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_in_doubt: frozenset[str] | None = frozenset()
 
 
+def _fingerprint(source: Source) -> str:
+    try:
+        return source.fingerprint()
+    except (UnicodeError, TypeError, OverflowError) as error:
+        raise BadInput(f"the items are not plain JSON: {error}") from None
+
+
 class Run:
     """`do` one task or `stream` many; a pattern is ordinary Python over these two."""
 
@@ -85,7 +92,7 @@ class Run:
         limits = Limits(settings.max_concurrency, rng)
         free = journal.read.free_calls(record.no)
         spent = {
-            no: Sum(s.cost, s.tokens, s.calls + free.pop(no, 0))
+            no: Sum(s.cost, s.tokens, s.charged + free.pop(no, 0))
             for no, s in journal.read.spent(record.no).items()
         }
         spent.update({no: Sum(calls=calls) for no, calls in free.items()})
@@ -95,9 +102,11 @@ class Run:
         self._engine = engine = Engine(journal, self.clock, Ledger(settings.budget, whole), limits)
         engine.no, engine.session, engine.rng = record.no, record.session, rng
         engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
-        engine.new = not journal.read.has_replies(record.no)
+        engine.new = not record.resumed
         engine.spent_before(spent)
         engine.ask_power = self.do
+        full = Stop("paused", "the disk is full; make room, then resume")
+        journal.when_low_on_space(lambda: engine.halt(full))
         self._began = self.clock.monotonic()
         self._chooser = engine.choose = Chooser(company, limits, self._began)
         if settings.budget.seconds is not None:
@@ -106,6 +115,7 @@ class Run:
         self._batches = self._planned = 0
         self._result: Any = None
         self._flaw: str | None = None
+        self.closing: Receipt | None = None  # the closing account, once the run is closed
 
     # ── planning ──
 
@@ -118,12 +128,12 @@ class Run:
         last_step = self._engine.open_step(last or terms).no
         no, self._batches = self._batches, self._batches + 1
         self._engine.last_steps[no] = last_step
-        fingerprint = source.fingerprint()
+        fingerprint = _fingerprint(source)
         known = self._journal.read.batch(self.record.no, no)
         if known is not None and known[0] == fingerprint:
             size = known[1]
         else:
-            if known is not None:
+            if self.record.resumed:  # what an earlier invocation planned, in part or otherwise
                 await self._journal.write(DropBatch(self.record.no, no))
             size = await self._journal.plan_items(self._rows(source, no))
             self._refuse_duplicates(source, no)
@@ -134,7 +144,13 @@ class Run:
     def _rows(self, source: Source, no: int) -> Iterator[tuple[int, int, int, str, bytes]]:
         run = self.record.no
         for position, item in source.walk():
-            yield run, no, position, item.id, digest(canonical(item.data))[:8]
+            try:
+                item.id.encode()
+                yield run, no, position, item.id, digest(canonical(item.data))[:8]
+            except (UnicodeError, TypeError, OverflowError) as error:
+                raise BadInput(
+                    f"item {position} ({item.id!a}) is not plain JSON: {error}"
+                ) from None
 
     def _refuse_duplicates(self, source: Source, no: int) -> None:
         found = self._journal.read.duplicate(self.record.no, no)
@@ -167,7 +183,8 @@ class Run:
     def reads_messages(self, terms: Terms) -> bool:
         """Does anyone who may answer read the rendered prompt? Functions receive the item instead."""
         circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
-        return any("messages" in self._engine.circle(who).takes for who in circles)
+        members = [c.traits for who in circles for c in self._engine.circle(who).candidates]
+        return any(traits.takes == "messages" or traits.sees_ask for traits in members)
 
     async def do(self, task: Task) -> Outcome:
         """Carry one task to its outcome. A recorded reply is used instead of a new call."""
@@ -264,7 +281,8 @@ class Run:
                      active=self.clock.monotonic() - self._began, result=_encode(self._result),
                      rest=None if settled else engine.stop.rest if engine.stop else "cancelled")
         )  # fmt: skip
-        return self.receipt(tally if settled else None)
+        self.closing = self.receipt(tally if settled else None)
+        return self.closing
 
     def _end(self, tally: Tally, planned: int) -> tuple[str, str | None]:
         engine = self._engine
@@ -272,4 +290,6 @@ class Run:
             return engine.stop.status, engine.stop.reason
         if engine.held:
             return "paused", f"{engine.held} failed items are held; resume to try them again"
+        if tally["in_doubt"]:
+            return "paused", "items in doubt are held; resume with --retry-in-doubt to repeat them"
         return ("flagged", self._flaw) if self._flaw else (status_of(tally, planned), None)

@@ -11,7 +11,7 @@ import msgspec
 
 from fanfold.errors import RunStopped
 from fanfold.run.carry import carry, carry_shard
-from fanfold.run.engine import Engine, Stop
+from fanfold.run.engine import Engine
 from fanfold.run.pursuit import Group, NoReply, Pursuit
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.outcome import Outcome
@@ -86,8 +86,6 @@ class Stream:
             for unit in self._units:
                 if engine.stop is not None:
                     return
-                if engine.journal.low_on_space:
-                    engine.halt(Stop("paused", "the disk is full; make room, then resume"))
                 if isinstance(unit, Group):
                     for outcome in await carry_shard(unit):
                         self._land(outcome)
@@ -155,7 +153,7 @@ class Stream:
                 circles.setdefault(id(pursuit.circle), []).append(pursuit)
         for members in circles.values():
             circle = members[0].circle
-            if circle.private and engine.new:
+            if circle.unrecorded and engine.new:
                 continue
             if circle.private:
                 self._look_in_outcomes(members)

@@ -17,7 +17,7 @@ Script = Callable[[Ask, int], Reply | Exception | Awaitable[Reply | Exception]]
 def traits(id: str = "scripted", **changes: object) -> Traits:
     """Those of a paid API model, with any of them changed."""
     plain = Traits(
-        id=id, kind="scripted", answerer=f"scripted:{id}", price=Price(input=1.0, output=5.0),
+        id=id, kind="scripted", sees_ask=True, answerer=f"scripted:{id}", price=Price(input=1.0, output=5.0),
         max_tokens=100, timeout=60.0, limits=MemberLimits(concurrency=64), pool=id,
     )  # fmt: skip
     return msgspec.structs.replace(plain, **changes)

@@ -23,15 +23,17 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """What the run knows of a member when it decides.
 
     `answerer`: who gave a reply, as far as it matters for reusing it (kind and model, or target and
-    version). `shared`: its replies serve other runs too. `metered`: a call costs money or has
-    effects, so its start is journaled first. `price` None is unknown, never zero. `keeps_time`: it
-    ends by itself at its timeout, and closes what it opened.
+    version). `sees_ask`: it takes items, but looks at the rendered prompt too. `shared`: its replies
+    serve other runs too. `metered`: a call costs money or has effects, so its start is journaled
+    first. `price` None is unknown, never zero. `keeps_time`: it ends by itself at its timeout, and
+    closes what it opened.
     """
 
     id: str
     kind: str
     answerer: str
     takes: Takes = "messages"
+    sees_ask: bool = False
     shared: bool = True
     metered: bool = True
     price: Price | None = None

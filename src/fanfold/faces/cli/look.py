@@ -65,7 +65,8 @@ def status(run: str | None, store: str, as_json: bool, watch: bool, verbose: boo
 
 def _status(archive: Archive, run: str | None, as_json: bool, verbose: bool) -> tuple[str, bool]:
     width, now = shutil.get_terminal_size((100, 24)).columns, time.time()
-    store = archive.store.folder.as_posix()
+    folder = archive.store.folder.as_posix()
+    store = "" if folder == ".fanfold" else folder
     records = archive.read.runs() if run is None else [_find(archive, run)]
     stands = [stand(archive.read, record, archive.store.alive, now) for record in records]
     over = not any(standing.status == "running" for standing in stands)
