@@ -126,7 +126,6 @@ def test_a_second_run_under_another_name_reuses_everything(done: Done) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.xfail(reason="the receipt of a run leaves `reused` of its steps at 0")
 def test_the_steps_say_what_they_reused(tmp_path: Path) -> None:
     write_function_project(tmp_path)
     assert fanfold(tmp_path, "run", "plan.yaml", "--quiet").code == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,8 @@ def ran(
                 record = await reopen(journal, earlier, clock, budget)
             run = Run(journal, record, Given(*members), Settings(budget=budget), clock)
             how.setdefault("prompt", "Say {{ item.text }}")
-            try:
+            with suppress(RunStopped):
                 await map_reduce(run, items, reduce=collect(), **how)
-            except RunStopped:
-                pass
             return await finish(journal, run)
         finally:
             journal.close()

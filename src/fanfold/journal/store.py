@@ -83,11 +83,12 @@ class Store:
         where = self.file.absolute().as_uri()
         alone = not self.file.with_name(self.file.name + "-wal").exists()
         for how in ("immutable=1",) if alone else ("mode=ro", "immutable=1"):
+            db = sqlite3.connect(f"{where}?{how}", uri=True, timeout=60.0, isolation_level=None)
             try:
-                db = sqlite3.connect(f"{where}?{how}", uri=True, timeout=60.0, isolation_level=None)
                 db.execute("select count(*) from runs").fetchone()
                 return db
-            except sqlite3.OperationalError as error:
+            except sqlite3.Error as error:
+                db.close()
                 trouble = translate(error, self.file)
         raise trouble
 

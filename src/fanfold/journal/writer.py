@@ -30,7 +30,9 @@ class Writer:
     ) -> None:
         self._store = store
         self._db = store.connect()
-        self._thread = threading.Thread(target=self._work, name="journal") if thread else None
+        self._thread = (
+            threading.Thread(target=self._work, name="journal", daemon=True) if thread else None
+        )
         self._after = after_commit
         self._gathered: deque[Entry] = deque()
         self._wake = threading.Event()

@@ -16,6 +16,7 @@ from fanfold.errors import BadInput, RunStopped
 from fanfold.journal.apply import DropRun
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive, Journal
+from fanfold.journal.read import Reader
 from fanfold.members.roster import Roster, find_roster, load_roster
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.inputs import open_input
@@ -109,6 +110,7 @@ def prepare_resume(name: str, options: Options) -> Job:
         if record is None:
             raise BadInput(f"no run {name!r} in {options.store}; see: fanfold status")
         spent = sum(s.cost for s in archive.read.spent(record.no).values())
+        _refuse_unknown_ids(archive.read, record, options.retry_in_doubt)
     finally:
         archive.close()
     if not record.plan:
@@ -125,6 +127,14 @@ def prepare_resume(name: str, options: Options) -> Job:
         stored=stored, roster=roster, budget=budget, options=options, name=record.name,
         record=record,
     )  # fmt: skip
+
+
+def _refuse_unknown_ids(read: Reader, record: RunRecord, ids: frozenset[str] | None) -> None:
+    """Only what is in doubt can be repeated; a slip of the pen must not pass for a decision."""
+    if ids:
+        doubtful = {one.id for one in read.endings(record.no, ("in_doubt",), limit=1_000_000)}
+        for id in sorted(ids - doubtful):
+            raise BadInput(f"item {id!r} of {record.name} is not in doubt; see: fanfold status -v")
 
 
 async def execute(job: Job, watch: Watch) -> Receipt:

@@ -12,7 +12,7 @@ from fanfold.price import cost, nanos
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import ONE_CALL, Sum
-from fanfold.run.pursuit import Group, Pursuit
+from fanfold.run.pursuit import Group, NoReply, Pursuit
 from fanfold.work.ask import Reply
 from fanfold.work.member import Tell, Traits, tell_nobody
 
@@ -41,7 +41,7 @@ async def attempt(engine: Engine, group: Group, grant: Grant) -> Claim | None:
     try:
         reply = _plausible(await _ask(grant, group.tell))
     except asyncio.CancelledError:
-        _give_up(engine, grant, number)
+        _give_up(engine, group, grant, number)
         raise
     except Exception as error:
         await _failed(engine, group, grant, number, error)
@@ -64,7 +64,7 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
         else:
             reply = await _ask(grant, None)
     except asyncio.CancelledError:
-        _give_up(engine, grant, 0)
+        engine.dispatch.settle(grant, Sum())
         raise
     except Exception as error:
         await _failed(engine, Group((pursuit,), pursuit.ask), grant, 0, error)
@@ -243,16 +243,18 @@ def is_lost(error: Exception) -> bool:
     return error.lost if isinstance(error, MemberError) else not isinstance(error, StoreError)
 
 
-def _give_up(engine: Engine, grant: Grant, number: int) -> None:
-    """Cancelled in mid-call: the reservation counts as spent, and the attempt is in doubt."""
-    traits = grant.traits
-    engine.dispatch.settle(grant, grant.reserved if traits.metered else Sum())
-    if number:
-        engine.journal.note(
-            End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd,
-                tokens=grant.reserved.tokens,
-                error="cancelled in mid-call", at=engine.clock.now())
-        )  # fmt: skip
+def _give_up(engine: Engine, group: Group, grant: Grant, number: int) -> None:
+    """Cancelled in mid-call: the reservation counts as spent, and attempt and items are in doubt."""
+    engine.dispatch.settle(grant, grant.reserved if number else Sum())
+    if not number:
+        return
+    why = "cancelled in mid-call"
+    engine.journal.note(
+        End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd,
+            tokens=grant.reserved.tokens, error=why, at=engine.clock.now())
+    )  # fmt: skip
+    for pursuit in group.pursuits:
+        pursuit.end_without(NoReply(why, "in_doubt"))
 
 
 def _tell_limits(engine: Engine, grant: Grant, error: Exception) -> None:

@@ -36,11 +36,11 @@ class Candidate(msgspec.Struct, frozen=True):
 class Step:
     """A step while it runs: how many of its calls are under way, and which accounts pay for them."""
 
-    __slots__ = ("calls", "chain", "concurrency", "in_flight", "name", "no")
+    __slots__ = ("calls", "chain", "concurrency", "in_flight", "name", "no", "reused")
 
     def __init__(self, no: int, name: str, concurrency: int, chain: Chain) -> None:
         self.no, self.name, self.concurrency, self.chain = no, name, concurrency, chain
-        self.in_flight = self.calls = 0
+        self.in_flight = self.calls = self.reused = 0
 
 
 class Want:

@@ -62,14 +62,14 @@ async def start(
 async def reopen(journal: Journal, record: RunRecord, clock: Clock, budget: Budget) -> RunRecord:
     """An earlier run goes on. Refused while another process carries it out."""
     if record.session and journal.store.alive(record.session):
-        raise AlreadyRunning(f"{record.name} ({record.id}) is running; see: fanfold status")
+        raise AlreadyRunning(f"{record.name} ({record.id}) is already running; see: fanfold status")
     await journal.recover(clock.now())
     session = journal.store.enter()
     active = _unbooked(journal, record)
     fact = ReopenRun(record.no, session, _encode(budget), record.session, active)
     if not await journal.write(fact):
         journal.store.leave(session)
-        raise AlreadyRunning(f"{record.name} ({record.id}) is running; see: fanfold status")
+        raise AlreadyRunning(f"{record.name} ({record.id}) is already running; see: fanfold status")
     return msgspec.structs.replace(
         record, status="running", session=session, budget=_encode(budget), resumed=True,
         active=record.active + active,

@@ -75,6 +75,7 @@ class Pursuit:
     def recall(self, known: Known) -> None:
         """A recorded reply: it goes through the gate as it is now."""
         self.engine.counts.reused += 1
+        self.step.reused += 1
         if not known.row:  # it stands with its outcome, and must stay there
             self.kept = Landed(
                 self.key(self.circle.takes[0]), known.answerer, known.member, known.reply, 0, True

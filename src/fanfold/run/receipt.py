@@ -48,10 +48,12 @@ def _steps(
     accounts = []
     for no, name in enumerate(names):
         s = spent.get(no, Spent())
-        calls = s.calls
+        calls, reused = s.calls, 0
         if counts is not None:
-            calls = counts.steps[name].calls if name in counts.steps else 0
-        accounts.append(StepAccount(name, calls, 0, dollars(s.cost), s.usage, round(s.seconds, 3)))
+            step = counts.steps.get(name)
+            calls, reused = (0, 0) if step is None else (step.calls, step.reused)
+        cost, seconds = dollars(s.cost), round(s.seconds, 3)
+        accounts.append(StepAccount(name, calls, reused, cost, s.usage, seconds))
     return tuple(accounts)
 
 

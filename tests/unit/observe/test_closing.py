@@ -43,7 +43,8 @@ def test_a_flagged_run_says_what_did_not_pass_and_what_may_have_been_paid_twice(
 def test_a_paused_run_says_why_and_how_to_go_on(tmp_path: Path) -> None:
     receipt = out_of_money(tmp_path / "s")
     assert closing(receipt, resume_command(receipt)).splitlines() == [
-        "too-dear paused: the budget of the run is used up",
+        "too-dear paused: out of budget: dollars of the run: $0.001500 left,"
+        " the next call may cost $0.001540",
         "27 of 40 done: 27 passed, 13 unfunded",
         "cost $0.0135 of $0.0150",
         "27 calls, 0 reused, 9,180 tokens, 8.0s",

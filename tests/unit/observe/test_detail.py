@@ -123,7 +123,7 @@ def test_long_texts_are_wrapped_but_never_the_command(tmp_path: Path) -> None:
         lines = detail(read, now, width=40, store="a/long/way/to/the/store").splitlines()
     assert lines[:4] == [
         "run         too-dear", "            (01JXT21Q00ABCDEFGHJKMNPQR)",
-        "status      paused: the budget of the", "            run is used up",
+        "status      paused: out of budget:", "            dollars of the run:",
     ]  # fmt: skip
     command = next(line for line in lines if line.startswith("to go on"))
     assert command.endswith(" --store a/long/way/to/the/store --budget TOTAL")

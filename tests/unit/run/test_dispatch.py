@@ -65,7 +65,7 @@ def test_money_that_may_come_back_is_waited_for_and_missing_money_is_told() -> N
     first = desk.granted()
     assert desk.dispatch.decide(desk.want()) == Wait(None)
     desk.dispatch.settle(first, Sum(WORST, 1, 1))
-    with pytest.raises(Unfunded, match="the budget of the run is used up"):
+    with pytest.raises(Unfunded, match="out of budget: dollars of the run"):
         desk.dispatch.decide(desk.want())
 
 
@@ -74,7 +74,7 @@ def test_the_time_budget_is_one_too() -> None:
     desk.dispatch.deadline = 10.0
     desk.granted()
     desk.now = 10.0
-    with pytest.raises(Unfunded, match="time budget"):
+    with pytest.raises(Unfunded, match="seconds of the run"):
         desk.dispatch.decide(desk.want())
 
 
