@@ -65,7 +65,7 @@ def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
             doubt = () if claim is None else claim.doubt
             claim = Claim(attempt=number, doubt=doubt)
             attempts.append(_attempt_row(number, fact, doubt))
-            claimed += [(key, fact.answerer, number) for key in fact.keys]
+            claimed += [(key, fact.answerer, number) for key in dict.fromkeys(fact.keys)]
             holders += [
                 (key, fact.answerer, number, fact.session, "started", fact.reserved, 0)
                 for key in fact.keys
