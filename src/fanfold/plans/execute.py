@@ -230,10 +230,11 @@ def _refuse_changed_plan(plan: Plan, record: RunRecord) -> None:
         )
 
 
-def _bare(plan: Plan) -> bytes:
-    """The plan without the name under which its file was given."""
+def _bare(plan: Plan) -> Plan:
+    """The plan without the name under which its file was given, in the form it is stored in."""
     given = msgspec.structs.replace(plan.input, file=None)
-    return _encode(msgspec.structs.replace(plan, file="", input=given))
+    bare = msgspec.structs.replace(plan, file="", input=given)
+    return msgspec.json.decode(_encode(bare), type=Plan)
 
 
 def _combined(stated: Budget, more: Budget | None) -> Budget:
