@@ -51,21 +51,32 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.file = folder / "journal.db"
+        self._setup = folder / "setup.lock"
         self._locks: dict[str, int] = {}
         self._version = 0
 
     def prepare(self) -> None:
         """Make what is missing, but only after what is there was found to be ours."""
         try:
-            self._check()
+            self._check_patiently()
             self._make_folder()
+            with self._one_at_a_time(), sqlite_errors(self.file):
+                self._migrate()
         except OSError as error:
             full = error.errno == ENOSPC
             kind = StoreFull if full else StoreError
             why = "the disk is full; make room" if full else f"{error.strerror}; use --store DIR"
             raise kind(f"{self.folder}: {why}") from error
-        with sqlite_errors(self.file):
-            self._migrate()
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        """Processes that open a new store at once wait for one another: SQLite itself would not
+        wait for the change to write-ahead logging."""
+        handle = os.open(self._setup, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
 
     def look(self) -> sqlite3.Connection:
         """Only to read: nothing is made or changed, so a full or read-only disk does not matter.
@@ -150,6 +161,16 @@ class Store:
 
     def _lock_file(self, session: str) -> Path:
         return self.folder / "live" / session
+
+    def _check_patiently(self) -> None:
+        """A store that another process is making right now may look torn until it is made."""
+        try:
+            self._check()
+        except StoreError:
+            if not self._setup.exists():
+                raise
+            with self._one_at_a_time():
+                self._check()
 
     def _check(self) -> None:
         if self.folder.exists() and not self.folder.is_dir():
