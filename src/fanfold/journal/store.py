@@ -67,6 +67,7 @@ class Store:
             kind = StoreFull if full else StoreError
             why = "the disk is full; make room" if full else f"{error.strerror}; use --store DIR"
             raise kind(f"{self.folder}: {why}") from error
+
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
         """Processes that open a new store at once wait for one another: SQLite itself would not
