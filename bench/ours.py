@@ -57,7 +57,7 @@ def function_traits(concurrency: int) -> Traits:
 def model_traits(concurrency: int) -> Traits:
     return Traits(
         id="model", kind="openai", answerer=f"openai:{MODEL}", model=MODEL, price=PAID,
-        max_tokens=MAX_TOKENS, tier="paid", enabled_written=True,
+        max_tokens=MAX_TOKENS, tier="paid", enabled_written=True, keeps_time=True,
         limits=MemberLimits(concurrency=concurrency),
     )  # fmt: skip
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from fanfold.journal import bulk
-from fanfold.journal.attempts import end, ended, failed, key8, lose, start
-from fanfold.journal.facts import End, Ended, Failed, Lose, RunRecord, Start
+from fanfold.journal.attempts import end, ended, failed, key8, lose, start, unclaim
+from fanfold.journal.facts import End, Ended, Failed, Lose, RunRecord, Start, Unclaim
 
 _encode = msgspec.json.Encoder().encode
 
@@ -204,7 +204,7 @@ def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
 
 
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
-    Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, AddRun: _add_run,
+    Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, Unclaim: unclaim, AddRun: _add_run,
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,
     NameStep: _name_step, PlanItems: _plan_items, PlanBatch: _plan_batch,
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from fanfold.journal.facts import (
     Landed,
     Lose,
     Start,
+    Unclaim,
 )  # fmt: skip
 from fanfold.work.ask import Usage
 from fanfold.work.item import digest
@@ -52,8 +54,8 @@ def key8(key: bytes) -> int:
 def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
     """All starts of a group at once: look who has the keys, then claim the free ones."""
     keys = [key for fact in facts for key in fact.keys]
-    known = bulk.find(db, _KNOWN, map(key8, keys))
-    holders = bulk.find(db, _HOLDERS, keys)
+    known = _by_key(bulk.find(db, _KNOWN, map(key8, keys)))
+    holders = _by_key(bulk.find(db, _HOLDERS, keys))
     number: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
     claims: list[Claim] = []
     attempts: list[tuple[Any, ...]] = []
@@ -62,14 +64,12 @@ def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
         claim = _decide(fact, known, holders)
         if claim is None or (claim.doubt and not claim.held and fact.take_over):
             number += 1
-            doubt = () if claim is None else claim.doubt
-            claim = Claim(attempt=number, doubt=doubt)
-            attempts.append(_attempt_row(number, fact, doubt))
-            claimed += [(key, fact.answerer, number) for key in dict.fromkeys(fact.keys)]
-            holders += [
-                (key, fact.answerer, number, fact.session, "started", fact.reserved, 0)
-                for key in fact.keys
-            ]
+            claim = Claim(attempt=number, doubt=() if claim is None else claim.doubt)
+            attempts.append(_attempt_row(number, fact, claim.doubt))
+            for key in dict.fromkeys(fact.keys):
+                claimed.append((key, fact.answerer, number))
+                mine = (fact.answerer, number, fact.session, "started", fact.reserved, 0)
+                holders.setdefault(key, []).append(mine)
         claims.append(claim)
     bulk.put(db, _ATTEMPT, attempts)
     bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
@@ -78,26 +78,38 @@ def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
     return claims
 
 
-def _decide(fact: Start, known: list[Any], holders: list[Any]) -> Claim | None:
-    """None: the keys are free. In most groups nobody has any of them, and both lists are empty."""
-    there = tuple(
-        key
-        for key, answerer, run, private in known
-        if key in fact.keys
-        and answerer in fact.accept
-        and (run == fact.run or not (private or fact.fresh))
-    )
+Rows = dict[bytes, list[tuple[Any, ...]]]
+
+
+def _by_key(rows: list[Any]) -> Rows:
+    found: Rows = {}
+    for key, *rest in rows:
+        found.setdefault(key, []).append(tuple(rest))
+    return found
+
+
+def _decide(fact: Start, known: Rows, holders: Rows) -> Claim | None:
+    """None: the keys are free. In most groups nobody has any of them, and both are empty."""
+    there = tuple(key for key in fact.keys if known and _serves(fact, known.get(key, ())))
     if there:
         return Claim(known=there)
     with_it = [
         Holder(key, *rest)
-        for key, answerer, *rest in holders
-        if key in fact.keys and answerer in fact.accept
+        for key in dict.fromkeys(fact.keys)
+        for answerer, *rest in holders.get(key, ())
+        if answerer in fact.accept
     ]
     if not with_it:
         return None
     doubt = tuple(holder for holder in with_it if holder.state == "in_doubt")
     return Claim(held=tuple(h for h in with_it if h.state != "in_doubt"), doubt=doubt)
+
+
+def _serves(fact: Start, replies: Iterable[tuple[Any, ...]]) -> bool:
+    return any(
+        answerer in fact.accept and (run == fact.run or not (private or fact.fresh))
+        for answerer, run, private in replies
+    )
 
 
 def _attempt_row(number: int, fact: Start, doubt: tuple[Holder, ...]) -> tuple[Any, ...]:
@@ -219,6 +231,24 @@ def failed(db: sqlite3.Connection, facts: list[Failed]) -> list[None]:
             for f in facts
         ],
     )  # fmt: skip
+    return [None] * len(facts)
+
+
+def unclaim(db: sqlite3.Connection, facts: list[Unclaim]) -> list[None]:
+    for fact in facts:
+        mine = [
+            number
+            for _, answerer, number, session, state, _, _ in bulk.find(db, _HOLDERS, fact.keys)
+            if (answerer, session, state) == (fact.answerer, fact.session, "started")
+        ]
+        for number in dict.fromkeys(mine):
+            db.execute(
+                "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?,"
+                " error = 'cancelled before it was sent' where no = ?",
+                (fact.at, number),
+            )
+            rows = [(key, fact.answerer, number) for key in fact.keys]
+            bulk.put(db, "delete from claims where (key, answerer, attempt) in (", rows, ")")
     return [None] * len(facts)
 
 

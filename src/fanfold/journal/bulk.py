@@ -9,42 +9,37 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-SIZES = (64, 8, 1)  # rows per statement: few different texts, so that each is prepared once
+MOST = 128  # rows per statement
+STATEMENTS = 1024  # that a connection keeps prepared: a group has any size up to MOST
 
 
 def put(db: sqlite3.Connection, into: str, rows: Sequence[Sequence[Any]], after: str = "") -> None:
     """`into` ends where the rows begin: `insert into t`; `after` follows them."""
-    at, many = 0, len(rows)
-    for size in SIZES:
-        while many - at >= size:
-            some = rows[at : at + size]
-            db.execute(_statement(into, len(some[0]), size, after), tuple(chain(*some)))
-            at += size
+    for at in range(0, len(rows), MOST):
+        some = rows[at : at + MOST]
+        db.execute(_statement(into, len(some[0]), len(some), after), tuple(chain(*some)))
 
 
 def find(db: sqlite3.Connection, select: str, keys: Iterable[Any]) -> list[Any]:
     """Rows of `select … in ({})` for any number of keys."""
     wanted = tuple(keys)
     found: list[Any] = []
-    at, many = 0, len(wanted)
-    for size in SIZES:
-        while many - at >= size:
-            text = _selecting(select, size)
-            found += db.execute(text, wanted[at : at + size]).fetchall()
-            at += size
+    for at in range(0, len(wanted), MOST):
+        some = wanted[at : at + MOST]
+        found += db.execute(_selecting(select, len(some)), some).fetchall()
     return found
 
 
-@cache
+@lru_cache(STATEMENTS)
 def _statement(into: str, columns: int, rows: int, after: str) -> str:
     row = "(" + ",".join("?" * columns) + ")"
     return f"{into} values {','.join([row] * rows)} {after}"
 
 
-@cache
+@lru_cache(STATEMENTS)
 def _selecting(select: str, size: int) -> str:
     return select.format(",".join("?" * size))

@@ -142,6 +142,15 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     endings: tuple[Ending, ...]
 
 
+class Unclaim(msgspec.Struct, frozen=True):
+    """Cancelled while claiming: what was claimed all the same was never sent, so it is let go."""
+
+    session: str
+    answerer: str
+    keys: tuple[bytes, ...]
+    at: float
+
+
 class Lose(msgspec.Struct, frozen=True):
     """Attempts that were under way when their process died are in doubt from now on."""
 

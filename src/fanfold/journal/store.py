@@ -13,6 +13,7 @@ from errno import ENOSPC
 from pathlib import Path
 
 from fanfold.errors import StoreError, StoreFull
+from fanfold.journal.bulk import STATEMENTS
 from fanfold.journal.migrations import MIGRATIONS
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
@@ -107,8 +108,9 @@ class Store:
     def connect(self, *, readonly: bool = False) -> sqlite3.Connection:
         with sqlite_errors(self.file):
             db = sqlite3.connect(
-                self.file, timeout=60.0, isolation_level=None, check_same_thread=False
-            )
+                self.file, timeout=60.0, isolation_level=None, check_same_thread=False,
+                cached_statements=STATEMENTS,
+            )  # fmt: skip
             db.execute("pragma synchronous = full")
             db.execute("pragma cache_size = -16000")
             db.execute("pragma temp_store = file")

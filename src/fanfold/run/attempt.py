@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from fanfold.errors import InvalidReply, MemberError, RateLimited, StoreError, Terminal, TimedOut
-from fanfold.journal.facts import Claim, End, Ending, Failed, Landed, Start
+from fanfold.journal.facts import Claim, End, Ending, Failed, Landed, Start, Unclaim
 from fanfold.price import cost, nanos
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
@@ -104,24 +104,13 @@ async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
         at=engine.clock.now(), fresh=engine.fresh,
         take_over=engine.may_repeat(group.ids, group.terms, traits),
     )  # fmt: skip
-    written = engine.journal.write(fact)
     try:
-        claim: Claim = await asyncio.shield(written)
+        claim: Claim = await engine.journal.write(fact)
     except BaseException:
         engine.dispatch.settle(grant, Sum())
-        written.add_done_callback(lambda claim: _let_go(engine, fact, claim))
+        engine.journal.note(Unclaim(engine.session, traits.answerer, fact.keys, fact.at))
         raise
     return claim
-
-
-def _let_go(engine: Engine, fact: Start, written: asyncio.Future[Claim]) -> None:
-    """Cancelled while claiming: what was claimed all the same was never sent, so it is released."""
-    if written.cancelled() or written.exception() is not None or not written.result().attempt:
-        return
-    engine.journal.note(
-        End(run=fact.run, attempt=written.result().attempt, state="error", at=engine.clock.now(),
-            error="cancelled before it was sent", released=fact.keys, answerer=fact.answerer)
-    )  # fmt: skip
 
 
 async def _ask(grant: Grant, tell: Tell | None) -> Reply:

@@ -194,39 +194,37 @@ class Dispatch:
         self._waiting += 1
         try:
             while True:
+                timer = None
                 if lane[0] is mine:
                     if self.halted is not None:
                         raise self.halted
                     decision = self.decide(want)
                     if isinstance(decision, Grant):
                         return decision
-                    pause = None if decision.until is None else decision.until - self._now()
-                else:
-                    pause = None
-                await _woken(mine, pause)
-                if mine.done():
-                    place = lane.index(mine)
-                    mine = lane[place] = loop.create_future()
+                    if decision.until is not None:
+                        timer = loop.call_later(decision.until - self._now(), _wake, mine)
+                await mine
+                if timer is not None:
+                    timer.cancel()
+                place = lane.index(mine)
+                mine = lane[place] = loop.create_future()
         finally:
             self._waiting -= 1
             lane.remove(mine)
-            if lane and not lane[0].done():
-                lane[0].set_result(None)
+            if lane:
+                _wake(lane[0])
 
     def poke(self) -> None:
         """Something was given back, or the run is stopping: let the head of each lane ask again."""
         for lane in self._lanes.values():
-            if lane and not lane[0].done():
-                lane[0].set_result(None)
+            if lane:
+                _wake(lane[0])
 
     def halt(self, error: RunStopped) -> None:
         self.halted = error
         self.poke()
 
 
-async def _woken(future: asyncio.Future[None], seconds: float | None) -> None:
-    """Wait for the future or the time, whichever comes first; the future is left as it is."""
-    if seconds is None:
-        await asyncio.wait((future,))
-        return
-    await asyncio.wait((future,), timeout=max(0.0, seconds))
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
