@@ -54,8 +54,8 @@ def key8(key: bytes) -> int:
 def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
     """All starts of a group at once: look who has the keys, then claim the free ones."""
     keys = [key for fact in facts for key in fact.keys]
-    known = _by_key(bulk.find(db, _KNOWN, map(key8, keys)))
-    holders = _by_key(bulk.find(db, _HOLDERS, keys))
+    known = _by_key(bulk.among(db, _KNOWN, map(key8, keys)))
+    holders = _by_key(bulk.among(db, _HOLDERS, keys))
     number: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
     claims: list[Claim] = []
     attempts: list[tuple[Any, ...]] = []
@@ -74,7 +74,8 @@ def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
     bulk.put(db, _ATTEMPT, attempts)
     bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
     again = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
-    db.executemany("update attempts set again = 1 where no = ?", [(number,) for number in again])
+    if again:
+        bulk.among(db, "update attempts set again = 1 where no in ({})", again)
     return claims
 
 
@@ -238,7 +239,7 @@ def unclaim(db: sqlite3.Connection, facts: list[Unclaim]) -> list[None]:
     for fact in facts:
         mine = [
             number
-            for _, answerer, number, session, state, _, _ in bulk.find(db, _HOLDERS, fact.keys)
+            for _, answerer, number, session, state, _, _ in bulk.among(db, _HOLDERS, fact.keys)
             if (answerer, session, state) == (fact.answerer, fact.session, "started")
         ]
         for number in dict.fromkeys(mine):

@@ -24,8 +24,8 @@ def put(db: sqlite3.Connection, into: str, rows: Sequence[Sequence[Any]], after:
         db.execute(_statement(into, len(some[0]), len(some), after), tuple(chain(*some)))
 
 
-def find(db: sqlite3.Connection, select: str, keys: Iterable[Any]) -> list[Any]:
-    """Rows of `select … in ({})` for any number of keys."""
+def among(db: sqlite3.Connection, select: str, keys: Iterable[Any]) -> list[Any]:
+    """What a statement with `in ({})` gives, for any number of keys."""
     wanted = tuple(keys)
     found: list[Any] = []
     for at in range(0, len(wanted), MOST):

@@ -170,13 +170,13 @@ class Engine:
     ) -> dict[int, tuple[bytes, Known]]:
         return self.journal.read.known_at(self.no, batch, step.no, positions)
 
-    def mark_under_way(self, keys: list[bytes]) -> asyncio.Future[None]:
+    def mark_under_way(self, keys: tuple[bytes, ...]) -> asyncio.Future[None]:
         mine = asyncio.get_running_loop().create_future()
         for key in keys:
             self.under_way[key] = mine
         return mine
 
-    def unmark_under_way(self, keys: list[bytes], mine: asyncio.Future[None]) -> None:
+    def unmark_under_way(self, keys: tuple[bytes, ...], mine: asyncio.Future[None]) -> None:
         for key in keys:
             if self.under_way.get(key) is mine:
                 del self.under_way[key]

@@ -33,7 +33,7 @@ async def _obtain_once(engine: Engine, group: Group) -> None:
     while True:
         claim = None
         if not await _wait_in_process(engine, group):
-            keys = [key for pursuit in group.pursuits for key in pursuit.ask_keys()]
+            keys = group.all_keys()
             mine = engine.mark_under_way(keys)
             try:
                 claim = await _try_until_landed(engine, group)
@@ -57,12 +57,11 @@ async def _hear(engine: Engine, claim: Claim) -> None:
 async def _wait_in_process(engine: Engine, group: Group) -> bool:
     """Another task of this process asks the same content: its reply may serve us too."""
     waited = False
-    for pursuit in group.pursuits:
-        for key in pursuit.ask_keys():
-            other = engine.under_way.get(key)
-            if other is not None:
-                await asyncio.wait((other,))
-                waited = True
+    for key in group.all_keys():
+        other = engine.under_way.get(key)
+        if other is not None:
+            await asyncio.wait((other,))
+            waited = True
     return waited
 
 

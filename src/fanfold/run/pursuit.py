@@ -190,7 +190,7 @@ class Pursuit:
 class Group:
     """Tasks that are asked in one go: one task, or a shard whose reply is taken apart."""
 
-    __slots__ = ("_received", "apart", "ask", "circle", "pursuits", "step", "tell", "terms")
+    __slots__ = ("_received", "apart", "ask", "circle", "ids", "pursuits", "step", "tell", "terms")
 
     def __init__(
         self, pursuits: tuple[Pursuit, ...], ask: Ask, apart: TakeApart | None = None
@@ -198,15 +198,21 @@ class Group:
         first = pursuits[0]
         self.pursuits, self.ask, self.apart = pursuits, ask, apart
         self.circle, self.terms, self.step = first.circle, first.task.terms, first.step
+        self.ids = tuple([p.task.id for p in pursuits])
         self.tell: Tell | None = None
         self._received: tuple[Pursuit, ...] = pursuits
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return tuple([p.task.id for p in self.pursuits])
-
     def keys(self, takes: Takes) -> tuple[bytes, ...]:
+        if len(self.pursuits) == 1:
+            return (self.pursuits[0].key(takes),)
         return tuple([p.key(takes) for p in self.pursuits])
+
+    def all_keys(self) -> tuple[bytes, ...]:
+        """Under every form in which one of the candidates may take them."""
+        takes = self.circle.takes
+        if len(takes) == 1:
+            return self.keys(takes[0])
+        return tuple([key for one in takes for key in self.keys(one)])
 
     def take_apart(self, reply: Reply) -> list[tuple[Pursuit, Reply]]:
         assert self.apart is not None
