@@ -1,6 +1,6 @@
 """`make bench`: fanfold's numbers, each against a raw baseline measured in turn with it.
 
-    python bench/run.py [--quick] [--only map,http] [--runs N] [--uvloop] [--docs]
+    python bench/run.py [--quick] [--only map,http] [--runs N] [--asyncio] [--docs]
 
 Prints the table line by line and writes bench/results.json. Nothing here fails when a target is
 missed: the last column says so. Close what else uses the machine before you believe a figure.
@@ -23,7 +23,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smaller and fewer; only a look")
     parser.add_argument("--only", help=f"some of: {','.join(ROWS)}")
     parser.add_argument("--runs", type=int, help="how often each side is measured")
-    parser.add_argument("--uvloop", action="store_true", help="on both sides")
+    parser.add_argument("--asyncio", action="store_true", help="its own loop on both sides")
     parser.add_argument("--docs", action="store_true", help="put the table into docs/benchmarks.md")
     given = parser.parse_args()
     unknown = set(given.only.split(",")) - set(ROWS) if given.only else set()
@@ -37,7 +37,7 @@ def options() -> argparse.Namespace:
 def main() -> None:
     given = options()
     size = QUICK if given.quick else FULL
-    way = Way(size._replace(runs=given.runs or size.runs), given.uvloop)
+    way = Way(size._replace(runs=given.runs or size.runs), not given.asyncio)
     loop = "uvloop" if way.uvloop else "asyncio"
     about = {"runs": way.size.runs, "loop": loop, "quick": given.quick}
     print(show.heading(), flush=True)

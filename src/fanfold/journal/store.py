@@ -113,6 +113,7 @@ class Store:
             )  # fmt: skip
             db.execute("pragma synchronous = full")
             db.execute("pragma cache_size = -16000")
+            db.execute("pragma wal_autocheckpoint = 4000")  # pages: a page changes many times
             db.execute("pragma temp_store = file")
             if readonly:
                 db.execute("pragma query_only = on")

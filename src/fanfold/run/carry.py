@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 from fanfold.errors import RunStopped, StoreError
 from fanfold.run.obtain import obtain, obtain_free
 from fanfold.run.pursuit import Group, NoReply, Pursuit, raised
-from fanfold.work.outcome import Outcome, Verdict
+from fanfold.work.outcome import Verdict
 
 
-async def carry(pursuit: Pursuit) -> Outcome:
+async def carry(pursuit: Pursuit) -> None:
     """It may have nothing yet, a recorded reply, or its part of a shard's reply."""
     while True:
         if pursuit.reply is None:
@@ -25,19 +25,22 @@ async def carry(pursuit: Pursuit) -> Outcome:
             pursuit.decide(await _judged(pursuit.judging))
             pursuit.judging = None
         if pursuit.final is not None:
-            return pursuit.outcome()
+            return pursuit.conclude()
         pursuit.kick_back()
 
 
-async def carry_shard(group: Group) -> list[Outcome]:
+async def carry_shard(group: Group) -> None:
     """Ask for all at once; then each goes its own way. Who was forgotten is asked again alone."""
     first = group.pursuits[0]
     try:
         await obtain(first.engine, group)
     except NoReply as gone:
         if gone.state != "failed":
-            return [pursuit.end_without(gone) for pursuit in group.pursuits]
-    return [await carry(pursuit) for pursuit in group.pursuits]
+            for pursuit in group.pursuits:
+                pursuit.end_without(gone)
+            return
+    for pursuit in group.pursuits:
+        await carry(pursuit)
 
 
 async def _judged(judging: Awaitable[Verdict]) -> Verdict:

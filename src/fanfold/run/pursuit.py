@@ -155,12 +155,17 @@ class Pursuit:
         self.reply = self.verdict = self.judging = self.final = None
         self.filed = False
 
+    def conclude(self) -> None:
+        """It has ended: write the outcome down, unless it is there already, and count it."""
+        assert self.final is not None
+        if self.place is NOWHERE:
+            return
+        if not (self.filed or self._on_record(self.final)):
+            self.engine.note_ending(self._ending(-1 if self.kept is None else 0), self.kept)
+        self.engine.count(self.place, self.step, self.final)
+
     def outcome(self) -> Outcome:
         assert self.final is not None
-        if not (self.filed or self.place is NOWHERE or self._on_record(self.final)):
-            self.engine.note_ending(self._ending(-1 if self.kept is None else 0), self.kept)
-        if self.place is not NOWHERE:
-            self.engine.count(self.place, self.step, self.final)
         reasons = () if self.verdict is None else self.verdict.reasons
         return Outcome(
             self.task.id, self.final, self.reply, reasons, self.member, self.cost, self.calls,
@@ -171,12 +176,11 @@ class Pursuit:
         recalled = self.reused and not self.calls
         return recalled and self.engine.is_on_record(self.place, self.step, final)
 
-    def end_without(self, gone: NoReply) -> Outcome:
+    def end_without(self, gone: NoReply) -> None:
         self.final, self.verdict = gone.state, Verdict("unjudged", (_writable(str(gone)),))
-        outcome = self.outcome()
+        self.conclude()
         if gone.state == "failed":
             self.engine.item_failed(self.task, str(gone))
-        return outcome
 
     def _ending(self, landed: int) -> Ending:
         reasons = () if self.verdict is None else self.verdict.reasons

@@ -194,7 +194,8 @@ class Run:
         known = engine.recorded(pursuit.ask_keys(), pursuit.circle)
         if known is not None:
             pursuit.recall(known)
-        return await carry(pursuit)
+        await carry(pursuit)
+        return pursuit.outcome()
 
     async def stream(
         self, tasks: Iterable[Task], shard: Sharding | None = None

@@ -87,10 +87,12 @@ class Stream:
                 if engine.stop is not None:
                     return
                 if isinstance(unit, Group):
-                    for outcome in await carry_shard(unit):
-                        self._land(outcome)
+                    await carry_shard(unit)
+                    for pursuit in unit.pursuits:
+                        self._land(pursuit)
                 elif unit.reply is None and unit.task.flaw is None:
-                    self._land(await carry(unit))
+                    await carry(unit)
+                    self._land(unit)
                 else:
                     await self._work_without_asking(unit)
                 if self._room and len(self._landed) >= self._room:
@@ -106,8 +108,11 @@ class Stream:
 
     async def _work_without_asking(self, pursuit: Pursuit) -> None:
         """A recorded reply, or an item nothing can be made of. Others get a turn now and then."""
-        flaw = pursuit.task.flaw
-        self._land(await carry(pursuit) if flaw is None else pursuit.end_without(NoReply(flaw)))
+        if pursuit.task.flaw is None:
+            await carry(pursuit)
+        else:
+            pursuit.end_without(NoReply(pursuit.task.flaw))
+        self._land(pursuit)
         self._quick += 1
         if self._quick % CHUNK == 0:
             await asyncio.sleep(0)
@@ -118,9 +123,9 @@ class Stream:
         self._fetched.clear()
         await self._fetched.wait()
 
-    def _land(self, outcome: Outcome) -> None:
+    def _land(self, pursuit: Pursuit) -> None:
         if self._room:
-            self._landed.append(outcome)
+            self._landed.append(pursuit.outcome())
             self._wake()
 
     def _wake(self) -> None:
