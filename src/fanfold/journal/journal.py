@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from fanfold.journal.apply import PlanItems
 from fanfold.journal.facts import Lose
@@ -25,14 +23,9 @@ class Journal:
         self.store = Store(Path(folder))
         self.store.prepare()
         self._writer = Writer(self.store, thread=thread, after_commit=after_commit)
+        self.write, self.note = self._writer.write, self._writer.note
         self._reading = self.store.connect(readonly=True)
         self.read = Reader(self._reading, self.store.file)
-
-    def write(self, fact: Any) -> asyncio.Future[Any]:
-        return self._writer.write(fact)
-
-    def note(self, fact: Any) -> None:
-        self._writer.note(fact)
 
     @property
     def backlog(self) -> int:

@@ -69,7 +69,8 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     except Exception as error:
         await _failed(engine, Group((pursuit,), pursuit.ask), grant, 0, error)
         raise
-    engine.limits.good(grant.gauge, grant.permit)
+    if grant.permit.probe or not grant.gauge.pool.calm:
+        engine.limits.good(grant.gauge, grant.permit)
     engine.dispatch.settle(grant, ONE_CALL)
     key = pursuit.key(traits.takes)
     ending = pursuit.receive(reply, traits.id, 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -42,6 +43,15 @@ class Params(msgspec.Struct, frozen=True, omit_defaults=True):
     stop: tuple[str, ...] = ()
 
 
+PLAIN = Params()
+
+
+@lru_cache(256)
+def _plain_head(takes: Takes, schema: str) -> bytes:
+    """What most keys of a step begin with: no kick-back, no parameters, the first sample."""
+    return _encode((takes, (), schema, PLAIN, 0))
+
+
 class Ask(msgspec.Struct, frozen=True, gc=False):
     """`messages` is the rendered prompt; `turns` is what kick-backs added (a reply, the reasons)."""
 
@@ -49,7 +59,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     items: tuple[Item, ...] = ()
     turns: tuple[Message, ...] = ()
     schema: Schema | None = None
-    params: Params = Params()
+    params: Params = PLAIN
     sample: int = 0
 
     def key(self, takes: Takes) -> bytes:
@@ -59,10 +69,14 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         items (a function) is keyed by what it receives, all others by the rendered messages.
         """
         schema = self.schema.digest if self.schema else ""
-        if takes == "messages":
-            whole = _encode((takes, self.turns, schema, self.params, self.sample, self.messages))
+        params = self.params
+        if self.turns or self.sample or (params is not PLAIN and params != PLAIN):
+            whole = _encode((takes, self.turns, schema, params, self.sample))
         else:
-            whole = _encode((takes, self.turns, schema, self.params, self.sample))
+            whole = _plain_head(takes, schema)
+        if takes == "messages":
+            whole += _encode(self.messages)
+        else:
             for item in self.items:
                 whole += canonical(item.data)
         return blake2b(whole, digest_size=16).digest()
