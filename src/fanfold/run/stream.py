@@ -15,6 +15,7 @@ from fanfold.run.engine import Engine
 from fanfold.run.pursuit import Group, NoReply, Pursuit
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.outcome import Outcome
+from fanfold.work.split import Filling
 from fanfold.work.task import Task
 
 CHUNK = 64  # tasks looked up in the journal at once
@@ -39,6 +40,10 @@ class Stream:
     def __init__(self, engine: Engine, tasks: Iterable[Task], shard: Sharding | None) -> None:
         self._engine = engine
         self._shard = shard
+        self._filling: Filling[Pursuit] | None = None
+        if shard is not None:
+            size = shard.size
+            self._filling = Filling(shard.items, shard.tokens, lambda p: size(p.task))
         self._units = self._make_units(iter(tasks))
         self._landed: deque[Outcome] = deque()
         self._room = self._active = self._quick = 0
@@ -135,18 +140,14 @@ class Stream:
     # ── what to do next ──
 
     def _make_units(self, tasks: Iterator[Task]) -> Iterator[Pursuit | Group]:
-        pending: list[Pursuit] = []
         while chunk := list(islice(tasks, CHUNK)):
             for pursuit in self._looked_up(chunk):
-                if self._shard is None or pursuit.reply is not None or pursuit.task.flaw:
+                if self._filling is None or pursuit.reply is not None or pursuit.task.flaw:
                     yield pursuit
-                    continue
-                if pending and self._is_full(pending, pursuit):
-                    yield self._group(pending)
-                    pending = []
-                pending.append(pursuit)
-        if pending:
-            yield self._group(pending)
+                elif full := self._filling.add(pursuit):
+                    yield self._group(full)
+        if self._filling is not None and (rest := self._filling.rest()):
+            yield self._group(rest)
 
     def _looked_up(self, chunk: list[Task]) -> list[Pursuit]:
         """Give each task its recorded reply, if there is one that serves."""
@@ -188,21 +189,11 @@ class Stream:
                 if found is not None:
                     pursuit.recall(found)
 
-    def _is_full(self, pending: list[Pursuit], more: Pursuit) -> bool:
-        shard = self._shard
-        assert shard is not None
-        if shard.items is not None and len(pending) >= shard.items:
-            return True
-        if shard.tokens is None:
-            return False
-        return sum(shard.size(p.task) for p in (*pending, more)) > shard.tokens
-
-    def _group(self, pending: list[Pursuit]) -> Group | Pursuit:
+    def _group(self, pursuits: tuple[Pursuit, ...]) -> Group | Pursuit:
         """A shard of one is an ordinary ask, so that its key and its reply are the ordinary ones."""
         assert self._shard is not None
-        if len(pending) == 1:
-            return pending[0]
-        pursuits = tuple(pending)
+        if len(pursuits) == 1:
+            return pursuits[0]
         ask, apart = self._shard.together(pursuits)
         return Group(pursuits, ask, apart)
 

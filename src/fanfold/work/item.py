@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any, Protocol, runtime_checkable
 
@@ -46,19 +46,3 @@ class Source(Protocol):
     def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]: ...
 
     def fingerprint(self) -> str: ...
-
-
-class Listed:
-    """A Source over items in memory."""
-
-    def __init__(self, items: Iterable[Item]) -> None:
-        self._items = list(items)
-
-    def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
-        return ((n, item) for n, item in enumerate(self._items) if not (n < len(skip) and skip[n]))
-
-    def fingerprint(self) -> str:
-        whole = blake2b(digest_size=16)
-        for item in self._items:
-            whole.update(canonical([item.id, item.data]))
-        return whole.hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -36,6 +36,37 @@ def estimate_tokens(text: str) -> int:
     return max(1, -(-size // _BYTES_PER_TOKEN))
 
 
+class Filling(Generic[T]):
+    """A shard that is being filled: items go in one by one, and a full one comes out.
+
+    `size` says how many tokens an item has. An item above the token limit gets a shard of its own.
+    """
+
+    def __init__(
+        self, items: int | None, tokens: int | None, size: Callable[[T], int] | None
+    ) -> None:
+        _check_limits(items, tokens, size)
+        self._most, self._tokens, self._size = items, tokens, size
+        self._shard: list[T] = []
+        self._filled = 0
+
+    def add(self, item: T) -> tuple[T, ...]:
+        """What was gathered, when this item no longer fits in; else nothing."""
+        tokens = self._tokens
+        more = 0 if tokens is None or self._size is None else self._size(item)
+        over = tokens is not None and self._filled + more > tokens
+        full: tuple[T, ...] = ()
+        if self._shard and (over or len(self._shard) == self._most):
+            full = self.rest()
+        self._shard.append(item)
+        self._filled += more
+        return full
+
+    def rest(self) -> tuple[T, ...]:
+        gathered, self._shard, self._filled = tuple(self._shard), [], 0
+        return gathered
+
+
 def shards(
     items: Iterable[T],
     *,
@@ -43,37 +74,28 @@ def shards(
     tokens: int | None = None,
     size: Callable[[T], int] | None = None,
 ) -> Iterator[tuple[T, ...]]:
-    """The items in their order, as many in a shard as the limits allow, one shard at a time.
+    """The items in their order, as many in a shard as the limits allow, one shard at a time."""
+    return _shards(items, Filling(items_per, tokens, size))
 
-    `size` says how many tokens an item has. An item above the token limit gets a shard of its own.
-    """
-    for name, limit in (("items", items_per), ("tokens", tokens)):
+
+def _shards(items: Iterable[T], filling: Filling[T]) -> Iterator[tuple[T, ...]]:
+    for item in items:
+        if full := filling.add(item):
+            yield full
+    if rest := filling.rest():
+        yield rest
+
+
+def _check_limits(items: int | None, tokens: int | None, size: Callable[[T], int] | None) -> None:
+    for name, limit in (("items", items), ("tokens", tokens)):
         if limit is not None and (
             not isinstance(limit, int) or isinstance(limit, bool) or limit < 1
         ):
             raise BadInput(f"shard: `{name}` is a whole number from 1 on, not {limit!r}")
-    if items_per is None and tokens is None:
+    if items is None and tokens is None:
         raise BadInput("shard: give `items` or `tokens`")
     if tokens is not None and size is None:
         raise BadInput("shard: `tokens` needs to know the size of an item")
-    return _shards(items, items_per, tokens, size)
-
-
-def _shards(
-    items: Iterable[T], most: int | None, tokens: int | None, size: Callable[[T], int] | None
-) -> Iterator[tuple[T, ...]]:
-    shard: list[T] = []
-    filled = 0
-    for item in items:
-        more = size(item) if size is not None and tokens is not None else 0
-        over = tokens is not None and filled + more > tokens
-        if shard and (over or len(shard) == most):
-            yield tuple(shard)
-            shard, filled = [], 0
-        shard.append(item)
-        filled += more
-    if shard:
-        yield tuple(shard)
 
 
 # ── several asks into one ────────────────────────────────────────────────────────────────────
