@@ -12,7 +12,8 @@ from fanfold.members.command import Command
 from fanfold.members.function import Function
 from fanfold.members.openai import OpenAI
 from fanfold.patterns import fold
-from fanfold.patterns.map_reduce import KNOWN_NAMES, Prompt, map_batch, map_reduce
+from fanfold.patterns.map_reduce import map_batch, map_reduce
+from fanfold.patterns.prompt import KNOWN_NAMES, Prompt
 from fanfold.price import FREE, Price
 from fanfold.run.open import open_run
 from fanfold.run.run import Run

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from fanfold.members.function import function
     from fanfold.patterns import fold
     from fanfold.patterns.fold import collect, concat, sort_by, top
-    from fanfold.patterns.map_reduce import Folded, map_reduce
+    from fanfold.patterns.how import Folded
+    from fanfold.patterns.map_reduce import map_reduce
     from fanfold.run.loop import run_sync
     from fanfold.run.open import open_run
     from fanfold.run.run import Run
@@ -34,7 +35,8 @@ _HOMES = {
     "gates.predicate": ("predicate",),
     "members.function": ("function",),
     "patterns.fold": ("collect", "concat", "sort_by", "top"),
-    "patterns.map_reduce": ("Folded", "map_reduce"),
+    "patterns.how": ("Folded",),
+    "patterns.map_reduce": ("map_reduce",),
     "run.loop": ("run_sync",),
     "run.open": ("open_run",),
     "run.run": ("Run",),

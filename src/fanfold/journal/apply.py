@@ -69,6 +69,7 @@ class PlanBatch(msgspec.Struct, frozen=True):
 
     run: int
     no: int
+    name: str
     fingerprint: str
     size: int
     last_step: int
@@ -197,8 +198,8 @@ def _plan_items(db: sqlite3.Connection, facts: list[PlanItems]) -> list[None]:
 def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
     for f in facts:
         db.execute(
-            "insert or replace into batches values (?,?,?,?,?)",
-            (f.run, f.no, f.fingerprint, f.size, f.last_step),
+            "insert or replace into batches values (?,?,?,?,?,?)",
+            (f.run, f.no, f.name, f.fingerprint, f.size, f.last_step),
         )
     return [None] * len(facts)
 

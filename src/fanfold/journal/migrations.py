@@ -27,8 +27,9 @@ def first(db: sqlite3.Connection) -> None:
             run integer not null, no integer not null, name text not null,
             primary key (run, no)) without rowid""",
         """create table batches (
-            run integer not null, no integer not null, fingerprint text not null,
-            size integer not null, last_step integer not null, primary key (run, no)) without rowid""",
+            run integer not null, no integer not null, name text not null,
+            fingerprint text not null, size integer not null, last_step integer not null,
+            primary key (run, no)) without rowid""",
         """create table items (
             run integer not null, batch integer not null, position integer not null,
             id text not null, hash blob not null,

@@ -11,6 +11,7 @@ import msgspec
 
 from fanfold.journal.attempts import key8
 from fanfold.journal.facts import Attempt, AttemptState, Known, RunRecord
+from fanfold.journal.origins import Origins
 from fanfold.journal.store import sqlite_errors
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import STATES, Part, State
@@ -112,6 +113,7 @@ class _Asking:
 class Reader:
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:
         self._db = _Asking(db, file)
+        self.origins = Origins(self._db.execute)
 
     # ── runs ──
 
@@ -146,12 +148,12 @@ class Reader:
         row = self._db.execute("select sum(size) from batches where run = ?", (run,)).fetchone()
         return row[0] or 0
 
-    def batch(self, run: int, no: int) -> tuple[str, int] | None:
-        """Fingerprint and size, once the batch was planned in full."""
-        row: tuple[str, int] | None = self._db.execute(
-            "select fingerprint, size from batches where run = ? and no = ?", (run, no)
-        ).fetchone()
-        return row
+    def batches(self, run: int) -> dict[str, tuple[int, str, int]]:
+        """Those that were planned in full, by name: number, fingerprint and size."""
+        rows = self._db.execute(
+            "select name, no, fingerprint, size from batches where run = ? order by no", (run,)
+        )
+        return {name: (no, fingerprint, size) for name, no, fingerprint, size in rows}
 
     def duplicate(self, run: int, batch: int) -> tuple[str, int, int] | None:
         """An id that stands twice in a batch, with two of its positions."""

@@ -12,11 +12,13 @@ from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
 from fanfold.gates import stated as gates
 from fanfold.gates.default import standard
 from fanfold.patterns import stated as reduces
-from fanfold.patterns.map_reduce import KNOWN_NAMES, Prompt, map_batch, sharding_of
+from fanfold.patterns.map_reduce import map_batch, sharding_of
+from fanfold.patterns.prompt import KNOWN_NAMES, Prompt
 from fanfold.plans.asking import keep_template, resolver
 from fanfold.plans.plan import Map, Plan, Reduce, Write
 from fanfold.plans.write import write_parts, write_value
-from fanfold.run.run import Batch, Run
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
 from fanfold.work.ask import Reply
 from fanfold.work.item import Item, Source
 from fanfold.work.outcome import Part
@@ -40,7 +42,7 @@ async def carry_out(run: Run, plan: Plan, source: Source) -> None:
     }
     last = list(stages.values())[-1]
     first = next(iter(stages.values()))
-    batch = await run.plan(source, first.terms, last.terms)
+    batch = await run.plan(source, first.terms, last.terms, "input")
     for stage in stages.values():
         await run.begin(stage.terms)
     done: list[Stage] = []

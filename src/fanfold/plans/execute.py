@@ -211,8 +211,8 @@ def _source(job: Job, journal: Journal) -> Source:
     if job.record is None:
         check_fields(plan, source.walk())
         return source
-    planned = journal.read.batch(job.record.no, 0)
-    if planned is not None and planned[0] != source.fingerprint():
+    planned = journal.read.batches(job.record.no).get("input")
+    if planned is not None and planned[1] != source.fingerprint():
         raise BadInput(
             f"the input has changed since {job.name} ({key}) was started;"
             f" start anew with: fanfold run {plan.file} (it reuses what is unchanged)"

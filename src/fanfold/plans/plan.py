@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from fanfold.run.govern import Govern
 from fanfold.work.ask import Params, Schema
 from fanfold.work.task import Budget, InDoubt, OnFailure, Who
 
@@ -31,21 +32,18 @@ class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: int | None = None
 
 
-class Map(msgspec.Struct, frozen=True, omit_defaults=True, tag="map", kw_only=True):
-    """Ask once per item (or shard). Without a prompt only functions and replay can answer.
+class Asking(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What every step that asks can state. Without a prompt only functions and replay can answer.
 
     `gate` is as written in the plan; None is the default gate alone. `line` is the step's,
     `lines` those of its fields.
     """
 
-    name: str = "map"
     prompt: str | None = None
     schema: Schema | None = None
     who: Who = Who()
-    shard: Shard | None = None
     concurrency: int = 8
     budget: Budget = Budget()
-    keep: str | None = None
     gate: tuple[dict[str, Any], ...] | None = None
     revise: int = 1
     escalate: tuple[str, ...] = ()
@@ -56,14 +54,150 @@ class Map(msgspec.Struct, frozen=True, omit_defaults=True, tag="map", kw_only=Tr
     line: int | None = None
 
 
+class Map(Asking, frozen=True, omit_defaults=True, tag="map", kw_only=True):
+    """Ask once per item (or shard).
+
+    `over` is a produced list, `steps.NAME`: the result of that step, or the lists that its replies
+    are. `command` is a member of the step's own.
+    """
+
+    name: str = "map"
+    shard: Shard | None = None
+    keep: str | None = None
+    over: str | None = None
+    command: dict[str, Any] | None = None
+
+
+class Ensemble(Asking, frozen=True, omit_defaults=True, tag="ensemble", kw_only=True):
+    """The same ask to several members, or several samples of one; then a decision.
+
+    `decide` is majority, weighted, quorum, judge or `module:function`; `judge` says who and how.
+    """
+
+    name: str = "ensemble"
+    samples: int | None = None
+    decide: str = "majority"
+    weights: dict[str, float] = {}
+    quorum: int = 2
+    stop_early: bool = False
+    confidence: float | None = None
+    field: str | None = None
+    judge: Asking | None = None
+    keep: str | None = None
+    over: str | None = None
+
+
 class Reduce(msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce", kw_only=True):
-    """Fold the passed replies. For kind `ask`, `who`, `schema` and `gate` say who writes it how."""
+    """Many into one: the passed replies, the answers of a scatter, the parts of a divided whole.
+
+    For the kind `ask`, `ask` says who writes it how; for `ensemble` it is `vote`. `fan_in`: in a
+    tree, so many at a time.
+    """
 
     name: str = "reduce"
     kind: str
     options: dict[str, Any] = {}
+    ask: Asking | None = None
+    vote: Ensemble | None = None
+    fan_in: int | None = None
     lines: dict[str, int] = {}
     line: int | None = None
+
+
+class MapReduce(msgspec.Struct, frozen=True, omit_defaults=True, tag="map_reduce", kw_only=True):
+    """For each item a map and a reduce of its own, over the list at `over` (`item.files`, say)."""
+
+    name: str = "map_reduce"
+    over: str
+    map: Map
+    reduce: Reduce
+    concurrency: int = 8
+    line: int | None = None
+
+
+Stage: TypeAlias = Map | Ensemble | MapReduce
+
+
+class Pipeline(msgspec.Struct, frozen=True, omit_defaults=True, tag="pipeline", kw_only=True):
+    """Stages one after the other; `streaming`: each item goes on as soon as it is ready."""
+
+    name: str = "pipeline"
+    mode: Literal["streaming", "batch"] = "streaming"
+    stages: tuple[Stage, ...]
+    line: int | None = None
+
+
+class Divide(Asking, frozen=True, omit_defaults=True, tag="divide", kw_only=True):
+    """Split until a piece fits, solve the pieces, combine them bottom-up.
+
+    A piece fits when it has at most so many tokens or items; without either, when it fits the
+    context of those who may answer. `split` is items, paragraphs or `module:function`.
+    """
+
+    name: str = "divide"
+    tokens: int | None = None
+    items: int | None = None
+    split: str = "items"
+    combine: Reduce
+    max_depth: int = 8
+    max_pieces: int = 1000
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of those a question goes to: its own fields, and its own member or prompt if it has."""
+
+    id: str
+    data: dict[str, Any]
+    who: Who | None = None
+    prompt: str | None = None
+    line: int | None = None
+
+
+class Scatter(Asking, frozen=True, omit_defaults=True, tag="scatter", kw_only=True):
+    """Questions to several at once. Gathered are all, the `first` so many, or those `within` so
+    many seconds. Without `over`, the items in the flow."""
+
+    name: str = "scatter"
+    over: tuple[Entry, ...] = ()
+    first: int | None = None
+    within: float | None = None
+    synthesise: Reduce | None = None
+
+
+class Node(Asking, frozen=True, omit_defaults=True, kw_only=True):
+    """A task of a graph. `partial`: it can do with the answers of some of its parents.
+
+    `weight` is about how long it takes, against the others; for the order when slots are scarce.
+    """
+
+    id: str
+    depends_on: tuple[str, ...] = ()
+    partial: bool = False
+    weight: float = 1.0
+
+
+class Graph(msgspec.Struct, frozen=True, omit_defaults=True, tag="graph", kw_only=True):
+    name: str = "graph"
+    tasks: tuple[Node, ...]
+    concurrency: int = 8
+    budget: Budget = Budget()
+    lines: dict[str, int] = {}
+    line: int | None = None
+
+
+class Conduct(Asking, frozen=True, omit_defaults=True, tag="conduct", kw_only=True):
+    """Plan the whole batch, fan out, barrier, gate, one kick-back, synthesis of what passed."""
+
+    name: str = "conduct"
+    concurrency: int = 7
+    most: int = 40
+    synthesise: Reduce | None = None
+
+
+class Once(Asking, frozen=True, omit_defaults=True, tag="ask", kw_only=True):
+    """One ask, with the results so far under `steps`."""
+
+    name: str = "ask"
 
 
 class Write(msgspec.Struct, frozen=True, omit_defaults=True, tag="write", kw_only=True):
@@ -74,7 +208,19 @@ class Write(msgspec.Struct, frozen=True, omit_defaults=True, tag="write", kw_onl
     line: int | None = None
 
 
-Step: TypeAlias = Map | Reduce | Write
+Step: TypeAlias = (
+    Map
+    | Ensemble
+    | MapReduce
+    | Pipeline
+    | Divide
+    | Scatter
+    | Graph
+    | Conduct
+    | Once
+    | Reduce
+    | Write
+)
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -86,5 +232,6 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     roster: str | None = None
     budget: Budget = Budget()
     task: str | None = None
-    input: Input
+    input: Input | None = None
+    govern: Govern = Govern()
     steps: tuple[Step, ...]

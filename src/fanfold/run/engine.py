@@ -88,6 +88,7 @@ class Engine:
         self.stop: Stop | None = None
         self._stopping: asyncio.Future[None] | None = None
         self.steps = self.counts.steps
+        self._numbers: dict[str, int] = {}
         self._spent: dict[int, Sum] = {}
         self._circles: dict[Who, Circle] = {}
         self.opened: set[str] = set()
@@ -98,17 +99,20 @@ class Engine:
     # ── steps ──
 
     def open_step(self, terms: Terms) -> Step:
-        """Steps are numbered in the order in which they are first used."""
+        """Steps are numbered in the order in which they are first used, and keep their numbers
+        when the run is resumed, in whichever order they are used then."""
         step = self.steps.get(terms.step)
         if step is None:
-            no = len(self.steps)
+            no = self._numbers.setdefault(terms.step, len(self._numbers))
             chain = self.ledger.chain(terms.step, terms.budget, self._spent.get(no, Sum()))
             step = self.steps[terms.step] = Step(no, terms.step, terms.concurrency, chain)
             self.journal.note(NameStep(self.no, no, terms.step))
             self.check_prices(terms)
         return step
 
-    def spent_before(self, spent: dict[int, Sum]) -> None:
+    def known_before(self, steps: list[str], spent: dict[int, Sum]) -> None:
+        """What earlier invocations of this run left: their steps, and what these took."""
+        self._numbers = {name: no for no, name in enumerate(steps)}
         self._spent = spent
 
     # ── who may answer ──

@@ -139,7 +139,7 @@ async def again(
         raise NoReply(f"{error}; resume with --retry-in-doubt to repeat it", "in_doubt") from None
     decision = after(error, tries + 1, group.terms.attempts, engine.rng)
     if isinstance(decision, GiveUp):
-        raise NoReply(decision.reason) from None
+        raise NoReply(decision.reason, too_long=getattr(error, "too_long", False)) from None
     pool = engine.limits.gauges[traits.id].pool
     refused_since = pool.first_refusal
     if refused_since is not None and engine.clock.monotonic() - refused_since > PATIENCE:

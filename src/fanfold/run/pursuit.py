@@ -17,10 +17,11 @@ NOWHERE = Place(-1, -1)
 
 
 class NoReply(FanfoldError):
-    """The task ends without a reply; `state` is how."""
+    """The task ends without a reply; `state` is how. `too_long`: it was more than a member takes."""
 
-    def __init__(self, reason: str, state: State = "failed") -> None:
+    def __init__(self, reason: str, state: State = "failed", *, too_long: bool = False) -> None:
         self.state: State = state
+        self.too_long = too_long
         super().__init__(reason)
 
 
@@ -34,7 +35,7 @@ class Pursuit:
     __slots__ = (
         "_keys", "ask", "calls", "circle", "cost", "engine", "escalated", "filed", "final",
         "judging", "kept", "member", "place", "reply", "reused", "revised", "row", "step", "task",
-        "verdict",
+        "too_long", "verdict",
     )  # fmt: skip
 
     def __init__(self, engine: Engine, task: Task, circle: Circle) -> None:
@@ -44,7 +45,7 @@ class Pursuit:
         self.place: Place = task.place or NOWHERE
         self._keys: dict[Takes, bytes] = {}
         self.cost = self.calls = self.revised = self.escalated = self.row = 0
-        self.reused = self.filed = False
+        self.reused = self.filed = self.too_long = False
         self.kept: Landed | None = None
         self.member: str | None = None
         self.reply: Reply | None = None
@@ -169,7 +170,7 @@ class Pursuit:
         reasons = () if self.verdict is None else self.verdict.reasons
         return Outcome(
             self.task.id, self.final, self.reply, reasons, self.member, self.cost, self.calls,
-            self.reused, self.place.position,
+            self.reused, self.place.position, self.too_long,
         )  # fmt: skip
 
     def _on_record(self, final: State) -> bool:
@@ -178,6 +179,7 @@ class Pursuit:
 
     def end_without(self, gone: NoReply) -> None:
         self.final, self.verdict = gone.state, Verdict("unjudged", (_writable(str(gone)),))
+        self.too_long = gone.too_long
         self.conclude()
         if gone.state == "failed":
             self.engine.item_failed(self.task, str(gone))

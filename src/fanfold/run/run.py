@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,31 +11,24 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fanfold.clock import Clock, RealClock
-from fanfold.errors import BadInput
-from fanfold.journal.apply import CloseRun, DropBatch, PlanBatch
-from fanfold.journal.facts import RunRecord
+from fanfold.journal.apply import CloseRun
+from fanfold.journal.facts import Ending, Landed, RunRecord
 from fanfold.journal.journal import Journal
 from fanfold.run.carry import carry
 from fanfold.run.choose import Chooser, Company
 from fanfold.run.engine import Engine, Stop
 from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
-from fanfold.run.pursuit import Pursuit
+from fanfold.run.planning import Batch, Planning
+from fanfold.run.pursuit import NoReply, Pursuit
 from fanfold.run.receipt import Tally, receipt, status_of
 from fanfold.run.stream import Sharding, Stream
-from fanfold.work.item import Item, Source, canonical, digest
-from fanfold.work.outcome import Outcome, Part, Receipt
+from fanfold.work.ask import Ask
+from fanfold.work.item import Item, Source
+from fanfold.work.outcome import Missing, Outcome, Part, Receipt
 from fanfold.work.task import Budget, Task, Terms, Who
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """Items that were planned together: their ids and hashes are in the journal."""
-
-    no: int
-    source: Source
-    size: int
 
 
 class Statistics(NamedTuple):
@@ -68,13 +61,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_in_doubt: frozenset[str] | None = frozenset()
 
 
-def _fingerprint(source: Source) -> str:
-    try:
-        return source.fingerprint()
-    except (UnicodeError, TypeError, OverflowError) as error:
-        raise BadInput(f"the items are not plain JSON: {error}") from None
-
-
 class Run:
     """`do` one task or `stream` many; a pattern is ordinary Python over these two."""
 
@@ -103,7 +89,7 @@ class Run:
         engine.no, engine.session, engine.rng = record.no, record.session, rng
         engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
         engine.new = not record.resumed
-        engine.spent_before(spent)
+        engine.known_before(journal.read.step_names(record.no), spent)
         engine.ask_power = self.do
         full = Stop("paused", "the disk is full; make room, then resume")
         journal.when_low_on_space(lambda: engine.halt(full))
@@ -112,60 +98,38 @@ class Run:
         if settings.budget.seconds is not None:
             engine.dispatch.deadline = self._began + settings.budget.seconds - record.active
         self._journal = journal
-        self._batches = self._planned = 0
+        self._planning = Planning(journal, record)
         self._result: Any = None
         self._flaw: str | None = None
         self.closing: Receipt | None = None  # the closing account, once the run is closed
 
     # ── planning ──
 
-    async def plan(self, source: Source, terms: Terms, last: Terms | None = None) -> Batch:
+    async def plan(
+        self, source: Source, terms: Terms, last: Terms | None = None, name: str | None = None
+    ) -> Batch:
         """Enumerate a batch: ids and hashes go into the journal before anything is asked.
 
         `terms` is the first step its items go through, `last` the one where they leave the flow.
+        `name` is how a resumed run finds the batch again; a pattern that plans several at once, in
+        an order that may change, must give each a name of its own.
         """
         await self.begin(terms)
         last_step = self._engine.open_step(last or terms).no
-        no, self._batches = self._batches, self._batches + 1
-        self._engine.last_steps[no] = last_step
-        fingerprint = _fingerprint(source)
-        known = self._journal.read.batch(self.record.no, no)
-        if known is not None and known[0] == fingerprint:
-            size = known[1]
-        else:
-            if self.record.resumed:  # what an earlier invocation planned, in part or otherwise
-                await self._journal.write(DropBatch(self.record.no, no))
-            size = await self._journal.plan_items(self._rows(source, no))
-            self._refuse_duplicates(source, no)
-            await self._journal.write(PlanBatch(self.record.no, no, fingerprint, size, last_step))
-        self._planned += size
-        return Batch(no, source, size)
+        batch = await self._planning.plan(source, name or terms.step, last_step)
+        self._engine.last_steps[batch.no] = last_step
+        return batch
 
-    def _rows(self, source: Source, no: int) -> Iterator[tuple[int, int, int, str, bytes]]:
-        run = self.record.no
-        for position, item in source.walk():
-            try:
-                item.id.encode()
-                yield run, no, position, item.id, digest(canonical(item.data))[:8]
-            except (UnicodeError, TypeError, OverflowError) as error:
-                raise BadInput(
-                    f"item {position} ({item.id!a}) is not plain JSON: {error}"
-                ) from None
-
-    def _refuse_duplicates(self, source: Source, no: int) -> None:
-        found = self._journal.read.duplicate(self.record.no, no)
-        if found is not None:
-            id, first, second = found
-            where = getattr(source, "where", "item {}".format)
-            raise BadInput(
-                f"the id {id!r} stands twice: {where(first)} and {where(second)}; make ids unique"
-            )
-
-    def remaining(self, batch: Batch, terms: Terms) -> Iterator[tuple[int, Item]]:
-        """The batch's items, those without an outcome first, so that a resumed run gets going."""
+    def recall(self, batch: Batch, terms: Terms) -> bytearray:
+        """Which items have their outcome at this step already: not 0, by position."""
         step = self._engine.open_step(terms).no
         done = self._journal.read.settled(self.record.no, batch.no, step, batch.size)
         self._engine.on_record[batch.no, step] = done
+        return done
+
+    def remaining(self, batch: Batch, terms: Terms) -> Iterator[tuple[int, Item]]:
+        """The batch's items, those without an outcome first, so that a resumed run gets going."""
+        done = self.recall(batch, terms)
         yield from batch.source.walk(done)
         if any(done):
             yield from batch.source.walk(bytes(not flag for flag in done))
@@ -191,17 +155,58 @@ class Run:
         engine = self._engine
         engine.open_step(task.terms)
         pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
-        known = engine.recorded(pursuit.ask_keys(), pursuit.circle)
+        if task.flaw is not None:
+            pursuit.end_without(NoReply(task.flaw))
+            return pursuit.outcome()
+        known = engine.recorded(pursuit.ask_keys(), pursuit.circle) or pursuit.recorded_here()
         if known is not None:
             pursuit.recall(known)
         await carry(pursuit)
         return pursuit.outcome()
 
+    def settle(self, task: Task, outcome: Outcome) -> Outcome:
+        """Write down how an item ended that no single ask decides: a vote, say, or none at all.
+
+        The item is the one at the task's place, the step that of its terms. Calls and costs of the
+        asks behind it are on record with those asks, so they are not counted again here.
+        """
+        engine, place = self._engine, task.place
+        if place is None:
+            return outcome
+        step, kept = engine.open_step(task.terms), None
+        if outcome.reply is not None:
+            kept = Landed(task.ask.key("items"), "fanfold", outcome.member or "", outcome.reply,
+                          private=True)  # fmt: skip
+        engine.note_ending(
+            Ending(place.batch, place.position, step.no, outcome.state, outcome.reasons,
+                   outcome.member or "", landed=-1 if kept is None else 0), kept,
+        )  # fmt: skip
+        engine.count(place, step, outcome.state)
+        if outcome.state == "failed":
+            engine.item_failed(task, "; ".join(outcome.reasons))
+        return msgspec.structs.replace(outcome, id=task.id, position=place.position)
+
+    async def govern(self, terms: Terms, asks: Iterable[Ask]) -> None:
+        """Before a stage whose size was not known at the start: may so many asks be made?"""
+
     async def stream(
-        self, tasks: Iterable[Task], shard: Sharding | None = None
+        self,
+        tasks: Iterable[Task] | AsyncIterable[Task],
+        shard: Sharding | None = None,
+        terms: Terms | None = None,
     ) -> AsyncIterator[Outcome]:
-        """Carry many tasks of one step to their outcomes; outcomes come as they land."""
-        stream, workers = self._stream(tasks, shard)
+        """Carry many tasks of one step to their outcomes; outcomes come as they land.
+
+        Tasks that come only while others are carried out are given as an async iterable, with the
+        `terms` they have in common. Both ends are bounded: outcomes that nobody fetches hold up the
+        work, and work that does not get on holds up the source of the tasks.
+        """
+        if isinstance(tasks, AsyncIterable):
+            assert terms is not None, "an async iterable of tasks needs their terms"
+            workers = self._workers(terms)
+            stream: Stream | None = Stream(self._engine, tasks, shard)
+        else:
+            stream, workers = self._stream(tasks, shard)
         if stream is not None:
             async for outcome in stream.outcomes(workers):
                 yield outcome
@@ -219,15 +224,29 @@ class Run:
         first = next(rest, None)
         if first is None:
             return None, 0
-        self._engine.open_step(first.terms)
-        concurrency = first.terms.concurrency
-        return Stream(self._engine, chain((first,), rest), shard), concurrency + max(
-            2, concurrency // 4
-        )
+        return Stream(self._engine, chain((first,), rest), shard), self._workers(first.terms)
+
+    def _workers(self, terms: Terms) -> int:
+        self._engine.open_step(terms)
+        return terms.concurrency + max(2, terms.concurrency // 4)
 
     def passed(self, batch: Batch, terms: Terms) -> Iterator[Part]:
         """What passed a step, in planned order, one at a time, from the journal."""
         return self._journal.read.parts(self.record.no, batch.no, self._engine.steps[terms.step].no)
+
+    def behind(self, batch: Batch, terms: Terms) -> Iterator[str]:
+        """The ids of what passed a step, in planned order."""
+        step = self._engine.steps[terms.step].no
+        return self._journal.read.origins.behind(self.record.no, batch.no, step)
+
+    def missing(self, batch: Batch, terms: Terms) -> Iterator[Missing]:
+        """The planned items that did not pass a step, in planned order, each with why."""
+        step = self._engine.steps[terms.step].no
+        return self._journal.read.origins.missing(self.record.no, batch.no, step)
+
+    async def flush(self) -> None:
+        """Everything that has landed so far can be read from the journal when this returns."""
+        await self._journal.flush()
 
     # ── stopping and closing ──
 
@@ -253,7 +272,7 @@ class Run:
         engine, account = self._engine, self._engine.ledger.run
         counts = engine.counts
         return Statistics(
-            self._planned, counts.done, engine.limits.in_flight, counts.states["passed"],
+            self._planning.planned, counts.done, engine.limits.in_flight, counts.states["passed"],
             counts.kicks, counts.retries, counts.calls, counts.reused, account.usd,
             account.reserved_usd, account.max_usd, self.clock.monotonic() - self._began,
         )  # fmt: skip

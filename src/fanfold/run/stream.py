@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 import msgspec
 
 from fanfold.errors import RunStopped
 from fanfold.run.carry import carry, carry_shard
 from fanfold.run.engine import Engine
+from fanfold.run.inflow import Inflow
 from fanfold.run.pursuit import Group, NoReply, Pursuit
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.outcome import Outcome
@@ -35,16 +37,30 @@ class Sharding(msgspec.Struct, frozen=True):
 
 
 class Stream:
-    """One pass over an iterable of tasks. Recorded replies are looked up a chunk at a time."""
+    """One pass over tasks: given as an iterable, or as an async one whose tasks come meanwhile.
 
-    def __init__(self, engine: Engine, tasks: Iterable[Task], shard: Sharding | None) -> None:
+    Recorded replies are looked up a chunk at a time.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tasks: Iterable[Task] | AsyncIterable[Task],
+        shard: Sharding | None,
+    ) -> None:
         self._engine = engine
         self._shard = shard
         self._filling: Filling[Pursuit] | None = None
         if shard is not None:
             size = shard.size
             self._filling = Filling(shard.items, shard.tokens, lambda p: size(p.task))
-        self._units = self._make_units(iter(tasks))
+        self._inflow: Inflow | None = None
+        if isinstance(tasks, AsyncIterable):
+            self._tasks: Iterator[Task] = (inflow := Inflow(tasks, CHUNK))
+            self._inflow = inflow
+        else:
+            self._tasks = iter(tasks)
+        self._units: deque[Pursuit | Group] = deque()
         self._landed: deque[Outcome] = deque()
         self._room = self._active = self._quick = 0
         self._error: Exception | None = None
@@ -54,7 +70,7 @@ class Stream:
     async def outcomes(self, workers: int) -> AsyncIterator[Outcome]:
         """As they land. Raises RunStopped after the last one when the run stopped meanwhile."""
         self._room, self._active = workers * ROOM, workers
-        busy = [asyncio.create_task(self._work()) for _ in range(workers)]
+        busy = self._start(workers)
         try:
             while self._active or self._landed:
                 while self._landed:
@@ -73,7 +89,7 @@ class Stream:
     async def drain(self, workers: int) -> None:
         """The same, when nobody needs the outcomes here: they are in the journal."""
         self._active = workers
-        busy = [asyncio.create_task(self._work()) for _ in range(workers)]
+        busy = self._start(workers)
         try:
             self._arrived = asyncio.get_running_loop().create_future()
             while self._active and self._error is None:
@@ -85,10 +101,26 @@ class Stream:
             await _end(busy)
         self._engine.raise_if_stopping()
 
+    def _start(self, workers: int) -> list[asyncio.Task[None]]:
+        works: list[Coroutine[Any, Any, None]] = [self._work() for _ in range(workers)]
+        if self._inflow is not None:
+            works.append(self._pump(self._inflow))
+        return [asyncio.create_task(work) for work in works]
+
+    async def _pump(self, inflow: Inflow) -> None:
+        """What goes wrong where the tasks come from ends this stream too."""
+        try:
+            await inflow.pump()
+        except RunStopped:
+            return
+        except Exception as error:
+            self._error = self._error or error
+            self._wake()
+
     async def _work(self) -> None:
         engine = self._engine
         try:
-            for unit in self._units:
+            while unit := self._next_unit() or await self._wait_for_unit():
                 if engine.stop is not None:
                     return
                 if isinstance(unit, Group):
@@ -139,15 +171,34 @@ class Stream:
 
     # ── what to do next ──
 
-    def _make_units(self, tasks: Iterator[Task]) -> Iterator[Pursuit | Group]:
-        while chunk := list(islice(tasks, CHUNK)):
+    def _next_unit(self) -> Pursuit | Group | None:
+        """None: nothing is there, and for an iterable nothing will be. A shard that is not full
+        goes out when all has come."""
+        units = self._units
+        while not units:
+            chunk = list(islice(self._tasks, CHUNK))
+            if not chunk:
+                return self._last_unit()
             for pursuit in self._looked_up(chunk):
                 if self._filling is None or pursuit.reply is not None or pursuit.task.flaw:
-                    yield pursuit
+                    units.append(pursuit)
                 elif full := self._filling.add(pursuit):
-                    yield self._group(full)
-        if self._filling is not None and (rest := self._filling.rest()):
-            yield self._group(rest)
+                    units.append(self._group(full))
+        return units.popleft()
+
+    def _last_unit(self) -> Pursuit | Group | None:
+        if self._filling is None or (self._inflow is not None and not self._inflow.closed):
+            return None
+        rest = self._filling.rest()
+        return self._group(rest) if rest else None
+
+    async def _wait_for_unit(self) -> Pursuit | Group | None:
+        if self._inflow is None:
+            return None
+        while await self._inflow.more():
+            if unit := self._next_unit():
+                return unit
+        return self._next_unit()
 
     def _looked_up(self, chunk: list[Task]) -> list[Pursuit]:
         """Give each task its recorded reply, if there is one that serves."""

@@ -40,7 +40,8 @@ def unjudged(*reasons: str) -> Verdict:
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """How one item ended. `cost` is in nano-dollars; `reused` says the reply came from the journal."""
+    """How one item ended. `cost` is in nano-dollars; `reused` says the reply came from the journal,
+    `too_long` that no member takes so much at once."""
 
     id: str
     state: State
@@ -51,6 +52,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     calls: int = 0
     reused: bool = False
     position: int = -1
+    too_long: bool = False
 
     @property
     def value(self) -> Any:
@@ -63,6 +65,15 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     id: str
     position: int
     value: Any
+
+
+class Missing(msgspec.Struct, frozen=True, gc=False):
+    """A planned item that does not stand behind a result, and why."""
+
+    id: str
+    position: int
+    state: State | None
+    reasons: tuple[str, ...] = ()
 
 
 class StepAccount(msgspec.Struct, frozen=True):

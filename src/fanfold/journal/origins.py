@@ -1,0 +1,52 @@
+"""Which planned items stand behind a result, and which do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from fanfold.work.outcome import Missing
+
+_reasons = msgspec.json.Decoder(tuple[str, ...]).decode
+PAGE = 1000
+
+_BEHIND = (
+    "select o.position, i.id from outcomes o join items i"
+    " on i.run = o.run and i.batch = o.batch and i.position = o.position"
+    " where o.run = ? and o.batch = ? and o.position > ? and o.step = ? and o.state = 'passed'"
+    " order by o.position limit ?"
+)
+_MISSING = (
+    "select i.position, i.id, o.state, o.reasons from items i left join outcomes o"
+    " on o.run = i.run and o.batch = i.batch and o.position = i.position and o.step ="
+    " (select max(step) from outcomes where run = i.run and batch = i.batch and position = i.position)"
+    " where i.run = ?1 and i.batch = ?2 and i.position > ?3 and not exists (select 1 from outcomes p"
+    " where p.run = i.run and p.batch = i.batch and p.position = i.position and p.step = ?4"
+    " and p.state = 'passed') order by i.position limit ?5"
+)
+
+
+class Origins:
+    """Answers a page at a time, so that a million ids never sit in memory at once."""
+
+    def __init__(self, execute: Callable[[str, Any], Any]) -> None:
+        self._execute = execute
+
+    def behind(self, run: int, batch: int, step: int) -> Iterator[str]:
+        for _, id in self._paged(_BEHIND, run, batch, step):
+            yield id
+
+    def missing(self, run: int, batch: int, step: int) -> Iterator[Missing]:
+        for position, id, state, reasons in self._paged(_MISSING, run, batch, step):
+            yield Missing(id, position, state, _reasons(reasons) if reasons else ())
+
+    def _paged(self, question: str, run: int, batch: int, step: int) -> Iterator[Any]:
+        after = -1
+        while True:
+            page = self._execute(question, (run, batch, after, step, PAGE)).fetchall()
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = page[-1][0]

@@ -1,0 +1,108 @@
+"""One ask that makes one answer of many: an asked reduce, a combine, a synthesis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Unpack
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.patterns.how import By, How, by_run, terms_of
+from fanfold.patterns.prompt import Prompt, prompt_of
+from fanfold.run.run import Run
+from fanfold.work.ask import Ask
+from fanfold.work.item import Item
+from fanfold.work.outcome import Missing, Outcome
+from fanfold.work.task import Task, Terms
+
+NAMES = frozenset({"parts", "missing", "steps", "task"})
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Whole(msgspec.Struct, frozen=True, gc=False):
+    """One part on its way into an asked reduce: its own id, and those of the items behind it."""
+
+    id: str
+    ids: tuple[str, ...]
+    value: Any
+
+    def view(self) -> dict[str, Any]:
+        return {"id": self.id, "ids": list(self.ids), "value": self.value}
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Who is asked to make one of many, and how. `fan_in`: at most so many in one ask."""
+
+    prompt: Prompt
+    terms: Terms
+    fan_in: int = 10
+    by: By = by_run
+
+
+def asked(
+    prompt: str | None = None,
+    *,
+    fan_in: int = 10,
+    schema: dict[str, Any] | type | None = None,
+    by: By = by_run,
+    **how: Unpack[How],
+) -> Asked:
+    """Let a member make one answer of many. In `prompt`, `parts` are the answers, each with `id`,
+    `ids` and `value`, and `missing` the items that have none; what it does not show is appended.
+
+    A function member receives `{"parts": [...], "missing": [...]}`. `by` is another way to carry
+    the ask out: a vote, say.
+    """
+    if not isinstance(fan_in, int) or isinstance(fan_in, bool) or fan_in < 2:
+        raise BadInput(f"`fan_in` is a whole number from 2 on, not {fan_in!r}")
+    made = prompt_of(prompt, schema, NAMES)
+    return Asked(made, terms_of(how, made.schema, "reduce"), fan_in, by)
+
+
+async def compose(
+    run: Run, way: Asked, id: str, parts: Sequence[Whole], missing: Iterable[Missing] = ()
+) -> Outcome:
+    """One answer of these parts. It is gated like any ask; look at the outcome's state."""
+    absent = [{"id": one.id, "state": one.state, "reasons": list(one.reasons)} for one in missing]
+    made = Item(id, {"parts": [part.view() for part in parts], "missing": absent})
+    try:
+        ask = way.prompt.about(made, _listing(way.prompt, parts, absent))
+    except FanfoldError as error:
+        return Outcome(id, "failed", reasons=(str(error),))
+    return await way.by(run, Task(id, ask, way.terms))
+
+
+def asks_of(way: Asked, parts: Sequence[Whole]) -> Ask:
+    """The ask of `compose` for these parts, for those who only want to know its size."""
+    made = Item("", {"parts": [part.view() for part in parts], "missing": []})
+    return way.prompt.about(made, _listing(way.prompt, parts, []))
+
+
+def value_of(run: Run, step: str, outcome: Outcome) -> Any:
+    """The value that passed; else none, and the run is flagged with the reason."""
+    if outcome.state == "passed":
+        return outcome.value
+    why = "; ".join(outcome.reasons) or "no reason was given"
+    run.flawed(f"{step}: {outcome.state}: {why}")
+    return None
+
+
+def _listing(prompt: Prompt, parts: Sequence[Whole], absent: list[dict[str, Any]]) -> str:
+    """What the prompt does not show by itself: the parts under their ids, and who is missing."""
+    blocks = []
+    if not prompt.shows("parts"):
+        blocks += [f"### {_label(part)}\n{_text(part.value)}" for part in parts]
+    if absent and not prompt.shows("missing"):
+        named = ", ".join(f"{one['id']} ({one['state'] or 'not reached'})" for one in absent)
+        blocks.append(f"There is no answer for: {named}")
+    return "\n\n".join(blocks)
+
+
+def _label(part: Whole) -> str:
+    return part.id if part.ids in ((), (part.id,)) else f"{part.id} ({', '.join(part.ids)})"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()

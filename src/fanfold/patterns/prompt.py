@@ -1,0 +1,103 @@
+"""How items, and what was made of items, become an ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.work.ask import Ask, Message, Params, Schema
+from fanfold.work.item import Item
+from fanfold.work.task import Place, Task, Terms
+from fanfold.work.template import Template
+
+KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """How items become an ask. Without a prompt only functions and commands can be asked.
+
+    `names` are known to the template beside those that come with the items.
+    """
+
+    user: Template | None = None
+    system: Template | None = None
+    schema: Schema | None = None
+    params: Params = Params()
+    names: dict[str, Any] = {}
+
+    def ask(self, items: tuple[Item, ...]) -> Ask:
+        """About one item, or several in one ask: `item` and `items` in the template."""
+        messages: tuple[Message, ...] = ()
+        if self.user is not None:
+            views = [item.view() for item in items]
+            given = self._given(views)
+            messages = (Message("user", self.user.render(**given)),)
+            if self.system is not None:
+                messages = (Message("system", self.system.render(**given)), *messages)
+        return Ask(messages, items, (), self.schema, self.params)
+
+    def about(self, made: Item, listing: str = "") -> Ask:
+        """About one thing made of others (parts, answers, parents): its fields are the names in the
+        template, and a function receives it whole.
+
+        `listing` is appended: what the prompt has to show, when it does not show it by itself.
+        """
+        messages: tuple[Message, ...] = ()
+        if self.user is not None:
+            text = self.user.render(**{**self.names, **made.data})
+            text = f"{text.rstrip()}\n\n{listing}" if listing else text
+            messages = (Message("user", text),)
+        return Ask(messages, (made,), (), self.schema, self.params)
+
+    def shows(self, name: str) -> bool:
+        return self.user is not None and self.user.uses(name)
+
+    def rendered_together(self, items: tuple[Item, ...]) -> str | None:
+        """One text for a whole shard, when the prompt was written for several items."""
+        if self.user is None or not self.user.uses("items"):
+            return None
+        return self.user.render(**self._given([item.view() for item in items]))
+
+    def _given(self, views: list[dict[str, Any]]) -> dict[str, Any]:
+        """`steps` are the replies of the item's earlier steps, and results of the whole plan."""
+        earlier, steps = self.names.get("steps"), views[0].get("steps", {})
+        if earlier:
+            steps = {**earlier, **steps}
+        return {**self.names, "item": views[0], "items": views, "steps": steps}
+
+
+def prompt_of(
+    text: str | None, schema: dict[str, Any] | type | None, known: Iterable[str] = KNOWN_NAMES
+) -> Prompt:
+    """From what a script gives: a template as text, a JSON Schema or a pydantic model."""
+    made = None if schema is None else Schema.of(_definition(schema))
+    user = None if text is None else Template(text, name="prompt", known=frozenset(known))
+    return Prompt(user, None, made)
+
+
+def _definition(schema: dict[str, Any] | type) -> dict[str, Any]:
+    if isinstance(schema, dict):
+        return schema
+    definition = getattr(schema, "model_json_schema", None)
+    if definition is None:
+        raise BadInput("schema must be a JSON Schema (a dict) or a pydantic model class")
+    made: dict[str, Any] = definition()
+    return made
+
+
+def make_task(prompt: Prompt, item: Item, terms: Terms, place: Place | None) -> Task:
+    """A prompt that cannot be rendered for one item is that item's flaw, not the run's."""
+    try:
+        return Task(item.id, prompt.ask((item,)), terms, place)
+    except FanfoldError as error:
+        return Task(item.id, Ask(items=(item,)), terms, place, str(error))
+
+
+def make_tasks(
+    items: Iterable[tuple[int, Item]], batch: int, terms: Terms, prompt: Prompt
+) -> Iterator[Task]:
+    for position, item in items:
+        yield make_task(prompt, item, terms, Place(batch, position))
