@@ -36,7 +36,7 @@ NOTHING = Usage()
 UNLIMITED = Budget()
 MOST_COMMITS = 20_000
 MOST_SECONDS = 20_000.0
-Meanwhile = Callable[[Run, "asyncio.Task[Any]"], Awaitable[None]]
+Meanwhile = Callable[[Run, "asyncio.Future[Any]"], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,17 @@ class Provider:
 
 @dataclass(frozen=True)
 class Scene:
-    """One run of a map: where, by whom, over what, and how (the arguments of `map_reduce`)."""
+    """One run: where, by whom, over what, and how. A map with these arguments of `map_reduce`, or
+    any other `pattern`: what is to be done with the open run."""
 
     store: Path
     members: tuple[Member, ...]
-    items: Any
+    items: Any = ()
     budget: Budget = UNLIMITED
     name: str = "scene"
     how: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    pattern: Callable[[Run], Awaitable[Any]] | None = None
 
 
 def play(
@@ -171,7 +173,8 @@ async def carry_out(
 
 async def _mapped(run: Run, scene: Scene, meanwhile: Meanwhile | None) -> None:
     how = {"prompt": "Say {{ item.text }}", "reduce": collect(), **scene.how}
-    work = asyncio.ensure_future(map_reduce(run, scene.items, **how))
+    pattern = scene.pattern or (lambda run: map_reduce(run, scene.items, **how))
+    work: asyncio.Future[Any] = asyncio.ensure_future(pattern(run))
     beside = asyncio.ensure_future(meanwhile(run, work)) if meanwhile else None
     try:
         await work
@@ -187,7 +190,7 @@ async def _mapped(run: Run, scene: Scene, meanwhile: Meanwhile | None) -> None:
 def cancel_at(seconds: float) -> Meanwhile:
     """What the operator does who interrupts twice: no new call, and no waiting for the others."""
 
-    async def interrupt(run: Run, work: asyncio.Task[Any]) -> None:
+    async def interrupt(run: Run, work: asyncio.Future[Any]) -> None:
         await run.clock.sleep(seconds)
         run.kill("cancelled by the operator")
         work.cancel()
@@ -198,7 +201,7 @@ def cancel_at(seconds: float) -> Meanwhile:
 def pause_at(seconds: float) -> Meanwhile:
     """What the operator does who interrupts once."""
 
-    async def interrupt(run: Run, work: asyncio.Task[Any]) -> None:
+    async def interrupt(run: Run, work: asyncio.Future[Any]) -> None:
         await run.clock.sleep(seconds)
         run.pause("interrupted")
 
