@@ -7,7 +7,9 @@ from typing import Any, TypeAlias
 
 from fanfold.errors import BadInput
 from fanfold.gates import checks
+from fanfold.gates.cites import cites
 from fanfold.gates.combine import all_of, any_of
+from fanfold.gates.judge import judge
 from fanfold.gates.predicate import parameters, predicate
 from fanfold.work.nearest import remedy
 from fanfold.work.task import Gate
@@ -51,6 +53,13 @@ def _quotes(given: Any, resolve: Resolve) -> Gate:
     return all_of(*[checks.quotes(field) for field in _names("quotes", given)])
 
 
+def _cites(given: Any, resolve: Resolve) -> Gate:
+    """`cites: sources` is about fields, `cites: true` about what stands in [brackets]."""
+    if given is True:
+        return cites()
+    return all_of(*[cites(field) for field in _names("cites", given)])
+
+
 def _schema(given: Any, resolve: Resolve) -> Gate:
     return checks.schema(given)
 
@@ -63,6 +72,20 @@ def _regex(given: Any, resolve: Resolve) -> Gate:
     if isinstance(given, str):
         return checks.regex(given)
     return checks.regex(**_options("regex", given, needs=("pattern",), may=("field",)))
+
+
+def _judge(given: Any, resolve: Resolve) -> Gate:
+    may = ("member", "members", "needs", "threshold", "schema", "step", "revise")
+    told = dict(_options("judge", given, needs=("prompt",), may=may))
+    for name in ("prompt", "member", "step"):
+        if not isinstance(told.get(name, ""), str):
+            raise BadInput(f"gate `judge`: `{name}` is a text, not {told[name]!r}")
+    for name in ("members", "needs"):
+        if name in told:
+            told[name] = _names("judge", told[name])
+    if not isinstance(told.get("schema", {}), dict):
+        raise BadInput(f"gate `judge`: `schema` is a JSON Schema, not {told['schema']!r}")
+    return judge(**told)
 
 
 def _model(given: Any, resolve: Resolve) -> Gate:
@@ -89,9 +112,11 @@ def _any_of(given: Any, resolve: Resolve) -> Gate:
 _KINDS: dict[str, Callable[[Any, Resolve], Gate]] = {
     "require": _require,
     "quotes": _quotes,
+    "cites": _cites,
     "schema": _schema,
     "range": _range,
     "regex": _regex,
+    "judge": _judge,
     "model": _model,
     "python": _python,
     "all_of": _all_of,

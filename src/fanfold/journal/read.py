@@ -11,6 +11,7 @@ import msgspec
 
 from fanfold.journal.attempts import key8
 from fanfold.journal.facts import Attempt, AttemptState, Known, RunRecord
+from fanfold.journal.history import History
 from fanfold.journal.origins import Origins
 from fanfold.journal.store import sqlite_errors
 from fanfold.work.ask import Reply, Usage
@@ -114,6 +115,7 @@ class Reader:
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:
         self._db = _Asking(db, file)
         self.origins = Origins(self._db.execute)
+        self.history = History(self._db.execute)
 
     # ── runs ──
 

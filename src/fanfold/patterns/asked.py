@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from fanfold.errors import BadInput, FanfoldError
+from fanfold.errors import FanfoldError
 from fanfold.patterns.how import By, How, by_run, terms_of
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.run.run import Run
@@ -15,6 +15,7 @@ from fanfold.work.ask import Ask
 from fanfold.work.item import Item
 from fanfold.work.outcome import Missing, Outcome
 from fanfold.work.task import Task, Terms
+from fanfold.work.tree import check_fan_in
 
 NAMES = frozenset({"parts", "missing", "steps", "task"})
 
@@ -53,10 +54,11 @@ def asked(
     `ids` and `value`, and `missing` the items that have none; what it does not show is appended.
 
     A function member receives `{"parts": [...], "missing": [...]}`. `by` is another way to carry
-    the ask out: a vote, say.
+    the ask out: a vote, say. A reduce of more than `fan_in` parts is a tree of such asks: higher up
+    a part is an answer of this ask, and its `ids` are all the items behind it. Nobody is named as
+    missing there, so that what a node is asked does not hang on why another item failed.
     """
-    if not isinstance(fan_in, int) or isinstance(fan_in, bool) or fan_in < 2:
-        raise BadInput(f"`fan_in` is a whole number from 2 on, not {fan_in!r}")
+    check_fan_in(fan_in)
     made = prompt_of(prompt, schema, NAMES)
     return Asked(made, terms_of(how, made.schema, "reduce"), fan_in, by)
 

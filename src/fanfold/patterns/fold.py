@@ -2,22 +2,33 @@
 
 Each function here returns a Reducer. Parts come in planned order, one at a time, and what is kept
 is the result, not the parts. A value that does not fit raises a FanfoldError that names its item.
+All of them work in a tree too, with the same result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
-from math import fsum
 from typing import Any
 
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
+from fanfold.patterns.piecewise import (
+    UNIT,
+    Piecewise,
+    added,
+    chained,
+    different,
+    in_units,
+    piecewise,
+    values,
+)
 from fanfold.work.fields import MISSING, Path, leaves, number, path_of, spread
-from fanfold.work.item import canonical
 from fanfold.work.outcome import Part
 from fanfold.work.task import Reducer
+from fanfold.work.vote import ballot as _ballot
+from fanfold.work.vote import label as _label
 
 _SEVERITY = {"low": 0, "medium": 1, "high": 2, "critical": 3}
 
@@ -26,12 +37,14 @@ _encode = msgspec.json.Encoder().encode
 
 def concat(sep: str = "\n\n") -> Reducer:
     """All texts in planned order; what is no text is written as JSON. Of nothing: ""."""
-    return lambda parts: sep.join(_text(part.value) for part in parts)
+    return piecewise(lambda parts: sep.join(_text(part.value) for part in parts))
 
 
 def collect() -> Reducer:
     """A list of {"id", "value"}. Of nothing: []."""
-    return lambda parts: [{"id": part.id, "value": part.value} for part in parts]
+    return Piecewise(
+        lambda parts: [{"id": part.id, "value": part.value} for part in parts], chained
+    )
 
 
 def total(field: str | None = None) -> Reducer:
@@ -41,23 +54,26 @@ def total(field: str | None = None) -> Reducer:
     """
     path = path_of(field)
 
-    def fold(parts: Iterable[Part]) -> int | float:
-        whole = 0
-        some_float = False
+    def gather(parts: Iterable[Part]) -> tuple[int, int | None]:
+        """The sum of the whole numbers, and that of the fractions in units, if there are any."""
+        whole, fractions = 0, None
+        for amount in _numbers(parts, path):
+            if isinstance(amount, int):
+                whole += amount
+            else:
+                fractions = (fractions or 0) + in_units(amount)
+        return whole, fractions
 
-        def fractions() -> Iterator[float]:
-            nonlocal whole, some_float
-            for amount in _numbers(parts, path):
-                if isinstance(amount, int):
-                    whole += amount
-                else:
-                    some_float = True
-                    yield amount
+    def join(parts: Iterable[Part]) -> tuple[int, int | None]:
+        sums = [part.value for part in parts]
+        fractions = [units for _, units in sums if units is not None]
+        return sum(whole for whole, _ in sums), sum(fractions) if fractions else None
 
-        rest = fsum(fractions())
-        return whole + rest if some_float else whole
+    def close(sums: tuple[int, int | None]) -> int | float:
+        whole, fractions = sums
+        return whole if fractions is None else whole + fractions / UNIT
 
-    return fold
+    return Piecewise(gather, join, close)
 
 
 def count(by: str | None = None) -> Reducer:
@@ -66,10 +82,10 @@ def count(by: str | None = None) -> Reducer:
     A part whose field holds a list counts once for each of its elements. Of nothing: 0, or {}.
     """
     if by is None:
-        return lambda parts: sum(1 for _ in parts)
+        return Piecewise(lambda parts: sum(1 for _ in parts), lambda parts: sum(values(parts)))
     path = path_of(by)
 
-    def fold(parts: Iterable[Part]) -> dict[str, int]:
+    def gather(parts: Iterable[Part]) -> dict[str, int]:
         counts: dict[str, int] = {}
         for part, leaf in _found(parts, path):
             if isinstance(leaf, (dict, list)):
@@ -78,20 +94,17 @@ def count(by: str | None = None) -> Reducer:
             counts[label] = counts.get(label, 0) + 1
         return counts
 
-    return fold
+    return Piecewise(gather, lambda parts: added(values(parts)))
 
 
 def union(field: str | None = None) -> Reducer:
     """The different values, or elements of lists, first seen first. Of nothing: []."""
     path = path_of(field)
 
-    def fold(parts: Iterable[Part]) -> list[Any]:
-        seen: dict[bytes, Any] = {}
-        for _, leaf in _found(parts, path):
-            seen.setdefault(canonical(leaf), leaf)
-        return list(seen.values())
+    def gather(parts: Iterable[Part]) -> list[Any]:
+        return different(leaf for _, leaf in _found(parts, path))
 
-    return fold
+    return Piecewise(gather, lambda parts: different(chained(parts)))
 
 
 def merge() -> Reducer:
@@ -109,7 +122,7 @@ def merge() -> Reducer:
             whole = _merged(whole, part.value, part.id, "the value")
         return {} if whole is None else whole
 
-    return fold
+    return piecewise(fold)
 
 
 def sort_by(field: str, descending: bool = False) -> Reducer:
@@ -121,13 +134,15 @@ def sort_by(field: str, descending: bool = False) -> Reducer:
     """
     path = path_of(field)
 
-    def fold(parts: Iterable[Part]) -> list[Any]:
-        ranked = [(_rank(key), record) for record, key in _records(parts, path)]
+    def gather(parts: Iterable[Part]) -> list[Any]:
+        return [(_rank(key), record) for record, key in _records(parts, path)]
+
+    def close(ranked: list[Any]) -> list[Any]:
         known = [one for one in ranked if one[0] is not None]
         known.sort(key=lambda one: one[0] or (), reverse=descending)
         return [record for _, record in known] + [rec for rank, rec in ranked if rank is None]
 
-    return fold
+    return Piecewise(gather, chained, close)
 
 
 def top(n: int, by: str) -> Reducer:
@@ -139,28 +154,31 @@ def top(n: int, by: str) -> Reducer:
         raise BadInput(f"`top` needs a whole number of records from 1 on, not {n!r}")
     path = path_of(by)
 
-    def fold(parts: Iterable[Part]) -> list[Any]:
-        ranked = ((_rank(key) or (), record) for record, key in _records(parts, path))
-        return [record for _, record in nlargest(n, ranked, key=lambda one: one[0])]
+    def highest(ranked: Iterable[Any]) -> list[Any]:
+        return nlargest(n, ranked, key=lambda one: one[0])
 
-    return fold
+    return Piecewise(
+        lambda parts: highest((_rank(key) or (), rec) for rec, key in _records(parts, path)),
+        lambda parts: highest(chained(parts)),
+        lambda ranked: [record for _, record in ranked],
+    )
 
 
 def best(by: str) -> Reducer:
     """The record with the highest `by`; the first in planned order of equals. Of nothing: None."""
-    first = top(1, by)
-    return lambda parts: next(iter(first(parts)), None)
+    first = piecewise(top(1, by))
+    return Piecewise(first.gather, first.join, lambda one: next(iter(first.close(one)), None))
 
 
 def vote(field: str | None = None) -> Reducer:
     """The value most parts agree on; the first in planned order when several are level.
 
-    Text counts as equal whatever its case and outer white space, numbers by their value (also when
-    written as text). Returns {"winner", "votes", "of"}. Of nothing: no winner, of 0.
+    What counts as the same answer is said in `work.vote.ballot`: numbers go by their value, text by
+    its words. Returns {"winner", "votes", "of"}. Of nothing: no winner, of 0.
     """
     path = path_of(field)
 
-    def fold(parts: Iterable[Part]) -> dict[str, Any]:
+    def gather(parts: Iterable[Part]) -> tuple[dict[str, int], dict[str, Any]]:
         votes: dict[str, int] = {}
         said: dict[str, Any] = {}
         for part in parts:
@@ -168,14 +186,16 @@ def vote(field: str | None = None) -> Reducer:
             ballot = _ballot(value)
             said.setdefault(ballot, value.strip() if isinstance(value, str) else value)
             votes[ballot] = votes.get(ballot, 0) + 1
-        winner = max(votes, key=votes.__getitem__, default=None)
-        return {
-            "winner": None if winner is None else said[winner],
-            "votes": {_label(said[ballot]): many for ballot, many in votes.items()},
-            "of": sum(votes.values()),
-        }
+        return votes, said
 
-    return fold
+    def join(parts: Iterable[Part]) -> tuple[dict[str, int], dict[str, Any]]:
+        polls = [part.value for part in parts]
+        said: dict[str, Any] = {}
+        for _, heard in reversed(polls):
+            said.update(heard)
+        return added(votes for votes, _ in polls), said
+
+    return Piecewise(gather, join, _elected)
 
 
 def python(fn: Reducer) -> Reducer:
@@ -190,6 +210,16 @@ def python(fn: Reducer) -> Reducer:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else _encode(value).decode()
+
+
+def _elected(poll: tuple[dict[str, int], dict[str, Any]]) -> dict[str, Any]:
+    votes, said = poll
+    winner = max(votes, key=votes.__getitem__, default=None)
+    return {
+        "winner": None if winner is None else said[winner],
+        "votes": {_label(said[ballot]): many for ballot, many in votes.items()},
+        "of": sum(votes.values()),
+    }
 
 
 def _misfit(item: str, what: str, value: Any) -> FanfoldError:
@@ -220,19 +250,6 @@ def _single(part: Part, path: Path) -> Any:
     if len(found) != 1 or found[0] is MISSING:
         raise _misfit(part.id, f"has no single `{'.'.join(path)}`", part.value)
     return found[0]
-
-
-def _ballot(value: Any) -> str:
-    """The same text for what counts as the same vote."""
-    amount = number(value)
-    if amount is not None:
-        return str(int(amount) if amount == int(amount) else amount)
-    return _label(value).casefold()
-
-
-def _label(value: Any) -> str:
-    """A vote as it is shown; what has the same label is always the same vote."""
-    return value.strip() if isinstance(value, str) else canonical(value).decode()
 
 
 def _records(parts: Iterable[Part], path: Path) -> Iterator[tuple[dict[str, Any], Any]]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Unpack
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from typing import Any, Unpack, cast
 
+from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
 from fanfold.patterns.prompt import Prompt, make_tasks, prompt_of
+from fanfold.patterns.reduce import Landing, Reducing, get_ready, grow, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.pursuit import Pursuit
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.run.stream import Sharding
 from fanfold.work.ask import Ask, Reply
-from fanfold.work.item import Source
-from fanfold.work.split import estimate_tokens, shard_ask, take_apart
+from fanfold.work.item import Item, Source
+from fanfold.work.outcome import Outcome, Part
+from fanfold.work.split import estimate_tokens, fields_of, shard_ask, take_apart
 from fanfold.work.task import Reducer, Task, Terms
 
 
@@ -25,20 +29,28 @@ async def map_reduce(
     prompt: str | None = None,
     schema: dict[str, Any] | type | None = None,
     shard: int | None = None,
-    reduce: Reducer | None = None,
+    reduce: Reducer | Asked | None = None,
+    fan_in: int | None = None,
     **how: Unpack[How],
 ) -> Folded:
     """Ask `prompt` about each item, gate the replies, and reduce what passed.
 
     Without `reduce` the value is None and the replies stay in the journal: a million of them
     never sit in memory. `shard=n` sends n items in one ask.
+
+    With `fan_in`, and always with `reduce=asked(...)`, the reduce is a tree that grows while the
+    map goes on: at most `fan_in` neighbours become one, and so on up. A reducer of your own is then
+    applied to its own results too, so it must give back what it can take. An asked reduce that does
+    not pass its gate gives None and flags the run.
     """
+    way = reducing(reduce, fan_in)
     asked = prompt_of(prompt, schema)
     terms = terms_of(how, asked.schema, "map")
-    batch = await run.plan(source_of(items, run.spool), terms)
     sharding = None if shard is None else sharding_of(asked, items=shard)
-    await map_batch(run, batch, terms, asked, sharding)
-    value = fold(run, batch, terms, reduce)
+    batch = await run.plan(source_of(items, run.spool), terms)
+    value = await fold_batch(run, batch, terms, asked, sharding, way)
+    if reduce is not None:
+        run.set_result(value)
     return Folded(value, run.receipt(), run, batch, terms)
 
 
@@ -46,10 +58,74 @@ async def map_batch(
     run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: Sharding | None = None
 ) -> None:
     """Carry every item of a batch through one step. The replies are in the journal afterwards."""
-    if not run.reads_messages(terms):
-        prompt = Prompt(schema=prompt.schema, params=prompt.params)
-    tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, prompt)
+    tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, _needed(run, terms, prompt))
     await run.drain(tasks, shard)
+
+
+async def fold_batch(
+    run: Run,
+    batch: Batch,
+    terms: Terms,
+    prompt: Prompt,
+    shard: Sharding | None,
+    way: Reducing,
+) -> Any:
+    """Carry every item of a batch through one step, and reduce: in a tree, while they land."""
+    await get_ready(run, way)
+    if way.fan_in is None:
+        await map_batch(run, batch, terms, prompt, shard)
+        return await reduce_batch(run, batch, terms, way)
+    value = await grow(run, batch.size, _mapped(run, batch, terms, prompt, shard), way)
+    await run.flush()
+    return value
+
+
+async def _mapped(
+    run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: Sharding | None
+) -> AsyncGenerator[Landing, None]:
+    """Each planned position as it lands. The source is walked in planned order, also on resume, so
+    that a tree over it waits for few at a time."""
+    run.recall(batch, terms)
+    walk = _Walk(batch)
+    tasks = make_tasks(walk.items(), batch.no, terms, _needed(run, terms, prompt))
+    async with aclosing(
+        cast("AsyncGenerator[Outcome, None]", run.stream(tasks, shard))
+    ) as outcomes:
+        async for outcome in outcomes:
+            for position in walk.passed_over():
+                yield position, None
+            passed = outcome.state == "passed"
+            at = outcome.position
+            yield at, Part(outcome.id, at, outcome.value) if passed else None
+    for position in walk.passed_over():
+        yield position, None
+
+
+class _Walk:
+    """A batch's items in planned order, and the positions that its source does not give: those that
+    left the flow before."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._gaps: list[range] = []
+
+    def items(self) -> Iterator[tuple[int, Item]]:
+        after = 0
+        for position, item in self._batch.source.walk():
+            self._note(after, position)
+            after = position + 1
+            yield position, item
+        self._note(after, self._batch.size)
+
+    def _note(self, first: int, end: int) -> None:
+        if first < end:
+            self._gaps.append(range(first, end))
+
+    def passed_over(self) -> Iterator[int]:
+        """Those that were not told yet."""
+        gaps, self._gaps = self._gaps, []
+        for gap in gaps:
+            yield from gap
 
 
 def fold(run: Run, batch: Batch, terms: Terms, reduce: Reducer | None) -> Any:
@@ -61,8 +137,16 @@ def fold(run: Run, batch: Batch, terms: Terms, reduce: Reducer | None) -> Any:
     return value
 
 
+def _needed(run: Run, terms: Terms, prompt: Prompt) -> Prompt:
+    """Nothing is rendered when nobody would read it."""
+    return (
+        prompt if run.reads_messages(terms) else Prompt(schema=prompt.schema, params=prompt.params)
+    )
+
+
 def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None = None) -> Sharding:
     """How several of these asks become one, and its reply several again."""
+    fields = fields_of(prompt.schema)
 
     def together(
         pursuits: tuple[Pursuit, ...],
@@ -72,7 +156,7 @@ def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None 
         ids = [id for id, _ in asks]
         made = shard_ask(asks, prompt.rendered_together(whole))
         typed = prompt.schema is not None or pursuits[0].circle.takes == ("items",)
-        return made, lambda reply: take_apart(reply, ids, typed)
+        return made, lambda reply: take_apart(reply, ids, typed, fields)
 
     return Sharding(together, _size, items, tokens)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.gates import checks
@@ -13,10 +15,12 @@ from fanfold.members.target import resolve_target
 from fanfold.work.ask import Params, Schema
 from fanfold.work.check import (
     Check,
+    anything,
     elements,
     fields,
     mapping,
     number,
+    one_of,
     one_or_many,
     text,
     whole,
@@ -50,6 +54,53 @@ PARAM_FIELDS: dict[str, Check] = {
     "seed": whole(),
     "stop": one_or_many(text),
 }
+_WHO = ("member", "members", "agent", "needs", "use")
+_SAME = ("concurrency", "budget", "revise", "escalate", "on_failure", "in_doubt")
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What a step needs of the plan around it: where files are, the task, the steps before it.
+
+    `replies` are the steps that gave each item in the flow a reply, `results` those that made one
+    result. Prompts about items see both under `steps`, others only results.
+    """
+
+    folder: Path
+    task: str | None = None
+    replies: Sequence[str] = ()
+    results: Sequence[str] = ()
+
+    @property
+    def earlier(self) -> list[str]:
+        return [*self.replies, *self.results]
+
+    def asking(
+        self, node: Node, stated: dict[str, Any], known: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """The fields of an `Asking` that the step states, and its lines. `known` are the names in
+        its prompt, when it is not about items."""
+        made = {name: stated[name] for name in _SAME if name in stated}
+        seen = self.earlier if known is None else list(self.results)
+        prompt = read_prompt(node, self.folder, seen, known or KNOWN_NAMES)
+        if prompt is not None:
+            made["prompt"] = prompt
+        if (schema := read_schema(node, self.folder)) is not None:
+            made["schema"] = schema
+        if (gate := read_gate(node, self.folder)) is not None:
+            made["gate"] = gate
+        if any(name in stated for name in _WHO):
+            made["who"] = read_who(node, stated)
+        if any(name in stated for name in PARAM_FIELDS):
+            made["params"] = read_params(stated)
+        return {**made, "lines": lines_of(node), "line": node.line}
+
+
+def lines_of(node: Node) -> dict[str, int]:
+    return {name: node.child(name).line for name in node.value}
+
+
+def renamed(step: Any, name: str) -> Any:
+    return msgspec.structs.replace(step, name=name)
 
 
 def at(node: Node, make: Callable[[], T]) -> T:
@@ -106,9 +157,9 @@ def read_prompt(
         source = _file_text(child, folder)
         template = Template(source, name=str(folder / child.value), known=known)
     for step in sorted(template.fields("steps") - set(earlier)):
-        there = f"there are {', '.join(earlier)}" if earlier else "this is the first step"
+        there = f"there are {', '.join(earlier)}" if earlier else "there is none"
         raise child.bad(
-            f"the prompt reads `steps.{step}`, but no earlier step has that name; {there}"
+            f"the prompt reads `steps.{step}`, but it cannot see an earlier step of that name; {there}"
         )
     return source
 
@@ -179,5 +230,26 @@ def read_gate(node: Node, folder: Path) -> tuple[dict[str, Any], ...] | None:
     return tuple(child.value for child in listed)
 
 
+def read_target(node: Node, folder: Path) -> str:
+    """`module:attribute` that can be found from the plan's folder."""
+    target = text(node)
+    at(node, lambda: resolve_target(target, folder))
+    return target
+
+
 def _try_out(check: Node, folder: Path) -> None:
     at(check, lambda: from_plan(check.value, resolver(folder)))
+
+
+ASK_FIELDS: dict[str, Check] = {
+    **dict.fromkeys(("prompt", "prompt_file", "schema", "schema_file", "gate"), anything),
+    **WHO_FIELDS,
+    **PARAM_FIELDS,
+    "name": text,
+    "concurrency": whole(least=1),
+    "budget": read_budget,
+    "revise": whole(least=0),
+    "escalate": one_or_many(text),
+    "on_failure": one_of("skip", "abort", "hold"),
+    "in_doubt": one_of("retry", "hold"),
+}

@@ -1,168 +1,306 @@
-"""Carry a plan out on an open run: input, map, reduce, write, one step after the other."""
+"""Carry a plan out on an open run: its steps one after the other, each with its pattern."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
-from fanfold.gates import stated as gates
-from fanfold.gates.default import standard
-from fanfold.patterns import stated as reduces
-from fanfold.patterns.map_reduce import map_batch, sharding_of
-from fanfold.patterns.prompt import KNOWN_NAMES, Prompt
-from fanfold.plans.asking import keep_template, resolver
-from fanfold.plans.plan import Map, Plan, Reduce, Write
+from fanfold.patterns.asked import NAMES as PART_NAMES
+from fanfold.patterns.asked import value_of
+from fanfold.patterns.conductor import check_size, conduct_batch
+from fanfold.patterns.divide import divide_batch
+from fanfold.patterns.ensemble import vote_batch
+from fanfold.patterns.graph import graph_batch
+from fanfold.patterns.judged import NAMES as JUDGE_NAMES
+from fanfold.patterns.map_reduce import fold_batch, map_batch
+from fanfold.patterns.pipeline import Stage, onward, pipe_batch
+from fanfold.patterns.prompt import KNOWN_NAMES
+from fanfold.patterns.reduce import Reducing, reduce_batch, reducing
+from fanfold.patterns.scatter import Question, Reach, gather
+from fanfold.patterns.synthesis import synthesis
+from fanfold.plans.flow import leg, produced, takes_items
+from fanfold.plans.plan import (
+    Conduct,
+    Divide,
+    Ensemble,
+    Graph,
+    Map,
+    MapReduce,
+    Once,
+    Pipeline,
+    Plan,
+    Reduce,
+    Scatter,
+    Step,
+    Write,
+)
+from fanfold.plans.produced import Replies, listed
+from fanfold.plans.ready import TASK_NAMES, Ready
+from fanfold.plans.walk import of_step
 from fanfold.plans.write import write_parts, write_value
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
-from fanfold.work.ask import Reply
+from fanfold.run.sources import Rows
 from fanfold.work.item import Item, Source
-from fanfold.work.outcome import Part
 from fanfold.work.task import Task, Terms
 from fanfold.work.template import Template
 
-
-class Stage(msgspec.Struct, frozen=True):
-    """A map of the plan, made ready."""
-
-    step: Map
-    terms: Terms
-    prompt: Prompt
+Say = Callable[[str], None]
+_ANY = KNOWN_NAMES | PART_NAMES | JUDGE_NAMES | {*TASK_NAMES}
 
 
-async def carry_out(run: Run, plan: Plan, source: Source) -> None:
+async def carry_out(run: Run, plan: Plan, source: Source | None, say: Say = print) -> None:
     """All steps in order. Raises RunStopped when the run stops early; the rest is in the journal."""
-    resolve = resolver(Path(plan.folder))
-    stages = {
-        step.name: _stage(step, plan, resolve) for step in plan.steps if isinstance(step, Map)
-    }
-    last = list(stages.values())[-1]
-    first = next(iter(stages.values()))
-    batch = await run.plan(source, first.terms, last.terms, "input")
-    for stage in stages.values():
-        await run.begin(stage.terms)
-    done: list[Stage] = []
-    value: Any = None
-    folded = False
-    for step in plan.steps:
+    await Carrying(run, plan, say).all(source)
+
+
+class Carrying:
+    """Where a plan stands: the items in the flow, what they have been through, the results so far.
+
+    `lost` are the steps that gave no result: what reads them is not carried out.
+    """
+
+    def __init__(self, run: Run, plan: Plan, say: Say) -> None:
+        self._run, self._plan, self._say = run, plan, say
+        self._results: dict[str, Any] = {}
+        self._ready = Ready(plan, self._results, run)
+        self._batch: Batch | None = None
+        self._passed: list[Terms] = []
+        self._replies: dict[str, tuple[Batch, Terms]] = {}
+        self._value: Any = None
+        self._folded = False
+        self._lost: set[str] = set()
+
+    async def all(self, source: Source | None) -> None:
+        steps = self._plan.steps
+        for step in steps:
+            for terms in self._ready.all_terms(step):
+                await self._run.begin(terms)
+        if source is not None:
+            first = next(n for n, step in enumerate(steps) if takes_items(step))
+            await self._start(source, first, "input")
+        skip = False
+        for n, step in enumerate(steps):
+            if skip:
+                skip = False
+            elif lacks := _reads(step) & self._lost:
+                self._lose(step, f"steps.{min(lacks)} gave no result, which it reads")
+            else:
+                following = steps[n + 1] if n + 1 < len(steps) else None
+                skip = await self._one(n, step, following)
+
+    async def _one(self, n: int, step: Step, following: Step | None) -> bool:
+        """Whether the following step was carried out with it: a reduce that grows with its map."""
+        try:
+            if isinstance(step, Map) and isinstance(following, Reduce):
+                return await self._map(n, step, following)
+            await self._carry(n, step)
+        except (RunStopped, StoreError, BadInput):
+            raise
+        except FanfoldError as error:
+            self._lose(step, str(error))
+        return False
+
+    async def _carry(self, n: int, step: Step) -> None:
         match step:
             case Map():
-                await _map(run, batch, stages[step.name], done)
-                done.append(stages[step.name])
+                await self._map(n, step, None)
+            case Ensemble():
+                await self._ensemble(n, step)
+            case MapReduce():
+                await self._stages((self._ready.stage(step),), "streaming")
+            case Pipeline():
+                stages = tuple(self._ready.stage(stage) for stage in step.stages)
+                await self._stages(stages, step.mode)
+            case Divide():
+                terms = self._ready.terms(step, step.name)
+                prompt, division = self._ready.prompt(step), self._ready.division(step)
+                self._result(step, await divide_batch(
+                    self._run, self._items(), terms, prompt, division))  # fmt: skip
+            case Scatter():
+                self._result(step, await self._scatter(step))
+            case Conduct():
+                self._result(step, await self._conduct(step))
+            case Graph():
+                nodes = self._ready.nodes(step)
+                value = await graph_batch(self._run, nodes, step.concurrency, step.name)
+                self._result(step, value)
+            case Once():
+                self._result(step, await self._ask(step))
             case Reduce():
-                value, folded = _reduce(run, batch, done[-1], step, resolve), True
-                run.set_result(value)
+                self._result(step, await self._reduce(step))
             case Write():
-                _write(run, batch, done[-1], Path(plan.folder) / step.path, value, folded)
+                self._write(Path(self._plan.folder) / step.path)
 
+    # ── items ──
 
-def _stage(step: Map, plan: Plan, resolve: Callable[[str], Any]) -> Stage:
-    stated = None if step.gate is None else gates.from_plan(list(step.gate), resolve)
-    user = None if step.prompt is None else Template(step.prompt, name=plan.file, known=KNOWN_NAMES)
-    terms = Terms(
-        step=step.name, gate=standard(stated, step.schema), who=step.who, revise=step.revise,
-        escalate=step.escalate, on_failure=step.on_failure, in_doubt=step.in_doubt,
-        concurrency=step.concurrency, budget=step.budget, keep=_keep(step.keep, plan),
-    )  # fmt: skip
-    return Stage(
-        step, terms, Prompt(user, None, step.schema, step.params, {"task": plan.task or ""})
-    )
+    async def _start(self, source: Source, n: int, name: str) -> None:
+        """New items are in the flow: plan them all, before anything is asked about them."""
+        through = [t for step in leg(self._plan.steps, n) for t in self._ready.item_terms(step)]
+        self._batch = await self._run.plan(source, through[0], through[-1], name)
+        for step in leg(self._plan.steps, n):
+            if isinstance(step, Conduct):
+                check_size(self._batch.size, step.most)
+        self._passed = []
 
+    def _items(self) -> Batch:
+        """The items in the flow as the next step sees them: with their replies so far."""
+        assert self._batch is not None
+        return onward(self._run, self._batch, self._passed)
 
-def _keep(expression: str | None, plan: Plan) -> Callable[[Task, Reply], bool] | None:
-    """`keep: reply.relevant` as a filter: an expression over the reply and the item."""
-    if expression is None:
+    def _went_through(self, terms: Iterable[Terms]) -> None:
+        assert self._batch is not None
+        for one in terms:
+            self._passed.append(one)
+            self._replies[one.step] = (self._batch, one)
+        self._folded = False
+
+    async def _produced(self, n: int, step: Map | Ensemble, terms: Terms) -> None:
+        """The items that an earlier step gave. So many were not foreseen: may they be asked?"""
+        over = produced(step)
+        if over is None:
+            if self._batch is None:  # an ensemble of one question
+                await self._start(Rows([Item("question", {})]), n, step.name)
+            return
+        name = over.removeprefix("steps.")
+        there = self._replies.get(name)
+        source = listed(name, self._results[name]) if there is None else Replies(self._run, *there)
+        await self._start(source, n, step.name)
+        prompt = self._ready.prompt(step)
+        asks = (prompt.ask((item,)) for _, item in source.walk())
+        await self._run.govern(terms, asks)
+
+    async def _map(self, n: int, step: Map, following: Reduce | None) -> bool:
+        terms = self._ready.terms(step, step.name, step.keep)
+        await self._produced(n, step, terms)
+        prompt, shard = self._ready.prompt(step), self._ready.sharding(step)
+        way = Reducing() if following is None else self._way(following)
+        if following is None or way.fan_in is None:
+            await map_batch(self._run, self._items(), terms, prompt, shard)
+            self._went_through([terms])
+            return False
+        value = await self._safely(
+            following, fold_batch(self._run, self._items(), terms, prompt, shard, way)
+        )
+        self._went_through([terms])
+        self._result(following, value)
+        return True
+
+    async def _ensemble(self, n: int, step: Ensemble) -> None:
+        terms = self._ready.terms(step, step.name, step.keep)
+        await self._produced(n, step, terms)
+        panel = self._ready.panel(step)
+        records: dict[int, dict[str, Any]] = {}
+        await vote_batch(
+            self._run, self._items(), terms, self._ready.prompt(step), panel, records.__setitem__
+        )
+        self._went_through([terms])
+        self._value, self._folded = [records[at] for at in sorted(records)], True
+        self._run.set_result(self._value)
+
+    async def _stages(self, stages: tuple[Stage, ...], mode: Any) -> None:
+        assert self._batch is not None
+        await pipe_batch(self._run, self._batch, stages, mode, self._passed)
+        self._went_through([stage.terms for stage in stages])
+
+    # ── many into one ──
+
+    def _result(self, step: Step, value: Any) -> None:
+        self._results[step.name] = self._value = value
+        self._folded = True
+        self._run.set_result(value)
+        if value is None:
+            self._lost.add(step.name)
+
+    def _lose(self, step: Step, why: str) -> None:
+        self._run.flawed(f"{step.name}: {why}")
+        self._lost.add(step.name)
+        self._results[step.name] = None
+
+    def _way(self, step: Reduce) -> Reducing:
+        return reducing(self._ready.into_one(step), step.fan_in)
+
+    async def _reduce(self, step: Reduce) -> Any:
+        assert self._batch is not None
+        batch, terms = self._batch, self._passed[-1]
+        return await self._safely(step, reduce_batch(self._run, batch, terms, self._way(step)))
+
+    async def _safely(self, step: Reduce, making: Any) -> Any:
+        """A reduce that fails gives no result and flags the run; the replies are in the journal."""
+        try:
+            value = await making
+            msgspec.json.encode(value)
+        except (RunStopped, StoreError, BadInput):
+            raise
+        except FanfoldError as error:
+            self._run.flawed(f"{step.name}: {error}")
+        except Exception as error:
+            self._run.flawed(f"{step.name} raised {type(error).__name__}: {error}")
+        else:
+            return value
         return None
-    template = keep_template(expression, plan.file)
-    return lambda task, reply: bool(
-        template.render(reply=reply.value, item=task.ask.items[0].view())
-    )
+
+    async def _scatter(self, step: Scatter) -> Any:
+        terms, prompt = self._ready.terms(step, step.name), self._ready.prompt(step)
+        if step.over:
+            questions = self._ready.questions(step, prompt, terms)
+            source = Rows([question.item for question in questions])
+            batch = await self._run.plan(source, questions[0].terms, name=step.name)
+        else:
+            batch = self._items()
+            questions = [Question(at, item, prompt, terms) for at, item in batch.source.walk()]
+        reach = Reach(step.first, step.within)
+        reach.check(len(questions))
+        outcomes = await gather(self._run, batch, questions, reach)
+        way = None if step.synthesise is None else self._ready.into_one(step.synthesise)
+        return await synthesis(self._run, outcomes, way)
+
+    async def _conduct(self, step: Conduct) -> Any:
+        batch, terms = self._items(), self._ready.terms(step, step.name)
+        prompt = self._ready.prompt(step)
+        outcomes = await conduct_batch(self._run, batch, terms, prompt, None, self._say)
+        way = None if step.synthesise is None else self._ready.into_one(step.synthesise)
+        return await synthesis(self._run, outcomes, way)
+
+    async def _ask(self, step: Once) -> Any:
+        ask = self._ready.prompt(step, ("steps", "task")).about(Item(step.name, {}))
+        outcome = await self._run.do(Task(step.name, ask, self._ready.terms(step, step.name)))
+        return value_of(self._run, step.name, outcome)
+
+    def _write(self, path: Path) -> None:
+        try:
+            if self._folded:
+                if self._value is not None:
+                    write_value(path, self._value)
+            elif self._passed and self._batch is not None:
+                write_parts(path, self._run.passed(self._batch, self._passed[-1]))
+        except OSError as error:
+            self._run.flawed(f"{path}: cannot be written: {error.strerror}")
 
 
-async def _map(run: Run, batch: Batch, stage: Stage, earlier: list[Stage]) -> None:
-    """The first map sees the input; a later one sees what passed before it, with its replies."""
-    shard = stage.step.shard
-    sharding = None
-    if shard is not None:
-        sharding = sharding_of(stage.prompt, items=shard.items, tokens=shard.tokens)
-    if earlier:
-        batch = Batch(batch.no, Onward(run, batch, [stage.terms for stage in earlier]), batch.size)
-    await map_batch(run, batch, stage.terms, stage.prompt, sharding)
-
-
-class Onward:
-    """The items that passed the earlier steps, each with its replies so far under `steps`."""
-
-    def __init__(self, run: Run, batch: Batch, earlier: list[Terms]) -> None:
-        self._run, self._batch, self._earlier = run, batch, earlier
-
-    def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
-        replies = [(terms.step, self._run.passed(self._batch, terms)) for terms in self._earlier]
-        last = replies[-1][1]
-        others = [(name, _Seeker(parts)) for name, parts in replies[:-1]]
-        items = iter(self._batch.source.walk())
-        for part in last:
-            if part.position < len(skip) and skip[part.position]:
-                continue
-            item = next(item for position, item in items if position == part.position)
-            steps = {name: seeker.at(part.position) for name, seeker in others}
-            steps[self._earlier[-1].step] = part.value
-            yield part.position, Item(item.id, {**item.view(), "steps": steps})
-
-    def fingerprint(self) -> str:
-        return self._batch.source.fingerprint()
-
-
-class _Seeker:
-    """Finds the part of a position in parts that come in order."""
-
-    def __init__(self, parts: Iterator[Part]) -> None:
-        self._parts = parts
-
-    def at(self, position: int) -> Any:
-        return next(part.value for part in self._parts if part.position == position)
-
-
-def _reduce(
-    run: Run, batch: Batch, stage: Stage, step: Reduce, resolve: Callable[[str], Any]
-) -> Any:
-    """A reduce that fails gives no result and flags the run; the replies are safe in the journal."""
-    reduce = reduces.from_plan(step.kind, step.options, resolve)
-    try:
-        value = reduce(run.passed(batch, stage.terms))
-        msgspec.json.encode(value)
-    except (RunStopped, StoreError):
-        raise
-    except FanfoldError as error:
-        run.flawed(f"{step.name}: {error}")
-    except Exception as error:
-        run.flawed(f"{step.name} raised {type(error).__name__}: {error}")
-    else:
-        return value
-    return None
-
-
-def _write(run: Run, batch: Batch, stage: Stage, path: Path, value: Any, folded: bool) -> None:
-    try:
-        if not folded:
-            write_parts(path, run.passed(batch, stage.terms))
-        elif value is not None:
-            write_value(path, value)
-    except OSError as error:
-        run.flawed(f"{path}: cannot be written: {error.strerror}")
+def _reads(step: Step) -> set[str]:
+    """The steps whose results or replies a step reads."""
+    over = produced(step)
+    read = set() if over is None else {over.removeprefix("steps.")}
+    for _, asking in of_step(step):
+        if asking.prompt is not None and "steps" in asking.prompt:
+            template = Template(asking.prompt, name="", known=_ANY)
+            read |= template.fields("steps")
+    return read
 
 
 def check_fields(plan: Plan, items: Iterable[tuple[int, Item]]) -> None:
     """The first item must have the fields that the first prompt reads, else it says so now."""
-    step = next(step for step in plan.steps if isinstance(step, Map))
+    step = next(step for step in plan.steps if takes_items(step))
     first = next(iter(items), None)
-    if step.prompt is None or first is None:
+    _, asking = next(of_step(step))
+    if asking.prompt is None or first is None or isinstance(step, MapReduce):
         return
-    template = Template(step.prompt, name=plan.file, known=KNOWN_NAMES)
+    template = Template(asking.prompt, name=plan.file, known=KNOWN_NAMES)
     view = first[1].view()
     missing = sorted(field for field in template.fields("item") if field not in view)
     if missing:
@@ -170,5 +308,5 @@ def check_fields(plan: Plan, items: Iterable[tuple[int, Item]]) -> None:
         raise BadInput(
             f"the prompt reads item.{missing[0]}, but items have: {has}",
             file=plan.file,
-            line=step.lines.get("prompt", step.line),
+            line=asking.lines.get("prompt", asking.line),
         )

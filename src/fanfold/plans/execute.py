@@ -20,8 +20,9 @@ from fanfold.journal.read import Reader
 from fanfold.members.roster import Roster, find_roster, load_roster
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.inputs import open_input
-from fanfold.plans.load import check_plan, load_plan
-from fanfold.plans.plan import Map, Plan, Reduce
+from fanfold.plans.load import check_plan, load_plan, with_commands
+from fanfold.plans.plan import Plan
+from fanfold.plans.walk import askings
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
 from fanfold.run.engine import Engine
@@ -79,9 +80,8 @@ def prepare(path: str, options: Options) -> Job:
     """Read the plan and its roster, and check one against the other."""
     plan = load_plan(path)
     found = find_roster(options.roster, plan.roster, plan.folder)
-    roster = Roster() if found is None else load_roster(found)
+    roster = with_commands(plan, Roster() if found is None else load_roster(found))
     check_plan(plan, roster)
-    _refuse_asked_reduce(plan)
     stored = Stored(
         plan=plan,
         roster=None if found is None else str(found.absolute()),
@@ -94,12 +94,6 @@ def prepare(path: str, options: Options) -> Job:
         stored=stored, roster=roster, budget=budget, options=options,
         name=options.name or plan.name,
     )  # fmt: skip
-
-
-def _refuse_asked_reduce(plan: Plan) -> None:
-    for step in plan.steps:
-        if isinstance(step, Reduce) and step.kind == "ask":
-            raise BadInput("reduce kind `ask` is not supported yet", file=plan.file, line=step.line)
 
 
 def prepare_resume(name: str, options: Options) -> Job:
@@ -119,6 +113,7 @@ def prepare_resume(name: str, options: Options) -> Job:
     _refuse_changed_plan(stored.plan, record)
     roster_file = options.roster or stored.roster
     roster = Roster() if roster_file is None else load_roster(roster_file)
+    roster = with_commands(stored.plan, roster)
     check_plan(stored.plan, roster)
     budget = _combined(msgspec.json.decode(record.budget, type=Budget), options.budget)
     if options.budget is not None and options.budget.usd is not None:
@@ -173,13 +168,12 @@ async def _open(journal: Journal, job: Job) -> Run:
 def _rehearse(engine: Engine, company: Listed, job: Job) -> None:
     """Before an earlier run is touched: those who are to answer are there, allowed and priced."""
     engine.choose = Chooser(company, engine.limits, engine.clock.monotonic())
-    for step in job.stored.plan.steps:
-        if isinstance(step, Map):
-            for who in (step.who, *(Who(members=(id,)) for id in step.escalate)):
-                engine.circle(who)
+    for _, asking in askings(job.stored.plan):
+        for who in (asking.who, *(Who(members=(id,)) for id in asking.escalate)):
+            engine.circle(who)
 
 
-async def _carry_out(run: Run, job: Job, source: Source, watch: Watch) -> None:
+async def _carry_out(run: Run, job: Job, source: Source | None, watch: Watch) -> None:
     """Until the end, or until the run stops: for lack of money, by a signal, by a second one."""
     try:
         async with watch(run):
@@ -203,9 +197,11 @@ async def _refuse(journal: Journal, run: Run, job: Job, error: BadInput) -> None
         journal.store.leave(run.record.session)
 
 
-def _source(job: Job, journal: Journal) -> Source:
+def _source(job: Job, journal: Journal) -> Source | None:
     """The input, checked against what the run was started with, or against its first prompt."""
     plan = job.stored.plan
+    if plan.input is None:
+        return None
     key = job.record.id if job.record else None
     source = open_input(plan.input, plan.folder, spool=journal.store.spool() / job.stored.spool)
     if job.record is None:
@@ -232,7 +228,7 @@ def _refuse_changed_plan(plan: Plan, record: RunRecord) -> None:
 
 def _bare(plan: Plan) -> Plan:
     """The plan without the name under which its file was given, in the form it is stored in."""
-    given = msgspec.structs.replace(plan.input, file=None)
+    given = None if plan.input is None else msgspec.structs.replace(plan.input, file=None)
     bare = msgspec.structs.replace(plan, file="", input=given)
     return msgspec.json.decode(_encode(bare), type=Plan)
 

@@ -6,12 +6,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from fanfold.errors import BadInput
+from fanfold.members.entry import read_entry
 from fanfold.members.roster import Roster
 from fanfold.plans.asking import read_budget
-from fanfold.plans.plan import INPUT_KINDS, Input, Map, Plan, Reduce
+from fanfold.plans.flow import check_flow
+from fanfold.plans.plan import INPUT_KINDS, Asking, Ensemble, Input, Map, Plan
+from fanfold.plans.singles import own_member
 from fanfold.plans.stated import Steps
-from fanfold.work.check import Check, anything, elements, fields, many, text, whole
+from fanfold.plans.walk import askings
+from fanfold.run.govern import Govern
+from fanfold.work.check import Check, anything, elements, fields, many, number, text, whole
 from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
 from fanfold.work.task import Budget, Who
@@ -29,7 +36,7 @@ def load_plan(path: str | Path) -> Plan:
     folder = Path(path).resolve().parent
     steps = Steps(folder, stated.get("task"))
     steps.read(top.child("steps"))
-    return Plan(
+    plan = Plan(
         name=stated.get("name", Path(path).stem),
         file=str(path),
         folder=str(folder),
@@ -37,17 +44,26 @@ def load_plan(path: str | Path) -> Plan:
         budget=stated.get("budget", Budget()),
         task=stated.get("task"),
         input=_the_input(top, stated.get("input"), steps.input),
+        govern=stated.get("govern", Govern()),
         steps=tuple(steps.steps),
     )
+    check_flow(plan)
+    return plan
 
 
-def _the_input(top: Node, stated: Input | None, listed: Input | None) -> Input:
+def _the_input(top: Node, stated: Input | None, listed: Input | None) -> Input | None:
     if stated and listed:
         raise top.child("input").bad("state `input` or a `list_files` step, not both")
-    found = stated or listed
-    if found is None:
-        raise top.bad(f"a plan needs the field `input`: one of {', '.join(INPUT_KINDS)}")
-    return found
+    return stated or listed
+
+
+def _read_govern(node: Node) -> Govern:
+    known: dict[str, Check] = {
+        "max_tasks": whole(least=0),
+        "approve_over": number(least=0),
+        "cap": whole(least=0),
+    }
+    return Govern(**fields(node, known, "govern"))
 
 
 def parse_budget(said: str) -> Budget:
@@ -124,6 +140,7 @@ _PLAN: dict[str, Check] = {
     "budget": read_budget,
     "task": text,
     "input": _read_input,
+    "govern": _read_govern,
     "steps": anything,
 }
 
@@ -131,61 +148,85 @@ _PLAN: dict[str, Check] = {
 # ── does it fit the roster? ──────────────────────────────────────────────────────────────────
 
 
+def with_commands(plan: Plan, roster: Roster) -> Roster:
+    """The roster, and the programs that the plan's own steps bring along."""
+    added = {}
+    for name, asking in askings(plan):
+        if isinstance(asking, Map) and asking.command is not None:
+            if name in roster.entries:
+                what = f"a member of the roster is called `{name}` too; give the step another name"
+                raise _bad(plan, asking, "name", what)
+            added[name] = read_entry(own_member(plan.file, asking.line or 1, name, asking.command))
+    return msgspec.structs.replace(roster, entries={**roster.entries, **added})
+
+
 def check_plan(plan: Plan, roster: Roster) -> None:
     """Every member the plan names is there and switched on, and someone fits every `needs`."""
-    for step in plan.steps:
-        if isinstance(step, Map):
-            _check_who(plan, step, step.who, roster)
-            _check_named(plan, step, "escalate", step.escalate, roster)
-            _check_prompt(plan, step, roster)
-        elif isinstance(step, Reduce) and step.kind == "ask":
-            who = Who(tuple(step.options["members"]), tuple(step.options["needs"]))
-            _check_who(plan, step, who, roster)
+    for name, asking in askings(plan):
+        _check_who(plan, asking, asking.who, roster)
+        _check_named(plan, asking, "escalate", asking.escalate, roster)
+        _check_prompt(plan, name, asking, roster)
+        if isinstance(asking, Ensemble):
+            _check_votes(plan, asking, roster)
 
 
-def _bad(plan: Plan, step: Map | Reduce, field: str, what: str) -> BadInput:
-    return BadInput(what, file=plan.file, line=step.lines.get(field, step.line))
+def _bad(plan: Plan, asking: Asking, field: str, what: str) -> BadInput:
+    return BadInput(what, file=plan.file, line=asking.lines.get(field, asking.line))
 
 
-def _check_who(plan: Plan, step: Map | Reduce, who: Who, roster: Roster) -> None:
-    field = next((f for f in ("member", "members", "agent", "needs") if f in step.lines), "")
+def _check_who(plan: Plan, asking: Asking, who: Who, roster: Roster) -> None:
+    field = next((f for f in ("member", "members", "agent", "needs") if f in asking.lines), "")
     where = f"the roster {roster.file}" if roster.file else "the roster"
     if not roster.entries:
-        raise _bad(plan, step, field, f"{where} has no members; add one, or name another roster")
-    _check_named(plan, step, field, who.members, roster)
-    if not _candidates(who, roster):
+        raise _bad(plan, asking, field, f"{where} has no members; add one, or name another roster")
+    _check_named(plan, asking, field, who.members, roster)
+    if not candidates(who, roster):
         what = f"no member of {where} is good at {', '.join(who.needs)}" if who.needs else (
             f"no member of {where} is switched on")  # fmt: skip
-        raise _bad(plan, step, field, what)
+        raise _bad(plan, asking, field, what)
 
 
 def _check_named(
-    plan: Plan, step: Map | Reduce, field: str, named: tuple[str, ...], roster: Roster
+    plan: Plan, asking: Asking, field: str, named: tuple[str, ...], roster: Roster
 ) -> None:
     for id in named:
         entry = roster.entries.get(id)
         if entry is None:
             what = f"there is no member `{id}` in the roster: {remedy(id, roster.entries)}"
-            raise _bad(plan, step, field, what)
+            raise _bad(plan, asking, field, what)
         if not entry.traits.enabled:
-            raise _bad(plan, step, field, f"member `{id}` is switched off (enabled: false)")
+            raise _bad(plan, asking, field, f"member `{id}` is switched off (enabled: false)")
 
 
-def _candidates(who: Who, roster: Roster) -> list[str]:
+def candidates(who: Who, roster: Roster) -> list[str]:
+    """Who may answer, by the roster alone: whether paid ones are allowed is not looked at here."""
     if who.members:
         return list(who.members)
     needs = set(who.needs)
-    return [
+    found = [
         id for id, entry in roster.entries.items()
         if entry.traits.enabled and needs <= set(entry.traits.good_at)
     ]  # fmt: skip
+    return found[: who.use]
 
 
-def _check_prompt(plan: Plan, step: Map, roster: Roster) -> None:
-    if step.prompt is not None:
+def _check_prompt(plan: Plan, name: str, asking: Asking, roster: Roster) -> None:
+    if asking.prompt is not None:
         return
-    for id in (*_candidates(step.who, roster), *step.escalate):
+    for id in (*candidates(asking.who, roster), *asking.escalate):
         kind = roster.entries[id].traits.kind
         if kind not in _NEED_NO_PROMPT:
-            what = f"`{step.name}` has no `prompt`, but member `{id}` (kind {kind}) needs one"
-            raise _bad(plan, step, "", what)
+            what = f"`{name}` has no `prompt`, but member `{id}` (kind {kind}) needs one"
+            raise _bad(plan, asking, "", what)
+
+
+def _check_votes(plan: Plan, step: Ensemble, roster: Roster) -> None:
+    voters = candidates(step.who, roster)
+    many = step.samples or len(voters)
+    if step.quorum is not None and step.quorum > many:
+        what = f"`quorum` is {step.quorum}, but there are only {many} voters"
+        raise _bad(plan, step, "quorum", what)
+    for id in step.weights:
+        if id not in voters:
+            what = f"`weights` names `{id}`, which is no voter: {remedy(id, voters)}"
+            raise _bad(plan, step, "weights", what)

@@ -71,18 +71,20 @@ class Map(Asking, frozen=True, omit_defaults=True, tag="map", kw_only=True):
 class Ensemble(Asking, frozen=True, omit_defaults=True, tag="ensemble", kw_only=True):
     """The same ask to several members, or several samples of one; then a decision.
 
-    `decide` is majority, weighted, quorum, judge or `module:function`; `judge` says who and how.
+    `decide` is majority, weighted, quorum, judge or `module:function`. `judge` says who and how; it
+    `picks` an answer, or else writes one.
     """
 
     name: str = "ensemble"
     samples: int | None = None
     decide: str = "majority"
     weights: dict[str, float] = {}
-    quorum: int = 2
+    quorum: int | None = None
     stop_early: bool = False
     confidence: float | None = None
     field: str | None = None
     judge: Asking | None = None
+    picks: bool = True
     keep: str | None = None
     over: str | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import msgspec
 
@@ -20,6 +21,9 @@ from fanfold.work.ask import Takes, Usage
 from fanfold.work.member import Member, Traits
 from fanfold.work.outcome import STATES, Outcome, State
 from fanfold.work.task import AskPower, Place, Task, Terms, Who
+
+Mark: TypeAlias = tuple[bytes, str]
+"""What is under way: a key, and an answerer whose reply would serve."""
 
 
 class Circle(msgspec.Struct, frozen=True):
@@ -83,10 +87,11 @@ class Engine:
         self.retry_in_doubt: frozenset[str] | None = frozenset()
         self.last_steps: dict[int, int] = {}
         self.on_record: dict[tuple[int, int], bytearray] = {}
-        self.under_way: dict[bytes, asyncio.Future[None]] = {}
+        self.under_way: dict[Mark, asyncio.Future[None]] = {}
         self.held = 0
         self.stop: Stop | None = None
         self._stopping: asyncio.Future[None] | None = None
+        self.gently: set[asyncio.Task[None]] = set()  # they end with the run; their calls go on
         self.steps = self.counts.steps
         self._numbers: dict[str, int] = {}
         self._spent: dict[int, Sum] = {}
@@ -174,16 +179,16 @@ class Engine:
     ) -> dict[int, tuple[bytes, Known]]:
         return self.journal.read.known_at(self.no, batch, step.no, positions)
 
-    def mark_under_way(self, keys: tuple[bytes, ...]) -> asyncio.Future[None]:
+    def mark_under_way(self, marks: tuple[Mark, ...]) -> asyncio.Future[None]:
         mine = asyncio.get_running_loop().create_future()
-        for key in keys:
-            self.under_way[key] = mine
+        for mark in marks:
+            self.under_way[mark] = mine
         return mine
 
-    def unmark_under_way(self, keys: tuple[bytes, ...], mine: asyncio.Future[None]) -> None:
-        for key in keys:
-            if self.under_way.get(key) is mine:
-                del self.under_way[key]
+    def unmark_under_way(self, marks: tuple[Mark, ...], mine: asyncio.Future[None]) -> None:
+        for mark in marks:
+            if self.under_way.get(mark) is mine:
+                del self.under_way[mark]
         if not mine.done():
             mine.set_result(None)
 
@@ -239,8 +244,8 @@ class Engine:
         if self.stop is not None:
             raise self.stopped()
 
-    async def rest(self, seconds: float) -> None:
-        """Wait, but not longer than until the run stops."""
+    async def rest(self, seconds: float | None) -> None:
+        """Wait, but not longer than until the run stops. None: until then."""
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_future()
         if self.stop is None:

@@ -1,13 +1,196 @@
-"""The fan-out governor: before a stage whose size nobody knew at the start."""
+"""The fan-out governor: before a stage whose size nobody knew at the start, may it be made?"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
+from math import ceil
+from typing import TypeAlias
+
 import msgspec
+
+from fanfold.journal.history import Past
+from fanfold.price import dollars, nanos
+from fanfold.run.dispatch import Candidate
+from fanfold.run.engine import Engine, Stop
+from fanfold.run.forecast import Forecast
+from fanfold.run.left import Survey
+from fanfold.run.meter import Cast, Meter
+from fanfold.work.ask import Ask
+from fanfold.work.member import Traits
+from fanfold.work.task import Task, Terms
+
+CHUNK = 64
+SAMPLED = 20_000  # asks that are measured; of more of them, these stand for all
+
+Approve: TypeAlias = Callable[[Forecast], Awaitable[bool]]
+"""Asks somebody whether a stage may go on; the answer holds for that stage."""
 
 
 class Govern(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """When a stage whose size was not known at the start needs a yes; `cap` holds always."""
+    """When a stage whose size was not known at the start needs a yes; `cap` holds always.
+
+    It needs one above `max_tasks` tasks, or above `approve_over` dollars (the 90th percentile of
+    the forecast; the worst case when nothing is on record). `yes` is that yes, beforehand. `cap`
+    is for all such asks of the run together.
+
+    Only what may cost something counts: stages that functions answer, and replies on record, never
+    hold.
+    """
 
     max_tasks: int = 100
     approve_over: float = 1.0
     cap: int = 1000
+    yes: bool = False
+
+
+# ── decide ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """Not like this. `final`: nobody is asked, only another cap helps."""
+
+    reason: str
+    final: bool = False
+
+
+def weigh(govern: Govern, stage: Forecast, before: int, unpriced: bool = False) -> Hold | None:
+    """None: it may go on. `before`: the asks of the run so far that nobody could foresee.
+    `unpriced`: somebody paid may answer, and nobody knows the price.
+
+    Cases: above the cap; a yes was given; small and cheap; to be approved.
+    """
+    whole = before + stage.tasks
+    if whole > govern.cap:
+        so_far = f" after {before:,} before" if before else ""
+        return Hold(
+            f"{_about_to(stage)}{so_far}, which is above the cap of {govern.cap:,};"
+            f" allow it with --cap {whole}",
+            final=True,
+        )
+    cost = likely_cost(stage)
+    many = stage.tasks > govern.max_tasks
+    dear = unpriced if cost is None else cost > nanos(govern.approve_over)
+    if govern.yes or not stage.tasks or not (many or dear):
+        return None
+    flags = [f"--max-tasks {stage.tasks}"] if many else []
+    flags += [f"--approve-over {_cents(cost)}"] if dear and cost is not None else []
+    instead = f" or {' '.join(flags)}" if flags and not (dear and cost is None) else ""
+    return Hold(f"{told(stage)}; approve it with --yes{instead}")
+
+
+def likely_cost(stage: Forecast) -> int | None:
+    """What is held against `approve_over`: without calls on record nothing but the worst case."""
+    return stage.p90 if stage.measured else stage.worst
+
+
+def told(stage: Forecast) -> str:
+    """What is about to happen, for a question or a reason: `map would ask 547 tasks …, at most $6`."""
+    cost = likely_cost(stage)
+    if cost is None:
+        return f"{_about_to(stage)}, at a price that is not known"
+    return f"{_about_to(stage)}, {'about' if stage.measured else 'at most'} {_usd(cost)}"
+
+
+def _about_to(stage: Forecast) -> str:
+    tasks = "1 task" if stage.tasks == 1 else f"{stage.tasks:,} tasks"
+    return f"{stage.step} would ask {tasks} that were not in the preview"
+
+
+def _usd(amount: int) -> str:
+    return f"${dollars(amount):,.2f}" if amount >= nanos(0.01) else f"${dollars(amount):.6f}"
+
+
+def _cents(amount: int) -> str:
+    """Rounded up, so that it suffices."""
+    return f"{ceil(amount / nanos(0.01)) / 100:.2f}"
+
+
+# ── act ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Governor:
+    """Counts, over a run, the asks that nobody could foresee. One question at a time.
+
+    What earlier invocations asked of a step counts from the moment that step comes again, so that
+    stopping and resuming is no way around the cap.
+    """
+
+    def __init__(self, engine: Engine, govern: Govern, approve: Approve | None) -> None:
+        self._engine, self._govern, self._approve = engine, govern, approve
+        self._asked = 0
+        self._steps: set[str] = set()
+        self._past: dict[tuple[str, str], Past] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def allow(self, terms: Terms, asks: Iterable[Ask]) -> None:
+        """Returns when the stage may go on; else the run pauses, and RunStopped is raised."""
+        if not any(candidate.traits.metered for candidate in self._candidates(terms)):
+            return
+        async with self._one_at_a_time:
+            self._engine.raise_if_stopping()
+            self._recall(terms.step)
+            stage = await self._measured(terms, asks)
+            unpriced = any(_unpriced(one.traits) for one in self._candidates(terms))
+            held = weigh(self._govern, stage, self._asked, unpriced)
+            if held is not None and not await self._approved(held, stage):
+                self._engine.halt(Stop("paused", held.reason))
+            self._engine.raise_if_stopping()
+            self._asked += stage.tasks
+
+    async def _approved(self, held: Hold, stage: Forecast) -> bool:
+        return not held.final and self._approve is not None and await self._approve(stage)
+
+    def _recall(self, step: str) -> None:
+        engine = self._engine
+        if step not in self._steps:
+            self._steps.add(step)
+            self._asked += 0 if engine.new else engine.journal.read.history.asked(engine.no, step)
+
+    async def _measured(self, terms: Terms, asks: Iterable[Ask]) -> Forecast:
+        """All are looked up and counted; others get a turn in between."""
+        engine, circle = self._engine, self._engine.circle(terms.who)
+        accept = frozenset(circle.accept)
+        survey = Survey(
+            circle.takes,
+            lambda keys: engine.journal.read.known(keys, accept, engine.no, engine.fresh),
+        )
+        meter, tasks, measured = Meter(self._cast(terms)), 0, 0
+        rest = iter(asks)
+        while chunk := [Task("", ask, terms) for ask in islice(rest, CHUNK)]:
+            for left in survey.left(chunk):
+                tasks += left.asks
+                if measured < SAMPLED:
+                    meter.add(left)
+                    measured += left.asks
+            await asyncio.sleep(0)
+        found = meter.forecast()
+        return found.scaled(tasks / measured) if tasks > measured else found
+
+    def _cast(self, terms: Terms) -> Cast:
+        circle, engine = self._engine.circle(terms.who), self._engine
+        better = [engine.circle_of((id,)).candidates[0] for id in terms.escalate]
+        past = {one.traits.id: self._history(one.traits, terms.step) for one in
+                (*circle.candidates, *better)}  # fmt: skip
+        slots = min(terms.concurrency, engine.limits.max_concurrency)
+        members = tuple(one.member for one in circle.candidates)
+        return Cast(terms.step, members, tuple(one.member for one in better), slots, past)
+
+    def _history(self, traits: Traits, step: str) -> Past | None:
+        """Looked up once there is one; a stage inside a stage comes here for every item."""
+        known = self._past.get((traits.id, step))
+        if known is None and traits.metered:
+            known = self._engine.journal.read.history.of(traits.id, traits.answerer, step)
+            if known is not None and known.step is not None:
+                self._past[traits.id, step] = known
+        return known
+
+    def _candidates(self, terms: Terms) -> list[Candidate]:
+        engine = self._engine
+        circles = [engine.circle(terms.who), *(engine.circle_of((id,)) for id in terms.escalate)]
+        return [candidate for circle in circles for candidate in circle.candidates]
+
+
+def _unpriced(traits: Traits) -> bool:
+    return traits.metered and traits.price is None and traits.tier == "paid"

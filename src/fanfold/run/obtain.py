@@ -8,7 +8,7 @@ from fanfold.errors import MemberError, RunStopped, StoreError
 from fanfold.journal.facts import Claim, Holder, Lose
 from fanfold.run.attempt import attempt, attempt_free, is_lost
 from fanfold.run.dispatch import Grant, NobodyLeft, Unfunded, Want
-from fanfold.run.engine import Engine, Stop
+from fanfold.run.engine import Engine, Mark, Stop
 from fanfold.run.pursuit import Group, NoReply, Pursuit
 from fanfold.run.retry import PATIENCE, GiveUp, after
 from fanfold.work.member import Traits
@@ -33,12 +33,12 @@ async def _obtain_once(engine: Engine, group: Group) -> None:
     while True:
         claim = None
         if not await _wait_in_process(engine, group):
-            keys = group.all_keys()
-            mine = engine.mark_under_way(keys)
+            marks = _marks(group)
+            mine = engine.mark_under_way(marks)
             try:
                 claim = await _try_until_landed(engine, group)
             finally:
-                engine.unmark_under_way(keys, mine)
+                engine.unmark_under_way(marks, mine)
             if claim is None:
                 return
             await _hear(engine, claim)
@@ -57,12 +57,17 @@ async def _hear(engine: Engine, claim: Claim) -> None:
 async def _wait_in_process(engine: Engine, group: Group) -> bool:
     """Another task of this process asks the same content: its reply may serve us too."""
     waited = False
-    for key in group.all_keys():
-        other = engine.under_way.get(key)
+    for mark in _marks(group):
+        other = engine.under_way.get(mark)
         if other is not None:
             await asyncio.wait((other,))
             waited = True
     return waited
+
+
+def _marks(group: Group) -> tuple[Mark, ...]:
+    """The same content asked of others, whose replies do not serve here, is not the same."""
+    return tuple([(key, who) for key in group.all_keys() for who in group.circle.accept])
 
 
 def _all_recorded(engine: Engine, group: Group) -> bool:
@@ -80,7 +85,7 @@ async def _try_until_landed(engine: Engine, group: Group) -> Claim | None:
     want = Want(group.ask, group.circle.candidates, group.circle.lane, group.step)
     tries = 0
     while True:
-        grant = await admitted(engine, want)
+        grant = await admitted(engine, want, group.terms.needed)
         try:
             return await attempt(engine, group, grant)
         except (StoreError, RunStopped):
@@ -95,7 +100,7 @@ async def obtain_free(engine: Engine, pursuit: Pursuit) -> None:
     want = Want(pursuit.ask, circle.candidates, circle.lane, pursuit.step)
     tries = 0
     while True:
-        grant = await admitted(engine, want)
+        grant = await admitted(engine, want, pursuit.task.terms.needed)
         try:
             return await attempt_free(engine, pursuit, grant)
         except (StoreError, RunStopped):
@@ -105,8 +110,10 @@ async def obtain_free(engine: Engine, pursuit: Pursuit) -> None:
             tries = await again(engine, group, want, grant.traits, tries, error)
 
 
-async def admitted(engine: Engine, want: Want) -> Grant:
-    """Leave to go, as soon as there is leave. No money, or nobody left: the run pauses."""
+async def admitted(engine: Engine, want: Want, needed: bool = True) -> Grant:
+    """Leave to go, as soon as there is leave. No money, or nobody left: the run pauses.
+
+    Unless the reply is not `needed`: then only this task goes without."""
     try:
         grant = engine.dispatch.admit_now(want) or await engine.dispatch.admit(want)
         engine.counts.retries += want.avoid is not None
@@ -115,6 +122,8 @@ async def admitted(engine: Engine, want: Want) -> Grant:
         engine.halt(Stop("paused", str(error), "unfunded"))
         raise engine.stopped() from None
     except NobodyLeft as error:
+        if not needed:
+            raise NoReply(str(error), "cancelled") from None
         engine.halt(Stop("paused", str(error)))
         if want.avoid is None:  # never sent: it is not this task that failed
             raise engine.stopped() from None

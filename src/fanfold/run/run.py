@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import aclosing
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,14 +18,16 @@ from fanfold.journal.journal import Journal
 from fanfold.run.carry import carry
 from fanfold.run.choose import Chooser, Company
 from fanfold.run.engine import Engine, Stop
+from fanfold.run.govern import Approve, Govern, Governor
 from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
 from fanfold.run.planning import Batch, Planning
 from fanfold.run.pursuit import NoReply, Pursuit
 from fanfold.run.receipt import Tally, receipt, status_of
-from fanfold.run.stream import Sharding, Stream
+from fanfold.run.stream import Sharding, Stream, Way
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
+from fanfold.work.member import Traits
 from fanfold.work.outcome import Missing, Outcome, Part, Receipt
 from fanfold.work.task import Budget, Task, Terms, Who
 
@@ -52,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How a run is carried out; what is done is in its tasks.
 
     `retry_in_doubt`: ids whose attempts in doubt may be repeated; None means all of them.
+    `govern`: how far stages may grow that nobody could foresee; `approve` asks somebody above that.
     """
 
     budget: Budget = Budget()
@@ -59,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     seed: int = 0
     retry_in_doubt: frozenset[str] | None = frozenset()
+    govern: Govern = Govern()
+    approve: Approve | None = None
 
 
 class Run:
@@ -99,6 +105,7 @@ class Run:
             engine.dispatch.deadline = self._began + settings.budget.seconds - record.active
         self._journal = journal
         self._planning = Planning(journal, record)
+        self._governor = Governor(engine, settings.govern, settings.approve)
         self._result: Any = None
         self._flaw: str | None = None
         self.closing: Receipt | None = None  # the closing account, once the run is closed
@@ -139,16 +146,20 @@ class Run:
     async def begin(self, terms: Terms) -> None:
         """Open a step: find who may answer and get them ready, so that what is wrong shows early."""
         self._engine.open_step(terms)
+        self._engine.check_prices(terms)  # a step that is open already may get others to ask
         circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
         for who in circles:
             for candidate in self._engine.circle(who).candidates:
                 await self._engine.open_member(candidate.member)
 
+    def traits(self, terms: Terms) -> list[Traits]:
+        """Those of all who may answer, also after an escalation."""
+        circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
+        return [c.traits for who in circles for c in self._engine.circle(who).candidates]
+
     def reads_messages(self, terms: Terms) -> bool:
         """Does anyone who may answer read the rendered prompt? Functions receive the item instead."""
-        circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
-        members = [c.traits for who in circles for c in self._engine.circle(who).candidates]
-        return any(traits.takes == "messages" or traits.sees_ask for traits in members)
+        return any(one.takes == "messages" or one.sees_ask for one in self.traits(terms))
 
     async def do(self, task: Task) -> Outcome:
         """Carry one task to its outcome. A recorded reply is used instead of a new call."""
@@ -163,6 +174,12 @@ class Run:
             pursuit.recall(known)
         await carry(pursuit)
         return pursuit.outcome()
+
+    def known(self, task: Task) -> bool:
+        """Is a reply to this ask on record, so that doing the task begins without a call?"""
+        engine = self._engine
+        pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
+        return bool(engine.recorded(pursuit.ask_keys(), pursuit.circle) or pursuit.recorded_here())
 
     def settle(self, task: Task, outcome: Outcome) -> Outcome:
         """Write down how an item ended that no single ask decides: a vote, say, or none at all.
@@ -187,29 +204,36 @@ class Run:
         return msgspec.structs.replace(outcome, id=task.id, position=place.position)
 
     async def govern(self, terms: Terms, asks: Iterable[Ask]) -> None:
-        """Before a stage whose size was not known at the start: may so many asks be made?"""
+        """Before a stage whose size was not known at the start: may so many asks be made?
+
+        Raises RunStopped when they may not: the run pauses, and says how to approve them.
+        """
+        await self._governor.allow(terms, asks)
 
     async def stream(
         self,
         tasks: Iterable[Task] | AsyncIterable[Task],
         shard: Sharding | None = None,
         terms: Terms | None = None,
+        way: Way | None = None,
     ) -> AsyncIterator[Outcome]:
         """Carry many tasks of one step to their outcomes; outcomes come as they land.
 
         Tasks that come only while others are carried out are given as an async iterable, with the
         `terms` they have in common. Both ends are bounded: outcomes that nobody fetches hold up the
-        work, and work that does not get on holds up the source of the tasks.
+        work, and work that does not get on holds up the source of the tasks. With a `way` each task
+        is carried to its outcome by that, as many at once as its terms say.
         """
         if isinstance(tasks, AsyncIterable):
             assert terms is not None, "an async iterable of tasks needs their terms"
-            workers = self._workers(terms)
-            stream: Stream | None = Stream(self._engine, tasks, shard)
+            workers = self._workers(terms, way)
+            stream: Stream | None = Stream(self._engine, tasks, shard, way)
         else:
-            stream, workers = self._stream(tasks, shard)
+            stream, workers = self._stream(tasks, shard, way)
         if stream is not None:
-            async for outcome in stream.outcomes(workers):
-                yield outcome
+            async with aclosing(stream.outcomes(workers)) as landing:
+                async for outcome in landing:
+                    yield outcome
 
     async def drain(self, tasks: Iterable[Task], shard: Sharding | None = None) -> None:
         """As `stream`, when the outcomes are wanted only in the journal."""
@@ -218,17 +242,20 @@ class Run:
             await stream.drain(workers)
         await self._journal.flush()
 
-    def _stream(self, tasks: Iterable[Task], shard: Sharding | None) -> tuple[Stream | None, int]:
-        """A few more workers than calls at once: some wait for their reply to be durable."""
+    def _stream(
+        self, tasks: Iterable[Task], shard: Sharding | None, way: Way | None = None
+    ) -> tuple[Stream | None, int]:
         rest = iter(tasks)
         first = next(rest, None)
         if first is None:
             return None, 0
-        return Stream(self._engine, chain((first,), rest), shard), self._workers(first.terms)
+        tasks = chain((first,), rest)
+        return Stream(self._engine, tasks, shard, way), self._workers(first.terms, way)
 
-    def _workers(self, terms: Terms) -> int:
+    def _workers(self, terms: Terms, way: Way | None = None) -> int:
+        """A few more workers than calls at once: some wait for their reply to be durable."""
         self._engine.open_step(terms)
-        return terms.concurrency + max(2, terms.concurrency // 4)
+        return terms.concurrency + (max(2, terms.concurrency // 4) if way is None else 0)
 
     def passed(self, batch: Batch, terms: Terms) -> Iterator[Part]:
         """What passed a step, in planned order, one at a time, from the journal."""

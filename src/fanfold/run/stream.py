@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 import msgspec
 
@@ -25,6 +24,8 @@ BACKLOG = 10_000  # facts nobody waits for, before the writer is waited for
 ROOM = 4  # results waiting to be fetched, per worker, before the workers wait
 
 Together = Callable[[tuple[Pursuit, ...]], tuple[Ask, Callable[[Reply], dict[str, Reply]]]]
+Unit = Pursuit | Group | Task
+Way = Callable[[Task], Awaitable[Outcome]]
 
 
 class Sharding(msgspec.Struct, frozen=True):
@@ -39,7 +40,8 @@ class Sharding(msgspec.Struct, frozen=True):
 class Stream:
     """One pass over tasks: given as an iterable, or as an async one whose tasks come meanwhile.
 
-    Recorded replies are looked up a chunk at a time.
+    Recorded replies are looked up a chunk at a time. With a `way` of their own, tasks are carried
+    out by that instead; it looks for itself.
     """
 
     def __init__(
@@ -47,9 +49,10 @@ class Stream:
         engine: Engine,
         tasks: Iterable[Task] | AsyncIterable[Task],
         shard: Sharding | None,
+        way: Way | None = None,
     ) -> None:
         self._engine = engine
-        self._shard = shard
+        self._shard, self._way = shard, way
         self._filling: Filling[Pursuit] | None = None
         if shard is not None:
             size = shard.size
@@ -60,62 +63,96 @@ class Stream:
             self._inflow = inflow
         else:
             self._tasks = iter(tasks)
-        self._units: deque[Pursuit | Group] = deque()
+        self._units: deque[Unit] = deque()
         self._landed: deque[Outcome] = deque()
         self._room = self._active = self._quick = 0
         self._error: Exception | None = None
         self._arrived: asyncio.Future[None] | None = None
         self._fetched: asyncio.Event = asyncio.Event()
 
-    async def outcomes(self, workers: int) -> AsyncIterator[Outcome]:
+    async def outcomes(self, workers: int) -> AsyncGenerator[Outcome, None]:
         """As they land. Raises RunStopped after the last one when the run stopped meanwhile."""
-        self._room, self._active = workers * ROOM, workers
-        busy = self._start(workers)
+        self._room = workers * ROOM
+        busy, source = self._start(workers)
+        gently = False
         try:
             while self._active or self._landed:
                 while self._landed:
                     yield self._landed.popleft()
                 self._fetched.set()
-                if self._active:
-                    self._arrived = asyncio.get_running_loop().create_future()
-                    if not self._landed:
-                        await self._arrived
+                if self._active and self._error is None:
+                    await self._something_new()
                 if self._error is not None:
                     raise self._error
+            gently = True
         finally:
-            await _end(busy)
-        self._engine.raise_if_stopping()
+            await self._end(busy, source, gently)
+        self._raise_if_stopped()
 
     async def drain(self, workers: int) -> None:
         """The same, when nobody needs the outcomes here: they are in the journal."""
-        self._active = workers
-        busy = self._start(workers)
+        busy, source = self._start(workers)
         try:
-            self._arrived = asyncio.get_running_loop().create_future()
             while self._active and self._error is None:
-                await self._arrived
-                self._arrived = asyncio.get_running_loop().create_future()
+                await self._something_new()
             if self._error is not None:
                 raise self._error
         finally:
-            await _end(busy)
-        self._engine.raise_if_stopping()
+            await self._end(busy, source, self._error is None and not self._active)
+        self._raise_if_stopped()
 
-    def _start(self, workers: int) -> list[asyncio.Task[None]]:
-        works: list[Coroutine[Any, Any, None]] = [self._work() for _ in range(workers)]
-        if self._inflow is not None:
-            works.append(self._pump(self._inflow))
-        return [asyncio.create_task(work) for work in works]
+    async def _something_new(self) -> None:
+        self._arrived = asyncio.get_running_loop().create_future()
+        await self._arrived
+
+    def _raise_if_stopped(self) -> None:
+        self._engine.raise_if_stopping()
+        if self._inflow is not None and self._inflow.error is not None:
+            raise self._inflow.error
+
+    # ── beginning and end ──
+
+    def _start(self, workers: int) -> tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]:
+        """Those who work, and those who see to it that tasks come."""
+        self._active = workers
+        busy = [asyncio.create_task(self._work()) for _ in range(workers)]
+        if self._inflow is None:
+            return busy, []
+        sides = (self._pump(self._inflow), self._heed_stop(self._inflow))
+        return busy, [asyncio.create_task(side) for side in sides]
 
     async def _pump(self, inflow: Inflow) -> None:
-        """What goes wrong where the tasks come from ends this stream too."""
-        try:
-            await inflow.pump()
-        except RunStopped:
-            return
-        except Exception as error:
-            self._error = self._error or error
+        """What goes wrong where the tasks come from ends this stream too; when it is the run that
+        stops there, what is under way here comes to its end."""
+        await inflow.pump()
+        if inflow.error is not None and not isinstance(inflow.error, RunStopped):
+            self._error = self._error or inflow.error
             self._wake()
+
+    async def _heed_stop(self, inflow: Inflow) -> None:
+        """A source may wait for outcomes that a stopping run no longer brings."""
+        await self._engine.rest(None)
+        inflow.close()
+
+    async def _end(
+        self, busy: list[asyncio.Task[None]], source: list[asyncio.Task[None]], gently: bool
+    ) -> None:
+        """Cancel what is left. But where the run stops by itself, calls under way come to their
+        end, also in a stream that this one takes its tasks from."""
+        engine = self._engine
+        gently = gently or asyncio.current_task() in engine.gently
+        if gently and engine.stop is not None:
+            engine.gently.update(source)
+            self._room = 0
+            self._fetched.set()
+            if self._inflow is not None:
+                self._inflow.close()
+        else:
+            source = [*busy, *source]
+        for task in source:
+            task.cancel()
+        await asyncio.gather(*busy, *source, return_exceptions=True)
+        engine.gently.difference_update(source)
 
     async def _work(self) -> None:
         engine = self._engine
@@ -123,10 +160,8 @@ class Stream:
             while unit := self._next_unit() or await self._wait_for_unit():
                 if engine.stop is not None:
                     return
-                if isinstance(unit, Group):
-                    await carry_shard(unit)
-                    for pursuit in unit.pursuits:
-                        self._land(pursuit)
+                if not isinstance(unit, Pursuit):
+                    await self._work_otherwise(unit)
                 elif unit.reply is None and unit.task.flaw is None:
                     await carry(unit)
                     self._land(unit)
@@ -134,10 +169,9 @@ class Stream:
                     await self._work_without_asking(unit)
                 if self._room and len(self._landed) >= self._room:
                     await self._wait_for_room()
-        except RunStopped:
-            return
         except Exception as error:
-            self._error = self._error or error
+            if engine.stop is None or not isinstance(error, RunStopped):
+                self._error = self._error or error
         finally:
             self._active -= 1
             if not self._active or self._error:
@@ -150,11 +184,28 @@ class Stream:
         else:
             pursuit.end_without(NoReply(pursuit.task.flaw))
         self._land(pursuit)
+        await self._breathe()
+
+    async def _breathe(self) -> None:
         self._quick += 1
         if self._quick % CHUNK == 0:
             await asyncio.sleep(0)
             if self._engine.journal.backlog > BACKLOG:
                 await self._engine.journal.flush()
+
+    async def _work_otherwise(self, unit: Group | Task) -> None:
+        """A shard, or a task that has a way of its own."""
+        if isinstance(unit, Group):
+            await carry_shard(unit)
+            for pursuit in unit.pursuits:
+                self._land(pursuit)
+            return
+        assert self._way is not None
+        outcome = await self._way(unit)
+        if self._room:
+            self._landed.append(outcome)
+            self._wake()
+        await self._breathe()
 
     async def _wait_for_room(self) -> None:
         self._fetched.clear()
@@ -171,14 +222,16 @@ class Stream:
 
     # ── what to do next ──
 
-    def _next_unit(self) -> Pursuit | Group | None:
+    def _next_unit(self) -> Unit | None:
         """None: nothing is there, and for an iterable nothing will be. A shard that is not full
         goes out when all has come."""
         units = self._units
         while not units:
-            chunk = list(islice(self._tasks, CHUNK))
+            chunk = list(islice(self._tasks, 1 if self._way else CHUNK))
             if not chunk:
                 return self._last_unit()
+            if self._way is not None and chunk[0].flaw is None:
+                return chunk[0]
             for pursuit in self._looked_up(chunk):
                 if self._filling is None or pursuit.reply is not None or pursuit.task.flaw:
                     units.append(pursuit)
@@ -187,18 +240,21 @@ class Stream:
         return units.popleft()
 
     def _last_unit(self) -> Pursuit | Group | None:
-        if self._filling is None or (self._inflow is not None and not self._inflow.closed):
+        if self._filling is None or (self._inflow is not None and not self._inflow.complete):
             return None
         rest = self._filling.rest()
         return self._group(rest) if rest else None
 
-    async def _wait_for_unit(self) -> Pursuit | Group | None:
-        if self._inflow is None:
+    async def _wait_for_unit(self) -> Unit | None:
+        inflow = self._inflow
+        if inflow is None:
             return None
-        while await self._inflow.more():
+        while await inflow.more() and self._error is None:
             if unit := self._next_unit():
+                if self._units:
+                    inflow.share()
                 return unit
-        return self._next_unit()
+        return None if self._error is not None else self._next_unit()
 
     def _looked_up(self, chunk: list[Task]) -> list[Pursuit]:
         """Give each task its recorded reply, if there is one that serves."""
@@ -247,9 +303,3 @@ class Stream:
             return pursuits[0]
         ask, apart = self._shard.together(pursuits)
         return Group(pursuits, ask, apart)
-
-
-async def _end(busy: list[asyncio.Task[None]]) -> None:
-    for task in busy:
-        task.cancel()
-    await asyncio.gather(*busy, return_exceptions=True)

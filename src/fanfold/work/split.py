@@ -11,11 +11,12 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.price import dollars, nanos
-from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
+from fanfold.work.ask import Ask, Message, Params, Reply, Schema, Usage
 
 T = TypeVar("T")
 
 _BYTES_PER_TOKEN = 4
+_AROUND_AN_ANSWER = 16  # tokens of {"id": , "answer": }, with room to spare
 _ANSWER_AT = "#/properties/answers/items/properties/answer"
 _DEFINITIONS = ("$defs", "definitions")
 
@@ -106,7 +107,9 @@ def shard_ask(asks: Sequence[tuple[str, Ask]], rendered_together: str | None = N
 
     `rendered_together` is the prompt when the template itself takes all `items`; else each item's
     own prompt stands under a heading with its id. Schema, parameters and system messages are those
-    of the first ask, so all must be of one step; a kick-back is never sharded.
+    of the first ask, so all must be of one step; a kick-back is never sharded. A stated `max_tokens`
+    is for one item, so it grows with the shard; a member's own default does not: if it cuts the
+    reply off, the answers that are whole count and the other items are asked alone.
     """
     if not asks or any(ask.turns for _, ask in asks):
         raise ValueError("a shard is made of one or more asks that were not kicked back")
@@ -117,9 +120,17 @@ def shard_ask(asks: Sequence[tuple[str, Ask]], rendered_together: str | None = N
         messages=(*system, Message("user", f"{body.rstrip()}\n\n{_how_to_answer(asks)}")),
         items=tuple(item for _, ask in asks for item in ask.items),
         schema=_wrapped(first.schema),
-        params=first.params,
+        params=_grown(first.params, [id for id, _ in asks]),
         sample=first.sample,
     )
+
+
+def _grown(params: Params, ids: Sequence[str]) -> Params:
+    """Room for as many replies, and for the ids and brackets around each."""
+    if params.max_tokens is None:
+        return params
+    around = sum(2 * estimate_tokens(_quoted(id)) + _AROUND_AN_ANSWER for id in ids)
+    return msgspec.structs.replace(params, max_tokens=params.max_tokens * len(ids) + around)
 
 
 def _side_by_side(asks: Sequence[tuple[str, Ask]]) -> str:
@@ -187,15 +198,39 @@ def _led(reference: Any) -> Any:
 # ── one reply into several ───────────────────────────────────────────────────────────────────
 
 
-def take_apart(reply: Reply, ids: Sequence[str], per_item_schema: bool) -> dict[str, Reply]:
+def fields_of(schema: Schema | None) -> frozenset[str]:
+    """The names of the fields that a schema states for one answer, as far as they can be seen."""
+    return frozenset() if schema is None else frozenset(_stated(schema.definition, schema, 8))
+
+
+def _stated(part: Any, schema: Schema, depth: int) -> Iterator[str]:
+    if not isinstance(part, dict) or not depth:
+        return
+    properties = part.get("properties")
+    yield from properties if isinstance(properties, dict) else ()
+    for name in ("allOf", "anyOf", "oneOf"):
+        for one in part.get(name, ()):
+            yield from _stated(one, schema, depth - 1)
+    match str(part.get("$ref", "")).split("/"):
+        case ["#", ("$defs" | "definitions") as group, name]:
+            yield from _stated(schema.definition.get(group, {}).get(name), schema, depth - 1)
+
+
+def take_apart(
+    reply: Reply,
+    ids: Sequence[str],
+    per_item_schema: bool,
+    fields: frozenset[str] = frozenset(),
+) -> dict[str, Reply]:
     """The reply of each item, in the order of `ids`, with its share of usage and cost.
 
     Read are the shape that was asked for, a bare list of it, records with an `id` among their
     fields, and an object of id to answer. The first answer of an id counts; unknown ids are
-    ignored; forgotten ones are not in the result. The shares add up to the whole.
+    ignored; forgotten ones are not in the result. The shares add up to the whole. `fields` are
+    those of one answer, where they are known: an `id` that is one of them stays in it.
     """
     answers: dict[str, Any] = {}
-    for id, answer in _answers(_parsed(reply), frozenset(ids)):
+    for id, answer in _answers(_parsed(reply), frozenset(ids), fields):
         answers.setdefault(id, answer)
     answered = [id for id in dict.fromkeys(ids) if id in answers]
     usages, costs = _usage_shares(reply.usage, len(answered)), _cost_shares(reply, len(answered))
@@ -237,20 +272,22 @@ def _whole_ones(text: str, start: int) -> list[Any]:
     return found
 
 
-def _answers(data: Any, wanted: frozenset[str]) -> Iterator[tuple[str, Any]]:
+def _answers(
+    data: Any, wanted: frozenset[str], fields: frozenset[str]
+) -> Iterator[tuple[str, Any]]:
     """Each (id, answer) in what a member returned, in whichever of the known shapes."""
     if isinstance(data, list):
         for record in data:
             if isinstance(record, dict) and "id" in record:
-                yield _id(record["id"]), _answer(record)
+                yield _id(record["id"]), _answer(record, fields)
     elif isinstance(data, dict):
         inner = data.get("answers")
         if isinstance(inner, (list, dict)):
-            yield from _answers(inner, wanted)
+            yield from _answers(inner, wanted, fields)
         elif _id(data.get("id")) in wanted:
-            yield from _answers([data], wanted)
+            yield from _answers([data], wanted, fields)
         elif len(data) == 1 and isinstance(only := next(iter(data.values())), list):
-            yield from _answers(only, wanted)
+            yield from _answers(only, wanted, fields)
         else:
             yield from data.items()
 
@@ -261,10 +298,12 @@ def _id(given: Any) -> str:
     return given if isinstance(given, str) else str(given) if whole else ""
 
 
-def _answer(record: dict[str, Any]) -> Any:
-    if "answer" in record:
+def _answer(record: dict[str, Any], fields: frozenset[str]) -> Any:
+    """What stands under `answer`, unless that is one field of several in an answer given inline."""
+    inline = "answer" in fields and record.keys() - {"id", "answer"}
+    if "answer" in record and not inline:
         return record["answer"]
-    return {name: part for name, part in record.items() if name != "id"}
+    return {name: part for name, part in record.items() if name != "id" or "id" in fields}
 
 
 def _one_reply(

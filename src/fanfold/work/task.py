@@ -32,7 +32,11 @@ class Who(msgspec.Struct, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What all tasks of one step have in common."""
+    """What all tasks of one step have in common.
+
+    `needed` False: others can do without the reply (one voter of several). When nobody is left who
+    could be asked, such a task ends `cancelled` and the run goes on; else the run pauses.
+    """
 
     step: str
     gate: Gate
@@ -45,6 +49,7 @@ class Terms(msgspec.Struct, frozen=True):
     concurrency: int = 8
     budget: Budget = Budget()
     keep: Callable[[Task, Reply], bool] | None = None
+    needed: bool = True
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):

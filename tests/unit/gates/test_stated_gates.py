@@ -68,8 +68,8 @@ def test_each_kind_lets_good_through_and_holds_bad(spec: Any, good: Any, bad: An
         ([{"requires": ["a"]}], "unknown gate `requires`: did you mean `require`?"),
         (
             [{"zzz": 1}],
-            "unknown gate `zzz`: known: all_of, any_of, model, python, quotes, range, regex, "
-            "require, schema",
+            "unknown gate `zzz`: known: all_of, any_of, cites, judge, model, python, quotes, range, "
+            "regex, require, schema",
         ),
         ([{"any_of": [{"quote": "a"}]}], "unknown gate `quote`: did you mean `quotes`?"),
         ([{"any_of": []}], "`any_of` has no gates in it: give at least one"),

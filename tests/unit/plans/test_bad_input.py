@@ -41,8 +41,8 @@ PLANS = [
     ("name: a\nname: b\n", "p.yaml:2: `name` is there twice"),
     ("name: a\nstpes: []\n", "p.yaml:2: unknown field `stpes` in a plan: did you mean `steps`?"),
     (COUNT, "p.yaml:1: a plan needs the field `steps`"),
-    (STEPS, "p.yaml:1: a plan needs the field `input`: one of jsonl, json, csv, lines, files, "
-            "list, count, command, http"),
+    (STEPS, "p.yaml:2: `map` has no items; a plan needs the field `input` for it: one of jsonl, "
+            "json, csv, lines, files, list, count, command, http"),
     (f"name: 7\n{COUNT}{STEPS}", "p.yaml:1: `name` must be a text, not the number 7"),
     # budgets
     (f"budget: lots\n{COUNT}{STEPS}",
@@ -83,8 +83,6 @@ PLANS = [
      "p.yaml:3: a step must be a mapping such as `map: {prompt: …}`"),
     (f"{COUNT}steps:\n  - map:\n    prompt: x\n",
      "p.yaml:4: `prompt` stands beside `map`; indent what belongs to a step below its name"),
-    (f"{COUNT}steps:\n  - ensemble: {{}}\n",
-     "p.yaml:3: step `ensemble` is not supported yet; there are map, reduce, write"),
     (f"{COUNT}steps:\n  - reduce: collect\n",
      "p.yaml:3: `reduce` comes before any `map`; there is nothing to reduce yet"),
     (f"{COUNT}{STEPS}  - map: {{prompt: y}}\n",
@@ -112,8 +110,8 @@ PLANS = [
     (in_map("prompt: 'x {{ itme }}'"),
      "p.yaml:4: template: `itme` is not defined: did you mean `item`?"),
     (in_map("prompt: '{{ steps.first }}'"),
-     "p.yaml:4: the prompt reads `steps.first`, but no earlier step has that name; "
-     "this is the first step"),
+     "p.yaml:4: the prompt reads `steps.first`, but it cannot see an earlier step of that name; "
+     "there is none"),
     (in_map("prompt: x\nschema: text"), "p.yaml:5: `schema` must be a mapping, not the text 'text'"),
     (in_map("prompt: x\nschema:\n  type: objekt"),
      "p.yaml:5: the schema is no JSON Schema: `type`: \"objekt\" is not valid under any of the "
@@ -134,7 +132,7 @@ PLANS = [
     (f"{COUNT}{STEPS}  - reduce: {{kind: top, by: a}}\n", "p.yaml:4: reduce `top` lacks its `n`"),
     (f"{COUNT}{STEPS}  - reduce: {{sep: a}}\n",
      "p.yaml:4: a reduce needs the field `kind`: one of concat, collect, sum, count, union, "
-     "merge, sort, top, best, vote, python, ask"),
+     "merge, sort, top, best, vote, python, ask, ensemble"),
     (f"{COUNT}{STEPS}  - reduce: {{kind: ask}}\n", "p.yaml:4: an asked reduce needs a `prompt`"),
     (f"{COUNT}{STEPS}  - write: .\n", "p.yaml:4: `write` must name a file; . is a directory"),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from fanfold.errors import BadInput
 from fanfold.members.roster import Roster, load_roster
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import check_plan, load_plan, parse_budget
-from fanfold.plans.plan import Input, Map, Plan, Reduce, Shard, Write
+from fanfold.plans.plan import Asking, Input, Map, Plan, Reduce, Shard, Write
 from fanfold.work.ask import Params, Schema
 from fanfold.work.task import Budget, Who
 from fanfold.work.template import Template
@@ -189,7 +189,7 @@ def test_an_asked_reduce_is_read_with_all_it_says(tmp_path: Path) -> None:
           - reduce:
               kind: ask
               name: together
-              prompt: "Join {{ items }} of {{ steps.read }}"
+              prompt: "Join {{ parts }}"
               member: opus
               gate: {require: summary}
         """,
@@ -197,10 +197,11 @@ def test_an_asked_reduce_is_read_with_all_it_says(tmp_path: Path) -> None:
     assert found.steps[1] == Reduce(
         name="together",
         kind="ask",
-        options={
-            "prompt": "Join {{ items }} of {{ steps.read }}", "members": ["opus"], "needs": [],
-            "fan_in": 10, "revise": 1, "schema": None, "gate": [{"require": "summary"}],
-        },
+        ask=Asking(
+            prompt="Join {{ parts }}", who=Who(members=("opus",)), gate=({"require": "summary"},),
+            lines={"kind": 5, "name": 6, "prompt": 7, "member": 8, "gate": 9}, line=4,
+        ),
+        fan_in=10,
         lines={"kind": 5, "name": 6, "prompt": 7, "member": 8, "gate": 9},
         line=4,
     )  # fmt: skip

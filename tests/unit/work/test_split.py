@@ -15,7 +15,7 @@ from fanfold.errors import BadInput
 from fanfold.price import nanos
 from fanfold.work.ask import Ask, Message, Params, Reply, Schema, Usage
 from fanfold.work.item import Item
-from fanfold.work.split import estimate_tokens, shard_ask, shards, take_apart
+from fanfold.work.split import estimate_tokens, fields_of, shard_ask, shards, take_apart
 
 IDS = ["a", "b", "c"]
 JSON = st.recursive(
@@ -171,12 +171,41 @@ class TestShardAsk:
         whole = shard_ask([an_ask("a", Schema.of(tree))])
         assert whole.schema == Schema.of(wrapper(moved, **{"$defs": definitions}))
 
+    def test_a_stated_max_tokens_grows_with_the_shard(self) -> None:
+        """It is meant for one item; the ids and brackets around each answer come on top."""
+        small = Params(max_tokens=5, temperature=0.5)
+        whole = shard_ask([an_ask(id, params=small) for id in ("a", "src/deep/file.py")])
+        around = (2 * 1 + 16) + (2 * 5 + 16)
+        assert whole.params == Params(max_tokens=2 * 5 + around, temperature=0.5)
+        unstated = [an_ask("a", params=Params(seed=1)), an_ask("b", params=Params(seed=1))]
+        assert shard_ask(unstated).params == Params(seed=1)
+
     def test_a_kick_back_is_never_sharded(self) -> None:
         revised = an_ask("a")[1].revised(Reply(text="x"), ("no",))
         with pytest.raises(ValueError, match="not kicked back"):
             shard_ask([("a", revised)])
         with pytest.raises(ValueError, match="one or more"):
             shard_ask([])
+
+
+@pytest.mark.parametrize(
+    ("definition", "fields"),
+    [
+        ({"type": "string"}, set()),
+        ({"properties": {"id": {}, "n": {"properties": {"deep": {}}}}}, {"id", "n"}),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": {}}}}}, {"a"}),
+        ({"$ref": "#/definitions/A", "definitions": {"A": {"$ref": "#/definitions/A"}}}, set()),
+        ({"$ref": "#/$defs/B", "$defs": {"A": {}}}, set()),
+        (
+            {"anyOf": [{"properties": {"a": {}}}, {"allOf": [{"properties": {"b": {}}}]}]},
+            {"a", "b"},
+        ),
+        ({"properties": ["no"], "oneOf": [True]}, set()),
+    ],
+)
+def test_the_fields_of_a_schema(definition: dict[str, Any], fields: set[str]) -> None:
+    assert fields_of(Schema.of(definition)) == fields
+    assert fields_of(None) == frozenset()
 
 
 def values(reply: Reply, schema: bool = True) -> dict[str, Any]:
@@ -209,6 +238,24 @@ class TestTakeApart:
         assert (
             values(Reply(text=f"Sure:\n```json\n{json.dumps(data, indent=2)}\n```\nDone.")) == TWO
         )
+
+    def test_an_id_that_the_schema_states_stays_in_the_answer(self) -> None:
+        """Inline it is the item's id too; under `answer` it may be any other."""
+        fields = frozenset({"id", "n"})
+        inline = [{"id": "a", "n": 1}, {"id": "b", "answer": {"id": "x", "n": 2}}]
+        found = take_apart(Reply(data=inline), IDS, True, fields)
+        assert {id: one.value for id, one in found.items()} == {
+            "a": {"id": "a", "n": 1},
+            "b": {"id": "x", "n": 2},
+        }
+
+    def test_a_field_called_answer_is_no_wrapper_beside_others(self) -> None:
+        inline = [{"id": "a", "answer": "yes", "n": 1}, {"id": "b", "answer": {"answer": "no"}}]
+        found = take_apart(Reply(data=inline), IDS, True, frozenset({"answer", "n"}))
+        assert {id: one.value for id, one in found.items()} == {
+            "a": {"answer": "yes", "n": 1},
+            "b": {"answer": "no"},
+        }
 
     def test_one_record_alone(self) -> None:
         assert values(Reply(data={"id": "b", "answer": {"n": 2}})) == {"b": {"n": 2}}

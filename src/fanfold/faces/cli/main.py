@@ -14,6 +14,7 @@ from fanfold.work.nearest import remedy
 
 COMMANDS = {
     "run": ("fanfold.faces.cli.carry:run", "Carry a plan out."),
+    "graph": ("fanfold.faces.cli.graph:graph", "Draw a plan."),
     "resume": ("fanfold.faces.cli.carry:resume", "Go on after a crash, a pause or a kill."),
     "status": ("fanfold.faces.cli.look:status", "All runs, or one."),
     "report": ("fanfold.faces.cli.look:report", "A run's account, as Markdown."),

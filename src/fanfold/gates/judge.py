@@ -1,0 +1,149 @@
+"""A gate that asks: a member judges each reply.
+
+Its calls are the run's own: budgeted, limited, journaled, and found again when the run is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Generator, Sequence
+from typing import Any, TypedDict, Unpack
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.gates.default import standard
+from fanfold.work.ask import Ask, Message, Reply, Schema
+from fanfold.work.fields import number
+from fanfold.work.item import Item
+from fanfold.work.outcome import PASS, Outcome, Verdict, fail, unjudged
+from fanfold.work.task import AskPower, Budget, Gate, InDoubt, Task, Terms, Who
+from fanfold.work.template import Template
+
+NAMES = frozenset({"question", "item", "reply"})
+_REASONS = {"type": "array", "items": {"type": "string"}}
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Asking(TypedDict, total=False):
+    """Who judges (`member`, `members` or those good at `needs`), and how it is asked."""
+
+    member: str | None
+    members: Sequence[str]
+    needs: Sequence[str]
+    schema: dict[str, Any] | None
+    step: str
+    revise: int
+    attempts: int
+    concurrency: int
+    in_doubt: InDoubt
+    budget: Budget
+
+
+def judge(prompt: str, *, threshold: float | None = None, **asking: Unpack[Asking]) -> Gate:
+    """A member says whether a reply is good: `{"pass": true, "reasons": [...]}`, or with a
+    `threshold` `{"score": 8, "reasons": [...]}`, which passes from the threshold on.
+
+    In `prompt`, `reply` is the reply, `item` what it is about, `question` what was asked; what it
+    does not show is appended. A function receives `{"question", "item", "reply"}`. The reasons go
+    into the kick-back. A judge that fails, or says something else than it was asked for, leaves the
+    reply unjudged: never pass, never fail. It is asked only about what passes the other gates.
+    `schema` replaces the usual form of its reply; `pass` or `score` must be in it.
+    """
+    if threshold is not None and number(threshold) is None:
+        raise BadInput(f"gate `judge`: threshold is a number, not {threshold!r}")
+    template = Template(prompt, name="judge", known=NAMES)
+    schema = Schema.of(asking.get("schema") or _usual(threshold))
+    terms = _terms(asking, schema)
+
+    def check(task: Task, reply: Reply, ask: AskPower) -> Awaitable[Verdict]:
+        return _Judging(_task(template, schema, terms, task, reply), threshold, ask)
+
+    return check
+
+
+def _usual(threshold: float | None) -> dict[str, Any]:
+    name, kind = ("pass", "boolean") if threshold is None else ("score", "number")
+    return {
+        "type": "object",
+        "properties": {name: {"type": kind}, "reasons": _REASONS},
+        "required": [name],
+    }
+
+
+def _terms(asking: Asking, schema: Schema) -> Terms:
+    member, members = asking.get("member"), tuple(asking.get("members", ()))
+    return Terms(
+        step=asking.get("step", "judge"),
+        gate=standard(None, schema),
+        who=Who((member,) if member else members, tuple(asking.get("needs", ()))),
+        revise=asking.get("revise", 1),
+        attempts=asking.get("attempts", 4),
+        concurrency=asking.get("concurrency", 8),
+        in_doubt=asking.get("in_doubt"),
+        budget=asking.get("budget", Budget()),
+    )
+
+
+class _Judging:
+    """A verdict still to be asked for. Not a coroutine, so nothing is left over if nobody waits."""
+
+    def __init__(self, task: Task, threshold: float | None, ask: AskPower) -> None:
+        self._task, self._threshold, self._ask = task, threshold, ask
+
+    def __await__(self) -> Generator[Any, Any, Verdict]:
+        return self._judge().__await__()
+
+    async def _judge(self) -> Verdict:
+        return _verdict(await self._ask(self._task), self._threshold)
+
+
+def _verdict(outcome: Outcome, threshold: float | None) -> Verdict:
+    if outcome.state != "passed":
+        why = "; ".join(outcome.reasons) or "no reason was given"
+        return unjudged(f"the judge: {outcome.state}: {why}")
+    value = outcome.value if isinstance(outcome.value, dict) else {}
+    reasons = tuple(str(reason) for reason in value.get("reasons") or () if reason)
+    if threshold is None:
+        good, without = value.get("pass"), "the judge does not accept it"
+    else:
+        score = number(value.get("score"))
+        good = None if score is None else score >= threshold
+        without = f"the judge gives it {score}, less than {threshold:g}"
+    if not isinstance(good, bool):
+        return unjudged(f"the judge's reply has no {'`pass`' if threshold is None else '`score`'}")
+    return PASS if good else fail(*(reasons or (without,)))
+
+
+# ── what the judge is asked ──────────────────────────────────────────────────────────────────
+
+
+def _task(template: Template, schema: Schema, terms: Terms, task: Task, reply: Reply) -> Task:
+    """Under the id of the task it judges, but at no place of its own."""
+    items = task.ask.items
+    view = items[0].view() if items else {"id": task.id}
+    shown = {"question": _question(task.ask), "item": view, "reply": reply.value}
+    text = template.render(**shown)
+    blocks = [text.rstrip(), *_blocks(template, shown)]
+    messages = (Message("user", "\n\n".join(blocks) if len(blocks) > 1 else text),)
+    return Task(task.id, Ask(messages, (Item(task.id, shown),), (), schema), terms)
+
+
+def _question(ask: Ask) -> str:
+    if ask.messages:
+        return ask.messages[-1].content
+    return "\n\n".join(_text(item.data) for item in ask.items)
+
+
+def _blocks(template: Template, shown: dict[str, Any]) -> list[str]:
+    """What the prompt has to show, when it does not show it by itself."""
+    blocks = []
+    if not (template.uses("item") or template.uses("question")):
+        blocks.append(f"### What was asked\n{shown['question']}")
+    if not template.uses("reply"):
+        blocks.append(f"### The reply\n{_text(shown['reply'])}")
+    return blocks
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()

@@ -1,0 +1,147 @@
+"""The parts of a divided problem back into one: what passed, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from fanfold.errors import FanfoldError
+from fanfold.patterns.asked import Asked, Whole, compose, value_of
+from fanfold.run.run import Run
+from fanfold.work.outcome import Missing, Part
+from fanfold.work.pieces import Branch, Leaf, Tree
+from fanfold.work.task import Reducer
+
+_encode = msgspec.json.Encoder().encode
+
+Made: TypeAlias = tuple[Any] | None
+"""A value, in a tuple because it may be None; or None when none could be made."""
+
+
+class Solved(msgspec.Struct, frozen=True):
+    """What a part of the tree came to.
+
+    `nothing`: none of its pieces passed. `stuck`: it waits for the operator, or its combine failed,
+    so nothing above it can be made. `lacks` is the first piece below that did not pass, `missing`
+    those that no combine was told of yet. `whole`: no combine was needed for it.
+    """
+
+    id: str
+    start: int
+    state: Literal["made", "nothing", "stuck"]
+    value: Any = None
+    ids: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    lacks: Missing | None = None
+    whole: bool = False
+
+
+class Node:
+    """A branch on its way: what its parts came to, in order, and how many are still out."""
+
+    __slots__ = ("branch", "landed", "left", "spot")
+
+    def __init__(self, branch: Branch, spot: Spot) -> None:
+        self.branch, self.spot = branch, spot
+        self.left = len(branch.parts)
+        self.landed: list[Solved | None] = [None] * self.left
+
+    def taken(self) -> list[Solved]:
+        """What has landed; it is not kept here any longer."""
+        parts = [part for part in self.landed if part is not None]
+        self.landed.clear()
+        return parts
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """Where something goes when it is solved: into a node, or nowhere, when it is the root."""
+
+    node: Node | None = None
+    at: int = 0
+
+
+def planted(tree: Tree, spot: Spot) -> Iterator[Spot]:
+    """Nodes for the branches, and the spots of the leaves in them."""
+    if isinstance(tree, Leaf):
+        yield spot
+        return
+    node = Node(tree, spot)
+    for at, part in enumerate(tree.parts):
+        yield from planted(part, Spot(node, at))
+
+
+class Combining:
+    """Combines the parts of a branch by a reducer or by asking, each branch when its parts are there.
+
+    When one combine fails the result is lost, so those that would come after it are not made.
+    """
+
+    def __init__(self, run: Run, way: Reducer | Asked, step: str) -> None:
+        self._run, self._way, self._step = run, way, step
+        self._broken = False
+
+    async def combined(self, branch: Branch, parts: list[Solved]) -> Solved:
+        """Cases: something below is stuck; nothing passed; made of what passed, or that failed."""
+        made = [part for part in parts if part.state == "made"]
+        missing = tuple(chain.from_iterable([part.missing for part in parts]))
+        lacks = next((part.lacks for part in parts if part.lacks is not None), None)
+        blank = Solved(branch.id, branch.start, "stuck", lacks=lacks)
+        if self._broken or any(part.state == "stuck" for part in parts):
+            return blank
+        if not made:
+            return msgspec.structs.replace(blank, state="nothing", missing=missing)
+        found = await self._made_of(branch, made, missing)
+        if found is None:
+            return blank
+        ids = tuple(dict.fromkeys(chain.from_iterable([part.ids for part in made])))
+        return msgspec.structs.replace(blank, state="made", value=found[0], ids=ids)
+
+    def final(self, root: Solved | None) -> Any:
+        """The result. A reducer is applied to a single piece too, and to nothing at all."""
+        if root is not None and root.state == "stuck":
+            return None
+        if isinstance(self._way, Asked):
+            return None if root is None else root.value
+        made = [] if root is None or root.state == "nothing" else [root]
+        if made and not made[0].whole:
+            return self._plain(made[0].value)
+        found = self._reduced(self._way, made)
+        return None if found is None else self._plain(found[0])
+
+    async def _made_of(
+        self, branch: Branch, made: list[Solved], missing: tuple[Missing, ...]
+    ) -> Made:
+        if not isinstance(self._way, Asked):
+            return self._reduced(self._way, made)
+        parts = [Whole(part.id, part.ids, part.value) for part in made]
+        outcome = await compose(self._run, self._way, branch.id, parts, missing)
+        value = value_of(self._run, self._way.terms.step, outcome)
+        if outcome.state == "passed":
+            return (value,)
+        self._broken = True
+        return None
+
+    def _reduced(self, way: Reducer, made: list[Solved]) -> Made:
+        """A reducer may be anybody's function: what it raises flags the run, and loses no item."""
+        try:
+            return (way(Part(part.id, part.start, part.value) for part in made),)
+        except FanfoldError as error:
+            self._fail(str(error))
+        except Exception as error:
+            self._fail(f"raised {type(error).__name__}: {error}")
+        return None
+
+    def _plain(self, value: Any) -> Any:
+        """A result that is not JSON cannot be kept, which is better known now than at the close."""
+        try:
+            _encode(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            return self._fail(f"gave a {type(value).__name__} that is not JSON: {error}")
+        return value
+
+    def _fail(self, why: str) -> None:
+        self._broken = True
+        self._run.flawed(f"{self._step}: combine: {why}")

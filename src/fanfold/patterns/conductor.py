@@ -1,0 +1,334 @@
+"""The conductor: plan the whole batch, fan out, wait for all, let the gate doubt every result, kick
+back once, and make the answer of only what passed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeAlias, Unpack, cast
+
+import msgspec
+
+from fanfold.errors import BadInput, RunStopped, StoreError
+from fanfold.gates.default import default
+from fanfold.patterns.asked import Asked
+from fanfold.patterns.how import Folded, How, terms_of
+from fanfold.patterns.prompt import Prompt, make_task, prompt_of
+from fanfold.patterns.scatter import raise_if_stopping
+from fanfold.patterns.synthesis import get_ready, synthesis, together
+from fanfold.run.planning import Batch
+from fanfold.run.pursuit import raised
+from fanfold.run.run import Run
+from fanfold.run.sources import Rows
+from fanfold.work.ask import Reply
+from fanfold.work.item import Source
+from fanfold.work.outcome import PASS, Outcome, Part, State, Verdict, fail, unjudged
+from fanfold.work.task import AskPower, Gate, Place, Reducer, Task, Terms, Who
+
+AT_ONCE = 7
+MOST = 40
+
+Faults: TypeAlias = Mapping[Any, str | Iterable[str]]
+Say: TypeAlias = Callable[[str], object]
+
+_LACKS = "missing or empty: "  # how `require` begins its reason
+_ENDS: dict[str, State] = {"pass": "passed", "fail": "kicked", "unjudged": "unjudged"}
+
+
+class OverAll(msgspec.Struct, frozen=True):
+    """A gate over all results together, for the conductor. Elsewhere nothing passes it."""
+
+    fn: Callable[[list[Part]], Faults | Awaitable[Faults]]
+    each: Gate | None = None
+
+    def __call__(self, task: Task, reply: Reply, ask: AskPower) -> Verdict:
+        return unjudged("a gate over all results needs the conductor")
+
+
+def over_all(
+    fn: Callable[[list[Part]], Faults | Awaitable[Faults]], each: Gate | None = None
+) -> OverAll:
+    """A gate that sees all results at once: two that say the same, a sum that is not 100.
+
+    `fn` gets what passed `each`, in planned order (`id`, `position`, `value`), and returns
+    {id: reason or reasons} of those that are to be kicked back. It may be async.
+    """
+    if not callable(fn):
+        raise BadInput(f"`over_all` needs a function of the results, not {fn!r}")
+    return OverAll(fn, each)
+
+
+async def conduct(
+    run: Run,
+    specs: Source | Iterable[Any],
+    *,
+    prompt: str | None = None,
+    schema: dict[str, Any] | type | None = None,
+    synthesise: Reducer | Asked | None = None,
+    at_once: int = AT_ONCE,
+    most: int = MOST,
+    say: Say = print,
+    **how: Unpack[How],
+) -> Folded:
+    """Carry out all `specs`, at most `at_once` at a time; when all have returned, the `gate` goes
+    over the results, and those that fail are kicked back once (`revise`) with its reasons.
+
+    Only what passed reaches `synthesise`; without it the value is a list of {"id", "value"}.
+    `gate` is an ordinary gate for each result, or `over_all(...)`. `say` is told what the gate
+    caught, a line at a time. A worker that fails is left out, and the run is flagged. A `keep`
+    filters what comes back, before the gate.
+    """
+    if "concurrency" in how:
+        raise BadInput("conduct: say `at_once`, not `concurrency`")
+    rows = _few(specs, most)
+    made = prompt_of(prompt, schema)
+    stated = how.get("gate")
+    whole = stated if isinstance(stated, OverAll) else None
+    if whole is not None:
+        how = cast(How, {**how, "gate": whole.each})
+    terms = terms_of(how, made.schema, "conduct")
+    terms = msgspec.structs.replace(terms, concurrency=_whole_number("at_once", at_once))
+    await get_ready(run, synthesise)
+    batch = await run.plan(Rows(rows), terms)
+    outcomes = await conduct_batch(run, batch, terms, made, whole, say)
+    value = await synthesis(run, outcomes, synthesise)
+    return Folded(value, run.receipt(), run, batch, terms)
+
+
+def check_size(specs: int, most: int) -> None:
+    """Before anything starts: a batch is planned whole, and not larger than it was meant to be."""
+    if specs > _whole_number("most", most):
+        raise BadInput(f"there are more than {most} specs; raise `most`, or conduct them in phases")
+
+
+def _few(specs: Source | Iterable[Any], most: int) -> list[Any]:
+    if isinstance(specs, str | bytes | Mapping) or not isinstance(specs, Source | Iterable):
+        raise BadInput(f"`specs` must be a list, not {type(specs).__name__}")
+    items = (item for _, item in specs.walk()) if isinstance(specs, Source) else specs
+    rows = list(islice(items, _whole_number("most", most) + 1))
+    check_size(len(rows), most)
+    return rows
+
+
+def _whole_number(name: str, given: Any) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise BadInput(f"`{name}` is a whole number from 1 on, not {given!r}")
+    return given
+
+
+# ── the loop ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def conduct_batch(
+    run: Run,
+    batch: Batch,
+    terms: Terms,
+    prompt: Prompt,
+    whole: OverAll | None = None,
+    say: Say = print,
+) -> list[Outcome]:
+    """The loop over a planned batch: how each item ended, in planned order, also in the journal.
+
+    `terms.gate` is for each result, `whole` for all of them. Results are held in memory until the
+    last one is judged, so see to `check_size` before the batch is planned.
+    """
+    if not run.reads_messages(terms):
+        prompt = Prompt(schema=prompt.schema, params=prompt.params)
+    run.recall(batch, terms)
+    asking = msgspec.structs.replace(
+        terms, gate=default(prompt.schema), revise=0, escalate=(), on_failure="skip"
+    )
+    found = [
+        Result(make_task(prompt, item, terms, Place(batch.no, position)), asking)
+        for position, item in batch.source.walk()
+    ]
+    await _fan_out(run, found)
+    say(_returned(found))
+    await _judge(run, found, whole)
+    say(_judged(found))
+    _say_caught(say, [one for one in found if one.caught])
+    while again := [one for one in found if one.goes_back]:
+        for one in again:
+            one.kick_back()
+        await _fan_out(run, again)
+        await _judge(run, found, whole)
+        for one in again:
+            if one.stands:
+                say(f"  gate: result {one.task.id} revised -> passed")
+        _say_caught(say, [one for one in found if one.goes_back])
+    say("")
+    for one in found:
+        one.settle(run)
+    await run.flush()
+    raise_if_stopping(run)
+    return [one.outcome for one in found if one.outcome is not None]
+
+
+class Result:
+    """One worker's result on its way through the gate.
+
+    `ask` has no place and not the stated gate, which comes at the barrier; and whether a failure
+    holds or aborts the run is up to the outcome. `own` is the verdict on the result alone,
+    `verdict` the one that counts. `outcome`: it has ended.
+    """
+
+    __slots__ = ("ask", "escalated", "outcome", "own", "reply", "revised", "task", "verdict")
+
+    def __init__(self, task: Task, asking: Terms) -> None:
+        self.task, self.ask = task, msgspec.structs.replace(task, place=None, terms=asking)
+        self.revised = self.escalated = 0
+        self.reply: Outcome | None = None
+        self.own: Verdict | None = None
+        self.verdict: Verdict | None = None
+        self.outcome: Outcome | None = None
+
+    @property
+    def stands(self) -> bool:
+        """It has passed, as far as it was judged."""
+        return self.verdict is not None and self.verdict.passed
+
+    @property
+    def caught(self) -> bool:
+        return self.reply is not None and self.verdict is not None and not self.verdict.passed
+
+    @property
+    def goes_back(self) -> bool:
+        terms, verdict = self.task.terms, self.verdict
+        left = self.revised < terms.revise or self.escalated < len(terms.escalate)
+        return self.outcome is None and verdict is not None and verdict.state == "fail" and left
+
+    def kick_back(self) -> None:
+        """The next ask: revised with the reasons, or the original one to a better member."""
+        terms, replace = self.task.terms, msgspec.structs.replace
+        assert self.reply is not None and self.reply.reply is not None and self.verdict is not None
+        if self.revised < terms.revise:
+            self.revised += 1
+            revised = self.ask.ask.revised(self.reply.reply, self.verdict.reasons)
+            self.ask = replace(self.ask, ask=revised)
+        else:
+            better = Who(members=(terms.escalate[self.escalated],))
+            self.escalated += 1
+            self.ask = replace(
+                self.ask, ask=self.task.ask, terms=replace(self.ask.terms, who=better)
+            )
+        self.reply = self.own = self.verdict = None
+
+    def land(self, run: Run, outcome: Outcome) -> None:
+        """A reply waits for the gate. Without one, or filtered out, it has ended."""
+        if outcome.state in ("passed", "kicked"):
+            self.reply = outcome
+            self.own = None if outcome.state == "passed" else Verdict("fail", outcome.reasons)
+        else:
+            self.outcome = run.settle(self.task, outcome)
+
+    def settle(self, run: Run) -> None:
+        if self.outcome is None and self.reply is not None and self.verdict is not None:
+            given, said = self.reply, self.verdict
+            ended = Outcome(given.id, _ENDS[said.state], given.reply, said.reasons, given.member)
+            self.outcome = run.settle(self.task, ended)
+
+
+async def _fan_out(run: Run, results: Sequence[Result]) -> None:
+    """Fan out, and wait for all: the barrier."""
+    asked = {one.task.id: one for one in results}
+    async for outcome in run.stream([one.ask for one in results]):
+        asked[outcome.id].land(run, outcome)
+
+
+async def _judge(run: Run, results: Sequence[Result], whole: OverAll | None) -> None:
+    """Each new result alone, then all that stand together. What is final is written down."""
+    new = [one for one in results if one.reply is not None and one.own is None]
+    verdicts = await together(_verdict(run, one) for one in new)
+    for one, said in zip(new, verdicts, strict=True):
+        one.own = said
+    live = [one for one in results if one.outcome is None]
+    for one in live:
+        one.verdict = one.own
+    standing = [one for one in live if one.stands]
+    if whole is None:
+        for one in live:
+            if not one.goes_back:
+                one.settle(run)
+    elif standing:
+        for one, said in zip(standing, await _verdicts(whole, standing), strict=True):
+            one.verdict = said
+
+
+async def _verdict(run: Run, result: Result) -> Verdict:
+    assert result.reply is not None and result.reply.reply is not None
+    try:
+        said = result.task.terms.gate(result.task, result.reply.reply, run.do)
+        return said if isinstance(said, Verdict) else await said
+    except (RunStopped, StoreError):
+        raise
+    except Exception as error:
+        return raised(error)
+
+
+async def _verdicts(whole: OverAll, standing: Sequence[Result]) -> list[Verdict]:
+    """A gate that raises, or names what is no result, has judged nothing."""
+    ids = [one.task.id for one in standing]
+    try:
+        parts = [_part(one) for one in standing]
+        said = whole.fn(parts)
+        faults = {
+            str(id): why
+            for id, why in (await said if isinstance(said, Awaitable) else said).items()
+        }
+        strange = next((id for id in faults if id not in ids), None)
+        if strange is not None:
+            raise BadInput(f"it named {strange!r}, which is no result")
+        return [_fault(faults.get(id, ())) for id in ids]
+    except (RunStopped, StoreError):
+        raise
+    except Exception as error:
+        return [raised(error)] * len(ids)
+
+
+def _part(result: Result) -> Part:
+    assert result.reply is not None and result.task.place is not None
+    return Part(result.task.id, result.task.place.position, result.reply.value)
+
+
+def _fault(why: str | Iterable[str]) -> Verdict:
+    reasons = [why] if isinstance(why, str) else [str(reason) for reason in why]
+    return fail(*reasons) if any(reasons) else PASS
+
+
+# ── what is said ─────────────────────────────────────────────────────────────────────────────
+
+
+def _returned(results: Sequence[Result]) -> str:
+    ended = [one.outcome for one in results if one.outcome is not None]
+    gone = [outcome for outcome in ended if outcome.reply is None]
+    fanned_out = f"fanned out {len(results)} worker{'' if len(results) == 1 else 's'}"
+    if not gone:
+        return f"{fanned_out}; all returned"
+    told = "; ".join(f"{outcome.id} {_briefly(outcome.reasons)}" for outcome in gone)
+    return f"{fanned_out}; {len(results) - len(gone)} returned, {len(gone)} failed: {told}"
+
+
+def _judged(results: Sequence[Result]) -> str:
+    states = [one.verdict.state for one in results if one.verdict is not None]
+    line = f"{states.count('pass')} passed, {states.count('fail')} kicked back"
+    if left := states.count("unjudged"):
+        line += f", {left} unjudged"
+    return f"{line} -> revise" if any(one.goes_back for one in results) else line
+
+
+def _say_caught(say: Say, caught: Sequence[Result]) -> None:
+    for one in caught:
+        assert one.verdict is not None
+        what = "kicking back before synthesis" if one.goes_back else "left out of the synthesis"
+        say(f"  gate: result {one.task.id} {_briefly(one.verdict.reasons)} -> {what}")
+
+
+def _briefly(reasons: Sequence[str]) -> str:
+    """On one line, and for a missing field in as few words as there are."""
+    return "; ".join(" ".join(_short(reason).split()) for reason in reasons)
+
+
+def _short(reason: str) -> str:
+    if not reason.startswith(_LACKS):
+        return reason
+    return "missing " + reason.removeprefix(_LACKS).replace("`", "").replace(", ", ",")

@@ -1,0 +1,281 @@
+"""The tree of a divided problem while it is worked on: leaves are asked about, branches combined."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput, RunStopped
+from fanfold.patterns.asked import Asked, Whole, asks_of, compose
+from fanfold.patterns.combining import Combining, Node, Solved, Spot, planted
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
+from fanfold.work.ask import Ask
+from fanfold.work.cut import Cutter
+from fanfold.work.item import Item
+from fanfold.work.outcome import Missing, Outcome
+from fanfold.work.pieces import (
+    Held,
+    Leaf,
+    Piece,
+    Tree,
+    content,
+    contents,
+    grouped,
+    leaves_of,
+    with_text,
+)
+from fanfold.work.stretch import NoSplit
+from fanfold.work.task import Place, Reducer, Task, Terms
+
+FLUSH = 1000  # outcomes noted, before the journal is waited for
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What is to be divided, and by whom. `split`: who is asked to split, if a member is."""
+
+    run: Run
+    batch: Batch
+    terms: Terms
+    ask: Callable[[Piece], Ask]
+    cutter: Cutter
+    combine: Reducer | Asked
+    split: Asked | None = None
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A leaf with what it holds."""
+
+    leaf: Leaf
+    held: Held
+    spot: Spot
+
+
+class Conquest:
+    """Workers take what can be done next: a branch whose parts have landed, else a leaf.
+
+    Planned leaves are read from the source when their turn comes, so memory holds one for each
+    worker, and the values of what is not yet combined.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._p, self._run = problem, problem.run
+        self._ready: deque[Job | Node] = deque()
+        self._planned: Iterator[Job] = iter(())
+        self._changed = asyncio.Event()
+        self._mild = msgspec.structs.replace(problem.terms, on_failure="skip")
+        self._combining = Combining(problem.run, problem.combine, problem.terms.step)
+        self._busy = self._settled = 0
+        self._stopped: RunStopped | None = None
+        self._root: Solved | None = None
+
+    async def result(self) -> Any:
+        """Split, govern, solve, combine. None, and the run flagged, when a combine fails."""
+        source = self._p.batch.source
+        tree = self._p.cutter.whole(source.walk())
+        if tree is not None:
+            leaves = list(leaves_of(tree))
+            await self._govern(leaves, lambda: contents(leaves, source.walk()))
+            spots = self._plant(tree, Spot())
+            held = contents(leaves, source.walk())
+            self._planned = (Job(*one) for one in zip(leaves, held, spots, strict=True))
+            await self._carry_out()
+        await self._run.flush()
+        return self._combining.final(self._root)
+
+    async def _govern(self, leaves: Sequence[Leaf], held: Callable[[], Iterable[Held]]) -> None:
+        """Asks are made for the governor one by one, and anew when it is their turn."""
+        ask, split = self._p.ask, self._p.split
+        found = ((leaf, own) for leaf, own in zip(leaves, held(), strict=True))
+        await self._run.govern(
+            self._p.terms,
+            (ask(_piece(*one)) for one in found if not (one[0].flaw or one[0].unsplit)),
+        )
+        if split is not None and any(leaf.unsplit for leaf in leaves):
+            found = ((leaf, own) for leaf, own in zip(leaves, held(), strict=True))
+            asks = (asks_of(split, [_whole(*one)]) for one in found if one[0].unsplit)
+            await self._run.govern(split.terms, asks)
+
+    def _plant(self, tree: Tree, spot: Spot) -> list[Spot]:
+        """Where each leaf belongs, in order."""
+        if isinstance(self._p.combine, Asked):
+            tree = grouped(tree, self._p.combine.fan_in)
+        return list(planted(tree, spot))
+
+    # ── who does what next ──
+
+    async def _carry_out(self) -> None:
+        workers = [asyncio.create_task(self._work()) for _ in range(self._workers())]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        if self._stopped is not None:
+            raise self._stopped
+        stop = self._run.stopping
+        if stop is not None:
+            raise RunStopped(f"{stop.status}: {stop.reason}")
+
+    def _workers(self) -> int:
+        """A few more than calls at once: some wait for their reply to be durable."""
+        many = self._p.terms.concurrency
+        others = [way.terms.concurrency for way in (self._p.combine, self._p.split)
+                  if isinstance(way, Asked)]  # fmt: skip
+        return many + max(2, many // 4) + sum(others)
+
+    async def _work(self) -> None:
+        """What is under way ends by itself when the run stops; nothing new is begun."""
+        try:
+            while (job := await self._next()) is not None:
+                self._busy += 1
+                try:
+                    await (self._combine(job) if isinstance(job, Node) else self._solve(job))
+                finally:
+                    self._busy -= 1
+                    self._changed.set()
+        except RunStopped as stopped:
+            self._stopped = stopped
+
+    async def _next(self) -> Job | Node | None:
+        while self._stopped is None and self._run.stopping is None:
+            if self._ready:
+                return self._ready.popleft()
+            job = next(self._planned, None)
+            if job is not None or not self._busy:
+                return job
+            self._changed.clear()
+            await self._changed.wait()
+        return None
+
+    # ── leaves ──
+
+    async def _solve(self, job: Job) -> None:
+        found = await self._outcome(job)
+        if isinstance(found, Outcome):
+            await self._land_leaf(job, found)
+        else:
+            await self._grow(job, found)
+
+    async def _outcome(self, job: Job) -> Outcome | Tree:
+        """Ask about a leaf. One that is too long, or not split yet, gives way to smaller ones."""
+        leaf, held, cutter = job.leaf, job.held, self._p.cutter
+        if leaf.flaw is not None:
+            return Outcome(leaf.id, "failed", reasons=(leaf.flaw,))
+        if leaf.unsplit:
+            outcome = await self._split_by_asking(job)
+            if outcome.state != "passed":
+                return outcome
+            parts = _listed(outcome.value, held[0][1].data)
+            return _or_failed(leaf.id, (), lambda: cutter.given(leaf, held, parts))
+        outcome = await self._run.do(Task(leaf.id, self._p.ask(_piece(leaf, held)), self._mild))
+        if not outcome.too_long:
+            return outcome
+        return _or_failed(leaf.id, outcome.reasons, lambda: cutter.smaller(leaf, held))
+
+    async def _split_by_asking(self, job: Job) -> Outcome:
+        assert self._p.split is not None
+        whole, id = _whole(job.leaf, job.held), job.leaf.id
+        outcome = await compose(self._run, self._p.split, f"{id}/split", [whole])
+        if outcome.state == "passed":
+            return outcome
+        why = tuple([f"`{id}` could not be split: {reason}" for reason in outcome.reasons])
+        return msgspec.structs.replace(outcome, reply=None, reasons=why)
+
+    async def _grow(self, job: Job, tree: Tree) -> None:
+        leaves = list(leaves_of(tree))
+        held = [content(leaf, job.held) for leaf in leaves]
+        await self._govern(leaves, lambda: held)
+        spots = self._plant(tree, job.spot)
+        self._ready.extend(Job(*one) for one in zip(leaves, held, spots, strict=True))
+
+    async def _land_leaf(self, job: Job, outcome: Outcome) -> None:
+        leaf, held, state = job.leaf, job.held, outcome.state
+        if leaf.origin is None:
+            for position, item in held:
+                alone = outcome.reply if len(held) == 1 else None
+                await self._settle(position, item, msgspec.structs.replace(outcome, reply=alone))
+        if state == "passed":
+            ids = (leaf.origin,) if leaf.origin is not None else tuple([i.id for _, i in held])
+            solved = Solved(leaf.id, leaf.start, "made", outcome.value, ids, whole=True)
+        else:
+            lost = [Missing(item.id, at, state, outcome.reasons) for at, item in held]
+            waits = state == "in_doubt" or (
+                state == "failed" and self._p.terms.on_failure == "hold"
+            )
+            solved = Solved(
+                leaf.id, leaf.start, "stuck" if waits else "nothing", lacks=lost[0],
+                missing=() if state == "skipped" else tuple(lost),
+            )  # fmt: skip
+        self._land(job.spot, solved)
+
+    async def _settle(self, position: int, item: Item, outcome: Outcome) -> None:
+        place = Place(self._p.batch.no, position)
+        task = Task(item.id, Ask(items=(item,)), self._p.terms, place)
+        self._run.settle(task, outcome)
+        self._settled += 1
+        if self._settled % FLUSH == 0:
+            await self._run.flush()
+
+    # ── branches ──
+
+    def _land(self, spot: Spot, solved: Solved) -> None:
+        node = spot.node
+        if node is None:
+            self._root = solved
+            return
+        node.landed[spot.at] = solved
+        node.left -= 1
+        if not node.left:
+            self._ready.append(node)
+
+    async def _combine(self, node: Node) -> None:
+        """All parts have landed. One item that was split has its outcome now."""
+        branch, parts = node.branch, node.taken()
+        if branch.settles:
+            lacks = next((part.lacks for part in parts if part.lacks is not None), None)
+            await self._settle(branch.start, Item(branch.id, None), _ending(branch.id, lacks))
+        self._land(node.spot, await self._combining.combined(branch, parts))
+
+
+def _or_failed(id: str, reasons: tuple[str, ...], make: Callable[[], Tree]) -> Outcome | Tree:
+    try:
+        return make()
+    except (NoSplit, BadInput) as error:
+        return Outcome(id, "failed", reasons=(*reasons, str(error)))
+
+
+def _piece(leaf: Leaf, held: Held) -> Piece:
+    return Piece(leaf.id, tuple([item for _, item in held]))
+
+
+def _whole(leaf: Leaf, held: Held) -> Whole:
+    """A piece as it is shown to the one who is to split it."""
+    return Whole(leaf.id, (leaf.origin or leaf.id,), held[0][1].data)
+
+
+def _ending(id: str, lacks: Missing | None) -> Outcome:
+    """How an item ended that was split: passed, or as the first piece of it that did not."""
+    if lacks is None:
+        return Outcome(id, "passed")
+    reasons = tuple([f"{lacks.id}: {reason}" for reason in lacks.reasons])
+    return Outcome(id, lacks.state or "failed", reasons=reasons)
+
+
+def _listed(value: Any, whole: Any) -> Any:
+    """The pieces in a reply: a list, alone or as the only field, or the JSON of one in its text."""
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value[value.find("[") : value.rfind("]") + 1])
+        except (msgspec.DecodeError, UnicodeError):
+            return value
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    if not isinstance(value, list) or not (isinstance(whole, dict) and "text" in whole):
+        return value
+    return [with_text(whole, part) if isinstance(part, str) else part for part in value]

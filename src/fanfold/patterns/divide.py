@@ -1,0 +1,220 @@
+"""Divide and conquer: split until a piece fits, ask about the pieces, combine bottom-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Unpack, cast
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.patterns.asked import Asked
+from fanfold.patterns.conquer import Conquest, Problem
+from fanfold.patterns.how import Folded, How, terms_of
+from fanfold.patterns.prompt import Prompt, prompt_of
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
+from fanfold.run.sources import source_of
+from fanfold.work.ask import Ask, Message
+from fanfold.work.cut import Cutter, Splitter, Way
+from fanfold.work.item import Item, Source, canonical
+from fanfold.work.nearest import remedy
+from fanfold.work.pieces import Fits, Piece, is_count
+from fanfold.work.split import estimate_tokens
+from fanfold.work.task import Reducer, Terms
+
+SPLITS = ("items", "paragraphs")
+
+
+class Division(msgspec.Struct, frozen=True):
+    """What a divide is told beside its prompt and terms.
+
+    `split` is how one item that does not fit alone is split: `items` (not at all), `paragraphs`, a
+    function from its data to a list of data, or a member that is asked for such a list.
+    `max_pieces` are the pieces that are asked about, `max_depth` the splits above any of them.
+    """
+
+    combine: Reducer | Asked
+    fits: Fits = Fits()
+    split: str | Splitter | Asked = "items"
+    max_depth: int = 8
+    max_pieces: int = 1000
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.combine, Asked) and not callable(self.combine):
+            raise BadInput(f"`combine` is a reducer or asked(...), not {self.combine!r}")
+        if isinstance(self.split, str) and self.split not in SPLITS:
+            raise BadInput(f"unknown split `{self.split}`: {remedy(self.split, SPLITS)}")
+        if not isinstance(self.split, str | Asked) and not callable(self.split):
+            raise BadInput(f"`split` is a word, a function or asked(...), not {self.split!r}")
+        for name, limit in (("max_depth", self.max_depth), ("max_pieces", self.max_pieces)):
+            if not is_count(limit):
+                raise BadInput(f"`{name}` is a whole number from 1 on, not {limit!r}")
+
+    @property
+    def way(self) -> Way:
+        return "asked" if isinstance(self.split, Asked) else cast(Way, self.split)
+
+
+async def divide_and_conquer(
+    run: Run,
+    items: str | Source | Iterable[Any],
+    *,
+    combine: Reducer | Asked,
+    prompt: str | None = None,
+    schema: dict[str, Any] | type | None = None,
+    fits: Fits = Fits(),
+    split: str | Splitter | Asked = "items",
+    max_depth: int = 8,
+    max_pieces: int = 1000,
+    **how: Unpack[How],
+) -> Folded:
+    """Split all items, or one text, into pieces that fit, ask `prompt` about each, and combine.
+
+    Items stay together as long as they fit: `items` in the prompt are those of one piece. A prompt
+    that shows only `item` is about one item (or a part of one) at a time. A function member gets
+    `{"items": [...], "text": ...}`, the data of the piece's items and their texts; the plain data
+    when a piece never has more than one, as for a text or with `fits=Fits(items=1)`.
+
+    `combine` works on the parts of each split, bottom-up: a reducer, also on a single piece, or
+    `asked(...)`, which is not asked for one piece alone. Of no items it is the reducer of nothing,
+    or None. An item passes when every piece of it did; what did not is missing from the result.
+    """
+    division = Division(combine, fits, split, max_depth, max_pieces)
+    asked = prompt_of(prompt, schema)
+    terms = terms_of(how, asked.schema, "divide")
+    given = items
+    if isinstance(items, str):
+        given = [items]
+        division = msgspec.structs.replace(division, fits=msgspec.structs.replace(fits, items=1))
+    _measure(run, terms, asked, fits)
+    batch = await run.plan(source_of(given, run.spool), terms)
+    value = await divide_batch(run, batch, terms, asked, division)
+    run.set_result(value)
+    return Folded(value, run.receipt(), run, batch, terms)
+
+
+async def divide_batch(
+    run: Run, batch: Batch, terms: Terms, prompt: Prompt, division: Division
+) -> Any:
+    """The same for a batch that is planned: the combined value. Each item has its outcome then."""
+    fits = _measure(run, terms, prompt, division.fits)
+    way = division.split if isinstance(division.split, Asked) else None
+    for other in (way, division.combine):
+        if isinstance(other, Asked):
+            await run.begin(other.terms)
+    cutter = Cutter(fits, division.way, division.max_depth, division.max_pieces)
+    alone = _limit(prompt, division.fits) == 1
+    if not run.reads_messages(terms):
+        prompt = Prompt(schema=prompt.schema, params=prompt.params)
+    ask = Asking(prompt, alone)
+    return await Conquest(Problem(run, batch, terms, ask, cutter, division.combine, way)).result()
+
+
+# ── how a piece is asked about ───────────────────────────────────────────────────────────────
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """From a piece to its ask. `alone`: a piece never has more than one item."""
+
+    prompt: Prompt
+    alone: bool
+
+    def __call__(self, piece: Piece) -> Ask:
+        ask = _shown(self.prompt, piece)
+        if self.alone:
+            return ask
+        return msgspec.structs.replace(ask, items=(Item(piece.id, _together(piece.items)),))
+
+
+def _shown(prompt: Prompt, piece: Piece) -> Ask:
+    """What the prompt does not show by itself is appended, each item under its id."""
+    ask = prompt.ask(piece.items)
+    if prompt.user is None or prompt.shows("item") or prompt.shows("items"):
+        return ask
+    blocks = [f"### {item.id}\n{_text(item)}" for item in piece.items]
+    *system, user = ask.messages
+    said = "\n\n".join([user.content.rstrip(), *blocks])
+    return msgspec.structs.replace(ask, messages=(*system, Message("user", said)))
+
+
+def _text(item: Item) -> str:
+    text = item.view().get("text")
+    return text if isinstance(text, str) else canonical(item.data).decode()
+
+
+def _together(items: tuple[Item, ...]) -> dict[str, Any]:
+    """What a function receives, and where a gate looks for quotes."""
+    texts = [item.view().get("text") for item in items]
+    said = [text for text in texts if isinstance(text, str)]
+    return {"items": [item.data for item in items], "text": "\n\n".join(said)}
+
+
+# ── what fits ────────────────────────────────────────────────────────────────────────────────
+
+
+def _measure(run: Run, terms: Terms, prompt: Prompt, fits: Fits) -> Callable[[Piece], bool]:
+    """Whether a piece fits: as stated, and in the context of those who may answer."""
+    items, test = _limit(prompt, fits), fits.test
+    tokens = fits.tokens or _room(run, terms, prompt)
+    if tokens is None and fits.items is None and test is None:
+        raise BadInput(
+            "nobody who may answer states a context, so nothing says when a piece fits: give"
+            " `fits`, such as fits=Fits(tokens=3000)"
+        )
+    reads = run.reads_messages(terms)
+
+    def fit(piece: Piece) -> bool:
+        if items is not None and len(piece.items) > items:
+            return False
+        if tokens is not None or reads:
+            size = _size(prompt if reads else Prompt(), piece)
+            if tokens is not None and size > tokens:
+                return False
+        return test is None or _says(test, piece)
+
+    return fit
+
+
+def _limit(prompt: Prompt, fits: Fits) -> int | None:
+    """How many items may be in a piece; one, when the prompt shows no more than one."""
+    if not prompt.shows("item") or prompt.shows("items"):
+        return fits.items
+    if fits.items not in (None, 1):
+        raise BadInput(
+            f"a piece may have {fits.items} items, but the prompt shows only `item`: show `items`"
+        )
+    return 1
+
+
+def _room(run: Run, terms: Terms, prompt: Prompt) -> int | None:
+    """The tokens that the smallest known context leaves for a prompt."""
+    most = prompt.params.max_tokens
+    known = [(one.context, one) for one in run.traits(terms) if one.context is not None]
+    if not known:
+        return None
+    room, least = min(
+        ((context - (most or one.max_tokens), one.id) for context, one in known),
+    )
+    if prompt.schema is not None:
+        room -= estimate_tokens(canonical(prompt.schema.definition).decode())
+    if room < 1:
+        raise BadInput(f"the context of member {least} has no room beside its max_tokens")
+    return room
+
+
+def _size(prompt: Prompt, piece: Piece) -> int:
+    """About how many tokens: of the prompt, or of what a function receives."""
+    said = _shown(prompt, piece).messages
+    if said:
+        return sum(estimate_tokens(message.content) for message in said)
+    return sum(estimate_tokens(canonical(item.data).decode()) for item in piece.items)
+
+
+def _says(test: Callable[[Piece], bool], piece: Piece) -> bool:
+    try:
+        return bool(test(piece))
+    except Exception as error:
+        raise FanfoldError(
+            f"`{piece.id}`: the test of `fits` raised {type(error).__name__}: {error}"
+        ) from None

@@ -1,0 +1,134 @@
+"""Ensemble: the same question to several voters, and one answer they stand behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Unpack
+
+from fanfold.errors import BadInput, RunStopped
+from fanfold.patterns.how import By, Folded, How, terms_of
+from fanfold.patterns.judged import Judge, judge_terms, judged
+from fanfold.patterns.panel import Decide, Knobs, Panel, panel_of
+from fanfold.patterns.poll import Poll, decision, hold, together
+from fanfold.patterns.prompt import Prompt, make_tasks, prompt_of
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
+from fanfold.run.sources import source_of
+from fanfold.work.item import Source
+from fanfold.work.outcome import Outcome
+from fanfold.work.task import Reducer, Task, Terms
+
+__all__ = ["Decide", "Judge", "Voting", "ensemble", "judged", "vote_batch", "voters"]
+
+OFTEN = 64  # questions between two looks at what is written down
+Note = Callable[[int, dict[str, Any]], None]
+
+
+class Voting(How, Knobs, total=False):
+    """What `ensemble` takes: how to ask, and how the votes decide."""
+
+
+async def ensemble(
+    run: Run,
+    items: Source | Iterable[Any],
+    *,
+    prompt: str | None = None,
+    schema: dict[str, Any] | type | None = None,
+    reduce: Reducer | None = None,
+    **how: Unpack[Voting],
+) -> Folded:
+    """Put each item to several voters (`members`, or `samples` of one) and let them decide.
+
+    An item's value is the bare answer, just as one member would have given it: the reply of the
+    first voter who gave it. `reduce` takes these. Without it the result is a list with one record
+    for each question, in planned order and in memory: `id`, `state`, `answer`, `votes`, `of` so
+    many voters, `asked` so many, `dissent`, `absent`, `reasons`. Who said otherwise, and who said
+    nothing, stands in the reasons of the item's outcome too. See `Knobs` for how a vote is held.
+
+    The gate holds for each voter's reply; one that does not pass is absent, not a vote. With too
+    few votes an item ends as the absent did; without agreement it is kicked.
+    """
+    if how.get("escalate"):
+        raise BadInput("a vote does not escalate: let a judge decide, with decide=judged(...)")
+    panel = panel_of(_members(how), how)
+    asked = prompt_of(prompt, schema)
+    terms = terms_of(how, asked.schema, "ensemble")
+    await _begin(run, panel, terms)
+    batch = await run.plan(source_of(items, run.spool), terms)
+    records: dict[int, dict[str, Any]] = {}
+    await vote_batch(run, batch, terms, asked, panel, records.__setitem__ if not reduce else None)
+    value = reduce(run.passed(batch, terms)) if reduce else [records[at] for at in sorted(records)]
+    run.set_result(value)
+    return Folded(value, run.receipt(), run, batch, terms)
+
+
+def voters(members: Sequence[str] = (), **knobs: Unpack[Knobs]) -> By:
+    """Let a vote answer any task: a stage of a pipeline, or `asked(..., by=voters([...]))`.
+
+    The value is the bare answer; who said otherwise stands in the outcome's reasons. Without
+    `members`, `samples` answers of whoever the task is for.
+    """
+    panel = panel_of(members, knobs)
+
+    async def answer(run: Run, task: Task) -> Outcome:
+        outcome, _ = await _put(run, panel, task)
+        return outcome
+
+    return answer
+
+
+async def vote_batch(
+    run: Run,
+    batch: Batch,
+    terms: Terms,
+    prompt: Prompt,
+    panel: Panel,
+    note: Note | None = None,
+) -> None:
+    """Put every item of a batch to the vote, `concurrency` of them at once.
+
+    The answers are in the journal afterwards; `note` hears of each by its position as it is made.
+    """
+    if not (run.reads_messages(terms) or isinstance(panel.decide, Judge)):
+        prompt = Prompt(schema=prompt.schema, params=prompt.params)
+    tasks = enumerate(make_tasks(run.remaining(batch, terms), batch.no, terms, prompt), 1)
+
+    async def work() -> None:
+        for number, task in tasks:
+            if run.stopping is not None:
+                return
+            outcome, record = await _put(run, panel, task)
+            if note is not None:
+                note(outcome.position, record)
+            if number % OFTEN == 0:  # answers on record need no waiting at all
+                await run.flush()
+
+    await together([work() for _ in range(terms.concurrency)])
+    if run.stopping is not None:
+        raise RunStopped(f"{run.stopping.status}: {run.stopping.reason}")
+    await run.flush()
+
+
+async def _put(run: Run, panel: Panel, task: Task) -> tuple[Outcome, dict[str, Any]]:
+    """One question, to its outcome and its record."""
+    if task.flaw is None:
+        poll = await hold(run, panel, task)
+        outcome = await decision(run, poll)
+    else:
+        poll = Poll(panel, task)
+        outcome = poll.ended("failed", task.flaw)
+    outcome = run.settle(task, outcome)
+    return outcome, poll.record(outcome)
+
+
+async def _begin(run: Run, panel: Panel, terms: Terms) -> None:
+    """So that what is wrong with those who will be asked shows before anybody is."""
+    await run.begin(terms)
+    if isinstance(panel.decide, Judge):
+        await run.begin(judge_terms(panel.decide, terms))
+
+
+def _members(how: Voting) -> Sequence[str]:
+    """Those who vote; `use` takes the first of them."""
+    members = (how["member"],) if "member" in how else how.get("members", ())
+    return members[: how.get("use")] if "use" in how else members

@@ -1,0 +1,291 @@
+"""Graph: tasks that depend on one another. Each starts when its own parents are done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import Any, Unpack, cast
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError, RunStopped
+from fanfold.patterns.how import By, Folded, How, by_run, terms_of
+from fanfold.patterns.prompt import Prompt, prompt_of
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
+from fanfold.run.sources import Rows
+from fanfold.work import dag
+from fanfold.work.ask import Ask
+from fanfold.work.item import Item
+from fanfold.work.nearest import remedy
+from fanfold.work.outcome import Outcome, State
+from fanfold.work.task import Place, Task, Terms
+
+NAMES = frozenset({"id", "parents", "missing"})
+_WHO = ("member", "members", "needs", "use")
+_OF_ALL = ("step", "concurrency", "budget")
+_OF_NODE = ("id", "prompt", "depends_on", "schema", "partial", "weight", "data", "by")
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One task of a graph.
+
+    `partial`: it can do with the answers of some of its parents. `weight` is about how long it
+    takes, against the others. `stated` are the arguments it was made with, if by `node`: where they
+    are silent, those of the graph hold.
+    """
+
+    id: str
+    prompt: Prompt
+    terms: Terms
+    depends_on: tuple[str, ...] = ()
+    partial: bool = False
+    weight: float = 1.0
+    data: Any = None
+    by: By = by_run
+    stated: How | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """What its prompt knows by name, beside `parents`: the fields of its data, and its id."""
+        data = {} if self.data is None else self.data
+        return {**(data if isinstance(data, dict) else {"data": data}), "id": self.id}
+
+
+def node(
+    id: str,
+    prompt: str | None = None,
+    *,
+    depends_on: str | Sequence[str] = (),
+    schema: dict[str, Any] | type | None = None,
+    partial: bool = False,
+    weight: float = 1.0,
+    data: Any = None,
+    by: By = by_run,
+    **how: Unpack[How],
+) -> Node:
+    """A task of a graph. In `prompt`, `parents.ID` is the answer of a parent (`parents["a-b"]` for
+    an id that is no plain name) and the fields of `data` are names. A function member receives them
+    all: `{**data, "id": ..., "parents": {...}, "missing": [...]}`.
+
+    With `partial` it is asked also when parents did not pass; `missing` are their ids. Its prompt
+    must then provide for that (`parents.a | default("-")`): a parent it cannot do without fails it.
+    """
+    _check_names(how, "a task")
+    for name in (name for name in _OF_ALL if name in how):
+        raise BadInput(f"task `{id}` cannot have a `{name}` of its own; give it to the graph")
+    parents = (depends_on,) if isinstance(depends_on, str) else tuple(dict.fromkeys(depends_on))
+    plain = Node(id, Prompt(), _PLAIN, parents, partial, weight, data, by, how)
+    _check_node(plain)
+    made = prompt_of(prompt, schema, NAMES.union(plain.fields()))
+    return msgspec.structs.replace(plain, prompt=made, terms=terms_of(how, made.schema, "graph"))
+
+
+_PLAIN = terms_of({}, None, "graph")
+
+
+def _check_node(one: Node) -> None:
+    for id in (one.id, *one.depends_on):
+        if not isinstance(id, str) or not id:
+            raise BadInput(f"the id of a task is a text, not {id!r}")
+    weight = one.weight
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < inf:
+        raise BadInput(f"the `weight` of task `{one.id}` is a number from 0 on, not {weight!r}")
+    taken = {"parents", "missing"}.intersection(one.data if isinstance(one.data, dict) else ())
+    for name in sorted(taken):
+        raise BadInput(f"task `{one.id}`: `{name}` is not free as a name in `data`; rename it")
+
+
+async def graph(run: Run, tasks: Iterable[Node | dict[str, Any]], **how: Unpack[How]) -> Folded:
+    """Carry tasks out that depend on one another; the value is {id: answer} of those that passed.
+
+    A task is made by `node`, or a dict with the same fields. It starts when its own parents are
+    done; at most `concurrency` (8) are under way, and the one with the longest remaining path goes
+    first. When a parent did not pass, its dependents end `failed` with the reason `parent`, unless
+    they are `partial`. The other arguments hold for every task that does not state its own.
+    """
+    _check_names(how, "a graph")
+    nodes = [_with_defaults(_node_of(task, n), how) for n, task in enumerate(tasks)]
+    common = nodes[0].terms if nodes else terms_of(how, None, "graph")
+    step, concurrency = how.get("step", "graph"), how.get("concurrency", 8)
+    walk = await _planned(run, nodes, concurrency, step, common)
+    value = await walk.carried_out()
+    run.set_result(value)
+    return Folded(value, run.receipt(), run, walk.batch, walk.common)
+
+
+async def graph_batch(
+    run: Run, nodes: Sequence[Node], concurrency: int, step: str
+) -> dict[str, Any]:
+    """The same for nodes that are ready made: their terms hold, but for step and concurrency."""
+    if not nodes:
+        return {}
+    walk = await _planned(run, nodes, concurrency, step, nodes[0].terms)
+    return await walk.carried_out()
+
+
+# ── what was stated ──────────────────────────────────────────────────────────────────────────
+
+
+def _node_of(task: Node | dict[str, Any], position: int) -> Node:
+    if isinstance(task, Node):
+        return task
+    if not isinstance(task, dict):
+        raise BadInput(f"task {position} must be a node or a dict, not {type(task).__name__}")
+    if "id" not in task:
+        raise BadInput(f"task {position} needs the field `id`")
+    return node(**task)
+
+
+def _check_names(how: How, what: str) -> None:
+    known = How.__annotations__.keys()
+    for name in how:
+        if name not in known:
+            names = [*known] if what == "a graph" else [*known, *_OF_NODE]
+            raise BadInput(f"unknown field `{name}` in {what}: {remedy(name, names)}")
+
+
+def _with_defaults(made: Node, how: How) -> Node:
+    """A task that says who answers says it whole: the graph's words on that are left out then."""
+    if made.stated is None or not how:
+        return made
+    who = set(_WHO) if any(name in made.stated for name in _WHO[:3]) else set()
+    behind = {name: value for name, value in how.items() if name not in who}
+    terms = terms_of(cast(How, {**behind, **made.stated}), made.prompt.schema, "graph")
+    return msgspec.structs.replace(made, terms=terms)
+
+
+def check_reads(nodes: Iterable[Node]) -> None:
+    """A prompt that reads the answer of a task it does not depend on is BadInput."""
+    for one in nodes:
+        user = one.prompt.user
+        reads = set() if user is None else user.fields("parents")
+        for parent in sorted(reads.difference(one.depends_on)):
+            hint = f"; {remedy(parent, one.depends_on)}" if one.depends_on else ""
+            raise BadInput(
+                f"the prompt of task `{one.id}` reads `parents.{parent}`, on which it does not"
+                f" depend: add it to `depends_on`{hint}"
+            )
+
+
+def _check(nodes: Sequence[Node], concurrency: int) -> None:
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+        raise BadInput(f"`concurrency` is a whole number from 1 on, not {concurrency!r}")
+    dag.check(nodes)
+    check_reads(nodes)
+    if len({one.terms.budget for one in nodes}) > 1:
+        raise BadInput("the tasks of a graph share one budget; give it to the graph")
+
+
+# ── carrying it out ──────────────────────────────────────────────────────────────────────────
+
+
+async def _planned(
+    run: Run, nodes: Sequence[Node], concurrency: int, step: str, common: Terms
+) -> _Walk:
+    """Check it all, get everyone ready who may answer, and write the tasks down as planned items."""
+    _check(nodes, concurrency)
+    same = {"step": step, "concurrency": concurrency}
+    nodes = [
+        msgspec.structs.replace(one, terms=msgspec.structs.replace(one.terms, **same))
+        for one in nodes
+    ]
+    plain = {(n.terms.who, n.terms.escalate): n.terms for n in nodes if n.by is by_run}
+    for terms in plain.values():
+        await run.begin(terms)
+    common = msgspec.structs.replace(next(iter(plain.values()), common), **same)
+    rows = [Item(n.id, {"depends_on": list(n.depends_on), "data": n.data}) for n in nodes]
+    batch = await run.plan(Rows(rows), common)
+    run.recall(batch, common)
+    return _Walk(run, batch, nodes, common)
+
+
+class _Walk:
+    """One pass over a graph: what is under way, what has passed, how the others ended."""
+
+    def __init__(self, run: Run, batch: Batch, nodes: Sequence[Node], common: Terms) -> None:
+        self.batch, self.common = batch, common
+        self._run = run
+        self._nodes = {one.id: one for one in nodes}
+        self._positions = {one.id: position for position, one in enumerate(nodes)}
+        self._schedule = dag.Schedule(nodes)
+        self._busy: dict[asyncio.Task[Outcome], Node] = {}
+        self._values: dict[str, Any] = {}
+        self._amiss: dict[str, State] = {}
+        self._stopped: RunStopped | None = None
+
+    async def carried_out(self) -> dict[str, Any]:
+        """The answers that passed, in planned order. When the run stops, what is under way ends by
+        itself and nothing new starts; then RunStopped goes on to whoever opened the run."""
+        try:
+            while self._start_some():
+                done, _ = await asyncio.wait(self._busy, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    self._land(self._busy.pop(task), task)
+        finally:
+            for task in self._busy:
+                task.cancel()
+            await asyncio.gather(*self._busy, return_exceptions=True)
+        if self._stopped is not None:
+            raise self._stopped
+        if (stop := self._run.stopping) is not None:
+            raise RunStopped(f"{stop.status}: {stop.reason}")
+        await self._run.flush()
+        return {id: self._values[id] for id in self._nodes if id in self._values}
+
+    def _start_some(self) -> bool:
+        """Fill the free slots, the most urgent first. False: nothing is under way any more."""
+        free = self.common.concurrency - len(self._busy)
+        if self._stopped is None and self._run.stopping is None:
+            for id in self._schedule.ready(free):
+                self._schedule.start(id)
+                one = self._nodes[id]
+                self._busy[asyncio.ensure_future(self._carry(one))] = one
+        return bool(self._busy)
+
+    async def _carry(self, one: Node) -> Outcome:
+        task = self._task(one)
+        return await (one.by if task.flaw is None else by_run)(self._run, task)
+
+    def _task(self, one: Node) -> Task:
+        passed = {id: self._values[id] for id in one.depends_on if id in self._values}
+        missing = [id for id in one.depends_on if id not in passed]
+        made = Item(one.id, {**one.fields(), "parents": passed, "missing": missing})
+        hidden = missing and not one.prompt.shows("missing")
+        listing = f"There is no answer for: {', '.join(missing)}" if hidden else ""
+        place = Place(self.batch.no, self._positions[one.id])
+        try:
+            return Task(one.id, one.prompt.about(made, listing), one.terms, place)
+        except FanfoldError as error:
+            return Task(one.id, Ask(items=(made,)), one.terms, place, str(error))
+
+    def _land(self, one: Node, task: asyncio.Task[Outcome]) -> None:
+        try:
+            outcome = task.result()
+        except RunStopped as error:
+            self._stopped = self._stopped or error
+            return
+        if outcome.state == "passed":
+            self._values[one.id] = outcome.value
+        else:
+            self._amiss[one.id] = outcome.state
+        self._end(one.id)
+
+    def _end(self, id: str) -> None:
+        """Its dependents may start now, or have lost a parent they need: then they end too, and so
+        do theirs."""
+        over = [id]
+        while over:
+            for freed in self._schedule.end(over.pop()):
+                child = self._nodes[freed]
+                lost = [parent for parent in child.depends_on if parent in self._amiss]
+                if lost and not child.partial:
+                    self._schedule.start(freed)
+                    self._fail(child, lost)
+                    over.append(freed)
+
+    def _fail(self, one: Node, lost: list[str]) -> None:
+        reasons = tuple(f"parent: {id} {self._amiss[id]}" for id in lost)
+        task = Task(one.id, Ask(), one.terms, Place(self.batch.no, self._positions[one.id]))
+        self._run.settle(task, Outcome(one.id, "failed", reasons=reasons))
+        self._amiss[one.id] = "failed"

@@ -1,0 +1,179 @@
+"""A map_reduce inside a stage: an item becomes a list, the list is mapped, and one value is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
+from fanfold.patterns.asked import Asked
+from fanfold.patterns.how import By, by_run
+from fanfold.patterns.map_reduce import fold_batch
+from fanfold.patterns.pipeline import Stage, begin_stages, pipe_batch
+from fanfold.patterns.prompt import Prompt, make_task
+from fanfold.patterns.reduce import Reducing, get_ready, reduce_batch, reducing
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
+from fanfold.run.sources import Rows, as_item
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.item import Item, canonical
+from fanfold.work.outcome import Outcome, Verdict, unjudged
+from fanfold.work.task import Reducer, Task, Terms
+
+MOST_LEVELS = 4
+
+Over: TypeAlias = Callable[[dict[str, Any]], list[Any]]
+"""From an item, with the replies it has so far in `steps`, to the list that is worked on."""
+
+
+def map_reduce_inside(
+    over: Over,
+    prompt: Prompt,
+    terms: Terms,
+    reduce: Reducer | Asked,
+    fan_in: int | None = None,
+    by: By = by_run,
+) -> By:
+    """As a stage: take a list out of the item, ask `prompt` about each part of it, and reduce.
+
+    The parts are planned as a batch of their own, `STAGE/ITEM`, so they count in `planned`, each
+    under the id `ITEM/PART`. The stage's gate judges the value. `by` is how each part is carried
+    out; it may be another of these, up to four levels deep.
+    """
+    levels = 1 + getattr(by, "levels", 0)
+    if levels > MOST_LEVELS:
+        raise BadInput(
+            f"map_reduce is nested {levels} levels deep; at most {MOST_LEVELS} are possible:"
+            " make one list of the inner ones"
+        )
+    return Inside(over, prompt, terms, reducing(reduce, fan_in), by, levels)
+
+
+class NoValue(FanfoldError):
+    """Nothing could be made of this item; the text says why."""
+
+
+class Inside(msgspec.Struct, frozen=True):
+    """The way of a task through its parts. `levels`: how deep such ways are nested in it."""
+
+    over: Over
+    prompt: Prompt
+    terms: Terms
+    way: Reducing
+    by: By = by_run
+    levels: int = 1
+
+    async def begin(self, run: Run) -> None:
+        """Before the first ask: those who work on the parts are there, and who makes one of them."""
+        await begin_stages(run, [self._stage])
+        await get_ready(run, self.way)
+
+    async def __call__(self, run: Run, task: Task) -> Outcome:
+        try:
+            parts = _parts(self.over, task)
+            batch = await run.plan(Rows(parts), self.terms, name=f"{task.terms.step}/{task.id}")
+            await run.govern(self.terms, self._asks(parts))
+            reply = _reply(await self._folded(run, batch))
+        except NoValue as error:
+            return run.settle(task, Outcome(task.id, "failed", reasons=(str(error),)))
+        return run.settle(task, await _judged(run, task, reply))
+
+    @property
+    def _stage(self) -> Stage:
+        return Stage(self.prompt, self.terms, None, self.by)
+
+    def _asks(self, parts: list[Item]) -> Iterator[Ask]:
+        return (make_task(self.prompt, part, self.terms, None).ask for part in parts)
+
+    async def _folded(self, run: Run, batch: Batch) -> Any:
+        """Nothing is made of parts of which none passed. What a reducer raises is why there is no
+        value; the parts' replies are in the journal."""
+        try:
+            value = await self._made(run, batch)
+        except (RunStopped, StoreError, BadInput):
+            raise
+        except FanfoldError as error:
+            raise NoValue(f"the reduce failed: {error}") from None
+        except Exception as error:
+            raise NoValue(f"the reduce raised {type(error).__name__}: {error}") from None
+        if batch.size and next(run.behind(batch, self.terms), None) is None:
+            raise NoValue(f"none of its {batch.size} parts passed {self.terms.step}")
+        return value
+
+    async def _made(self, run: Run, batch: Batch) -> Any:
+        if self.by is by_run:
+            return await fold_batch(run, batch, self.terms, self.prompt, None, self.way)
+        await pipe_batch(run, batch, [self._stage], "batch")
+        return await reduce_batch(run, batch, self.terms, self.way)
+
+
+def _parts(over: Over, task: Task) -> list[Item]:
+    """The list, as items of their own. It comes out of a reply, so it may be anything."""
+    view = task.ask.items[0].view()
+    try:
+        rows = over(view)
+    except Exception as error:
+        raise NoValue(f"its list cannot be made: {type(error).__name__}: {error}") from None
+    if not isinstance(rows, list | tuple):
+        raise NoValue(f"its list is no list, but a {type(rows).__name__}")
+    items: dict[str, Item] = {}
+    for position, row in enumerate(rows):
+        part = as_item(row, position)
+        if part.id in items:
+            raise NoValue(f"the id {part.id!r} stands twice in its list")
+        _check_plain(part.data, position)
+        items[part.id] = Item(f"{task.id}/{part.id}", part.data)
+    return list(items.values())
+
+
+def _check_plain(value: Any, position: int) -> None:
+    try:
+        canonical(value)
+    except (UnicodeError, TypeError, OverflowError, RecursionError) as error:
+        raise NoValue(f"part {position} of its list is not plain JSON: {error}") from None
+
+
+def _reply(value: Any) -> Reply:
+    """As the journal would give it back, so that a resumed run sees the same."""
+    if value is None:
+        raise NoValue("the reduce gave no value")
+    if isinstance(value, str):
+        return Reply(text=value)
+    try:
+        return Reply(data=msgspec.json.decode(canonical(value)))
+    except (UnicodeError, TypeError, OverflowError, RecursionError) as error:
+        raise NoValue(f"what the reduce gave is not plain JSON: {error}") from None
+
+
+async def _judged(run: Run, task: Task, reply: Reply) -> Outcome:
+    """The value goes through the stage's own gate and filter. There is nobody to kick it back to."""
+    verdict = await _verdict(run, task, reply)
+    match verdict.state:
+        case "pass":
+            return _filtered(task, reply)
+        case "fail":
+            return Outcome(task.id, "kicked", reply, verdict.reasons)
+        case "unjudged":
+            return Outcome(task.id, "unjudged", reply, verdict.reasons)
+
+
+def _filtered(task: Task, reply: Reply) -> Outcome:
+    keep = task.terms.keep
+    try:
+        kept = keep is None or keep(task, reply)
+    except Exception as error:
+        why = f"the filter raised {type(error).__name__}: {error}"
+        return Outcome(task.id, "unjudged", reply, (why,))
+    return Outcome(task.id, "passed" if kept else "skipped", reply)
+
+
+async def _verdict(run: Run, task: Task, reply: Reply) -> Verdict:
+    try:
+        said = task.terms.gate(task, reply, run.do)
+        return said if isinstance(said, Verdict) else await said
+    except (RunStopped, StoreError):
+        raise
+    except Exception as error:
+        return unjudged(f"the gate raised {type(error).__name__}: {error}")

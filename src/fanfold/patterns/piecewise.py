@@ -1,0 +1,68 @@
+"""Reducers that a tree carries out piece by piece, with the same result as all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from fanfold.work.item import canonical
+from fanfold.work.outcome import Part
+from fanfold.work.task import Reducer
+
+UNIT = 1 << 1074  # every float is a whole number of these parts of 1
+
+
+def _as_it_is(made: Any) -> Any:
+    return made
+
+
+class Piecewise(msgspec.Struct, frozen=True):
+    """A reducer that a tree carries out piece by piece: `gather` makes something of the items'
+    parts, `join` one of several such things (as the values of parts), `close` the result of it."""
+
+    gather: Reducer
+    join: Reducer
+    close: Callable[[Any], Any] = _as_it_is
+
+    def __call__(self, parts: Iterable[Part]) -> Any:
+        return self.close(self.gather(parts))
+
+
+def piecewise(reduce: Reducer) -> Piecewise:
+    """Any other function is applied to its own results higher up: it must be made for that."""
+    return reduce if isinstance(reduce, Piecewise) else Piecewise(reduce, reduce)
+
+
+# ── joining ──────────────────────────────────────────────────────────────────────────────────
+
+
+def values(parts: Iterable[Part]) -> Iterator[Any]:
+    return (part.value for part in parts)
+
+
+def chained(parts: Iterable[Part]) -> list[Any]:
+    return list(chain.from_iterable(values(parts)))
+
+
+def different(values: Iterable[Any]) -> list[Any]:
+    seen: dict[bytes, Any] = {}
+    for value in values:
+        seen.setdefault(canonical(value), value)
+    return list(seen.values())
+
+
+def added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    whole: dict[str, int] = {}
+    for count in counts:
+        for label, many in count.items():
+            whole[label] = whole.get(label, 0) + many
+    return whole
+
+
+def in_units(amount: float) -> int:
+    """A float, exactly."""
+    above, below = amount.as_integer_ratio()
+    return above * (UNIT // below)

@@ -1,0 +1,277 @@
+"""One question on its way to a decision: the voters are asked, their answers counted or judged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from math import fsum
+from typing import Any, TypeVar
+
+import msgspec
+
+from fanfold.errors import FanfoldError, RunStopped, StoreError
+from fanfold.patterns.judged import Judge, hearing, judge_task
+from fanfold.patterns.panel import Panel
+from fanfold.run.run import Run
+from fanfold.work.ask import Reply
+from fanfold.work.fields import MISSING, leaves
+from fanfold.work.outcome import Outcome, State, Verdict, unjudged
+from fanfold.work.task import Task, Who
+from fanfold.work.vote import (
+    Vote,
+    Voter,
+    ballot,
+    count,
+    decided,
+    enough,
+    label,
+    wave,
+    why_undecided,
+)
+
+SHOWN = 200
+_WORST: tuple[State, ...] = ("in_doubt", "unjudged", "kicked", "failed")
+
+T = TypeVar("T")
+
+
+async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All of them at once. When the run stops, those under way come to their own end first: their
+    calls are paid for."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    waiting = set(tasks)
+    try:
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                error = task.exception()
+                if error is not None and not isinstance(error, RunStopped):
+                    raise error
+        return [task.result() for task in tasks]
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Poll:
+    """What was heard so far: `votes` in the order of asking, and who gave none."""
+
+    def __init__(self, panel: Panel, question: Task) -> None:
+        self.panel, self.question = panel, question
+        self.votes: list[Vote] = []
+        self.absent: dict[Voter, Outcome] = {}
+        self.asks: list[Outcome] = []
+        self.answer: Any = None
+
+    def hear(self, voter: Voter, outcome: Outcome) -> None:
+        """A reply that did not pass, or that lacks what is voted on, is no vote."""
+        self.asks.append(outcome)
+        if outcome.state == "passed" and outcome.reply is not None:
+            said = self._said(outcome.value)
+            if said is not MISSING:
+                return self.votes.append(Vote(voter, said, ballot(said), _bare(outcome.reply)))
+            why = f"the reply has no single `{'.'.join(self.panel.path)}`"
+            outcome = Outcome(outcome.id, "kicked", reasons=(why,))
+        self.absent[voter] = outcome
+        return None
+
+    def _said(self, value: Any) -> Any:
+        """What is voted on in a reply's value; MISSING if that is not there, or not one."""
+        found = [leaf for _, leaf in leaves(value, self.panel.path)]
+        return found[0] if len(found) == 1 else MISSING
+
+    def gone(self) -> list[Voter]:
+        """Voters nobody could be asked for, when without them there are too few."""
+        if len(self.votes) >= self.panel.rule.turnout:
+            return []
+        return [voter for voter, outcome in self.absent.items() if outcome.state == "cancelled"]
+
+    # ── how it ends ──
+
+    def won(self, reply: Reply) -> Outcome:
+        """Decided. Those who said otherwise are named in the reasons."""
+        said = self._said(reply.value)
+        self.answer = reply.value if said is MISSING else said
+        keep = self.question.terms.keep
+        reasons = (
+            *(f"{vote.voter.name} said: {_short(label(vote.value))}" for vote in self.dissent()),
+            *(f"{voter.name} gave no answer: {_why(one)}" for voter, one in self.absent.items()),
+        )
+        if keep is None:
+            return self._ended("passed", reasons, reply)
+        try:
+            return self._ended(
+                "passed" if keep(self.question, reply) else "skipped", reasons, reply
+            )
+        except Exception as error:
+            return self._ended("unjudged", (f"the filter raised {_named(error)}",), reply)
+
+    def ended(self, state: State, *reasons: str) -> Outcome:
+        """No decision."""
+        return self._ended(state, reasons, None)
+
+    def too_few(self) -> Outcome:
+        """As those who are absent ended; what may still become a vote goes first."""
+        states = {outcome.state for outcome in self.absent.values()}
+        state: State = next((one for one in _WORST if one in states), "failed")
+        why = why_undecided(self.panel.rule, self.votes, len(self.panel.voters))
+        each = [f"{voter.name}: {_why(outcome)}" for voter, outcome in self.absent.items()]
+        return self.ended(state, why, *each)
+
+    def _ended(self, state: State, reasons: tuple[str, ...], reply: Reply | None) -> Outcome:
+        asks = self.asks
+        return Outcome(
+            self.question.id, state, reply, reasons, cost=sum(one.cost for one in asks),
+            calls=sum(one.calls for one in asks), reused=bool(asks) and all(one.reused for one in asks),
+            too_long=reply is None and any(one.too_long for one in asks),
+        )  # fmt: skip
+
+    def dissent(self) -> list[Vote]:
+        mine = ballot(self.answer)
+        return [vote for vote in self.votes if vote.ballot != mine]
+
+    def record(self, outcome: Outcome) -> dict[str, Any]:
+        """The whole vote, for people: what was decided, and who said what else."""
+        passed = outcome.state == "passed"
+        said = {vote.ballot: label(vote.value) for vote in reversed(self.votes)}
+        return {
+            "id": self.question.id,
+            "state": outcome.state,
+            "answer": self.answer if outcome.reply is not None else None,
+            "votes": {said[one.ballot]: _sum(one.weights) for one in count(self.votes)},
+            "of": len(self.panel.voters),
+            "asked": len(self.votes) + len(self.absent),
+            "dissent": [_told(vote.voter, "answer", vote.value) for vote in self.dissent()],
+            "absent": [_told(voter, "reason", _why(one)) for voter, one in self.absent.items()],
+            "reasons": [] if passed else list(outcome.reasons),
+        }
+
+
+# ── asking ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def hold(run: Run, panel: Panel, question: Task) -> Poll:
+    """Put the question to the voters: all at once, or with `early` as few as may be enough."""
+    poll, rest = Poll(panel, question), list(panel.voters)
+    while rest and not (panel.early and enough(panel.rule, poll.votes, rest)):
+        many = wave(panel.rule, poll.votes, rest) if panel.early else len(rest)
+        now, rest = rest[:many], rest[many:]
+        outcomes = await together([run.do(_ask_of(poll, voter)) for voter in now])
+        for voter, outcome in zip(now, outcomes, strict=True):
+            poll.hear(voter, outcome)
+    for voter in poll.gone():  # without them there is no decision: the run stops for them
+        del poll.absent[voter]
+        poll.hear(voter, await run.do(_ask_of(poll, voter, needed=True)))
+    return poll
+
+
+def _ask_of(poll: Poll, voter: Voter, needed: bool = False) -> Task:
+    question = poll.question
+    terms, ask = question.terms, question.ask
+    own = msgspec.structs.replace(
+        terms,
+        step=f"{terms.step}.vote",
+        who=terms.who if voter.member is None else Who(members=(voter.member,)),
+        concurrency=terms.concurrency * len(poll.panel.voters),
+        escalate=(), on_failure="skip", keep=None, needed=needed,
+    )  # fmt: skip
+    if voter.sample:
+        ask = msgspec.structs.replace(ask, sample=ask.sample + voter.sample)
+    return Task(question.id, ask, own)
+
+
+# ── deciding ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def decision(run: Run, poll: Poll) -> Outcome:
+    """Cases: too few answered; the votes are counted; a judge decides; a function does."""
+    panel = poll.panel
+    if len(poll.votes) < panel.rule.turnout:
+        return poll.too_few()
+    if isinstance(panel.decide, Judge):
+        return await _by_judge(run, poll, panel.decide)
+    if callable(panel.decide):
+        return await _by_function(run, poll, panel.decide)
+    vote = decided(panel.rule, poll.votes)
+    if vote is None:
+        why = why_undecided(panel.rule, poll.votes, len(panel.voters))
+        return poll.ended("kicked", why)
+    return poll.won(vote.reply)
+
+
+async def _by_judge(run: Run, poll: Poll, judge: Judge) -> Outcome:
+    """Where all agree there is nothing to pick."""
+    if judge.picks and len(count(poll.votes)) == 1:
+        return poll.won(poll.votes[0].reply)
+    heard = hearing(poll.question, poll.votes)
+    try:
+        task = judge_task(judge, poll.question, heard)
+    except FanfoldError as error:
+        return poll.ended("unjudged", f"the judge: {error}")
+    outcome = await run.do(task)
+    poll.asks.append(outcome)
+    if outcome.state != "passed" or outcome.reply is None:
+        state: State = "in_doubt" if outcome.state == "in_doubt" else "unjudged"
+        return poll.ended(state, f"the judge: {outcome.state}: {_why(outcome)}")
+    if not judge.picks:
+        return poll.won(_bare(outcome.reply))
+    vote = heard.choice(outcome.reply)
+    assert vote is not None, "the gate of the judge's reply has seen to it"
+    return poll.won(vote.reply)
+
+
+async def _by_function(run: Run, poll: Poll, decide: Callable[[list[Vote]], Any]) -> Outcome:
+    """One of the votes, which has passed the gate, or a value, which has to."""
+    try:
+        found = decide(list(poll.votes))
+    except Exception as error:
+        return poll.ended("unjudged", f"the decision raised {_named(error)}")
+    if isinstance(found, Vote):
+        return poll.won(found.reply)
+    if found is None:
+        return poll.ended("kicked", "the function decided for no answer")
+    reply = Reply(text=found) if isinstance(found, str) else Reply(data=found)
+    verdict = await _verdict(run, poll.question, reply)
+    if verdict.state == "pass":
+        return poll.won(reply)
+    return poll.ended("kicked" if verdict.state == "fail" else "unjudged", *verdict.reasons)
+
+
+async def _verdict(run: Run, question: Task, reply: Reply) -> Verdict:
+    try:
+        said = question.terms.gate(question, reply, run.do)
+        return said if isinstance(said, Verdict) else await said
+    except (RunStopped, StoreError):
+        raise
+    except Exception as error:
+        return unjudged(f"the gate raised {_named(error)}")
+
+
+# ── words ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _bare(reply: Reply) -> Reply:
+    """The answer without what it took, which is on record with the ask."""
+    return Reply(text=reply.text, data=reply.data, model=reply.model)
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _why(outcome: Outcome) -> str:
+    return "; ".join(outcome.reasons) or outcome.state
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _told(voter: Voter, what: str, said: Any) -> dict[str, Any]:
+    return {"member": voter.name, what: said}
+
+
+def _sum(weights: tuple[float, ...]) -> int | float:
+    whole = fsum(weights)
+    return int(whole) if whole == int(whole) else whole

@@ -1,0 +1,207 @@
+"""Many passed replies into one: all at once, in a tree, or in a tree of asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+import msgspec
+
+from fanfold.errors import BadInput, RunStopped
+from fanfold.patterns.asked import Asked, Whole, compose, value_of
+from fanfold.patterns.piecewise import Piecewise, piecewise
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
+from fanfold.work.outcome import Outcome, Part
+from fanfold.work.task import Reducer, Terms
+from fanfold.work.tree import Node, Tree, check_fan_in
+
+WAITING = 2  # nodes that wait for an ask, per ask at once, before the map is held up
+
+Landing: TypeAlias = tuple[int, Part | None]
+"""A planned position has its outcome: the part that passed, or none."""
+
+
+class Reducing(msgspec.Struct, frozen=True):
+    """`how` is a pure reducer, or an ask, or nothing; with a `fan_in` it goes by a tree."""
+
+    how: Reducer | Asked | None = None
+    fan_in: int | None = None
+
+
+def reducing(reduce: Reducer | Asked | None, fan_in: int | None = None) -> Reducing:
+    """From what a script gives. An ask goes by a tree always; `fan_in` stands before its own."""
+    if reduce is None and fan_in is not None:
+        raise BadInput("`fan_in` needs a `reduce` that it is for")
+    if isinstance(reduce, Asked):
+        fan_in = reduce.fan_in if fan_in is None else fan_in
+    elif reduce is not None and not callable(reduce):
+        raise BadInput(f"`reduce` is a function of the parts or an ask, not {reduce!r}")
+    return Reducing(reduce, None if fan_in is None else check_fan_in(fan_in))
+
+
+async def get_ready(run: Run, way: Reducing) -> None:
+    """Before anything is asked: who would make the result is there."""
+    if isinstance(way.how, Asked):
+        await run.begin(way.how.terms)
+
+
+async def reduce_batch(run: Run, batch: Batch, terms: Terms, way: Reducing) -> Any:
+    """Reduce what passed a step that is done, from the journal, a page at a time.
+
+    A tree has the same nodes as one that grew with the map, so their asks have the same keys.
+    """
+    if way.fan_in is None or way.how is None:
+        return None if way.how is None else _pure(way)(run.passed(batch, terms))
+    return await grow(run, batch.size, _on_record(run, batch, terms), way)
+
+
+async def grow(run: Run, size: int, landings: AsyncGenerator[Landing, None], way: Reducing) -> Any:
+    """Reduce in a tree while the parts land. Of nothing: what the reducer makes of no parts; a
+    member is not asked for that, so None."""
+    assert way.fan_in is not None
+    async with aclosing(landings):
+        if isinstance(way.how, Asked):
+            return await _grow_asked(run, Tree(size, way.fan_in), landings, way.how)
+        return await _grow_pure(Tree(size, way.fan_in), landings, _pure(way))
+
+
+def _pure(way: Reducing) -> Piecewise:
+    assert way.how is not None and not isinstance(way.how, Asked)
+    return piecewise(way.how)
+
+
+async def _on_record(run: Run, batch: Batch, terms: Terms) -> AsyncGenerator[Landing, None]:
+    after = 0
+    for part in run.passed(batch, terms):
+        for position in range(after, part.position):
+            yield position, None
+        yield part.position, part
+        after = part.position + 1
+    for position in range(after, batch.size):
+        yield position, None
+
+
+# ── pure ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _grow_pure(
+    tree: Tree[Part], landings: AsyncGenerator[Landing, None], reduce: Piecewise
+) -> Any:
+    try:
+        async for position, part in landings:
+            node = tree.land(position, part)
+            while node is not None:
+                made = (reduce.gather if node.level == 1 else reduce.join)(node.parts)
+                node = tree.reduced(node, Part(node.name, node.index, made))
+    finally:
+        async for _ in landings:  # a reducer that raises does not cut the map short
+            pass
+    assert tree.done
+    return reduce(()) if tree.result is None else reduce.close(tree.result.value)
+
+
+# ── asked ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _grow_asked(
+    run: Run, tree: Tree[Whole], landings: AsyncGenerator[Landing, None], way: Asked
+) -> Any:
+    """The map goes on to its end also when a node does not pass."""
+    composing = Composing(run, tree, way)
+    try:
+        async for position, part in landings:
+            whole = None if part is None else Whole(part.id, (part.id,), part.value)
+            composing.land(position, whole)
+            await composing.room()
+        await composing.end()
+    except RunStopped:
+        await composing.end_what_is_under_way()
+        raise
+    finally:
+        await composing.cancel()
+    if composing.fallen is not None:
+        return value_of(run, way.terms.step, composing.fallen)
+    assert tree.done
+    return None if tree.result is None else tree.result.value
+
+
+class Composing:
+    """The nodes of a tree that are asked for: as many at once as the terms allow, others wait.
+
+    `fallen` is the first that did not pass; after it nothing more is asked for.
+    """
+
+    def __init__(self, run: Run, tree: Tree[Whole], way: Asked) -> None:
+        self._run, self._tree, self._way = run, tree, way
+        self._most = way.terms.concurrency
+        self._waiting: deque[Node[Whole]] = deque()
+        self._busy: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._over = False
+        self._error: BaseException | None = None
+        self.fallen: Outcome | None = None
+
+    def land(self, position: int, part: Whole | None) -> None:
+        if not self._over:
+            self._add(self._tree.land(position, part))
+
+    async def room(self) -> None:
+        """Until few enough wait; whoever lands parts is held up so long."""
+        while len(self._waiting) >= WAITING * self._most:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def end(self) -> None:
+        """Until none waits and none is under way. Raises what went wrong."""
+        while self._busy:
+            await asyncio.wait(self._busy)
+        if self._error is not None:
+            raise self._error
+
+    async def end_what_is_under_way(self) -> None:
+        self._stop()
+        while self._busy:
+            await asyncio.wait(self._busy)
+
+    async def cancel(self) -> None:
+        self._stop()
+        for task in self._busy:
+            task.cancel()
+        await asyncio.gather(*self._busy, return_exceptions=True)
+
+    def _stop(self) -> None:
+        self._over = True
+        self._waiting.clear()
+
+    def _add(self, node: Node[Whole] | None) -> None:
+        if node is not None and not self._over:
+            self._waiting.append(node)
+            self._start()
+
+    def _start(self) -> None:
+        while self._waiting and len(self._busy) < self._most:
+            task = asyncio.create_task(self._make(self._waiting.popleft()))
+            self._busy.add(task)
+            task.add_done_callback(self._ended)
+
+    async def _make(self, node: Node[Whole]) -> None:
+        outcome = await compose(self._run, self._way, node.name, node.parts)
+        if outcome.state == "passed":
+            ids = tuple([id for part in node.parts for id in part.ids])
+            self._add(self._tree.reduced(node, Whole(node.name, ids, outcome.value)))
+        else:
+            self.fallen = self.fallen or outcome
+            self._stop()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._busy.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._error = self._error or error
+            self._stop()
+        self._start()
+        self._changed.set()

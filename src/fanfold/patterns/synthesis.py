@@ -1,0 +1,119 @@
+"""One value of the answers that came: by a function, or by a member who is told who is missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
+from fanfold.patterns.asked import Asked, Whole, compose, value_of
+from fanfold.patterns.fold import collect
+from fanfold.run.run import Run
+from fanfold.work.outcome import Missing, Outcome, Part
+from fanfold.work.task import Reducer
+
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+
+
+async def get_ready(run: Run, way: Reducer | Asked | None) -> None:
+    """Before anything is asked: who would write the synthesis is there."""
+    if isinstance(way, Asked):
+        await run.begin(way.terms)
+    elif way is not None and not callable(way):
+        raise BadInput(f"`synthesise` is a reducer or asked(...), not {way!r}")
+
+
+async def synthesis(
+    run: Run, outcomes: Sequence[Outcome], way: Reducer | Asked | None = None
+) -> Any:
+    """One value of those that passed, in planned order; it becomes the run's result.
+
+    A reducer that raises, an asked synthesis that does not pass, or one of nothing gives None and
+    a flagged run. An asked one sees all answers at once, or `fan_in` at a time in a tree.
+    """
+    if isinstance(way, Asked):
+        value = await _asked(run, way, outcomes)
+    else:
+        value = _reduced(run, way or collect(), outcomes)
+    run.set_result(value)
+    return value
+
+
+def _reduced(run: Run, reduce: Reducer, outcomes: Sequence[Outcome]) -> Any:
+    passed = (one for one in outcomes if one.state == "passed")
+    try:
+        value = reduce(Part(one.id, one.position, one.value) for one in passed)
+        _encode(value)
+    except (RunStopped, StoreError):
+        raise
+    except FanfoldError as error:
+        run.flawed(f"synthesis: {error}")
+    except Exception as error:
+        run.flawed(f"synthesis raised {type(error).__name__}: {error}")
+    else:
+        return value
+    return None
+
+
+async def _asked(run: Run, way: Asked, outcomes: Sequence[Outcome]) -> Any:
+    """Groups are fixed by the planned order, so that one without an answer shifts no other."""
+    step = way.terms.step
+    slots = [Whole(o.id, (o.id,), o.value) if o.state == "passed" else None for o in outcomes]
+    missing = [
+        Missing(o.id, o.position, o.state, o.reasons) for o in outcomes if o.state != "passed"
+    ]
+    if len(missing) == len(outcomes):
+        if missing:
+            run.flawed(f"{step}: there is no answer that it could be made of")
+        return None
+    level = 0
+    while sum(slot is not None for slot in slots) > way.fan_in:
+        level += 1
+        grouped = await _grouped(run, way, slots, f"{step} {level}")
+        if grouped is None:
+            return None
+        slots = grouped
+    parts = [slot for slot in slots if slot is not None]
+    return value_of(run, step, await compose(run, way, step, parts, missing))
+
+
+async def _grouped(
+    run: Run, way: Asked, slots: list[Whole | None], name: str
+) -> list[Whole | None] | None:
+    """The next level: one for each group. A group of one goes up as it is. None: one did not pass."""
+    chunks = [slots[n : n + way.fan_in] for n in range(0, len(slots), way.fan_in)]
+    groups = [[slot for slot in chunk if slot is not None] for chunk in chunks]
+    above: list[Whole | None] = [group[0] if group else None for group in groups]
+    several = [n for n, group in enumerate(groups) if len(group) > 1]
+    made = await together(compose(run, way, f"{name}.{n + 1}", groups[n]) for n in several)
+    for n, outcome in zip(several, made, strict=True):
+        if outcome.state != "passed":
+            value_of(run, way.terms.step, outcome)
+            return None
+        ids = tuple(id for part in groups[n] for id in part.ids)
+        above[n] = Whole(outcome.id, ids, outcome.value)
+    return above
+
+
+async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All at once, the results in order; the run's limits bound the calls.
+
+    When one raises, the others come to their end first: what they have under way is paid for.
+    """
+    busy = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*busy, return_exceptions=True)
+    finally:
+        await end(busy)
+    return [work.result() for work in busy]
+
+
+async def end(busy: Sequence[asyncio.Future[Any]]) -> None:
+    """Nobody waits for these any more: cancel them, and see them gone."""
+    for work in busy:
+        work.cancel()
+    await asyncio.gather(*busy, return_exceptions=True)

@@ -1,0 +1,216 @@
+"""Those who would be asked in a plan that is only looked at: replies on record are found, what is
+left to ask is measured, and nobody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.journal.journal import Archive
+from fanfold.members.command import Command
+from fanfold.members.entry import read_entry
+from fanfold.members.roster import Roster
+from fanfold.patterns.prompt import Prompt
+from fanfold.plans.plan import Map, Plan
+from fanfold.plans.ready import Ready
+from fanfold.plans.standin import NOTHING, Size, StandIns, holds_stand_in
+from fanfold.run.choose import Chooser
+from fanfold.run.forecast import Forecast
+from fanfold.run.left import Left, Look, Survey
+from fanfold.run.limits import Limits
+from fanfold.run.meter import BYTES_PER_TOKEN, PART_OF_MOST, REPLY_BYTES, Cast, Meter, Prepares
+from fanfold.work.ask import Ask, Message, Params, Reply
+from fanfold.work.document import Node
+from fanfold.work.member import Member, Request, Tell, Traits
+from fanfold.work.task import Budget, Task, Terms, Who
+
+_NO_RUN = -1  # replies that serve only the run they are of serve no new one
+
+
+class Premises(msgspec.Struct, frozen=True, kw_only=True):
+    """How the plan would be run. `budget` is the one that counts, the command line's included.
+
+    `measured`: of a larger input, about so many items spread over it stand for all.
+    """
+
+    budget: Budget = Budget()
+    allow_paid: bool = False
+    fresh: bool = False
+    measured: int = 20_000
+
+
+class Unopened:
+    """The members of a roster, built as far as a preview needs them: no key is looked up, and no
+    function is imported."""
+
+    def __init__(self, roster: Roster, folder: Path, *, allow_paid: bool) -> None:
+        self._roster, self._folder = roster, folder
+        self.allow_paid = allow_paid or roster.settings.allow_paid
+        self.traits: Mapping[str, Traits] = {id: e.traits for id, e in roster.entries.items()}
+
+    def build(self, id: str) -> Member:
+        traits = self.traits[id]
+        if traits.kind in ("function", "replay"):
+            return Silent(traits)
+        return self._roster.build(id, folder=self._folder)
+
+
+class Silent:
+    """A member that is only there to be counted."""
+
+    def __init__(self, traits: Traits) -> None:
+        self._traits = traits
+
+    @property
+    def traits(self) -> Traits:
+        return self._traits
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def prepare(self, ask: Ask) -> Request:
+        return Request(ask)
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        raise RuntimeError("a preview asks nobody")
+
+
+class Desk:
+    """What the parts of a preview have in common: who is there, what is on record, what stands for
+    replies that do not exist yet."""
+
+    def __init__(
+        self, plan: Plan, roster: Roster, archive: Archive | None, premises: Premises
+    ) -> None:
+        self.plan, self.premises, self._archive = plan, premises, archive
+        company = Unopened(roster, Path(plan.folder), allow_paid=premises.allow_paid)
+        self._choose = Chooser(company, Limits(1, Random(0)), 0.0)
+        self._most_at_once = roster.settings.max_concurrency
+        self.ready = Ready(plan, {})
+        self.stand_ins = StandIns()
+
+    def cast(self, terms: Terms, own: Prepares | None = None, *, votes: bool = False) -> Cast:
+        """`own` is a member of the step's own, which no roster knows."""
+        members = (own,) if own else tuple(one.member for one in self._choose(terms.who))
+        better = tuple(
+            one.member for id in terms.escalate for one in self._choose(Who(members=(id,)))
+        )
+        past = {} if self._archive is None else {
+            one.traits.id: self._archive.read.history.of(
+                one.traits.id, one.traits.answerer, terms.step
+            )
+            for one in (*members, *better) if one.traits.metered
+        }  # fmt: skip
+        slots = min(terms.concurrency, self._most_at_once)
+        return Cast(terms.step, members, better, slots, past, votes)
+
+    def own_member(self, step: Map) -> Prepares | None:
+        """The command that a step brings along."""
+        if step.command is None:
+            return None
+        entry = read_entry(Node(step.command, self.plan.file, {}))
+        return Command(entry.traits, entry.cmd, self.plan.folder)
+
+    def look(self, cast: Cast) -> Look:
+        accept = frozenset(one.traits.answerer for one in cast.members)
+        archive, fresh = self._archive, self.premises.fresh
+        if archive is None or not any(one.traits.shared for one in cast.members):
+            return lambda keys: {}
+        return lambda keys: archive.read.known(keys, accept, _NO_RUN, fresh)
+
+    def record(self, name: str, size: Size) -> None:
+        """From here on prompts can show what this step gave, as `steps.NAME`."""
+        self.ready.results[name] = self.stand_ins.make(size)
+
+
+def reply_size(cast: Cast, params: Params) -> Size:
+    """Of one reply: as those on record were, else a quarter of what it may be."""
+    longest = [params.max_tokens or one.traits.max_tokens for one in cast.members]
+    usual = [
+        past.output
+        if (past := cast.past.get(one.traits.id)) and past.output
+        else most / PART_OF_MOST
+        for one, most in zip(cast.members, longest, strict=True)
+    ]
+    return Size(
+        ceil(BYTES_PER_TOKEN * sum(usual) / len(usual)),
+        REPLY_BYTES * max((*longest, *(one.traits.max_tokens for one in cast.escalate))),
+    )
+
+
+class Asker:
+    """One who would be asked on these terms. `reply` stands for what it would say."""
+
+    def __init__(
+        self, desk: Desk, terms: Terms, prompt: Prompt, own: Prepares | None = None, **how: Any
+    ) -> None:
+        self.desk, self.terms = desk, terms
+        self.cast = cast = desk.cast(terms, own, **how)
+        takes = tuple(dict.fromkeys(one.traits.takes for one in cast.members))
+        self._by_items = "items" in takes
+        self._survey = Survey(takes, desk.look(cast), once=cast.metered)
+        self._template = prompt.user
+        reads = any(t.takes == "messages" or t.sees_ask for t in cast.everyone)
+        self.prompt = prompt if reads else Prompt(schema=prompt.schema, params=prompt.params)
+        self.meter = Meter(cast)
+        self.size = reply_size(cast, prompt.params)
+        self.reply = desk.stand_ins.make(self.size)
+        self._grew = False
+
+    @property
+    def who(self) -> tuple[str, ...]:
+        return tuple(traits.id for traits in self.cast.everyone)
+
+    def left(self, tasks: Sequence[Task]) -> list[Left]:
+        """What is left of each. Asks that wait for replies cannot be on record."""
+        known = {id(task): left for task, left in self._on_record(tasks)}
+        return [known.get(id(task)) or self._unwritten(task) for task in tasks]
+
+    def _on_record(self, tasks: Sequence[Task]) -> list[tuple[Task, Left]]:
+        whole = [task for task in tasks if not self._waits(task)]
+        return list(zip(whole, self._survey.left(whole), strict=True))
+
+    def _waits(self, task: Task) -> bool:
+        if task.flaw is not None or self._by_items:
+            return any(holds_stand_in(item.data) for item in task.ask.items)
+        return self.desk.stand_ins.grown(task.ask) != NOTHING
+
+    def _unwritten(self, task: Task) -> Left:
+        """A prompt that a stand-in cannot be put into (it computes with a reply) is taken to be its
+        own text, and all the replies."""
+        self._grew = True
+        ask, stand_ins = task.ask, self.desk.stand_ins
+        if task.flaw is None:
+            grown = stand_ins.grown(ask)
+        else:
+            source = "" if self._template is None else self._template.source
+            ask = msgspec.structs.replace(ask, messages=(Message("user", source),))
+            steps = [item.data.get("steps", {}) for item in ask.items if type(item.data) is dict]
+            grown = stand_ins.of(value for given in steps for value in given.values())
+        return Left(ask, ask, self.terms.revise, typical=grown.typical, most=grown.most)
+
+    def value(self, left: Left) -> Any:
+        """What comes of it: a value on record, a stand-in, or None when it leaves the flow."""
+        if left.reply is not None:
+            return left.reply.value
+        return None if left.ask is None else self.reply
+
+    def forecast(self) -> Forecast:
+        made = self.meter.forecast()
+        if not self._grew:
+            return made
+        note = f"{made.step}: replies that its prompts will hold are counted at their usual length"
+        return msgspec.structs.replace(made, notes=(*made.notes, note))
+
+
+def refuse_unknown_kind(step: Any) -> BadInput:
+    return BadInput(f"a preview of {type(step).__name__.lower()} is not possible")

@@ -1,0 +1,138 @@
+"""What asks will take before they are made: calls, tokens, money, time.
+
+The expected cost of n calls is n × mean, and its 90th percentile n × mean + 1.2816 × √n × deviation:
+calls vary independently of one another, and a sum of many is nearly normal. So variances add, and
+forecasts can be added. Without calls on record the mean itself is an assumption, whose error does
+not average out: the deviation is then that of the whole sum.
+
+The worst case is what the ledger would reserve if every call went its dearest way: each reply is as
+long as it may be, is kicked back as often as the terms allow, then escalated. Not in it are attempts
+that are repeated because they are in doubt, or because a paid reply could not be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil, sqrt
+
+import msgspec
+
+from fanfold.work.task import Budget
+
+Z90 = 1.2816
+
+_ADDED = ("tasks", "calls", "reused", "input", "output", "variance", "most_calls", "most_tokens")
+_COUNTED = tuple(name for name in _ADDED if name != "variance")
+
+
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """What some asks will take. Money is in nano-dollars, or None when a price is not known.
+
+    `tasks` are those that have something to ask, `reused` the asks that the journal answers.
+    `calls`, `input`, `output` and `seconds` are expected, as `p50` is; `worst`, `most_calls` and
+    `most_tokens` are bounds. `at_least`: only a part of the time is known. `measured`: all of it
+    rests on calls on record. `notes` say what was assumed.
+    """
+
+    step: str = ""
+    tasks: int = 0
+    calls: int = 0
+    reused: int = 0
+    input: int = 0
+    output: int = 0
+    p50: int | None = 0
+    variance: float = 0.0
+    worst: int | None = 0
+    most_calls: int = 0
+    most_tokens: int = 0
+    seconds: float | None = None
+    at_least: bool = False
+    measured: bool = True
+    notes: tuple[str, ...] = ()
+
+    @property
+    def p90(self) -> int | None:
+        """Never above the worst case."""
+        if self.p50 is None:
+            return None
+        high = round(self.p50 + Z90 * sqrt(self.variance))
+        return high if self.worst is None else min(high, self.worst)
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output
+
+    def __add__(self, other: Forecast) -> Forecast:
+        """Both, one after the other."""
+        return Forecast(
+            step=self.step or other.step,
+            p50=_both(self.p50, other.p50),
+            worst=_both(self.worst, other.worst),
+            seconds=_known_sum(self.seconds, other.seconds),
+            at_least=self.at_least or other.at_least,
+            measured=self.measured and other.measured,
+            notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
+            **{name: getattr(self, name) + getattr(other, name) for name in _ADDED},
+        )
+
+    def scaled(self, times: float) -> Forecast:
+        """So many times as much of the same: what a sample says of the whole."""
+        money = {name: getattr(self, name) for name in ("p50", "worst")}
+        return msgspec.structs.replace(
+            self,
+            variance=self.variance * (times if self.measured else times * times),
+            seconds=None if self.seconds is None else self.seconds * times,
+            **{name: ceil(getattr(self, name) * times) for name in _COUNTED},
+            **{name: None if v is None else ceil(v * times) for name, v in money.items()},
+        )
+
+
+def _both(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _known_sum(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else one + other
+
+
+def in_turn(forecasts: Iterable[Forecast]) -> Forecast:
+    """Of steps that come one after the other."""
+    return sum(forecasts, Forecast())
+
+
+def at_once(forecasts: Iterable[Forecast]) -> Forecast:
+    """Of steps that go on side by side: all that they take, in the time of the slowest."""
+    found = list(forecasts)
+    known = [one.seconds for one in found if one.seconds is not None]
+    return msgspec.structs.replace(in_turn(found), seconds=max(known, default=None))
+
+
+class StepPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a preview. `tasks` None: how many there will be shows only on the way; `most` is
+    then a bound, where there is one, and the forecast has nothing but bounds.
+
+    `watched`: the governor looks at it before it begins.
+    """
+
+    name: str
+    kind: str
+    who: tuple[str, ...] = ()
+    tasks: int | None = 0
+    most: int | None = None
+    forecast: Forecast = Forecast()
+    watched: bool = False
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan will do and take, as far as one can tell before it starts."""
+
+    name: str
+    steps: tuple[StepPreview, ...]
+    total: Forecast
+    budget: Budget = Budget()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sized(self) -> bool:
+        """Whether the size of every step is known."""
+        return all(step.tasks is not None for step in self.steps)

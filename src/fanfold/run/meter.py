@@ -1,0 +1,278 @@
+"""From asks to a forecast: what each will take at worst, and what all together are expected to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
+from typing import Protocol
+
+import msgspec
+
+from fanfold.journal.history import Past
+from fanfold.price import FREE, cost
+from fanfold.run.dispatch import worst_case
+from fanfold.run.forecast import Z90, Forecast
+from fanfold.run.ledger import ONE_CALL, Sum
+from fanfold.run.left import Left
+from fanfold.run.limits import HEADROOM
+from fanfold.work.ask import Ask
+from fanfold.work.member import Request, Traits
+
+OVERHEAD = 1024  # tokens that a worst case has on top of its bytes
+BYTES_PER_TOKEN = 4  # of a usual text
+REPLY_BYTES = 8  # per token, of a reply that goes into a later ask, escapes included
+REASONS_BYTES = 2560  # of what a gate says against a reply, and the words around it
+PART_OF_MOST = 4  # without calls on record, a reply takes a quarter of what it may
+UNLIKE = 2.0  # prompts that are so many times as long as those on record are of another sort
+
+
+class Prepares(Protocol):
+    """A member as far as a forecast needs it. It need not be open, and its key is not looked up."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def prepare(self, ask: Ask) -> Request: ...
+
+
+class Cast(msgspec.Struct, frozen=True):
+    """Who may answer the asks of a step, under which terms, and what is on record of them, by id.
+
+    `votes`: each question is asked several times, so more replies than questions on record are no
+    kick-backs.
+    """
+
+    step: str
+    members: tuple[Prepares, ...]
+    escalate: tuple[Prepares, ...] = ()
+    concurrency: int = 8
+    past: Mapping[str, Past | None] = {}
+    votes: bool = False
+
+    @property
+    def everyone(self) -> tuple[Traits, ...]:
+        return tuple(one.traits for one in (*self.members, *self.escalate))
+
+    @property
+    def metered(self) -> bool:
+        return any(traits.metered for traits in self.everyone)
+
+
+def forecast(lefts: Iterable[Left], cast: Cast) -> Forecast:
+    """Of all that is left to ask, one at a time: nothing is kept but sums."""
+    meter = Meter(cast)
+    for left in lefts:
+        meter.add(left)
+    return meter.forecast()
+
+
+class Meter:
+    """Adds up, task by task.
+
+    Trap: a kick-back is counted with `REPLY_BYTES` for each token of the reply in it. Replies of
+    longer tokens (rows of dashes, say) can make the ledger reserve more than that, though not cost
+    more: they are billed by the token.
+    """
+
+    def __init__(self, cast: Cast) -> None:
+        self._cast = cast
+        self._shares = {t.id: _Share(t, cast.past.get(t.id)) for t in cast.everyone}
+        kicks = [past.kicks for one in cast.members if (past := cast.past.get(one.traits.id))]
+        self._again = 0.0 if cast.votes or not kicks else min(1.0, sum(kicks) / len(kicks))
+        self._tasks = self._reused = 0
+        self._usd = self._tokens = self._calls = 0
+
+    def add(self, left: Left) -> None:
+        self._reused += left.reused
+        if left.ask is None:
+            return
+        first = _ready(self._cast.members, left.ask) if left.kicks >= 0 else []
+        better = _ready(self._cast.escalate, left.first)
+        self._bound(left, first, better)
+        if left.asks:
+            self._tasks += 1
+            self._expect(left, first, better)
+
+    def add_shard(self, lefts: Sequence[Left], ask: Ask) -> None:
+        """Several tasks in one ask. At worst it brings nothing, and each is asked alone."""
+        typical, most = (sum(getattr(one, name) for one in lefts) for name in ("typical", "most"))
+        self.add(Left(ask, ask, 0, typical=typical, most=most))
+        self._tasks += len(lefts) - 1
+        for one in lefts:
+            one.likely = False
+            self.add(one)
+
+    def _bound(self, left: Left, first: list[_Ready], better: list[_Ready]) -> None:
+        """Each time the dearest of those who may answer."""
+        longest = max((request.output_tokens for _, request in first), default=0)
+        turn = longest * REPLY_BYTES + REASONS_BYTES
+        for kick in range(1 if left.answered else 0, left.kicks + 1) if first else ():
+            self._reserve([_worst(one, left.most + kick * turn) for one in first])
+        for one in better:
+            self._reserve([_worst(one, left.most)])
+
+    def _reserve(self, either: list[Sum]) -> None:
+        self._usd += max(one.usd for one in either)
+        self._tokens += max(one.tokens for one in either)
+        self._calls += 1
+
+    def _expect(self, left: Left, first: list[_Ready], better: list[_Ready]) -> None:
+        """The call, and the share of it that will be kicked back and escalated, going by the past.
+        Those who may answer get equal parts."""
+        weight = 1.0
+        for _ in range(left.kicks + 1):
+            for traits, request in first:
+                self._shares[traits.id].add(request, left.typical, weight / len(first))
+            weight *= self._again
+        for traits, request in better if weight else ():
+            self._shares[traits.id].add(request, left.typical, weight)
+            weight *= self._again
+
+    def forecast(self) -> Forecast:
+        cast = self._cast
+        shares = [share for share in self._shares.values() if share.calls]
+        likely = [_likely(share, cast.step) for share in shares]
+        unpriced = [t.id for t in cast.everyone if t.metered and t.price is None and self._calls]
+        notes = [one.note for one in likely if one.note]
+        notes += [f"{id} has no known price: its cost cannot be told" for id in unpriced]
+        seconds, at_least = _time(cast, likely)
+        return Forecast(
+            step=cast.step, tasks=self._tasks, reused=self._reused, notes=tuple(notes),
+            calls=round(sum(one.calls for one in likely)),
+            input=round(sum(one.input for one in likely)),
+            output=round(sum(one.output for one in likely)),
+            p50=None if unpriced else min(self._usd, round(sum(one.cost for one in likely))),
+            variance=0.0 if unpriced else sum(one.variance for one in likely),
+            worst=None if unpriced else self._usd,
+            most_calls=self._calls, most_tokens=self._tokens, seconds=seconds, at_least=at_least,
+            measured=all(share.past is not None for share in shares if share.traits.metered),
+        )  # fmt: skip
+
+
+# ── at worst ─────────────────────────────────────────────────────────────────────────────────
+
+_Ready = tuple[Traits, Request]
+
+
+def _ready(members: Sequence[Prepares], ask: Ask) -> list[_Ready]:
+    """The ask made ready for each; who cannot make a request of it will not be asked."""
+    found: list[_Ready] = []
+    for one in members:
+        traits = one.traits
+        if not traits.metered:
+            found.append((traits, Request(ask)))
+            continue
+        try:
+            found.append((traits, one.prepare(ask)))
+        except Exception:
+            continue
+    return found
+
+
+def _worst(one: _Ready, more: int) -> Sum:
+    traits, request = one
+    if not traits.metered:
+        return ONE_CALL
+    if request.input_tokens and more:
+        request = Request(request.ask, b"", request.input_tokens + more, request.output_tokens)
+    return worst_case(traits, request)
+
+
+# ── as expected ──────────────────────────────────────────────────────────────────────────────
+
+
+class _Share:
+    """One member's part of the calls, and what these would take by their sizes alone."""
+
+    def __init__(self, traits: Traits, past: Past | None) -> None:
+        self.traits, self.past = traits, past
+        self.calls = self.input = self.output = 0.0
+
+    def add(self, request: Request, more: int, weight: float) -> None:
+        self.calls += weight
+        if request.input_tokens:
+            size = request.input_tokens - OVERHEAD + more
+            self.input += weight * max(0, size) / BYTES_PER_TOKEN
+        self.output += weight * request.output_tokens / PART_OF_MOST
+
+
+class _Likely(msgspec.Struct, frozen=True):
+    """What one member's part is expected to take; `cost` is 0 when its price is not known."""
+
+    traits: Traits
+    calls: float
+    input: float = 0.0
+    output: float = 0.0
+    cost: float = 0.0
+    variance: float = 0.0
+    latency: float | None = None
+    note: str = ""
+
+
+def _likely(share: _Share, step: str) -> _Likely:
+    """Cases: it costs nothing; nothing is on record of it; of other prompts; of this step."""
+    past, id, n = share.past, share.traits.id, share.calls
+    if not share.traits.metered:
+        return _Likely(share.traits, n)
+    if past is None:
+        return _assumed(share, step)
+    known = past.input > 0 or past.output > 0
+    alike = share.input <= UNLIKE * n * past.input and n * past.input <= UNLIKE * share.input
+    if past.step is not None and past.cost > 0 and (alike or not known):
+        return _Likely(
+            share.traits, n, n * past.input, n * past.output, n * past.cost,
+            n * past.cost_variance, past.latency,
+        )  # fmt: skip
+    note = f"no history for {id} at {step}: replies as long as its {past.calls:,} at other steps"
+    if past.step is not None:
+        note = f"{step}: the prompts are not like those on record for {id}; counted by their size"
+    output = n * past.output if known else share.output
+    spent = _priced(share, output) if known else n * past.cost
+    ratio = spent / (n * past.cost) if past.cost else 0.0
+    return _Likely(
+        share.traits, n, share.input, output, spent, n * past.cost_variance * ratio * ratio,
+        past.latency, note if output else "",
+    )  # fmt: skip
+
+
+def _assumed(share: _Share, step: str) -> _Likely:
+    """A quarter of the longest reply; a half of it is taken for the 90th percentile."""
+    spent = _priced(share, share.output)
+    deviation = (_priced(share, 2 * share.output) - spent) / Z90
+    note = f"no history for {share.traits.id} at {step}: output taken as a quarter of max_tokens"
+    return _Likely(
+        share.traits, share.calls, share.input, share.output, spent, deviation * deviation,
+        None, note if share.output else "",
+    )  # fmt: skip
+
+
+def _priced(share: _Share, output: float) -> float:
+    price = share.traits.price or FREE
+    n = share.calls
+    return n * cost(price, ceil(share.input / n), ceil(output / n))
+
+
+# ── time ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _time(cast: Cast, likely: Sequence[_Likely]) -> tuple[float | None, bool]:
+    """Waves of calls at the usual latency, but not faster than the stated rates allow. Where no
+    latency is known, the rates alone say how long it takes at least."""
+    calls = sum(one.calls for one in likely)
+    if not calls:
+        return 0.0, False
+    rated = max((seconds for one in likely for seconds in _rated(one)), default=None)
+    timed = [(one.calls, one.latency) for one in likely if one.latency is not None]
+    if len(timed) < len(likely):
+        return rated, True
+    slots = min(cast.concurrency, sum(t.limits.concurrency for t in cast.everyone))
+    usual = sum(n * latency for n, latency in timed) / calls
+    return max(ceil(calls / slots) * usual, rated or 0.0), False
+
+
+def _rated(one: _Likely) -> Iterator[float]:
+    limits = one.traits.limits
+    if limits.rpm:
+        yield one.calls * 60.0 / (limits.rpm * HEADROOM)
+    if limits.tpm:
+        yield (one.input + one.output) * 60.0 / (limits.tpm * HEADROOM)
