@@ -549,3 +549,21 @@ def test_end_to_end_over_the_model_server(tmp_path: Path) -> None:
     assert (receipt.status, outcomes(receipt), receipt.calls) == ("complete", {"passed": 4}, 4)
     assert receipt.cost_usd == dollars(books.bill)
     assert (reused.calls, reused.reused, reused.cost_usd) == (0, 4, 0.0)
+
+
+def test_a_scarce_member_takes_the_most_urgent_task_first(tmp_path: Path) -> None:
+    """With one slot at the member and eight in the graph, a long chain that becomes ready late does
+    not wait behind leaves that were ready before it."""
+    order: list[str] = []
+
+    async def work(data: dict[str, Any]) -> str:
+        order.append(data["id"])
+        await asyncio.sleep(1)
+        return "done"
+
+    tasks = [node(f"leaf{n}") for n in range(6)]
+    tasks += [node("first", weight=2), node("second", depends_on="first", weight=5)]
+    narrow = function(work, concurrency=1)
+    scene = Scene(tmp_path, (narrow,), pattern=lambda run: graph(run, tasks))
+    assert outcomes(play(scene)) == {"passed": 8}
+    assert order[:2] == ["first", "second"]

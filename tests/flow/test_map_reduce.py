@@ -343,7 +343,7 @@ def test_a_reducer_that_raises_raises_after_the_map_is_done(
 ) -> None:
     provider = Provider(echoing)
     how = {"reduce": total("n"), "fan_in": fan_in}
-    with pytest.raises(FanfoldError, match="^reduce: item `0`: has no field `n`$"):
+    with pytest.raises(FanfoldError, match=r"^reduce: item `0`: has no field `n`$"):
         play(Scene(memory_path, (provider,), words(20), how=how))
     assert len(provider.sent) == 20
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any, Unpack, cast
@@ -210,6 +211,9 @@ class _Walk:
         self._positions = {one.id: position for position, one in enumerate(nodes)}
         self._schedule = dag.Schedule(nodes)
         self._busy: dict[asyncio.Task[Outcome], Node] = {}
+        whos = {one.terms.who: one.terms for one in nodes if one.by is by_run}
+        rooms = {who: run.room(terms) for who, terms in whos.items()}
+        self._narrow = {who: room for who, room in rooms.items() if room < common.concurrency}
         self._values: dict[str, Any] = {}
         self._amiss: dict[str, State] = {}
         self._stopped: RunStopped | None = None
@@ -234,13 +238,22 @@ class _Walk:
         return {id: self._values[id] for id in self._nodes if id in self._values}
 
     def _start_some(self) -> bool:
-        """Fill the free slots, the most urgent first. False: nothing is under way any more."""
+        """Fill the free slots, the most urgent first. False: nothing is under way any more.
+
+        Those whose members have no slot left stay where they are: in a queue they would keep slots
+        from others, and more urgent ones from going before them.
+        """
         free = self.common.concurrency - len(self._busy)
         if self._stopped is None and self._run.stopping is None:
-            for id in self._schedule.ready(free):
-                self._schedule.start(id)
+            under_way = Counter(one.terms.who for one in self._busy.values())
+            for id in self._schedule.ready(None if self._narrow else free):
                 one = self._nodes[id]
-                self._busy[asyncio.ensure_future(self._carry(one))] = one
+                who = one.terms.who
+                if free and under_way[who] < self._narrow.get(who, self.common.concurrency):
+                    self._schedule.start(id)
+                    self._busy[asyncio.ensure_future(self._carry(one))] = one
+                    under_way[who] += 1
+                    free -= 1
         return bool(self._busy)
 
     async def _carry(self, one: Node) -> Outcome:

@@ -88,14 +88,12 @@ async def _mapped(
     run.recall(batch, terms)
     walk = _Walk(batch)
     tasks = make_tasks(walk.items(), batch.no, terms, _needed(run, terms, prompt))
-    async with aclosing(
-        cast("AsyncGenerator[Outcome, None]", run.stream(tasks, shard))
-    ) as outcomes:
-        async for outcome in outcomes:
+    landing = cast("AsyncGenerator[Outcome, None]", run.stream(tasks, shard))
+    async with aclosing(landing):
+        async for outcome in landing:
             for position in walk.passed_over():
                 yield position, None
-            passed = outcome.state == "passed"
-            at = outcome.position
+            at, passed = outcome.position, outcome.state == "passed"
             yield at, Part(outcome.id, at, outcome.value) if passed else None
     for position in walk.passed_over():
         yield position, None
@@ -126,15 +124,6 @@ class _Walk:
         gaps, self._gaps = self._gaps, []
         for gap in gaps:
             yield from gap
-
-
-def fold(run: Run, batch: Batch, terms: Terms, reduce: Reducer | None) -> Any:
-    """The pure reduce, over what passed, in planned order."""
-    if reduce is None:
-        return None
-    value = reduce(run.passed(batch, terms))
-    run.set_result(value)
-    return value
 
 
 def _needed(run: Run, terms: Terms, prompt: Prompt) -> Prompt:

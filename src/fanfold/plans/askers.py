@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from fanfold.errors import BadInput
+from fanfold.errors import FanfoldError
 from fanfold.journal.journal import Archive
 from fanfold.members.command import Command
 from fanfold.members.entry import read_entry
@@ -25,10 +25,12 @@ from fanfold.run.forecast import Forecast
 from fanfold.run.left import Left, Look, Survey
 from fanfold.run.limits import Limits
 from fanfold.run.meter import BYTES_PER_TOKEN, PART_OF_MOST, REPLY_BYTES, Cast, Meter, Prepares
+from fanfold.run.run import Run
 from fanfold.work.ask import Ask, Message, Params, Reply
 from fanfold.work.document import Node
 from fanfold.work.member import Member, Request, Tell, Traits
-from fanfold.work.task import Budget, Task, Terms, Who
+from fanfold.work.outcome import Outcome, Verdict
+from fanfold.work.task import Budget, Gate, Task, Terms, Who
 
 _NO_RUN = -1  # replies that serve only the run they are of serve no new one
 
@@ -95,8 +97,11 @@ class Desk:
         company = Unopened(roster, Path(plan.folder), allow_paid=premises.allow_paid)
         self._choose = Chooser(company, Limits(1, Random(0)), 0.0)
         self._most_at_once = roster.settings.max_concurrency
-        self.ready = Ready(plan, {})
+        self.ready = Ready(plan, {}, cast(Run, self))  # of a run it wants only `traits`
         self.stand_ins = StandIns()
+
+    def traits(self, terms: Terms) -> list[Traits]:
+        return list(self.cast(terms).everyone)
 
     def cast(self, terms: Terms, own: Prepares | None = None, *, votes: bool = False) -> Cast:
         """`own` is a member of the step's own, which no roster knows."""
@@ -148,69 +153,124 @@ def reply_size(cast: Cast, params: Params) -> Size:
 
 
 class Asker:
-    """One who would be asked on these terms. `reply` stands for what it would say."""
+    """One who would be asked on these terms. `reply` stands for what it would say.
+
+    `judges` are gates that ask a member about each reply.
+    """
 
     def __init__(
-        self, desk: Desk, terms: Terms, prompt: Prompt, own: Prepares | None = None, **how: Any
+        self,
+        desk: Desk,
+        terms: Terms,
+        prompt: Prompt,
+        own: Prepares | None = None,
+        *,
+        judges: Sequence[Gate] = (),
+        votes: bool = False,
     ) -> None:
-        self.desk, self.terms = desk, terms
-        self.cast = cast = desk.cast(terms, own, **how)
+        self._desk, self.terms = desk, terms
+        self.cast = cast = desk.cast(terms, own, votes=votes)
         takes = tuple(dict.fromkeys(one.traits.takes for one in cast.members))
         self._by_items = "items" in takes
         self._survey = Survey(takes, desk.look(cast), once=cast.metered)
         self._template = prompt.user
+        shows = prompt.user is not None and prompt.user.uses("steps")
+        self._steps: dict[str, Any] = prompt.names.get("steps", {}) if shows else {}
         reads = any(t.takes == "messages" or t.sees_ask for t in cast.everyone)
         self.prompt = prompt if reads else Prompt(schema=prompt.schema, params=prompt.params)
-        self.meter = Meter(cast)
+        self._meter = Meter(cast)
         self.size = reply_size(cast, prompt.params)
         self.reply = desk.stand_ins.make(self.size)
         self._grew = False
+        self._judges, self.judging = judges, dict[Who, Asker]()
 
     @property
     def who(self) -> tuple[str, ...]:
-        return tuple(traits.id for traits in self.cast.everyone)
+        return tuple(dict.fromkeys(traits.id for traits in self.cast.everyone))
+
+    def take(self, tasks: Sequence[Task]) -> list[Any]:
+        """What comes of each: a value on record, a stand-in, or None when it leaves the flow."""
+        lefts = self.left(tasks)
+        for task, left in zip(tasks, lefts, strict=True):
+            self.count(task, left)
+        return [self.value(left) for left in lefts]
 
     def left(self, tasks: Sequence[Task]) -> list[Left]:
         """What is left of each. Asks that wait for replies cannot be on record."""
-        known = {id(task): left for task, left in self._on_record(tasks)}
+        whole = [task for task in tasks if not self._waits(task)]
+        known = dict(zip(map(id, whole), self._survey.left(whole), strict=True))
         return [known.get(id(task)) or self._unwritten(task) for task in tasks]
 
-    def _on_record(self, tasks: Sequence[Task]) -> list[tuple[Task, Left]]:
-        whole = [task for task in tasks if not self._waits(task)]
-        return list(zip(whole, self._survey.left(whole), strict=True))
+    def count(self, task: Task, left: Left) -> None:
+        self._meter.add(left)
+        self.count_judges(task, left)
+
+    def count_shard(self, lefts: Sequence[Left], ask: Ask) -> None:
+        self._meter.add_shard(lefts, ask)
+
+    def value(self, left: Left) -> Any:
+        if left.reply is not None:
+            return left.reply.value
+        return None if left.ask is None else self.reply
 
     def _waits(self, task: Task) -> bool:
         if task.flaw is not None or self._by_items:
-            return any(holds_stand_in(item.data) for item in task.ask.items)
-        return self.desk.stand_ins.grown(task.ask) != NOTHING
+            return holds_stand_in([self._steps, *(item.data for item in task.ask.items)])
+        return self._desk.stand_ins.grown(task.ask) != NOTHING
 
     def _unwritten(self, task: Task) -> Left:
         """A prompt that a stand-in cannot be put into (it computes with a reply) is taken to be its
         own text, and all the replies."""
         self._grew = True
-        ask, stand_ins = task.ask, self.desk.stand_ins
+        ask, stand_ins = task.ask, self._desk.stand_ins
         if task.flaw is None:
             grown = stand_ins.grown(ask)
         else:
             source = "" if self._template is None else self._template.source
             ask = msgspec.structs.replace(ask, messages=(Message("user", source),))
             steps = [item.data.get("steps", {}) for item in ask.items if type(item.data) is dict]
-            grown = stand_ins.of(value for given in steps for value in given.values())
+            given = {**self._steps, **{k: v for own in steps for k, v in own.items()}}
+            grown = stand_ins.of(given.values())
         return Left(ask, ask, self.terms.revise, typical=grown.typical, most=grown.most)
 
-    def value(self, left: Left) -> Any:
-        """What comes of it: a value on record, a stand-in, or None when it leaves the flow."""
-        if left.reply is not None:
-            return left.reply.value
-        return None if left.ask is None else self.reply
+    def count_judges(self, task: Task, left: Left) -> None:
+        """One call for each reply: the first, and at worst those to all kick-backs."""
+        if left.ask is None:
+            return
+        reply = left.reply or Reply(text=self.reply)
+        for asked in (one for gate in self._judges for one in asked_by(gate, task, reply)):
+            asker = self.judging.get(asked.terms.who)
+            if asker is None:
+                made = Asker(self._desk, asked.terms, Prompt())
+                asker = self.judging[asked.terms.who] = made
+            (first,) = asker.left([asked])
+            asker._meter.add(first)
+            more = msgspec.structs.replace(first, likely=False, reused=0)
+            for _ in range(max(0, left.kicks) + len(self.terms.escalate)):
+                asker._meter.add(more)
 
     def forecast(self) -> Forecast:
-        made = self.meter.forecast()
-        if not self._grew:
+        made = self._meter.forecast()
+        if not self._grew or not made.most_calls:
             return made
         note = f"{made.step}: replies that its prompts will hold are counted at their usual length"
         return msgspec.structs.replace(made, notes=(*made.notes, note))
 
 
-def refuse_unknown_kind(step: Any) -> BadInput:
-    return BadInput(f"a preview of {type(step).__name__.lower()} is not possible")
+def asked_by(gate: Gate, task: Task, reply: Reply) -> list[Task]:
+    """What a gate would ask about a reply, if each of those it asks were content."""
+    found: list[Task] = []
+
+    async def note(asked: Task) -> Outcome:
+        found.append(asked)
+        return Outcome(asked.id, "passed", Reply(data={"pass": True, "score": 1e9}))
+
+    try:
+        said = gate(task, reply, note)
+        if not isinstance(said, Verdict):
+            said.__await__().send(None)
+    except StopIteration:
+        pass
+    except FanfoldError:
+        return []
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
@@ -26,6 +27,7 @@ from fanfold.plans.walk import askings
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
 from fanfold.run.engine import Engine
+from fanfold.run.govern import Approve, Govern
 from fanfold.run.ledger import Ledger
 from fanfold.run.limits import Limits
 from fanfold.run.open import Listed, finish, reopen, start
@@ -47,6 +49,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     allow_paid: bool = False
     retry_in_doubt: frozenset[str] | None = frozenset()
+    yes: bool = False
+    max_tasks: int | None = None
+    approve_over: float | None = None
+    cap: int | None = None
+
+    def governing(self, stated: Govern) -> Govern:
+        """What the command line says of stages that nobody could foresee goes before the plan."""
+        said = {name: getattr(self, name) for name in ("max_tasks", "approve_over", "cap")}
+        said = {name: amount for name, amount in said.items() if amount is not None}
+        governing: Govern = msgspec.structs.replace(stated, yes=self.yes, **said)
+        return governing
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +87,14 @@ class Watch(Protocol):
     """Looks on while the run is carried out: shows progress, hears signals."""
 
     def __call__(self, run: Run) -> AbstractAsyncContextManager[None]: ...
+
+
+class Audience(msgspec.Struct, frozen=True):
+    """Those around a run: who watches it, who hears what it says, who may be asked."""
+
+    watch: Watch
+    say: Callable[[str], None] = print
+    approve: Approve | None = None
 
 
 def prepare(path: str, options: Options) -> Job:
@@ -132,14 +153,14 @@ def _refuse_unknown_ids(read: Reader, record: RunRecord, ids: frozenset[str] | N
             raise BadInput(f"item {id!r} of {record.name} is not in doubt; see: fanfold status -v")
 
 
-async def execute(job: Job, watch: Watch) -> Receipt:
+async def execute(job: Job, audience: Audience) -> Receipt:
     """Carry it out. A run that is refused before its first call leaves nothing behind."""
     journal = Journal(job.options.store)
     try:
         source = _source(job, journal)
-        run = await _open(journal, job)
+        run = await _open(journal, job, audience.approve)
         try:
-            await _carry_out(run, job, source, watch)
+            await _carry_out(run, job, source, audience)
         except BadInput as error:
             await _refuse(journal, run, job, error)
             raise
@@ -148,7 +169,7 @@ async def execute(job: Job, watch: Watch) -> Receipt:
         journal.close()
 
 
-async def _open(journal: Journal, job: Job) -> Run:
+async def _open(journal: Journal, job: Job, approve: Approve | None) -> Run:
     clock, options = RealClock(), job.options
     allow_paid = options.allow_paid or job.stored.allow_paid
     company = Listed(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
@@ -161,6 +182,7 @@ async def _open(journal: Journal, job: Job) -> Run:
     settings = Settings(
         budget=job.budget, max_concurrency=job.roster.settings.max_concurrency,
         fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
+        govern=options.governing(job.stored.plan.govern), approve=approve,
     )  # fmt: skip
     return Run(journal, record, company, settings, clock)
 
@@ -173,11 +195,11 @@ def _rehearse(engine: Engine, company: Listed, job: Job) -> None:
             engine.circle(who)
 
 
-async def _carry_out(run: Run, job: Job, source: Source | None, watch: Watch) -> None:
+async def _carry_out(run: Run, job: Job, source: Source | None, audience: Audience) -> None:
     """Until the end, or until the run stops: for lack of money, by a signal, by a second one."""
     try:
-        async with watch(run):
-            await carry_out(run, job.stored.plan, source)
+        async with audience.watch(run):
+            await carry_out(run, job.stored.plan, source, audience.say)
     except RunStopped:
         if run.stopping is None:
             raise

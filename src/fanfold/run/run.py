@@ -157,6 +157,11 @@ class Run:
         circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
         return [c.traits for who in circles for c in self._engine.circle(who).candidates]
 
+    def room(self, terms: Terms) -> int:
+        """How many calls those who may answer take at once, all together."""
+        circle = self._engine.circle(terms.who)
+        return sum(candidate.traits.limits.concurrency for candidate in circle.candidates)
+
     def reads_messages(self, terms: Terms) -> bool:
         """Does anyone who may answer read the rendered prompt? Functions receive the item instead."""
         return any(one.takes == "messages" or one.sees_ask for one in self.traits(terms))

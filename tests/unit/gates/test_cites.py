@@ -129,7 +129,7 @@ def test_in_a_plan() -> None:
     assert verdict(fields, {"a": "c-1", "b": "c-9"}, PARTS) == unknown("c-9")
     assert verdict(from_plan({"cites": "a"}, resolve), {"a": "c-9"}, PARTS) == unknown("c-9")
     assert verdict(from_plan({"cites": True}, resolve), "so [c-9]", PARTS) == unknown("c-9")
-    with pytest.raises(BadInput, match="^gate `cites` takes a field or a list of fields, not 5$"):
+    with pytest.raises(BadInput, match=r"^gate `cites` takes a field or a list of fields, not 5$"):
         from_plan({"cites": 5}, resolve)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,8 +17,10 @@ from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.progress import Progress, Quiet
 from fanfold.observe.standing import may_resume
-from fanfold.plans.execute import Job, Options, Watch, execute, prepare, prepare_resume
+from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare, prepare_resume
 from fanfold.plans.load import parse_budget
+from fanfold.run.forecast import Forecast
+from fanfold.run.govern import Approve, told
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
 from fanfold.work.outcome import Receipt
@@ -29,7 +31,21 @@ _store = click.option("--store", default=".fanfold", metavar="DIR", help="Where 
 _roster = click.option("--roster", metavar="FILE", help="The members to use.")
 _json = click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
 _quiet = click.option("--quiet", is_flag=True, help="No progress.")
+_AMOUNT = click.FloatRange(min=0)
+_MANY = click.IntRange(min=0)
 _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+
+
+def _governed(command: Callable[..., int]) -> Callable[..., int]:
+    """What may be said of stages whose size nobody knew when the run was started."""
+    for option in (
+        click.option("--cap", type=_MANY, metavar="N", help="At most N asks that nobody foresaw."),
+        click.option("--approve-over", type=_AMOUNT, metavar="USD", help="Ask above that cost."),
+        click.option("--max-tasks", type=_MANY, metavar="N", help="Ask above N tasks of a stage."),
+        click.option("--yes", is_flag=True, help="Approve stages that are larger than foreseen."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -39,6 +55,7 @@ _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid ma
 @click.option("--name", help="The run's name; the plan's by default.")
 @_store
 @click.option("--fresh", is_flag=True, help="Do not reuse replies of earlier runs.")
+@_governed
 @_paid
 @_json
 @_quiet
@@ -54,6 +71,7 @@ def run(plan: str, as_json: bool, quiet: bool, **given: Any) -> int:
 @click.option("--retry-in-doubt", is_flag=True, help="Repeat attempts in doubt: all, or these IDs.")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @_store
+@_governed
 @_paid
 @_json
 @_quiet
@@ -76,7 +94,8 @@ def _options(given: dict[str, Any]) -> Options:
 
 def perform(job: Job, *, as_json: bool = False, quiet: bool = False) -> int:
     """Carry a job out in the foreground and say how it ended; the exit code."""
-    receipt = run_sync(execute(job, _watch(quiet)))
+    audience = Audience(_watch(quiet), _say(quiet, as_json), _approver())
+    receipt = run_sync(execute(job, audience))
     if as_json:
         click.echo(receipt_json(receipt))
     else:
@@ -88,6 +107,37 @@ def _command(job: Job, receipt: Receipt) -> str | None:
     if not may_resume(receipt):
         return None
     return resume_command(receipt, "" if job.options.store == ".fanfold" else job.options.store)
+
+
+def _say(quiet: bool, as_json: bool) -> Callable[[str], None]:
+    """What a step tells while it goes on, such as what a gate caught."""
+    if quiet:
+        return lambda line: None
+    return lambda line: click.echo(line, err=as_json)
+
+
+def _approver() -> Approve | None:
+    """Asks on the terminal, when there is one; the run's calls go on meanwhile."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+
+    async def approve(stage: Forecast) -> bool:
+        click.echo(f"{told(stage)}. Go on? [y/N]: ", err=True, nl=False)
+        return (await _typed()).strip().lower() in ("y", "yes")
+
+    return approve
+
+
+async def _typed() -> str:
+    """A line from the terminal. Not read in a thread: that could not be called off."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    return sys.stdin.readline()
 
 
 def _watch(quiet: bool) -> Watch:

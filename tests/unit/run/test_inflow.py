@@ -1,0 +1,440 @@
+"""Tasks that come while others are carried out: none is lost, none waits in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from fanfold.errors import RunStopped
+from fanfold.gates.default import default
+from fanfold.patterns.map_reduce import sharding_of
+from fanfold.patterns.prompt import Prompt, make_task, prompt_of
+from fanfold.run.inflow import Inflow
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
+from fanfold.run.sources import Rows
+from fanfold.testing.clock import run_virtual
+from fanfold.testing.member import Scripted
+from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.item import Item
+from fanfold.work.outcome import Outcome, Receipt
+from fanfold.work.task import Place, Task, Terms
+from tests.flow.simulation import Scene, outcomes, pause_at, play
+
+TERMS = Terms("step", default(), concurrency=4)
+SAY = prompt_of("Say {{ item.text }}", None)
+
+
+def task(n: int, terms: Terms = TERMS, batch: Batch | None = None) -> Task:
+    place = None if batch is None else Place(batch.no, n)
+    return make_task(SAY, Item(str(n), f"word {n}"), terms, place)
+
+
+def ids(tasks: list[Task]) -> list[str]:
+    return [task.id for task in tasks]
+
+
+# ── the inflow by itself ─────────────────────────────────────────────────────────────────────
+
+
+class Tap:
+    """A source that counts what was taken from it, and knows whether it was closed."""
+
+    def __init__(self, many: int, wrong: Exception | None = None) -> None:
+        self._many, self._wrong = many, wrong
+        self.given, self.closed = 0, False
+
+    async def tasks(self) -> AsyncIterator[Task]:
+        try:
+            for n in range(self._many):
+                self.given += 1
+                yield task(n)
+            if self._wrong is not None:
+                raise self._wrong
+        finally:
+            self.closed = True
+
+
+def pumped(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded(clock: Any) -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    run_virtual(bounded)
+
+
+def test_what_is_there_can_be_taken_at_once_and_then_it_waits() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def source() -> AsyncIterator[Task]:
+            yield task(0)
+            yield task(1)
+            await gate.wait()
+            yield task(2)
+
+        inflow = Inflow(source(), 64)
+        pump = asyncio.create_task(inflow.pump())
+        assert await inflow.more()
+        assert ids(list(inflow)) == ["0", "1"]
+        assert list(inflow) == []
+        waiting = asyncio.create_task(inflow.more())
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        gate.set()
+        assert await waiting
+        assert ids(list(inflow)) == ["2"]
+        assert not await inflow.more()
+        await pump
+        assert (inflow.complete, inflow.error) == (True, None)
+
+    pumped(main)
+
+
+def test_the_source_is_asked_for_no_more_than_may_wait() -> None:
+    async def main() -> None:
+        tap = Tap(100)
+        inflow = Inflow(tap.tasks(), 5)
+        pump = asyncio.create_task(inflow.pump())
+        taken = []
+        while await inflow.more():
+            await asyncio.sleep(1)
+            assert tap.given - len(taken) <= 5
+            taken.append(next(inflow))
+        await pump
+        assert ids(taken) == [str(n) for n in range(100)]
+
+    pumped(main)
+
+
+def test_a_source_that_fails_tells_those_who_wait_and_what_came_before_can_be_taken() -> None:
+    async def main() -> None:
+        wrong = ValueError("dry")
+        tap = Tap(2, wrong)
+        inflow = Inflow(tap.tasks(), 64)
+        await inflow.pump()
+        assert (inflow.complete, inflow.error, tap.closed) == (False, wrong, True)
+        assert await inflow.more()
+        assert ids(list(inflow)) == ["0", "1"]
+        assert not await inflow.more()
+
+    pumped(main)
+
+
+def test_several_who_wait_are_woken_one_for_each_task_and_all_at_the_end() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def source() -> AsyncIterator[Task]:
+            await gate.wait()
+            yield task(0)
+            yield task(1)
+
+        inflow = Inflow(source(), 64)
+        taken: list[str] = []
+
+        async def take() -> None:
+            while await inflow.more():
+                if (one := next(inflow, None)) is not None:
+                    taken.append(one.id)
+                    await asyncio.sleep(5)
+
+        takers = [asyncio.create_task(take()) for _ in range(4)]
+        pump = asyncio.create_task(inflow.pump())
+        await asyncio.sleep(1)
+        gate.set()
+        await asyncio.sleep(1)
+        assert sorted(taken) == ["0", "1"]
+        await asyncio.gather(pump, *takers)
+
+    pumped(main)
+
+
+def test_a_pump_that_is_cancelled_closes_its_source() -> None:
+    """Wherever it is: waiting for the source, or for somebody to take something."""
+
+    async def main() -> None:
+        for many in (1000, 3):
+            tap = Tap(many)
+
+            async def endless(tap: Tap = tap) -> AsyncIterator[Task]:
+                async with aclosing(cast("AsyncGenerator[Task, None]", tap.tasks())) as tasks:
+                    async for one in tasks:
+                        yield one
+                    await asyncio.Event().wait()
+
+            inflow = Inflow(endless(), 5)
+            pump = asyncio.create_task(inflow.pump())
+            await asyncio.sleep(1)
+            pump.cancel()
+            await asyncio.wait((pump,))
+            assert (pump.cancelled(), tap.closed) == (True, True)
+            assert await inflow.more()
+            list(inflow)
+            assert not await inflow.more()
+
+    pumped(main)
+
+
+def test_an_iterable_without_a_close_of_its_own_will_do() -> None:
+    class Few:
+        def __init__(self) -> None:
+            self._rest = iter([task(0), task(1)])
+
+        def __aiter__(self) -> Few:
+            return self
+
+        async def __anext__(self) -> Task:
+            for one in self._rest:
+                return one
+            raise StopAsyncIteration
+
+    async def main() -> None:
+        inflow = Inflow(Few(), 5)
+        await inflow.pump()
+        assert (ids(list(inflow)), inflow.complete) == (["0", "1"], True)
+
+    pumped(main)
+
+
+# ── a stream over tasks that come meanwhile ──────────────────────────────────────────────────
+
+
+def fine(ask: Ask, n: int) -> Reply:
+    if len(ask.items) < 2:
+        return Reply("fine", usage=Usage(1, 1))
+    answers = [{"id": item.id, "answer": "fine"} for item in ask.items]
+    return Reply(data={"answers": answers}, usage=Usage(1, 1))
+
+
+def played(
+    store: Path, member: Scripted, pattern: Callable[[Run, Batch], Awaitable[Any]], **how: Any
+) -> Receipt:
+    """A run with a batch of 40 planned words, of which the pattern carries out what it likes."""
+
+    async def main(run: Run) -> None:
+        words = Rows([f"word {n}" for n in range(40)])
+        await pattern(run, await run.plan(words, TERMS))
+
+    return play(Scene(store, (member,), pattern=main), **how)
+
+
+async def all_of(batch: Batch, pause: float = 0.0) -> AsyncIterator[Task]:
+    for n in range(40):
+        yield task(n, TERMS, batch)
+        if pause:
+            await asyncio.sleep(pause)
+
+
+def test_tasks_that_come_in_a_burst_are_carried_out_side_by_side(memory_path: Path) -> None:
+    """One worker takes what is there; the others must hear of it."""
+    member = Scripted(fine, latency=10.0)
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        began = run.clock.monotonic()
+        landed = [one.position async for one in run.stream(all_of(batch), None, TERMS)]
+        assert sorted(landed) == list(range(40))
+        assert run.clock.monotonic() - began == pytest.approx(100, rel=0.01)
+
+    assert outcomes(played(memory_path, member, pattern)) == {"passed": 40}
+    assert member.most_in_flight == 4
+
+
+def test_shards_are_filled_as_tasks_come_and_the_rest_goes_out_at_the_end(
+    memory_path: Path,
+) -> None:
+    member = Scripted(fine)
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        shard = sharding_of(SAY, items=15)
+        async for _ in run.stream(all_of(batch, pause=1.0), shard, TERMS):
+            pass
+
+    receipt = played(memory_path, member, pattern)
+    assert (outcomes(receipt), len(member.asked)) == ({"passed": 40}, 3)
+    assert [prompt.count("Say word") for prompt in member.asked] == [15, 15, 10]
+
+
+def test_a_source_that_fails_ends_the_stream_and_no_shard_goes_out_for_it(
+    memory_path: Path,
+) -> None:
+    """Also when the one who fetches is busy elsewhere at that moment."""
+    member = Scripted(fine, latency=1.0)
+
+    async def source(batch: Batch) -> AsyncIterator[Task]:
+        for n in range(8):
+            yield task(n, TERMS, batch)
+        await asyncio.sleep(0.5)
+        raise ValueError("dry")
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        with pytest.raises(ValueError, match="dry"):
+            async for _ in run.stream(source(batch), sharding_of(SAY, items=6), TERMS):
+                await asyncio.sleep(100)
+
+    receipt = played(memory_path, member, pattern)
+    assert len(member.asked) == 1
+    assert outcomes(receipt) in ({"in_doubt": 6, "cancelled": 34}, {"passed": 6, "cancelled": 34})
+
+
+def test_what_goes_wrong_while_nobody_fetches_is_told_at_the_next_fetch(memory_path: Path) -> None:
+    """The others wait for a source that has nothing more; the error must not wait with them."""
+
+    async def source(batch: Batch) -> AsyncIterator[Task]:
+        yield task(0, TERMS, batch)
+        yield task(1, TERMS, batch)
+        await asyncio.sleep(1000)
+
+    async def way(one: Task) -> Outcome:
+        if one.id == "1":
+            await asyncio.sleep(5)
+            raise ValueError("a defect")
+        return Outcome(one.id, "passed", Reply("fine"))
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        with pytest.raises(ValueError, match="a defect"):
+            async for _ in run.stream(source(batch), None, TERMS, way):
+                await asyncio.sleep(50)
+        assert run.clock.monotonic() < 60
+
+    played(memory_path, Scripted(fine), pattern)
+
+
+def test_a_run_stopped_that_only_the_source_knows_of_is_not_taken_for_its_end(
+    memory_path: Path,
+) -> None:
+    async def source(batch: Batch) -> AsyncIterator[Task]:
+        yield task(0, TERMS, batch)
+        raise RunStopped("elsewhere")
+
+    landed: list[str] = []
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        with pytest.raises(RunStopped, match="elsewhere"):
+            landed.extend([one.id async for one in run.stream(source(batch), None, TERMS)])
+
+    async def gathers(run: Run, batch: Batch) -> None:
+        with pytest.raises(RunStopped, match="elsewhere"):
+            async for one in run.stream(source(batch), None, TERMS):
+                landed.append(one.id)
+
+    played(memory_path / "a", Scripted(fine), pattern)
+    played(memory_path / "b", Scripted(fine, latency=3.0), gathers)
+    assert landed == ["0"]
+
+
+def test_a_source_that_waits_for_outcomes_does_not_hold_up_a_pause(memory_path: Path) -> None:
+    """It feeds on what lands; when the run stops nothing lands any more."""
+    member = Scripted(fine, latency=10.0)
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        ready: asyncio.Queue[int] = asyncio.Queue()
+        ready.put_nowait(0)
+
+        async def source() -> AsyncIterator[Task]:
+            while True:
+                yield task(await ready.get(), TERMS, batch)
+
+        async for outcome in run.stream(source(), None, TERMS):
+            ready.put_nowait(outcome.position + 1)
+
+    receipt = played(memory_path, member, pattern, meanwhile=pause_at(25))
+    assert (receipt.status, outcomes(receipt)) == ("paused", {"passed": 3, "cancelled": 37})
+    assert receipt.seconds == pytest.approx(30, abs=0.5)
+
+
+def test_a_stream_that_feeds_another_ends_its_calls_when_the_run_stops(memory_path: Path) -> None:
+    """The one that feeds is closed by the one that takes, but the run pauses: nothing is cut off."""
+    second = Terms("second", default(), concurrency=1)
+    member = Scripted(fine, latency=10.0)
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        await run.begin(second)
+
+        async def onward() -> AsyncIterator[Task]:
+            first = cast("AsyncGenerator[Outcome, None]", run.stream(all_of(batch), None, TERMS))
+            async with aclosing(first):
+                async for outcome in first:
+                    yield task(outcome.position, second)
+
+        async for _ in run.stream(onward(), None, second):
+            pass
+
+    receipt = played(memory_path, member, pattern, meanwhile=pause_at(25))
+    assert receipt.maybe_paid_twice == 0
+    assert outcomes(receipt) == {"passed": 12, "cancelled": 28}
+    assert member.in_flight == 0
+
+
+def test_leaving_the_loop_ends_the_calls_and_closes_the_source(memory_path: Path) -> None:
+    member = Scripted(fine, latency=10.0)
+    closed: list[bool] = []
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        async def source() -> AsyncIterator[Task]:
+            try:
+                async for one in all_of(batch):
+                    yield one
+            finally:
+                closed.append(True)
+
+        landing = cast("AsyncGenerator[Outcome, None]", run.stream(source(), None, TERMS))
+        async with aclosing(landing):
+            async for _ in landing:
+                break
+        assert (closed, member.in_flight) == ([True], 0)
+
+    played(memory_path, member, pattern)
+
+
+# ── a way of their own ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_way_of_their_own_is_used_for_as_many_at_once_as_the_terms_say(
+    memory_path: Path, comes: bool
+) -> None:
+    """One whose prompt cannot be rendered fails without it."""
+    at_once = most = 0
+
+    async def way(one: Task) -> Outcome:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(1)
+        at_once -= 1
+        return Outcome(one.id, "passed", Reply(one.id), position=int(one.id))
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        flawed = make_task(prompt_of("{{ item.no }}", None), Item("9", {}), TERMS, Place(0, 9))
+        given = [task(n, TERMS, batch) if n != 9 else flawed for n in range(40)]
+
+        async def coming() -> AsyncIterator[Task]:
+            for one in given:
+                yield one
+
+        tasks = coming() if comes else given
+        landed = {one.id: one.state async for one in run.stream(tasks, None, TERMS, way)}
+        assert landed == {str(n): "failed" if n == 9 else "passed" for n in range(40)}
+        assert run.clock.monotonic() == pytest.approx(10, abs=0.5)
+
+    played(memory_path, Scripted(fine), pattern)
+    assert most == TERMS.concurrency
+
+
+def test_an_empty_source_is_an_empty_stream(memory_path: Path) -> None:
+    async def nothing() -> AsyncIterator[Task]:
+        return
+        yield
+
+    async def pattern(run: Run, batch: Batch) -> None:
+        assert [one async for one in run.stream(nothing(), None, TERMS)] == []
+        assert [one async for one in run.stream((), None, TERMS)] == []
+        assert Prompt() == Prompt()
+
+    played(memory_path, Scripted(fine), pattern)
