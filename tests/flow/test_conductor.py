@@ -304,6 +304,18 @@ def test_what_a_revision_does_not_mend_goes_to_a_better_member(memory_path: Path
     assert members[1].asked == ["Review b."]
 
 
+def test_a_better_member_comes_after_the_revision_also_for_an_empty_reply(
+    memory_path: Path,
+) -> None:
+    members = (
+        Scripted(by_topic(a=" "), traits("plain")),
+        Scripted(by_topic(), traits("better")),
+    )
+    told = Told(topics("a"), member="plain", escalate=["better"])
+    receipt = play(Scene(memory_path, members, pattern=told))
+    assert (outcomes(receipt), members[1].asked) == ({"passed": 1}, [])
+
+
 def broken(task: Task, reply: Reply, ask: Any) -> Verdict:
     raise KeyError("x")
 

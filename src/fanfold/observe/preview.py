@@ -10,7 +10,7 @@ import msgspec
 from fanfold.observe.amounts import count, duration, money, usd
 from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars, nanos
-from fanfold.run.forecast import Forecast, Preview, StepPreview
+from fanfold.run.forecast import Forecast, Preview, StepPreview, in_words
 
 UNKNOWN = "?"
 _WATCHED = "* how much it will ask shows on the way: the governor looks at it before it begins"
@@ -127,7 +127,7 @@ def _notes(preview: Preview) -> Iterator[str]:
     if preview.total.most_calls > preview.total.calls and preview.total.worst:
         bound = count(preview.total.most_calls, "call")
         yield f"worst: {bound}, every reply as long as it may be and kicked back as often as allowed"
-    yield from (f"- {one_line(note)}" for note in preview.notes)
+    yield from (f"- {one_line(note)}" for note in in_words(preview.notes))
 
 
 # ── for programs ─────────────────────────────────────────────────────────────────────────────
@@ -143,7 +143,7 @@ def preview_json(preview: Preview) -> bytes:
             "sized": preview.sized,
             "budget": preview.budget,
             "warnings": list(_budget_lines(preview)),
-            "notes": preview.notes,
+            "notes": in_words(preview.notes),
         }
     )
 

@@ -14,7 +14,6 @@ from fanfold.gates.default import default
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
 from fanfold.patterns.prompt import Prompt, make_task, prompt_of
-from fanfold.patterns.scatter import raise_if_stopping
 from fanfold.patterns.synthesis import get_ready, synthesis, together
 from fanfold.run.planning import Batch
 from fanfold.run.pursuit import raised
@@ -160,7 +159,6 @@ async def conduct_batch(
     for one in found:
         one.settle(run)
     await run.flush()
-    raise_if_stopping(run)
     return [one.outcome for one in found if one.outcome is not None]
 
 
@@ -211,7 +209,6 @@ class Result:
             self.ask = replace(
                 self.ask, ask=self.task.ask, terms=replace(self.ask.terms, who=better)
             )
-        self.reply = self.own = self.verdict = None
 
     def land(self, run: Run, outcome: Outcome) -> None:
         """A reply waits for the gate. Without one, or filtered out, it has ended."""

@@ -189,11 +189,11 @@ class _Gathering:
         await _at_most(run, self._reach.within, _listen(run, self._turns(), self._land))
         if len(self._gone) == len(tasks):
             run.pause("; ".join(dict.fromkeys(next(iter(self._gone.values())).reasons)))
-        raise_if_stopping(run)
+        _raise_if_stopping(run)
         for id, task in tasks.items():
             if id not in self._ended:
                 self._ended[id] = run.settle(task, self._left(id))
-        raise_if_stopping(run)
+        _raise_if_stopping(run)
         return self._ended
 
     @property
@@ -263,7 +263,7 @@ async def _at_most(run: Run, seconds: float | None, work: Coroutine[Any, Any, No
         await end(busy)
 
 
-def raise_if_stopping(run: Run) -> None:
+def _raise_if_stopping(run: Run) -> None:
     """What is left open then is closed with the run, and goes on when the run does."""
     if run.stopping is not None:
         raise RunStopped(f"{run.stopping.status}: {run.stopping.reason}")

@@ -14,7 +14,7 @@ from fanfold.patterns.prompt import Prompt
 from fanfold.plans.askers import Asker, Desk
 from fanfold.plans.plan import Asking, Ensemble
 from fanfold.plans.standin import Size
-from fanfold.run.forecast import Forecast, StepPreview, at_once
+from fanfold.run.forecast import Forecast, Note, StepPreview, at_once
 from fanfold.work.ask import Reply
 from fanfold.work.task import Gate, Task, Terms, Who
 from fanfold.work.vote import Vote, wave
@@ -76,7 +76,8 @@ class Votes:
         least = wave(panel.rule, [], panel.voters) if panel.early else many
         if least == many or not all_of_them.calls:
             return all_of_them
-        note = f"{self._askers[0].terms.step}: {least} to {many} voters are asked; half is counted"
+        said = f"{{}}: {least} to {many} voters are asked; of those who may be spared, half count"
+        note = Note(said, self._askers[0].terms.step)
         thinner = thinned(all_of_them, (least + many) / (2 * many))
         return msgspec.structs.replace(thinner, notes=(*thinner.notes, note))
 
@@ -98,7 +99,8 @@ def thinned(made: Forecast, share: float) -> Forecast:
     """Only a share of it is expected; the bounds hold."""
     likely = {name: round(getattr(made, name) * share) for name in ("calls", "input", "output")}
     p50 = None if made.p50 is None else round(made.p50 * share)
-    return msgspec.structs.replace(made, p50=p50, variance=made.variance * share, **likely)
+    spread = made.variance * (share if made.measured else share * share)
+    return msgspec.structs.replace(made, p50=p50, variance=spread, **likely)
 
 
 def judges_of(desk: Desk, asking: Asking) -> list[Gate]:

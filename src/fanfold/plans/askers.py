@@ -13,25 +13,23 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.journal.journal import Archive
-from fanfold.members.command import Command
-from fanfold.members.entry import read_entry
 from fanfold.members.roster import Roster
 from fanfold.patterns.prompt import Prompt
-from fanfold.plans.plan import Map, Plan
+from fanfold.plans.plan import Plan
 from fanfold.plans.ready import Ready
 from fanfold.plans.standin import NOTHING, Size, StandIns, holds_stand_in
 from fanfold.run.choose import Chooser
-from fanfold.run.forecast import Forecast
+from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left, Look, Survey
 from fanfold.run.limits import Limits
-from fanfold.run.meter import BYTES_PER_TOKEN, PART_OF_MOST, REPLY_BYTES, Cast, Meter, Prepares
+from fanfold.run.meter import BYTES_PER_TOKEN, PART_OF_MOST, REPLY_BYTES, Cast, Meter
 from fanfold.run.run import Run
 from fanfold.work.ask import Ask, Message, Params, Reply
-from fanfold.work.document import Node
 from fanfold.work.member import Member, Request, Tell, Traits
 from fanfold.work.outcome import Outcome, Verdict
 from fanfold.work.task import Budget, Gate, Task, Terms, Who
 
+_GREW = "{}: replies that the prompts will hold are counted at their usual length"
 _NO_RUN = -1  # replies that serve only the run they are of serve no new one
 
 
@@ -103,9 +101,8 @@ class Desk:
     def traits(self, terms: Terms) -> list[Traits]:
         return list(self.cast(terms).everyone)
 
-    def cast(self, terms: Terms, own: Prepares | None = None, *, votes: bool = False) -> Cast:
-        """`own` is a member of the step's own, which no roster knows."""
-        members = (own,) if own else tuple(one.member for one in self._choose(terms.who))
+    def cast(self, terms: Terms, *, votes: bool = False) -> Cast:
+        members = tuple(one.member for one in self._choose(terms.who))
         better = tuple(
             one.member for id in terms.escalate for one in self._choose(Who(members=(id,)))
         )
@@ -117,13 +114,6 @@ class Desk:
         }  # fmt: skip
         slots = min(terms.concurrency, self._most_at_once)
         return Cast(terms.step, members, better, slots, past, votes)
-
-    def own_member(self, step: Map) -> Prepares | None:
-        """The command that a step brings along."""
-        if step.command is None:
-            return None
-        entry = read_entry(Node(step.command, self.plan.file, {}))
-        return Command(entry.traits, entry.cmd, self.plan.folder)
 
     def look(self, cast: Cast) -> Look:
         accept = frozenset(one.traits.answerer for one in cast.members)
@@ -163,13 +153,12 @@ class Asker:
         desk: Desk,
         terms: Terms,
         prompt: Prompt,
-        own: Prepares | None = None,
         *,
         judges: Sequence[Gate] = (),
         votes: bool = False,
     ) -> None:
         self._desk, self.terms = desk, terms
-        self.cast = cast = desk.cast(terms, own, votes=votes)
+        self.cast = cast = desk.cast(terms, votes=votes)
         takes = tuple(dict.fromkeys(one.traits.takes for one in cast.members))
         self._by_items = "items" in takes
         self._survey = Survey(takes, desk.look(cast), once=cast.metered)
@@ -235,7 +224,7 @@ class Asker:
 
     def count_judges(self, task: Task, left: Left) -> None:
         """One call for each reply: the first, and at worst those to all kick-backs."""
-        if left.ask is None:
+        if left.ask is None or (left.answered and left.reply is None):
             return
         reply = left.reply or Reply(text=self.reply)
         for asked in (one for gate in self._judges for one in asked_by(gate, task, reply)):
@@ -253,8 +242,7 @@ class Asker:
         made = self._meter.forecast()
         if not self._grew or not made.most_calls:
             return made
-        note = f"{made.step}: replies that its prompts will hold are counted at their usual length"
-        return msgspec.structs.replace(made, notes=(*made.notes, note))
+        return msgspec.structs.replace(made, notes=(*made.notes, Note(_GREW, made.step)))
 
 
 def asked_by(gate: Gate, task: Task, reply: Reply) -> list[Task]:

@@ -30,7 +30,7 @@ from fanfold.plans.plan import (
 from fanfold.plans.standin import Size
 from fanfold.plans.stations import Inside, Mapped, Passing, Reduced, Station, Voted, result_size
 from fanfold.plans.wholes import Divided, asked_once, graphed, scattered
-from fanfold.run.forecast import Forecast, Preview, StepPreview, at_once, in_turn
+from fanfold.run.forecast import Forecast, Note, Preview, StepPreview, at_once, in_turn
 from fanfold.run.sources import Rows
 from fanfold.work.item import Item, Source
 
@@ -115,7 +115,7 @@ class _Estimate:
         self._desk, self._sample = desk, sample
         self._known = True  # items in the flow can be measured
         self._last = Size(0, 0)  # of one reply of the latest step with replies
-        self._notes: list[str] = []
+        self._notes: list[Note] = []
 
     def preview(self) -> Preview:
         plan = self._desk.plan
@@ -135,14 +135,20 @@ class _Estimate:
             notes=(*self._about_the_input(), *self._notes, *total.notes),
         )
 
-    def _about_the_input(self) -> list[str]:
+    def _about_the_input(self) -> list[Note]:
         spec, sample = self._desk.plan.input, self._sample
         if spec is not None and sample.size is None:
-            return [f"the input of kind {spec.kind} is not read for a preview: its size is unknown"]
+            return [
+                Note(
+                    f"the input of kind {spec.kind} is not read for a preview: its size is unknown"
+                )
+            ]
         if sample.size is not None and sample.many < sample.size:
             return [
-                f"measured on {sample.many:,} of {sample.size:,} items, spread over the input:"
-                " no amount is a bound"
+                Note(
+                    f"measured on {sample.many:,} of {sample.size:,} items, spread over the input:"
+                    " the worst case is not quite a bound"
+                )
             ]
         return []
 
@@ -206,7 +212,10 @@ class _Estimate:
         size = self._sample.size
         if self._known and size is not None and size > step.most:
             self._notes.append(
-                f"{step.name}: {size:,} items are more than `most` ({step.most}): it will be refused"
+                Note(
+                    f"{{}}: {size:,} items are more than `most` ({step.most}): it will be refused",
+                    step.name,
+                )
             )
         return self._into_one(step.name, self._with_synthesis(Mapped(self._desk, step), step))
 

@@ -224,7 +224,7 @@ def _check_votes(plan: Plan, step: Ensemble, roster: Roster) -> None:
     voters = candidates(step.who, roster)
     many = step.samples or len(voters)
     if step.quorum is not None and step.quorum > many:
-        what = f"`quorum` is {step.quorum}, but there are only {many} voters"
+        what = f"`quorum` is {step.quorum} voters, but there are only {many} of them"
         raise _bad(plan, step, "quorum", what)
     for id in step.weights:
         if id not in voters:

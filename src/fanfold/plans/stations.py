@@ -67,11 +67,11 @@ class Mapped:
         self._name, self._watched = step.name, watched
         keep, shard, own = None, None, None
         if isinstance(step, Map):
-            keep, shard, own = step.keep, step.shard, desk.own_member(step)
-        self._kind = "command" if own is not None else type(step).__name__.lower()
+            keep, shard, own = step.keep, step.shard, step.command
+        self._kind = type(step).__name__.lower() if own is None else "command"
         self._terms = desk.ready.terms(step, step.name, keep)
         judges = judges_of(desk, step)
-        self._asker = Asker(desk, self._terms, desk.ready.prompt(step), own, judges=judges)
+        self._asker = Asker(desk, self._terms, desk.ready.prompt(step), judges=judges)
         self._tasks = 0
         self._filling: Filling[tuple[Task, Left]] | None = None
         if shard is not None:

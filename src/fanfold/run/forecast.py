@@ -25,6 +25,21 @@ _ADDED = ("tasks", "calls", "reused", "input", "output", "variance", "most_calls
 _COUNTED = tuple(name for name in _ADDED if name != "variance")
 
 
+class Note(msgspec.Struct, frozen=True):
+    """Something that was assumed. `what` has `{}` where the step is named: `{}: so and so`."""
+
+    what: str
+    step: str = ""
+
+
+def in_words(notes: Iterable[Note]) -> list[str]:
+    """The same assumption about several steps is said once."""
+    steps: dict[str, list[str]] = {}
+    for note in notes:
+        steps.setdefault(note.what, []).append(note.step)
+    return [what.replace("{}", ", ".join(dict.fromkeys(named))) for what, named in steps.items()]
+
+
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """What some asks will take. Money is in nano-dollars, or None when a price is not known.
 
@@ -48,7 +63,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     at_least: bool = False
     measured: bool = True
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def p90(self) -> int | None:
@@ -130,7 +145,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepPreview, ...]
     total: Forecast
     budget: Budget = Budget()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def sized(self) -> bool:

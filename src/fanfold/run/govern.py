@@ -94,8 +94,8 @@ def told(stage: Forecast) -> str:
 
 
 def _about_to(stage: Forecast) -> str:
-    tasks = "1 task" if stage.tasks == 1 else f"{stage.tasks:,} tasks"
-    return f"{stage.step} would ask {tasks} that were not in the preview"
+    tasks = "1 task that was" if stage.tasks == 1 else f"{stage.tasks:,} tasks that were"
+    return f"{stage.step} would ask {tasks} not in the preview"
 
 
 def _usd(amount: int) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from fanfold.journal.history import Past
 from fanfold.price import FREE, cost
 from fanfold.run.dispatch import worst_case
-from fanfold.run.forecast import Z90, Forecast
+from fanfold.run.forecast import Z90, Forecast, Note
 from fanfold.run.ledger import ONE_CALL, Sum
 from fanfold.run.left import Left
 from fanfold.run.limits import HEADROOM
@@ -131,10 +131,10 @@ class Meter:
     def forecast(self) -> Forecast:
         cast = self._cast
         shares = [share for share in self._shares.values() if share.calls]
-        likely = [_likely(share, cast.step) for share in shares]
+        likely = [_likely(share) for share in shares]
         unpriced = [t.id for t in cast.everyone if t.metered and t.price is None and self._calls]
-        notes = [one.note for one in likely if one.note]
-        notes += [f"{id} has no known price: its cost cannot be told" for id in unpriced]
+        notes = [Note(one.note, cast.step) for one in likely if one.note]
+        notes += [Note(f"{id} has no known price: its cost cannot be told") for id in unpriced]
         seconds, at_least = _time(cast, likely)
         return Forecast(
             step=cast.step, tasks=self._tasks, reused=self._reused, notes=tuple(notes),
@@ -209,13 +209,13 @@ class _Likely(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-def _likely(share: _Share, step: str) -> _Likely:
+def _likely(share: _Share) -> _Likely:
     """Cases: it costs nothing; nothing is on record of it; of other prompts; of this step."""
     past, id, n = share.past, share.traits.id, share.calls
     if not share.traits.metered:
         return _Likely(share.traits, n)
     if past is None:
-        return _assumed(share, step)
+        return _assumed(share)
     known = past.input > 0 or past.output > 0
     alike = share.input <= UNLIKE * n * past.input and n * past.input <= UNLIKE * share.input
     if past.step is not None and past.cost > 0 and (alike or not known):
@@ -223,9 +223,9 @@ def _likely(share: _Share, step: str) -> _Likely:
             share.traits, n, n * past.input, n * past.output, n * past.cost,
             n * past.cost_variance, past.latency,
         )  # fmt: skip
-    note = f"no history for {id} at {step}: replies as long as its {past.calls:,} at other steps"
+    note = f"no history for {id} at {{}}: replies as long as its {past.calls:,} at other steps"
     if past.step is not None:
-        note = f"{step}: the prompts are not like those on record for {id}; counted by their size"
+        note = f"{{}}: the prompts are not like those on record for {id}; counted by their size"
     output = n * past.output if known else share.output
     spent = _priced(share, output) if known else n * past.cost
     ratio = spent / (n * past.cost) if past.cost else 0.0
@@ -235,11 +235,11 @@ def _likely(share: _Share, step: str) -> _Likely:
     )  # fmt: skip
 
 
-def _assumed(share: _Share, step: str) -> _Likely:
+def _assumed(share: _Share) -> _Likely:
     """A quarter of the longest reply; a half of it is taken for the 90th percentile."""
     spent = _priced(share, share.output)
     deviation = (_priced(share, 2 * share.output) - spent) / Z90
-    note = f"no history for {share.traits.id} at {step}: output taken as a quarter of max_tokens"
+    note = f"no history for {share.traits.id} at {{}}: output taken as a quarter of max_tokens"
     return _Likely(
         share.traits, share.calls, share.input, share.output, spent, deviation * deviation,
         None, note if share.output else "",

@@ -1,0 +1,86 @@
+"""A plan of all patterns over the model server: stopped after any number of calls, it goes on and
+pays for nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from fanfold.plans.execute import Audience, Options, execute, prepare, prepare_resume
+from fanfold.run.loop import run_sync
+from fanfold.run.run import Run
+from fanfold.testing.running import running_server
+from fanfold.work.outcome import Receipt
+from fanfold.work.task import Budget
+
+PLAN = """\
+name: all
+input: {count: 6}
+steps:
+  - map: {prompt: "say {{ item.n }}", member: m}
+  - reduce: {kind: ask, prompt: "join {{ parts }}", member: m, fan_in: 3}
+  - ask: {prompt: "sum up {{ steps.reduce }}", member: m}
+  - scatter: {prompt: "on {{ item.topic }}", member: m, over: [{id: x, topic: auth}, {id: y, topic: rate, member: n}], synthesise: {prompt: both, member: m}}
+  - graph: {member: m, tasks: [{id: p, prompt: p}, {id: q, prompt: "after {{ parents.p }}", depends_on: [p]}]}
+  - pipeline: {stages: [{map: {prompt: "first {{ item.n }}", member: m}}, {map: {prompt: "then {{ steps.stage1 }}", member: n}}]}
+  - ensemble: {prompt: "vote {{ item.n }}", members: [m, n, o], stop_early: true}
+  - map: {name: each, over: steps.scatter_list, prompt: "each {{ item.value }}", member: m}
+  - divide: {prompt: "piece {{ items }}", member: m, fits: {items: 2}, combine: {prompt: whole, member: n}}
+"""  # noqa: E501
+LIST = "  - ask: {name: scatter_list, prompt: list, member: l}\n"
+ROSTER = """\
+members:
+  - {{id: m, kind: openai, model: one, base_url: "{url}/v1", price: {{input: 1, output: 1}}}}
+  - {{id: n, kind: openai, model: two, base_url: "{url}/v1", price: {{input: 1, output: 1}}}}
+  - {{id: o, kind: openai, model: three, base_url: "{url}/v1", price: {{input: 1, output: 1}}}}
+  - {{id: l, kind: function, target: "lists:some"}}
+"""
+
+
+@asynccontextmanager
+async def unwatched(run: Run) -> AsyncIterator[None]:
+    yield
+
+
+def carry(folder: Path, *, calls: int | None, resume: bool = False) -> Receipt:
+    options = Options(store=str(folder / "store"), budget=Budget(calls=calls))
+    job = prepare_resume("all", options) if resume else prepare(str(folder / "p.yaml"), options)
+    return run_sync(execute(job, Audience(unwatched)))
+
+
+def write(folder: Path, url: str) -> None:
+    at = PLAN.index("  - map: {name: each")
+    (folder / "p.yaml").write_text(PLAN[:at] + LIST + PLAN[at:])
+    (folder / "roster.yaml").write_text(ROSTER.format(url=url))
+    (folder / "lists.py").write_text("def some(data):\n    return [1, 2, 3, 4, 5]\n")
+
+
+def test_a_plan_of_all_patterns_runs_to_its_end(tmp_path: Path) -> None:
+    with running_server(tmp_path / "books") as server:
+        write(tmp_path, server.url)
+        receipt = carry(tmp_path, calls=None)
+        assert (receipt.status, receipt.reason) == ("complete", None)
+        assert (receipt.planned, receipt.passed) == (15, 15)
+        again = carry(tmp_path, calls=None)
+        assert (again.status, again.calls, again.result) == ("complete", 1, receipt.result)
+        books = server.books()
+        assert books.paid_twice() == {}
+        assert receipt.calls == books.paid_calls + 1  # the function's
+
+
+@pytest.mark.parametrize("steps", [(1, 9, 20), (7, 8, 31), (13, 27, 40), (18, 24, 44)])
+def test_stopped_after_any_number_of_calls_it_pays_nothing_twice(
+    tmp_path: Path, steps: tuple[int, ...]
+) -> None:
+    with running_server(tmp_path / "books") as server:
+        write(tmp_path, server.url)
+        first, *others = steps
+        assert carry(tmp_path, calls=first).status == "paused"
+        for calls in others:
+            assert carry(tmp_path, calls=calls, resume=True).status == "paused"
+        last = carry(tmp_path, calls=1000, resume=True)
+        assert (last.status, last.planned, last.passed) == ("complete", 15, 15)
+        assert server.books().paid_twice() == {}
