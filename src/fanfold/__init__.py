@@ -11,32 +11,49 @@ if TYPE_CHECKING:
     from fanfold.errors import FanfoldError, RunStopped
     from fanfold.gates.checks import model, quotes, regex, require
     from fanfold.gates.combine import all_of, any_of
+    from fanfold.gates.judge import judge
     from fanfold.gates.predicate import predicate
     from fanfold.members.function import function
     from fanfold.patterns import fold
+    from fanfold.patterns.asked import asked
+    from fanfold.patterns.conductor import conduct
+    from fanfold.patterns.divide import divide_and_conquer
+    from fanfold.patterns.ensemble import ensemble
     from fanfold.patterns.fold import collect, concat, sort_by, top
+    from fanfold.patterns.graph import graph
     from fanfold.patterns.how import Folded
     from fanfold.patterns.map_reduce import map_reduce
+    from fanfold.patterns.pipeline import pipeline, stage
+    from fanfold.patterns.scatter import scatter_gather
     from fanfold.run.loop import run_sync
     from fanfold.run.open import open_run
     from fanfold.run.run import Run
     from fanfold.work.task import Budget
 
 __all__ = [
-    "Budget", "FanfoldError", "Folded", "Run", "RunStopped", "all_of", "any_of", "collect",
-    "concat", "fold", "function", "map_reduce", "model", "open_run", "predicate", "quotes",
-    "regex", "require", "run_sync", "sort_by", "top",
+    "Budget", "FanfoldError", "Folded", "Run", "RunStopped", "all_of", "any_of", "asked",
+    "collect", "concat", "conduct", "divide_and_conquer", "ensemble", "fold", "function",
+    "graph", "judge", "map_reduce", "model", "open_run", "pipeline", "predicate", "quotes",
+    "regex", "require", "run_sync", "scatter_gather", "sort_by", "stage", "top",
 ]  # fmt: skip
 
 _HOMES = {
     "errors": ("FanfoldError", "RunStopped"),
     "gates.checks": ("model", "quotes", "regex", "require"),
     "gates.combine": ("all_of", "any_of"),
+    "gates.judge": ("judge",),
     "gates.predicate": ("predicate",),
     "members.function": ("function",),
+    "patterns.asked": ("asked",),
+    "patterns.conductor": ("conduct",),
+    "patterns.divide": ("divide_and_conquer",),
+    "patterns.ensemble": ("ensemble",),
     "patterns.fold": ("collect", "concat", "sort_by", "top"),
+    "patterns.graph": ("graph",),
     "patterns.how": ("Folded",),
     "patterns.map_reduce": ("map_reduce",),
+    "patterns.pipeline": ("pipeline", "stage"),
+    "patterns.scatter": ("scatter_gather",),
     "run.loop": ("run_sync",),
     "run.open": ("open_run",),
     "run.run": ("Run",),

@@ -199,6 +199,24 @@ def test_what_fits_the_context_of_everybody_who_may_answer(memory_path: Path) ->
     assert 150 < max(sizes) <= 200
 
 
+def test_the_schema_takes_its_part_of_the_context(memory_path: Path) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "title": "x" * 300}}}
+    member = Scripted(lambda ask, n: Reply(data={"n": 1}), traits("narrow", context=300))
+    pattern = dividing(reviews(60), combine=count(), schema=schema)
+    assert play(scene_of(memory_path, member, pattern)).status == "complete"
+    assert 60 < max(map(estimate_tokens, member.asked)) <= 200 - 300 // 4
+
+
+def test_parts_fit_with_the_ids_they_are_shown_under(memory_path: Path) -> None:
+    provider = Provider(echoing)
+    pattern = dividing(
+        "x" * 900, prompt="Sum up: {{ item.id }} {{ item.text }}", fits=Fits(tokens=20),
+        split="paragraphs", combine=count(),
+    )  # fmt: skip
+    assert play(scene_of(memory_path, provider, pattern)).status == "complete"
+    assert max(map(estimate_tokens, provider.sent)) <= 20
+
+
 def test_a_long_text_is_read_in_stretches_and_joined(memory_path: Path) -> None:
     text = "\n\n".join(f"Paragraph {n}. " + "It goes on. " * 12 for n in range(20))
     provider = Provider(echoing)
@@ -444,6 +462,27 @@ def test_an_item_of_many_pieces_fails_with_the_first_that_did(memory_path: Path)
     assert _PARTS.findall(last) == ["doc", "1"]
 
 
+def test_a_group_of_which_nothing_is_left_is_named_one_level_up(memory_path: Path) -> None:
+    gone: dict[str, Reply | Exception] = {
+        f"[{n}]": Terminal("refused", scope="ask") for n in (0, 1)
+    }
+    provider = Provider(except_for(gone))
+    pattern = dividing(words(8), fits=Fits(items=1), combine=joined(fan_in=2))
+    assert play(scene_of(memory_path, provider, pattern)).status == "flagged"
+    (told,) = [prompt for prompt in joins(provider.sent) if "no answer" in prompt]
+    assert _PARTS.findall(told) == ["2..3"]
+    assert told.endswith("There is no answer for: 0 (failed), 1 (failed)")
+
+
+def test_what_a_filter_skipped_is_not_named_as_missing(memory_path: Path) -> None:
+    provider = Provider(except_for({"[3]": Reply("irrelevant", usage=USAGE)}))
+    pattern = dividing(words(6), fits=Fits(items=1), keep=lambda value: value != "irrelevant")
+    receipt = play(scene_of(memory_path, provider, pattern))
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 5, "skipped": 1})
+    (join,) = joins(provider.sent)
+    assert _PARTS.findall(join) == ["0", "1", "2", "4", "5"] and "no answer" not in join
+
+
 def test_a_filter_skips_pieces_without_a_flaw(memory_path: Path) -> None:
     pattern = dividing(
         words(9), prompt=None, combine=total(), fits=Fits(items=3),
@@ -464,16 +503,18 @@ def test_when_nothing_passes_there_is_no_answer_to_ask_for(memory_path: Path) ->
         assert (receipt.result, joins(provider.sent)) == (value, [])
 
 
-def test_a_combine_that_fails_gives_no_result_and_no_combine_above_it(memory_path: Path) -> None:
-    """It is gated like any ask: here its only reply never passes."""
+def test_a_combine_that_fails_gives_no_result_and_the_others_are_not_paid_for(
+    memory_path: Path,
+) -> None:
+    """It is gated like any ask: here no reply passes. Those under way by then end, no more begin."""
     provider = Provider(echoing)
     combine = joined(fan_in=2, gate=regex("^impossible$"), revise=0, concurrency=1)
-    pattern = dividing(words(8), fits=Fits(items=1), combine=combine)
+    pattern = dividing(words(60), fits=Fits(items=1), combine=combine, concurrency=4)
     receipt = play(scene_of(memory_path, provider, pattern))
-    assert (receipt.status, outcomes(receipt)) == ("flagged", {"passed": 8})
+    assert (receipt.status, outcomes(receipt)) == ("flagged", {"passed": 60})
     assert receipt.result is None and (receipt.reason or "").startswith("combine: kicked: ")
     combined = [part for prompt in joins(provider.sent) for part in _PARTS.findall(prompt)]
-    assert combined and all(".." not in part for part in combined)
+    assert 2 <= len(combined) <= 12 and all(".." not in part for part in combined)
 
 
 def clumsy(parts: Any) -> Any:
@@ -537,6 +578,15 @@ def test_abort_stops_at_the_first_item_that_fails(memory_path: Path) -> None:
     assert (receipt.status, receipt.reason) == ("aborted", "4: refused")
     assert outcomes(receipt)["failed"] == 2
     assert outcomes(receipt)["cancelled"] >= 30, "only what was under way has ended"
+
+
+def test_aborted_by_the_last_item_there_is_no_result(memory_path: Path) -> None:
+    provider = Provider(except_for({"[1]": Terminal("refused", scope="ask")}))
+    pattern = dividing(
+        words(2), fits=Fits(items=1), on_failure="abort", combine=count(), concurrency=1
+    )
+    receipt = play(scene_of(memory_path, provider, pattern))
+    assert (receipt.status, receipt.reason, receipt.result) == ("aborted", "1: refused", None)
 
 
 # ── refused before anything is asked ─────────────────────────────────────────────────────────

@@ -39,9 +39,7 @@ class Spot(msgspec.Struct, frozen=True):
     depth: int = 0
 
     def moved(self, x: float, y: float, deeper: int = 0) -> Spot:
-        return msgspec.structs.replace(
-            self, x=self.x + x, y=self.y + y, depth=self.depth + deeper
-        )
+        return msgspec.structs.replace(self, x=self.x + x, y=self.y + y, depth=self.depth + deeper)
 
 
 class Route(msgspec.Struct, frozen=True):

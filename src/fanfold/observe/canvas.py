@@ -59,10 +59,6 @@ class Canvas:
             self._join(row, column, DOWN)
             self._join(row + 1, column, UP)
 
-    def tee(self, row: int, column: int, directions: int) -> None:
-        """A line that leaves the cell in these directions, whatever is next to it."""
-        self._join(row, column, directions)
-
     def _join(self, row: int, column: int, direction: int) -> None:
         self._lines[row, column] = self._lines.get((row, column), 0) | direction
 

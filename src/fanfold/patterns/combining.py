@@ -89,7 +89,7 @@ class Combining:
         missing = tuple(chain.from_iterable([part.missing for part in parts]))
         lacks = next((part.lacks for part in parts if part.lacks is not None), None)
         blank = Solved(branch.id, branch.start, "stuck", lacks=lacks)
-        if any(part.state == "stuck" for part in parts):
+        if self._broken or any(part.state == "stuck" for part in parts):
             return blank
         if not made:
             return msgspec.structs.replace(blank, state="nothing", missing=missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def pairs(drawn: Picture) -> list[tuple[str, str]]:
 
 
 def joined(*rows: list[str]) -> list[tuple[str, str]]:
-    return [(a, b) for up, low in zip(rows, rows[1:], strict=False) for a in up for b in low]
+    return [(a, b) for up, low in pairwise(rows) for a in up for b in low]
 
 
 # ── the whole ────────────────────────────────────────────────────────────────────────────────
@@ -118,7 +119,9 @@ def test_a_step_that_reads_a_far_one_has_an_arrow_from_it() -> None:
     plan = planned(
         Map(name="scan", prompt="x"),
         Once(name="first", prompt="{{ steps.scan }}"),
-        Pipeline(stages=(Map(name="deep", prompt="x"), Map(name="last", prompt="{{ steps.scan }}"))),
+        Pipeline(
+            stages=(Map(name="deep", prompt="x"), Map(name="last", prompt="{{ steps.scan }}"))
+        ),
         Reduce(kind="ask", ask=Asking(prompt="{{ parts }} {{ steps['deep'] }} {{ steps.first }}")),
         Map(name="again", prompt="{{ item }}", over="steps.scan"),
     )
@@ -265,7 +268,9 @@ def test_an_ensemble_shows_its_voters_and_the_decision() -> None:
                 Box("voter 0", "a"),
                 Box("voter 1", "b"),
                 Box("voter 2", "c"),
-                Box("decision", "quorum of 2", ("on answer · stops early · confidence 0.9",), "fold"),
+                Box(
+                    "decision", "quorum of 2", ("on answer · stops early · confidence 0.9",), "fold"
+                ),
             ),
             tuple(Arrow(f"voter {n}", "decision") for n in range(3)),
         ),
@@ -297,14 +302,14 @@ def test_how_an_ensemble_decides(step: Ensemble, decision: tuple[str, ...]) -> N
         (Ensemble(prompt="x"), [("voter 1",), ("voter 2",), ("…",), ("voter n",)]),
     ],
 )  # fmt: skip
-def test_voters_that_are_samples_or_not_known(step: Ensemble, voters: list[tuple[str, ...]]) -> None:
+def test_voters_that_are_samples_or_not_known(
+    step: Ensemble, voters: list[tuple[str, ...]]
+) -> None:
     assert [(box.title, *box.lines) for box in inside(step).boxes[:-1]] == voters
 
 
 def test_an_ensemble_as_a_reduce() -> None:
-    drawn = box_of(
-        Reduce(kind="ensemble", vote=Ensemble(prompt="x", who=by("a", "b")), fan_in=5)
-    )
+    drawn = box_of(Reduce(kind="ensemble", vote=Ensemble(prompt="x", who=by("a", "b")), fan_in=5))
     assert (drawn.title, drawn.lines, drawn.look) == ("reduce", ("ensemble · tree of 5",), "fold")
     assert drawn.inside is not None
     assert [box.title for box in drawn.inside.boxes] == ["a", "b", "majority vote"]
@@ -476,7 +481,7 @@ def test_a_graph_that_cannot_be_is_refused_with_its_line(
     tasks: list[tuple[str, str | None]], what: str
 ) -> None:
     made = tuple(Task(id=id, prompt="x", depends_on=(a,) if a else ()) for id, a in tasks)
-    with pytest.raises(BadInput, match="^plan.yaml:7: ") as refused:
+    with pytest.raises(BadInput, match=r"^plan\.yaml:7: ") as refused:
         picture(planned(Graph(tasks=made, line=7)))
     assert what in str(refused.value)
 

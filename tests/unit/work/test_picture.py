@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,7 +76,12 @@ def test_a_long_arrow_has_a_slot_in_each_row_it_passes() -> None:
     level = levels(picture.parents())
     assert way(level, "a", "d") == [Slot(0, "a"), Slot(1, "a"), Slot(2, "a"), Slot(3, "d")]
     rows = ranked(picture).rows
-    assert [sorted(slot.id for slot in row) for row in rows] == [["a"], ["a", "b"], ["a", "c"], ["d"]]
+    assert [sorted(slot.id for slot in row) for row in rows] == [
+        ["a"],
+        ["a", "b"],
+        ["a", "c"],
+        ["d"],
+    ]
 
 
 def test_long_arrows_of_one_box_share_their_slots() -> None:
@@ -134,10 +141,6 @@ def test_slots_are_all_there_once_and_links_join_neighbouring_rows(picture: Pict
     assert all(slot.row == n for n, row in enumerate(ranks.rows) for slot in row)
     assert all(lower.row == upper.row + 1 for upper, lower in ranks.links)
     walked = {
-        pair
-        for arrow in picture.arrows
-        for pair in zip(
-            way(level, arrow.start, arrow.end), way(level, arrow.start, arrow.end)[1:], strict=False
-        )
+        pair for arrow in picture.arrows for pair in pairwise(way(level, arrow.start, arrow.end))
     }
     assert set(ranks.links) == walked

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from fanfold.clock import RealClock
+from fanfold.faces.cli.preview import show_preview
 from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.progress import Progress, Quiet
@@ -55,13 +56,17 @@ def _governed(command: Callable[..., int]) -> Callable[..., int]:
 @click.option("--name", help="The run's name; the plan's by default.")
 @_store
 @click.option("--fresh", is_flag=True, help="Do not reuse replies of earlier runs.")
+@click.option("--dry-run", is_flag=True, help="Show what it would do and cost; ask nobody.")
 @_governed
 @_paid
 @_json
 @_quiet
-def run(plan: str, as_json: bool, quiet: bool, **given: Any) -> int:
+def run(plan: str, dry_run: bool, as_json: bool, quiet: bool, **given: Any) -> int:
     """Carry a plan out."""
-    return perform(prepare(plan, _options(given)), as_json=as_json, quiet=quiet)
+    job = prepare(plan, _options(given))
+    if dry_run:
+        return show_preview(job, as_json=as_json)
+    return perform(job, as_json=as_json, quiet=quiet)
 
 
 @click.command()

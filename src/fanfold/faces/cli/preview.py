@@ -1,0 +1,47 @@
+"""`fanfold run --dry-run`: what a plan would do and take. Nothing is asked, paid or written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from fanfold.journal.journal import Archive
+from fanfold.journal.store import Store
+from fanfold.observe.draw import draw
+from fanfold.observe.preview import preview_json, preview_text
+from fanfold.plans.estimate import Premises, estimate, readable_input
+from fanfold.plans.execute import Job
+from fanfold.plans.picture import count_items, picture
+from fanfold.run.forecast import Preview
+
+_WIDTH = 100
+
+
+def show_preview(job: Job, *, as_json: bool) -> int:
+    found = _preview(job)
+    if as_json:
+        click.echo(preview_json(found))
+        return 0
+    plan = job.stored.plan
+    width = max(60, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))
+    items = None if plan.input is None else count_items(plan.input, plan.folder)
+    click.echo(draw(picture(plan, items=items, roster=job.roster), width))
+    click.echo("")
+    click.echo(preview_text(found, width))
+    return 0
+
+
+def _preview(job: Job) -> Preview:
+    """With what is on record, when there is a store; one that is not there is not made."""
+    premises = Premises(
+        budget=job.budget, allow_paid=job.options.allow_paid, fresh=job.options.fresh
+    )
+    plan = job.stored.plan
+    archive = Archive(job.options.store) if Store(Path(job.options.store)).file.exists() else None
+    try:
+        return estimate(plan, job.roster, readable_input(plan), archive, premises)
+    finally:
+        if archive is not None:
+            archive.close()
