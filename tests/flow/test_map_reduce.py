@@ -452,6 +452,23 @@ def test_paused_what_is_under_way_ends_and_is_not_asked_for_again(
     assert (provider.sent_again, dollars(provider.bill)) == ({}, resumed.cost_usd)
 
 
+def test_paused_a_reduce_that_takes_longer_than_the_map_is_waited_for(memory_path: Path) -> None:
+    """Its reply is paid for: cut off, it would be in doubt and asked for again."""
+
+    def says(ask: Ask, n: int) -> Said:
+        one = echoing(ask, n)
+        return replace(one, seconds=9.0) if ask.messages[0].content.startswith(JOIN) else one
+
+    provider = Provider(says)
+    scene = Scene(memory_path, (provider,), words(ITEMS), how=CRASHING)
+    paused = play(scene, meanwhile=pause_at(4.5))
+    assert len(reduces(provider.sent)) == 3
+    assert (paused.status, paused.maybe_paid_twice) == ("paused", 0)
+    assert dollars(provider.bill) == paused.cost_usd
+    resumed = play(scene, resume=True)
+    assert (resumed.status, provider.sent_again) == ("complete", {})
+
+
 def test_out_of_money_in_the_midst_of_the_reduces_it_goes_on_later(memory_path: Path) -> None:
     provider = Provider(echoing)
     scene = Scene(memory_path, (provider,), words(ITEMS), Budget(calls=45), how=CRASHING)

@@ -122,14 +122,15 @@ def _task(template: Template, schema: Schema, terms: Terms, task: Task, reply: R
     """Under the id of the task it judges, but at no place of its own."""
     items = task.ask.items
     view = items[0].view() if items else {"id": task.id}
-    shown = {"question": _question(task.ask), "item": view, "reply": reply.value}
+    shown = {"question": question_of(task.ask), "item": view, "reply": reply.value}
     text = template.render(**shown)
     blocks = [text.rstrip(), *_blocks(template, shown)]
     messages = (Message("user", "\n\n".join(blocks) if len(blocks) > 1 else text),)
     return Task(task.id, Ask(messages, (Item(task.id, shown),), (), schema), terms)
 
 
-def _question(ask: Ask) -> str:
+def question_of(ask: Ask) -> str:
+    """As it was put; functions are asked by their items alone."""
     if ask.messages:
         return ask.messages[-1].content
     return "\n\n".join(_text(item.data) for item in ask.items)

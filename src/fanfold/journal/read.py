@@ -203,7 +203,7 @@ class Reader:
                 (run, batch, after, step, PAGE),
             ).fetchall()
             for id, position, reply in page:
-                yield Part(id, position, _reply(reply).value)
+                yield Part(id, position, None if reply is None else _reply(reply).value)
             if len(page) < PAGE:
                 return
             after = page[-1][1]

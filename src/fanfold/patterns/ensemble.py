@@ -46,7 +46,8 @@ async def ensemble(
     nothing, stands in the reasons of the item's outcome too. See `Knobs` for how a vote is held.
 
     The gate holds for each voter's reply; one that does not pass is absent, not a vote. With too
-    few votes an item ends as the absent did; without agreement it is kicked.
+    few votes an item ends as the absent did; without agreement it is kicked. When the run is
+    resumed, a voter that was absent is asked again.
     """
     if how.get("escalate"):
         raise BadInput("a vote does not escalate: let a judge decide, with decide=judged(...)")

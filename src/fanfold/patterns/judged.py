@@ -9,9 +9,10 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.gates.combine import all_of
+from fanfold.gates.judge import question_of
 from fanfold.patterns.how import How, terms_of
 from fanfold.patterns.prompt import Prompt, prompt_of
-from fanfold.work.ask import Ask, Reply, Schema
+from fanfold.work.ask import Reply, Schema
 from fanfold.work.item import Item, digest
 from fanfold.work.outcome import PASS, Verdict, fail
 from fanfold.work.task import AskPower, Gate, Task, Terms
@@ -108,20 +109,13 @@ def _data(judge: Judge, question: Task, heard: Hearing) -> dict[str, Any]:
     items = question.ask.items
     view: dict[str, Any] = items[0].view() if items else {"id": question.id}
     data: dict[str, Any] = {
-        "question": _question(question.ask),
+        "question": question_of(question.ask),
         "item": view,
         "answers": heard.shown(),
     }
     if judge.prompt.shows("steps"):
         data["steps"] = {**judge.prompt.names.get("steps", {}), **view.get("steps", {})}
     return data
-
-
-def _question(ask: Ask) -> str:
-    """As the voters were asked; functions are asked by their item alone."""
-    if ask.messages:
-        return ask.messages[-1].content
-    return "\n\n".join(_text(item.data) for item in ask.items)
 
 
 def _listing(prompt: Prompt, data: dict[str, Any]) -> str:

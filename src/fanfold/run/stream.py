@@ -147,12 +147,27 @@ class Stream:
             self._fetched.set()
             if self._inflow is not None:
                 self._inflow.close()
+            _cancel(source)
         else:
-            source = [*busy, *source]
-        for task in source:
-            task.cancel()
-        await asyncio.gather(*busy, *source, return_exceptions=True)
-        engine.gently.difference_update(source)
+            _cancel([*busy, *source])
+        try:
+            await self._all_ended([*busy, *source])
+        finally:
+            engine.gently.difference_update(source)
+
+    async def _all_ended(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Who cancels this meanwhile because the run stops must wait too; anybody else ends it."""
+        gently, cancelled = self._engine.gently, False
+        while any(not task.done() for task in tasks):
+            try:
+                await asyncio.wait(tasks)
+            except asyncio.CancelledError:
+                cancelled = True
+                if asyncio.current_task() not in gently:
+                    gently.difference_update(tasks)
+                    _cancel(tasks)
+        if cancelled:
+            raise asyncio.CancelledError
 
     async def _work(self) -> None:
         engine = self._engine
@@ -303,3 +318,8 @@ class Stream:
             return pursuits[0]
         ask, apart = self._shard.together(pursuits)
         return Group(pursuits, ask, apart)
+
+
+def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()

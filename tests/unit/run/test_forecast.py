@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fanfold.gates.checks import require
@@ -222,9 +222,17 @@ def test_the_same_note_about_several_steps_is_said_once() -> None:
     texts=st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=5, unique=True),
     revise=st.integers(0, 3),
     better=st.lists(st.sampled_from([1.0, 9.0]), max_size=2),
-    most=st.integers(5, 60),
+    most=st.integers(5, 400),
     wide=st.integers(1, REPLY_BYTES),
     reasons=st.integers(1, REASONS_BYTES - 400),
+)
+@example(
+    texts=["x", "y"],
+    revise=3,
+    better=[9.0],
+    most=400,
+    wide=REPLY_BYTES,
+    reasons=REASONS_BYTES - 400,
 )
 def test_nothing_the_ledger_reserves_is_above_the_worst_case(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], revise: int, better: list[float],
