@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -346,6 +347,27 @@ def test_cancelled_in_the_middle_what_was_under_way_is_in_doubt_and_known_as_suc
 
 
 @both_modes
+def test_a_second_interrupt_does_not_wait_for_the_calls_that_the_first_lets_end(
+    memory_path: Path, mode: Mode
+) -> None:
+    async def twice(run: Run, work: asyncio.Future[Any]) -> None:
+        await run.clock.sleep(9.7)
+        run.pause("interrupted")
+        await run.clock.sleep(0.1)
+        work.cancel()
+
+    members = tuple(provider(id) for id in "abc")
+    scene = scene_of(memory_path, members, three(), mode)
+    receipt = play(scene, meanwhile=twice)
+    assert receipt.seconds == pytest.approx(9.8)
+    lost = receipt.in_doubt
+    assert lost >= 3
+    receipt = play(scene, resume=True)
+    assert (receipt.status, receipt.result) == ("complete", expected())
+    assert sum(len(one.sent_again) for one in members) == receipt.maybe_paid_twice == lost
+
+
+@both_modes
 def test_out_of_money_it_pauses_and_goes_on_with_more(memory_path: Path, mode: Mode) -> None:
     members = tuple(provider(id) for id in "abc")
     scene = scene_of(memory_path, members, three(), mode, budget=Budget(usd=0.004))
@@ -573,6 +595,21 @@ def peak_of(store: Path, items: int) -> float:
 def test_twenty_thousand_items_in_little_memory(memory_path: Path) -> None:
     """The caches of the database fill up to 32 MB; items must not add up on top of that."""
     assert peak_of(memory_path / "many", 20_000) - peak_of(memory_path / "few", 500) < 36.0
+
+
+def test_nothing_is_kept_of_an_item_that_has_gone_through(memory_path: Path) -> None:
+    """Of what Python holds; 50 bytes of each would break the bound."""
+
+    def peak(items: int) -> int:
+        tracemalloc.start()
+        try:
+            asyncio.run(many(memory_path / str(items), items))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(100)
+    assert peak(4000) - peak(1000) < 150_000
 
 
 @pytest.mark.sweep

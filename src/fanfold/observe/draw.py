@@ -16,6 +16,7 @@ WIDTH = 100
 _GAP = 2
 _FRAME = 4
 _LEAST = 14
+_LEAST_FRAME = 36
 _CONNECTOR = 2
 _MOST_SIDE = 6
 """So many arrows are drawn at the side; the boxes they lead to say the same in words."""
@@ -63,7 +64,8 @@ def _beside(boxes: Sequence[Box], width: int) -> list[list[str]] | None:
     if _wide(blocks) <= width:
         return blocks
     share = (width - _GAP * (len(boxes) - 1)) // len(boxes)
-    return [_block(box, share) for box in boxes] if share >= _LEAST else None
+    least = _LEAST_FRAME if any(box.inside for box in boxes) else _LEAST
+    return [_block(box, share) for box in boxes] if share >= least else None
 
 
 def _wide(blocks: Sequence[Sequence[str]]) -> int:

@@ -17,7 +17,8 @@ from fanfold.work.outcome import Missing, Outcome
 from fanfold.work.task import Task, Terms
 from fanfold.work.tree import check_fan_in
 
-NAMES = frozenset({"parts", "missing", "steps", "task"})
+NAMES = frozenset({"parts", "items", "missing", "steps", "task"})
+TOLD = 100  # ids behind a part that are listed when a prompt does not show its parts by itself
 
 _encode = msgspec.json.Encoder().encode
 
@@ -51,7 +52,8 @@ def asked(
     **how: Unpack[How],
 ) -> Asked:
     """Let a member make one answer of many. In `prompt`, `parts` are the answers, each with `id`,
-    `ids` and `value`, and `missing` the items that have none; what it does not show is appended.
+    `ids` and `value` (`items` is another name for them), and `missing` the items that have none;
+    what it does not show is appended.
 
     A function member receives `{"parts": [...], "missing": [...]}`. `by` is another way to carry
     the ask out: a vote, say. A reduce of more than `fan_in` parts is a tree of such asks: higher up
@@ -70,7 +72,8 @@ async def compose(
     absent = [{"id": one.id, "state": one.state, "reasons": list(one.reasons)} for one in missing]
     made = Item(id, {"parts": [part.view() for part in parts], "missing": absent})
     try:
-        ask = way.prompt.about(made, _listing(way.prompt, parts, absent))
+        prompt = way.prompt.knowing(items=made.data["parts"])
+        ask = prompt.about(made, _listing(prompt, parts, absent))
     except FanfoldError as error:
         return Outcome(id, "failed", reasons=(str(error),))
     return await way.by(run, Task(id, ask, way.terms))
@@ -94,7 +97,7 @@ def value_of(run: Run, step: str, outcome: Outcome) -> Any:
 def _listing(prompt: Prompt, parts: Sequence[Whole], absent: list[dict[str, Any]]) -> str:
     """What the prompt does not show by itself: the parts under their ids, and who is missing."""
     blocks = []
-    if not prompt.shows("parts"):
+    if not (prompt.shows("parts") or prompt.shows("items")):
         blocks += [f"### {_label(part)}\n{_text(part.value)}" for part in parts]
     if absent and not prompt.shows("missing"):
         named = ", ".join(f"{one['id']} ({one['state'] or 'not reached'})" for one in absent)
@@ -103,7 +106,10 @@ def _listing(prompt: Prompt, parts: Sequence[Whole], absent: list[dict[str, Any]
 
 
 def _label(part: Whole) -> str:
-    return part.id if part.ids in ((), (part.id,)) else f"{part.id} ({', '.join(part.ids)})"
+    if part.ids in ((), (part.id,)):
+        return part.id
+    more = f", and {len(part.ids) - TOLD} more" if len(part.ids) > TOLD else ""
+    return f"{part.id} ({', '.join(part.ids[:TOLD])}{more})"
 
 
 def _text(value: Any) -> str:

@@ -52,6 +52,10 @@ class Prompt(msgspec.Struct, frozen=True):
             messages = (Message("user", text),)
         return Ask(messages, (made,), (), self.schema, self.params)
 
+    def knowing(self, **names: Any) -> Prompt:
+        """The same prompt, with more names."""
+        return msgspec.structs.replace(self, names={**self.names, **names})
+
     def shows(self, name: str) -> bool:
         return self.user is not None and self.user.uses(name)
 

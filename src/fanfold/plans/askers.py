@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -23,7 +23,6 @@ from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left, Look, Survey
 from fanfold.run.limits import Limits
 from fanfold.run.meter import BYTES_PER_TOKEN, PART_OF_MOST, REPLY_BYTES, Cast, Meter
-from fanfold.run.run import Run
 from fanfold.work.ask import Ask, Message, Params, Reply
 from fanfold.work.member import Member, Request, Tell, Traits
 from fanfold.work.outcome import Outcome, Verdict
@@ -95,7 +94,7 @@ class Desk:
         company = Unopened(roster, Path(plan.folder), allow_paid=premises.allow_paid)
         self._choose = Chooser(company, Limits(1, Random(0)), 0.0)
         self._most_at_once = roster.settings.max_concurrency
-        self.ready = Ready(plan, {}, cast(Run, self))  # of a run it wants only `traits`
+        self.ready = Ready(plan, {}, self)
         self.stand_ins = StandIns()
 
     def traits(self, terms: Terms) -> list[Traits]:

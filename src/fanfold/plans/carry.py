@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from fanfold.patterns.graph import graph_batch
 from fanfold.patterns.judged import NAMES as JUDGE_NAMES
 from fanfold.patterns.map_reduce import fold_batch, map_batch
 from fanfold.patterns.pipeline import Stage, onward, pipe_batch
-from fanfold.patterns.prompt import KNOWN_NAMES
+from fanfold.patterns.prompt import KNOWN_NAMES, make_task
 from fanfold.patterns.reduce import Reducing, reduce_batch, reducing
 from fanfold.patterns.scatter import Question, Reach, gather
 from fanfold.patterns.synthesis import synthesis
@@ -45,6 +45,7 @@ from fanfold.plans.write import write_parts, write_value
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
+from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
 from fanfold.work.task import Task, Terms
 from fanfold.work.template import Template
@@ -170,9 +171,17 @@ class Carrying:
         there = self._replies.get(name)
         source = listed(name, self._results[name]) if there is None else Replies(self._run, *there)
         await self._start(source, n, step.name)
-        prompt = self._ready.prompt(step)
-        asks = (prompt.ask((item,)) for _, item in source.walk())
-        await self._run.govern(terms, asks)
+        await self._run.govern(terms, self._foreseen(source, step, terms))
+
+    def _foreseen(self, source: Source, step: Map | Ensemble, terms: Terms) -> Iterator[Ask]:
+        """What would be asked: once for each item, or once for each of its voters."""
+        prompt, times = self._ready.prompt(step), 1
+        if isinstance(step, Ensemble):
+            times = len(self._ready.panel(step).voters)
+        for _, item in source.walk():
+            ask = make_task(prompt, item, terms, None).ask
+            for sample in range(times):
+                yield msgspec.structs.replace(ask, sample=sample) if sample else ask
 
     async def _map(self, n: int, step: Map, following: Reduce | None) -> bool:
         terms = self._ready.terms(step, step.name, step.keep)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -43,13 +43,20 @@ from fanfold.plans.plan import (
     Step,
 )
 from fanfold.plans.walk import of_step
-from fanfold.run.run import Run
 from fanfold.run.stream import Sharding
 from fanfold.work.ask import Reply
 from fanfold.work.item import Item
+from fanfold.work.member import Traits
 from fanfold.work.pieces import Fits
 from fanfold.work.task import Reducer, Task, Terms
 from fanfold.work.template import Template
+
+
+class Knows(Protocol):
+    """A run, as far as it is needed here: who may answer on these terms."""
+
+    def traits(self, terms: Terms) -> list[Traits]: ...
+
 
 TASK_NAMES = ("parents", "missing", "steps", "task")
 
@@ -57,7 +64,7 @@ TASK_NAMES = ("parents", "missing", "steps", "task")
 class Ready:
     """`results` are those of the plan's steps so far; prompts see them as `steps`."""
 
-    def __init__(self, plan: Plan, results: dict[str, Any], run: Run | None = None) -> None:
+    def __init__(self, plan: Plan, results: dict[str, Any], run: Knows | None = None) -> None:
         self.plan, self.results, self._run = plan, results, run
         self.resolve: Callable[[str], Any] = resolver(Path(plan.folder))
 

@@ -15,7 +15,7 @@ from fanfold.work.document import Lines, Node
 
 _KINDS = (*reduces.KINDS, "ask", "ensemble")
 _OWN = ("kind", "name", "fan_in")
-_NAMES = (*sorted(NAMES), "items")
+_NAMES = tuple(sorted(NAMES))
 
 
 def read_reduce(node: Node, reading: Reading) -> Reduce:

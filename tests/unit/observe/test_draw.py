@@ -113,6 +113,45 @@ def test_a_row_that_is_too_wide_has_lanes() -> None:
     ]
 
 
+def test_an_arrow_that_skips_a_row_has_a_lane() -> None:
+    picture = Picture(
+        tuple(Box(id, id) for id in "abc"), tuple(Arrow(*p) for p in ("ab", "bc", "ac"))
+    )
+    assert draw(picture) == shown("""
+    ●    a
+    ├─●  b ← a
+    ●─┘  c ← b, a
+    """)
+
+
+def test_an_arrow_back_to_the_middle_of_a_row_is_told_in_words() -> None:
+    """At the side it would seem to lead to the last of the row."""
+    arrows = (Arrow("a", "c"), Arrow("b", "c"), Arrow("c", "a", "once more", "back"))
+    assert draw(Picture(tuple(Box(id, id) for id in "abc"), arrows)) == shown("""
+    ●    a
+    │ ●  b
+    ●─┘  c ↩ once more to a ← a, b
+    """)
+
+
+def test_frames_that_cannot_stand_side_by_side_become_a_list() -> None:
+    row = Picture(tuple(Box(id, id, inside=fan(12)) for id in "abcde"))
+    lines = draw(row, 80).split("\n")
+    assert max(map(cells_wide, lines)) <= 80
+    assert (
+        lines[0] == "●        a [ask 1; ask 2; ask 3; ask 4; ask 5; ask 6; ask 7; ask 8; ask 9; ask"
+    )
+
+
+def test_frames_too_deep_for_the_width_become_a_list() -> None:
+    box = Box("z", "z", ("innermost",))
+    for n in range(20):
+        box = Box("a", f"frame {n}", inside=Picture((box,)))
+    lines = draw(Picture((box,)), 60).split("\n")
+    assert max(map(cells_wide, lines)) <= 60
+    assert "innermost" in " ".join(lines)
+
+
 def test_too_many_lanes_become_an_indented_list() -> None:
     wide = [Box(f"t{n}", f"t{n}") for n in range(30)]
     last = Box("z", "z", ("opus",))
