@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_a_script_runs_and_what_it_asserts_is_true(block: Block, tmp_path: Path)
 def test_yaml_on_a_page_is_a_roster_a_plan_or_a_piece_of_one(block: Block, tmp_path: Path) -> None:
     write_files(ROOT / block.page, tmp_path)
     value = parse(block.text, str(block)).value
-    shown = tmp_path / "shown.yaml"
+    shown = tmp_path / (block.file or "shown.yaml")
     if isinstance(value, dict) and "members" in value:
         shown.write_text(block.text, encoding="utf-8")
         assert len(load_roster(shown).entries) == len(value["members"])
@@ -148,13 +149,19 @@ def test_yaml_on_a_page_is_a_roster_a_plan_or_a_piece_of_one(block: Block, tmp_p
 def _as_plan(value: object, text: str) -> str:
     """A list is a plan's steps; fields of a map go into one; a plan may lack its input."""
     if isinstance(value, list):
-        return f"input: {{count: 1}}\nsteps:\n{text}"
+        return _with_input(value, f"steps:\n{text}")
     assert isinstance(value, dict)
     if "steps" not in value:
         inner = "".join(f"      {line}\n" for line in text.splitlines())
         return f"input: {{count: 1}}\nsteps:\n  - map:\n{inner}"
-    listed = any("list_files" in step for step in value["steps"])
-    return text if "input" in value or listed else f"input: {{count: 1}}\n{text}"
+    return text if "input" in value else _with_input(value["steps"], text)
+
+
+def _with_input(steps: list[dict[str, Any]], text: str) -> str:
+    """Only where a step wants items: an input that nobody uses is refused."""
+    kind, told = next(iter(steps[0].items()))
+    own = kind in ("list_files", "graph", "ask") or (kind == "scatter" and "over" in told)
+    return text if own else f"input: {{count: 1}}\n{text}"
 
 
 def test_yaml_that_is_neither_would_be_noticed(tmp_path: Path) -> None:
@@ -163,6 +170,41 @@ def test_yaml_that_is_neither_would_be_noticed(tmp_path: Path) -> None:
     wrong.write_text(_as_plan({"promt": "x"}, "promt: x"), encoding="utf-8")
     with pytest.raises(BadInput, match="unknown field `promt`"):
         load_plan(wrong)
+
+
+# ── the patterns ─────────────────────────────────────────────────────────────────────────────
+
+PATTERNS = ROOT / "docs" / "patterns.md"
+SEVEN = (
+    "map_reduce", "divide_and_conquer", "scatter_gather", "pipeline", "ensemble", "graph",
+    "conduct",
+)  # fmt: skip
+MOST_LINES = 15
+
+
+@pytest.mark.parametrize("name", SEVEN)
+def test_each_pattern_has_a_short_example_in_python_and_as_a_plan(name: str) -> None:
+    """In its own section, so that it can be copied from there."""
+    own = [block for block in blocks(PATTERNS) if _section(block) == name]
+    python = [block for block in own if block.language == "python"]
+    plans = [block for block in own if block.language == "yaml"]
+    assert [f"ff.{name}(" in block.text for block in python] == [True]
+    assert len(plans) == 1
+    for block in (*python, *plans):
+        assert len(block.text.splitlines()) <= MOST_LINES, block
+
+
+def test_every_plan_on_the_page_of_patterns_is_run_there() -> None:
+    shown = [block for block in blocks(PATTERNS) if block.language == "yaml"]
+    plans = {block.file for block in shown if "steps:" in block.text}
+    sessions = [block.text for block in blocks(PATTERNS) if block.language == "console"]
+    run = {name for text in sessions for name in re.findall(r"fanfold run (\S+\.yaml)", text)}
+    assert plans == run
+
+
+def _section(block: Block) -> str:
+    above = PATTERNS.read_text(encoding="utf-8").splitlines()[: block.line]
+    return next(line[3:] for line in reversed(above) if line.startswith("## "))
 
 
 # ── nothing is left out ──────────────────────────────────────────────────────────────────────

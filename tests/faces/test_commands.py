@@ -290,5 +290,5 @@ def test_help_and_version(tmp_path: Path) -> None:
     helped = fanfold(tmp_path, "--help")
     assert (helped.code, helped.err) == (0, "")
     listed = re.findall(r"^  (\w+)  ", helped.out.split("Commands:")[1], re.MULTILINE)
-    assert listed == ["run", "resume", "status", "report", "members", "demo"]
+    assert listed == ["run", "graph", "resume", "status", "report", "members", "demo"]
     assert fanfold(tmp_path, "run", "--help").code == 0

@@ -441,6 +441,22 @@ def test_a_defect_in_the_machinery_of_one_stage_ends_the_others(memory_path: Pat
     play(Scene(memory_path, members, pattern=pattern))
 
 
+def test_a_defect_ends_also_the_stages_that_wait_for_room(memory_path: Path) -> None:
+    """The queue before the last stage is full when it goes wrong there."""
+
+    async def defect(run: Run, task: Task) -> Outcome:
+        await run.clock.sleep(100)
+        raise FanfoldError("a defect")
+
+    async def pattern(run: Run) -> None:
+        stages = (stage(member="quick"), stage(by=defect))
+        with pytest.raises(FanfoldError, match="a defect"):
+            await pipeline(run, Numbers(1000), *stages)
+        assert [task for task in asyncio.all_tasks() if "Stream" in repr(task)] == []
+
+    play(Scene(memory_path, (function(lambda data: "ok", id="quick"),), pattern=pattern))
+
+
 @both_modes
 def test_a_failure_that_aborts_lets_calls_at_other_stages_end(
     memory_path: Path, mode: Mode

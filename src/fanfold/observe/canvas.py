@@ -39,7 +39,7 @@ class Canvas:
             if wide:
                 self._cells[row, column] = char
             else:
-                self._cells[row, column - 1] += char
+                self._cells[row, column - 1] = self._cells.get((row, column - 1), " ") + char
             if wide > 1:
                 self._cells[row, column + 1] = ""
             column += wide

@@ -9,6 +9,7 @@ import msgspec
 
 from fanfold.observe.canvas import Canvas, framed, width_of
 from fanfold.observe.lanes import listed
+from fanfold.observe.table import one_line
 from fanfold.observe.wrapped import wrapped
 from fanfold.work.picture import Arrow, Box, Picture, layers
 
@@ -18,8 +19,9 @@ _FRAME = 4
 _LEAST = 14
 _LEAST_FRAME = 36
 _CONNECTOR = 2
+_MOST_LABEL = 40
 _MOST_SIDE = 6
-"""So many arrows are drawn at the side; the boxes they lead to say the same in words."""
+"""So many arrows are drawn at the side, those that go back first; what a box reads it says itself."""
 
 
 def draw(picture: Picture, width: int = WIDTH) -> str:
@@ -63,6 +65,8 @@ def _beside(boxes: Sequence[Box], width: int) -> list[list[str]] | None:
     blocks = [_block(box, width) for box in boxes]
     if _wide(blocks) <= width:
         return blocks
+    if len(boxes) == 1:
+        return None
     share = (width - _GAP * (len(boxes) - 1)) // len(boxes)
     least = _LEAST_FRAME if any(box.inside for box in boxes) else _LEAST
     return [_block(box, share) for box in boxes] if share >= least else None
@@ -102,13 +106,12 @@ class _Stack(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, picture: Picture, rows: list[list[str]], width: int) -> _Stack | None:
         boxes = {box.id: box for box in picture.boxes}
-        sides = [arrow for arrow in picture.arrows if arrow.kind != "flow"][:_MOST_SIDE]
+        sides = [_cleaned(arrow) for arrow in picture.arrows if arrow.kind != "flow"]
+        sides = sorted(sides, key=lambda arrow: arrow.kind != "back")[:_MOST_SIDE]
         room = width - _margin(sides)
         blocks = [_beside([boxes[id] for id in row], room) for row in rows]
         fit = [row for row in blocks if row is not None]
-        if len(fit) < len(blocks) or any(_wide(row) > room for row in fit):
-            return None
-        return cls(rows, fit, sides)
+        return cls(rows, fit, sides) if len(fit) == len(blocks) else None
 
     def drawn(self) -> list[str]:
         canvas, spots = Canvas(), self._spots()
@@ -152,6 +155,10 @@ class _Stack(msgspec.Struct, frozen=True):
             canvas.down(lane, min(begins, ends), max(begins, ends))
             canvas.text(ends, end.right, "◀")
             canvas.text((begins + ends) // 2, edge + 2 * len(self.sides) + 2, arrow.label)
+
+
+def _cleaned(arrow: Arrow) -> Arrow:
+    return msgspec.structs.replace(arrow, label=one_line(arrow.label, _MOST_LABEL))
 
 
 def _margin(sides: list[Arrow]) -> int:

@@ -35,8 +35,8 @@ class Inflow(Iterator[Task]):
     async def more(self) -> bool:
         """Wait until something may be there. False: nothing is, and nothing will come.
 
-        For each task one of those who wait is woken. Who takes several at once calls `share`, so
-        that the next one looks too.
+        For each task one of those who wait is woken, also when another takes several at once: look
+        there too before you wait again.
         """
         if self._waiting:
             return True
@@ -47,8 +47,7 @@ class Inflow(Iterator[Task]):
         await idle
         return True
 
-    def share(self) -> None:
-        """There is more than one can carry out: wake the next of those who wait."""
+    def _wake_one(self) -> None:
         while self._idle:
             idle = self._idle.popleft()
             if not idle.done():
@@ -59,7 +58,7 @@ class Inflow(Iterator[Task]):
         """Nothing more is wanted: nobody waits from here on."""
         self._over = True
         while self._idle:
-            self.share()
+            self._wake_one()
 
     async def pump(self) -> None:
         """Take from the source until it ends; whatever happens there, those who wait are told."""
@@ -75,7 +74,7 @@ class Inflow(Iterator[Task]):
         try:
             async for task in self._tasks:
                 self._waiting.append(task)
-                self.share()
+                self._wake_one()
                 while len(self._waiting) >= self._most:
                     self._taken.clear()
                     await self._taken.wait()

@@ -266,8 +266,6 @@ class Stream:
             return None
         while await inflow.more() and self._error is None:
             if unit := self._next_unit():
-                if self._units:
-                    inflow.share()
                 return unit
         return None if self._error is not None else self._next_unit()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
@@ -222,13 +224,13 @@ def test_what_a_function_changes_in_its_item_does_not_go_on(memory_path: Path) -
     """A resumed run does not call the function again, so the next ask must not hang on that."""
 
     def spoils(data: Any) -> Any:
-        data["extra"] = 1
+        data["extra"] = data.setdefault("steps", {})["extra"] = 1
         return "ok"
 
     seen: list[Any] = []
 
     def looks(data: Any) -> Any:
-        seen.append(sorted(data))
+        seen.append((sorted(data), sorted(data["steps"])))
         return spoils(data)
 
     def last(data: Any) -> Any:
@@ -237,7 +239,8 @@ def test_what_a_function_changes_in_its_item_does_not_go_on(memory_path: Path) -
     members = [function(target) for target in (spoils, looks, last)]
     stages = [stage(member=one) for one in ("spoils", "looks", "last")]
     piped(memory_path, members, [{"id": "a"}], *stages)
-    assert seen == [["id", "steps"]] * 2
+    fields = ["id", "steps"]
+    assert seen == [(fields, ["stage1"]), (fields, ["stage1", "stage2"])]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -514,6 +517,11 @@ def test_patterns_nest_and_batches_keep_their_names_apart(memory_path: Path) -> 
     receipt = piped(memory_path, [doubled()], items, stage(by=outer, step="books"))
     assert values(receipt) == {"a": 2 * (1 + 2 + 200), "b": 2 * (1 + 2 + 2000)}
     assert (receipt.planned, outcomes(receipt)) == (2 + 4 + 8, {"passed": 14})
+    with closing(sqlite3.connect(memory_path / "journal.db")) as db:
+        names = {name for (name,) in db.execute("select name from batches")}
+    assert names == {
+        "books", "books/a", "books/b", "chapters/a/1", "chapters/a/2", "chapters/b/1", "chapters/b/2",
+    }  # fmt: skip
 
 
 def test_nesting_deeper_than_the_cap_is_refused() -> None:

@@ -18,6 +18,7 @@ from fanfold.run.inflow import Inflow
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
+from fanfold.run.stream import Sharding
 from fanfold.testing.clock import run_virtual
 from fanfold.testing.member import Scripted
 from fanfold.work.ask import Ask, Reply, Usage
@@ -313,21 +314,25 @@ def test_what_goes_wrong_while_nobody_fetches_is_told_at_the_next_fetch(memory_p
     played(memory_path, Scripted(fine), pattern)
 
 
+@pytest.mark.parametrize("shard", [None, sharding_of(SAY, items=5)], ids=["alone", "shard"])
 def test_a_run_stopped_that_only_the_source_knows_of_is_not_taken_for_its_end(
-    memory_path: Path,
+    memory_path: Path, shard: Sharding | None
 ) -> None:
+    """A shard that is not full does not go out then."""
+
     async def source(batch: Batch) -> AsyncIterator[Task]:
         yield task(0, TERMS, batch)
         raise RunStopped("elsewhere")
 
+    member = Scripted(fine, latency=3.0)
     landed: list[str] = []
 
     async def pattern(run: Run, batch: Batch) -> None:
         with pytest.raises(RunStopped, match="elsewhere"):
-            await fetched(run.stream(source(batch), None, TERMS), 0.0, landed)
+            await fetched(run.stream(source(batch), shard, TERMS), 0.0, landed)
 
-    played(memory_path, Scripted(fine, latency=3.0), pattern)
-    assert landed == ["0"]
+    played(memory_path, member, pattern)
+    assert (landed, len(member.asked)) == ((["0"], 1) if shard is None else ([], 0))
 
 
 def test_a_source_that_waits_for_outcomes_does_not_hold_up_a_pause(memory_path: Path) -> None:
