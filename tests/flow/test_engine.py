@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fanfold.errors import RateLimited, RunStopped, Terminal, TimedOut, Transient
-from fanfold.gates.checks import require
+import pytest
+
+from fanfold.errors import BadInput, RateLimited, RunStopped, Terminal, TimedOut, Transient
+from fanfold.gates.checks import regex, require
 from fanfold.journal.journal import Journal
 from fanfold.patterns.fold import collect
 from fanfold.patterns.map_reduce import map_reduce
+from fanfold.patterns.pipeline import pipeline, stage
 from fanfold.run.choose import Given
 from fanfold.run.open import finish, reopen, start
 from fanfold.run.run import Run, Settings
@@ -21,6 +25,7 @@ from fanfold.testing.member import Scripted
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
+from tests.flow.simulation import Scene, play
 
 
 def ran(
@@ -208,3 +213,61 @@ def test_a_storm_of_429_completes_without_hammering(tmp_path: Path) -> None:
     receipt = ran(tmp_path, [Scripted(script, latency=0.1)], words(200), concurrency=32)
     assert outcomes(receipt) == {"passed": 200}
     assert state["refused"] < 120
+
+
+def test_a_step_that_is_full_holds_up_only_itself(tmp_path: Path) -> None:
+    """Two steps share a member: the narrow one waits for its own slot, the other goes past it."""
+    order: list[str] = []
+
+    async def answer(ask: Ask, n: int) -> Reply:
+        order.append(ask.messages[0].content)
+        await asyncio.sleep(10 if "slow" in ask.messages[0].content else 1)
+        return Reply("fine", usage=Usage(1, 1))
+
+    async def pattern(run: Run) -> None:
+        slow = map_reduce(run, words(3), prompt="slow {{ item.text }}", step="a", concurrency=1)
+        quick = map_reduce(run, words(3), prompt="quick {{ item.text }}", step="b", concurrency=1)
+        await asyncio.gather(slow, quick)
+
+    receipt = play(Scene(tmp_path, (Scripted(answer),), pattern=pattern))
+    assert receipt.passed == 6
+    assert sorted(order[:4]) == ["quick word 0", "quick word 1", "quick word 2", "slow word 0"]
+
+
+def test_an_item_that_no_longer_passes_an_early_stage_is_gone_from_the_later_ones(
+    tmp_path: Path,
+) -> None:
+    """A script that is run again with a harder gate: what fails now does not reach the reduce."""
+
+    def scene(gate: Any, out: list[Any]) -> Scene:
+        async def pattern(run: Run) -> None:
+            first = stage("say {{ item.text }}", step="one", gate=gate, revise=0)
+            second = stage("then {{ steps.one }}", step="two")
+            done = await pipeline(run, words(2), first, second, reduce=collect())
+            out.append(done.value)
+            if not gate:
+                run.pause("to be gone on with")
+
+        return Scene(tmp_path, (Scripted(lambda ask, n: Reply(ask.messages[0].content)),),
+                     pattern=pattern)  # fmt: skip
+
+    found: list[Any] = []
+    play(scene(None, found))
+    receipt = play(scene(regex("word 0"), found), resume=True)
+    assert [[one["id"] for one in value] for value in found] == [["0", "1"], ["0"]]
+    assert (receipt.status, receipt.passed, receipt.kicked) == ("flagged", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"concurrency": 0}, "`concurrency` is a whole number from 1 on, not 0"),
+        ({"revise": -1}, "`revise` is a whole number from 0 on, not -1"),
+        ({"use": 1.5}, "`use` is a whole number from 1 on, not 1.5"),
+    ],
+)
+def test_counts_that_mean_nothing_are_refused(
+    tmp_path: Path, how: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(message)):
+        ran(tmp_path, [Scripted(says())], words(1), **how)

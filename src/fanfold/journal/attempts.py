@@ -149,8 +149,19 @@ def end(db: sqlite3.Connection, facts: list[End]) -> list[tuple[int, ...]]:
         outcomes.extend([_outcome(fact.run, ending, rows) for ending in endings])
         answers.append(rows)
     bulk.put(db, "insert into replies", replies)
-    bulk.put(db, "insert or replace into outcomes", outcomes)
+    _put_outcomes(db, outcomes)
     return answers
+
+
+def _put_outcomes(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
+    """An item that does not pass a step leaves the flow there. What an earlier invocation, with
+    another gate, had of it at later steps counts no more."""
+    bulk.put(db, "insert or replace into outcomes", rows)
+    left = [row[:4] for row in rows if row[4] != "passed"]
+    if left:
+        db.executemany(
+            "delete from outcomes where run = ? and batch = ? and position = ? and step > ?", left
+        )
 
 
 def _next_reply(db: sqlite3.Connection) -> int:
@@ -214,7 +225,7 @@ def _outcome_with_reply(run: int, ending: Ending, landed: Landed) -> tuple[Any, 
 
 def ended(db: sqlite3.Connection, facts: list[Ended]) -> list[None]:
     rows = [_outcome(fact.run, ending, ()) for fact in facts for ending in fact.endings]
-    bulk.put(db, "insert or replace into outcomes", rows)
+    _put_outcomes(db, rows)
     return [None] * len(facts)
 
 

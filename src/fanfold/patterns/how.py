@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 
+from fanfold.errors import BadInput
 from fanfold.gates.default import standard
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -40,6 +41,7 @@ class How(TypedDict, total=False):
 
 def terms_of(how: How, schema: Schema | None, step: str) -> Terms:
     """The terms that a pattern's arguments state; `step` is its name when none is given."""
+    _check_counts(how)
     members = how.get("members", ())
     who = Who(
         tuple([how["member"]] if "member" in how else members), tuple(how.get("needs", ())),
@@ -54,6 +56,17 @@ def terms_of(how: How, schema: Schema | None, step: str) -> Terms:
         budget=how.get("budget", Budget()),
         keep=None if keep is None else lambda task, reply: bool(keep(reply.value)),
     )  # fmt: skip
+
+
+def _check_counts(how: How) -> None:
+    """What would hang, or mean nothing, is refused; negative numbers have no meaning here."""
+    least = {"concurrency": 1, "attempts": 1, "revise": 0, "use": 1}
+    for name, fewest in least.items():
+        many = how.get(name, fewest)
+        if many is not None and (
+            not isinstance(many, int) or isinstance(many, bool) or many < fewest
+        ):
+            raise BadInput(f"`{name}` is a whole number from {fewest} on, not {many!r}")
 
 
 async def by_run(run: Run, task: Task) -> Outcome:

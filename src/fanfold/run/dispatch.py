@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 
 import msgspec
 
@@ -41,6 +42,10 @@ class Step:
     def __init__(self, no: int, name: str, concurrency: int, chain: Chain) -> None:
         self.no, self.name, self.concurrency, self.chain = no, name, concurrency, chain
         self.in_flight = self.calls = self.reused = 0
+
+    @property
+    def full(self) -> bool:
+        return self.in_flight >= self.concurrency
 
 
 class Want:
@@ -88,6 +93,15 @@ class Grant:
         self.under_way = True
 
 
+class Turn:
+    """A place in the queue: which step it is for, and what its owner waits for."""
+
+    __slots__ = ("step", "woken")
+
+    def __init__(self, step: Step, woken: asyncio.Future[None]) -> None:
+        self.step, self.woken = step, woken
+
+
 class Dispatch:
     """Holds the ledger and the limits together, so that taking from both is one step."""
 
@@ -95,7 +109,7 @@ class Dispatch:
         self.ledger, self.limits, self._now = ledger, limits, now
         self.halted: RunStopped | None = None
         self.deadline: float | None = None
-        self._lanes: dict[str, deque[asyncio.Future[None]]] = {}
+        self._lanes: dict[str, deque[Turn]] = {}
         self._waiting = 0
         self._turn = 0
 
@@ -104,7 +118,7 @@ class Dispatch:
     def decide(self, want: Want) -> Grant | Wait:
         """Cases: the step is full; a member may go and the money suffices; it may go later;
         the money may suffice later; no member is left; the money never suffices."""
-        if want.step.in_flight >= want.step.concurrency or self.limits.full:
+        if want.step.full or self.limits.full:
             return FULL
         now = self._now()
         if self.deadline is not None and now >= self.deadline:
@@ -178,24 +192,24 @@ class Dispatch:
         """Leave at once, if nobody waits before us and nothing is in the way."""
         if self.halted is not None:
             raise self.halted
-        if self._waiting and self._lanes.get(want.lane):
+        if self._waiting and not _may_pass(self._lanes.get(want.lane, ()), want.step):
             return None
         decision = self.decide(want)
         return decision if isinstance(decision, Grant) else None
 
     async def admit(self, want: Want) -> Grant:
-        """First come, first served within a lane; only the head of a lane asks again."""
+        """First come, first served within a lane; but a step that is full holds up only itself."""
         return await self._queue(want, self._lanes.setdefault(want.lane, deque()))
 
-    async def _queue(self, want: Want, lane: deque[asyncio.Future[None]]) -> Grant:
+    async def _queue(self, want: Want, lane: deque[Turn]) -> Grant:
         loop = asyncio.get_running_loop()
-        mine = loop.create_future()
+        mine = Turn(want.step, loop.create_future())
         lane.append(mine)
         self._waiting += 1
         try:
             while True:
                 timer = None
-                if lane[0] is mine:
+                if _may_pass(takewhile(lambda turn: turn is not mine, lane), want.step):
                     if self.halted is not None:
                         raise self.halted
                     decision = self.decide(want)
@@ -203,28 +217,41 @@ class Dispatch:
                         return decision
                     if decision.until is not None:
                         timer = loop.call_later(decision.until - self._now(), _wake, mine)
-                await mine
+                await mine.woken
                 if timer is not None:
                     timer.cancel()
-                place = lane.index(mine)
-                mine = lane[place] = loop.create_future()
+                mine.woken = loop.create_future()
         finally:
             self._waiting -= 1
             lane.remove(mine)
-            if lane:
-                _wake(lane[0])
+            _wake_first(lane)
 
     def poke(self) -> None:
-        """Something was given back, or the run is stopping: let the head of each lane ask again."""
+        """Something was given back, or the run is stopping: let the first of each lane ask again."""
         for lane in self._lanes.values():
-            if lane:
-                _wake(lane[0])
+            _wake_first(lane)
 
     def halt(self, error: RunStopped) -> None:
         self.halted = error
         self.poke()
 
 
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+def _may_pass(before: Iterable[Turn], step: Step) -> bool:
+    """Those who were there before wait only because their own steps are full."""
+    return all(turn.step is not step and turn.step.full for turn in before)
+
+
+def _wake_first(lane: Iterable[Turn]) -> None:
+    """The first one, and as long as steps are full, the first of another step after it."""
+    steps: list[Step] = []
+    for turn in lane:
+        if turn.step not in steps:
+            _wake(turn)
+            if not turn.step.full:
+                return
+            steps.append(turn.step)
+
+
+def _wake(turn: Turn) -> None:
+    if not turn.woken.done():
+        turn.woken.set_result(None)

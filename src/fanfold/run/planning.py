@@ -28,12 +28,13 @@ class Planning:
         self._journal, self._record = journal, record
         self._known = journal.read.batches(record.no) if record.resumed else {}
         self._numbers = {name: no for name, (no, _, _) in self._known.items()}
+        self._next = max(self._numbers.values(), default=-1) + 1
         self._names: set[str] = set()
         self.planned = 0
 
     async def plan(self, source: Source, name: str, last_step: int) -> Batch:
         run, name = self._record.no, self._own_name(name)
-        no = self._numbers.setdefault(name, max(self._numbers.values(), default=-1) + 1)
+        no = self._number(name)
         fingerprint = _fingerprint(source)
         _, known, size = self._known.get(name, (no, "", 0))
         if known != fingerprint:
@@ -44,6 +45,12 @@ class Planning:
             await self._journal.write(PlanBatch(run, no, name, fingerprint, size, last_step))
         self.planned += size
         return Batch(no, source, size)
+
+    def _number(self, name: str) -> int:
+        """That of an earlier invocation, or the next; so it does not depend on the order of now."""
+        if name not in self._numbers:
+            self._numbers[name], self._next = self._next, self._next + 1
+        return self._numbers[name]
 
     def _own_name(self, wanted: str) -> str:
         """The second batch of a name is NAME#2, and so on."""
