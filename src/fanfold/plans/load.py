@@ -11,11 +11,11 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.members.entry import read_entry
 from fanfold.members.roster import Roster
-from fanfold.plans.asking import read_budget
 from fanfold.plans.flow import check_flow
 from fanfold.plans.plan import INPUT_KINDS, Asking, Ensemble, Input, Map, Plan
-from fanfold.plans.singles import own_member
-from fanfold.plans.stated import Steps
+from fanfold.plans.steps.asking import read_budget
+from fanfold.plans.steps.singles import own_member
+from fanfold.plans.steps.stated import Steps
 from fanfold.plans.walk import askings
 from fanfold.run.govern import Govern
 from fanfold.work.check import Check, anything, elements, fields, many, number, text, whole

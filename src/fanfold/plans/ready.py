@@ -27,7 +27,6 @@ from fanfold.patterns.pipeline import Stage
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt
 from fanfold.patterns.scatter import Question
 from fanfold.plans import plan as plans
-from fanfold.plans.asking import keep_template, resolver
 from fanfold.plans.plan import (
     Asking,
     Conduct,
@@ -42,6 +41,7 @@ from fanfold.plans.plan import (
     Scatter,
     Step,
 )
+from fanfold.plans.steps.asking import keep_template, resolver
 from fanfold.plans.walk import of_step
 from fanfold.run.stream import Sharding
 from fanfold.work.ask import Reply

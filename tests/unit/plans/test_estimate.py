@@ -14,9 +14,9 @@ import pytest
 from fanfold.errors import BadInput
 from fanfold.journal.journal import Archive
 from fanfold.members.roster import load_roster
-from fanfold.plans.estimate import Premises, estimate, readable_input
 from fanfold.plans.execute import Audience, Options, execute, prepare
 from fanfold.plans.load import check_plan, load_plan, with_commands
+from fanfold.plans.preview.estimate import Premises, estimate, readable_input
 from fanfold.price import Price, nanos
 from fanfold.run.forecast import Preview, StepPreview, in_words
 from fanfold.run.run import Run

@@ -9,7 +9,7 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.members.roster import Roster, load_roster
-from fanfold.plans.picture import count_items, picture
+from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.plan import (
     Asking,
     Conduct,

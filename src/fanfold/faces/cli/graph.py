@@ -12,8 +12,8 @@ from fanfold.members.roster import find_roster, load_roster
 from fanfold.observe.draw import WIDTH, draw
 from fanfold.observe.mermaid import mermaid
 from fanfold.observe.svg import svg
+from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.load import load_plan
-from fanfold.plans.picture import count_items, picture
 from fanfold.work.picture import Picture
 
 _LEAST = 60

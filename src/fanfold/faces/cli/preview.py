@@ -11,9 +11,9 @@ from fanfold.journal.journal import Archive
 from fanfold.journal.store import Store
 from fanfold.observe.draw import draw
 from fanfold.observe.preview import preview_json, preview_text
-from fanfold.plans.estimate import Premises, estimate, readable_input
+from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.execute import Job
-from fanfold.plans.picture import count_items, picture
+from fanfold.plans.preview.estimate import Premises, estimate, readable_input
 from fanfold.run.forecast import Preview
 
 _WIDTH = 100

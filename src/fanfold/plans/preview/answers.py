@@ -11,9 +11,9 @@ import msgspec
 from fanfold.gates import stated as gates
 from fanfold.patterns.judged import Hearing, Judge, judge_task, judge_terms
 from fanfold.patterns.prompt import Prompt
-from fanfold.plans.askers import Asker, Desk
 from fanfold.plans.plan import Asking, Ensemble
-from fanfold.plans.standin import Size
+from fanfold.plans.preview.askers import Asker, Desk
+from fanfold.plans.preview.standin import Size
 from fanfold.run.forecast import Forecast, Note, StepPreview, at_once
 from fanfold.work.ask import Reply
 from fanfold.work.task import Gate, Task, Terms, Who

@@ -11,11 +11,11 @@ from fanfold.errors import FanfoldError
 from fanfold.patterns.asked import Whole, asks_of
 from fanfold.patterns.graph import Node
 from fanfold.patterns.prompt import make_task
-from fanfold.plans.answers import UNKNOWN, judges_of, rows_of
-from fanfold.plans.askers import Asker, Desk
 from fanfold.plans.plan import Divide, Graph, Once, Scatter
-from fanfold.plans.standin import Size
-from fanfold.plans.stations import Passing, Reduced
+from fanfold.plans.preview.answers import UNKNOWN, judges_of, rows_of
+from fanfold.plans.preview.askers import Asker, Desk
+from fanfold.plans.preview.standin import Size
+from fanfold.plans.preview.stations import Passing, Reduced
 from fanfold.run.forecast import Forecast, StepPreview, at_once
 from fanfold.run.left import Left
 from fanfold.run.meter import forecast

@@ -9,9 +9,10 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.members.roster import Roster
-from fanfold.plans import rows, told
+from fanfold.plans import rows
+from fanfold.plans.drawing import told
+from fanfold.plans.drawing.sketch import Sketch
 from fanfold.plans.plan import Asking, Input, Pipeline, Plan, Stage, Step
-from fanfold.plans.sketch import Sketch
 from fanfold.plans.walk import of_step
 from fanfold.work.picture import Arrow, Box, Picture
 from fanfold.work.template import Template

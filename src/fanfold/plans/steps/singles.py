@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from fanfold.members.entry import read_entry
-from fanfold.plans.asking import ASK_FIELDS, Reading, read_keep
 from fanfold.plans.plan import Map, Shard
+from fanfold.plans.steps.asking import ASK_FIELDS, Reading, read_keep
 from fanfold.work.check import Check, anything, fields, text, whole
 from fanfold.work.document import Lines, Node
 

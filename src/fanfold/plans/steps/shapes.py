@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fanfold.plans.asking import (
-    ASK_FIELDS,
-    Reading,
-    at,
-    lines_of,
-    read_keep,
-    read_target,
-    renamed,
-)
 from fanfold.plans.plan import (
     Conduct,
     Divide,
@@ -24,9 +15,18 @@ from fanfold.plans.plan import (
     Scatter,
 )
 from fanfold.plans.plan import Node as Task
-from fanfold.plans.reduces import read_into_one, read_reduce
-from fanfold.plans.singles import read_map, read_over
-from fanfold.plans.voting import VOTE_FIELDS, read_votes
+from fanfold.plans.steps.asking import (
+    ASK_FIELDS,
+    Reading,
+    at,
+    lines_of,
+    read_keep,
+    read_target,
+    renamed,
+)
+from fanfold.plans.steps.reduces import read_into_one, read_reduce
+from fanfold.plans.steps.singles import read_map, read_over
+from fanfold.plans.steps.voting import VOTE_FIELDS, read_votes
 from fanfold.work import dag
 from fanfold.work.check import (
     Check,

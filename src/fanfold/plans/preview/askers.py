@@ -16,8 +16,8 @@ from fanfold.journal.journal import Archive
 from fanfold.members.roster import Roster
 from fanfold.patterns.prompt import Prompt
 from fanfold.plans.plan import Plan
+from fanfold.plans.preview.standin import NOTHING, Size, StandIns, holds_stand_in
 from fanfold.plans.ready import Ready
-from fanfold.plans.standin import NOTHING, Size, StandIns, holds_stand_in
 from fanfold.run.choose import Chooser
 from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left, Look, Survey

@@ -9,8 +9,8 @@ import msgspec
 
 from fanfold.patterns.judged import NAMES, PICK, WRITE
 from fanfold.patterns.panel import RULES
-from fanfold.plans.asking import ASK_FIELDS, Reading, read_target
 from fanfold.plans.plan import Asking
+from fanfold.plans.steps.asking import ASK_FIELDS, Reading, read_target
 from fanfold.work.check import Check, anything, entries, fields, flag, number, text, whole
 from fanfold.work.document import Node
 from fanfold.work.nearest import remedy

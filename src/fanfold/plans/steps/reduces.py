@@ -7,9 +7,9 @@ from typing import Any
 from fanfold.errors import BadInput
 from fanfold.patterns import stated as reduces
 from fanfold.patterns.asked import NAMES
-from fanfold.plans.asking import ASK_FIELDS, Reading, lines_of, resolver
 from fanfold.plans.plan import Asking, Ensemble, Reduce
-from fanfold.plans.voting import VOTE_FIELDS, read_votes
+from fanfold.plans.steps.asking import ASK_FIELDS, Reading, lines_of, resolver
+from fanfold.plans.steps.voting import VOTE_FIELDS, read_votes
 from fanfold.work.check import Check, fields, mapping, one_of, text, whole
 from fanfold.work.document import Lines, Node
 

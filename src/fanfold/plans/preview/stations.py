@@ -11,10 +11,10 @@ import msgspec
 from fanfold.errors import FanfoldError
 from fanfold.patterns.asked import Asked, Whole, asks_of
 from fanfold.patterns.prompt import make_task
-from fanfold.plans.answers import Answers, Votes, judges_of, rows_of
-from fanfold.plans.askers import Asker, Desk
 from fanfold.plans.plan import Conduct, Ensemble, Map, MapReduce, Reduce, Scatter
-from fanfold.plans.standin import Size, StandIn
+from fanfold.plans.preview.answers import Answers, Votes, judges_of, rows_of
+from fanfold.plans.preview.askers import Asker, Desk
+from fanfold.plans.preview.standin import Size, StandIn
 from fanfold.run.forecast import StepPreview
 from fanfold.run.left import Left
 from fanfold.run.sources import as_item

@@ -9,7 +9,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.members.roster import Roster
-from fanfold.plans import told
+from fanfold.plans.drawing import told
 from fanfold.plans.plan import (
     Asking,
     Conduct,

@@ -9,7 +9,6 @@ import msgspec
 
 from fanfold.journal.journal import Archive
 from fanfold.members.roster import Roster
-from fanfold.plans.askers import Desk, Premises
 from fanfold.plans.inputs import open_input
 from fanfold.plans.plan import (
     Conduct,
@@ -27,9 +26,18 @@ from fanfold.plans.plan import (
     Step,
     Write,
 )
-from fanfold.plans.standin import Size
-from fanfold.plans.stations import Inside, Mapped, Passing, Reduced, Station, Voted, result_size
-from fanfold.plans.wholes import Divided, asked_once, graphed, scattered
+from fanfold.plans.preview.askers import Desk, Premises
+from fanfold.plans.preview.standin import Size
+from fanfold.plans.preview.stations import (
+    Inside,
+    Mapped,
+    Passing,
+    Reduced,
+    Station,
+    Voted,
+    result_size,
+)
+from fanfold.plans.preview.wholes import Divided, asked_once, graphed, scattered
 from fanfold.run.forecast import Forecast, Note, Preview, StepPreview, at_once, in_turn
 from fanfold.run.sources import Rows
 from fanfold.work.item import Item, Source

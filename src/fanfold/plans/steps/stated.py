@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from fanfold.plans.asking import Reading, renamed
 from fanfold.plans.flow import ItemStep, produced
 from fanfold.plans.plan import Input, Map, Pipeline, Stage, Step, Write
-from fanfold.plans.reduces import read_reduce
-from fanfold.plans.shapes import (
+from fanfold.plans.steps.asking import Reading, renamed
+from fanfold.plans.steps.reduces import read_reduce
+from fanfold.plans.steps.shapes import (
     read_conduct,
     read_divide,
     read_ensemble,
@@ -21,7 +21,7 @@ from fanfold.plans.shapes import (
     read_once,
     read_scatter,
 )
-from fanfold.plans.singles import read_command, read_map
+from fanfold.plans.steps.singles import read_command, read_map
 from fanfold.work.check import Check, anything, elements, fields, one_of, text
 from fanfold.work.document import Node
 from fanfold.work.nearest import remedy

@@ -1,0 +1,1 @@
+"""A plan as boxes and arrows."""

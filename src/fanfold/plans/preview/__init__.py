@@ -1,0 +1,1 @@
+"""What a plan would do and take, worked out without asking anyone."""

@@ -1,0 +1,1 @@
+"""The steps of a plan file: read, and checked so that mistakes show with their lines."""
