@@ -29,7 +29,7 @@ def report(read: Reader, standing: Standing) -> str:
     account = whole_receipt(standing, found)
     sections = [
         _head(standing, account),
-        ["## Result", "", *_result(standing)],
+        ["## Result", "", *_result(standing), *_rests_on(standing)],
         ["## Receipt", "", *_receipt(account)],
         ["## What the gate caught", "", *_caught(read, standing)],
         _titled("## Steps", _steps(account.steps)),
@@ -74,6 +74,14 @@ def _result(standing: Standing) -> list[str]:
     lines = _record_table(head) or json_block(head)
     more = len(value) - len(head)
     return [*lines, "", f"… and {more:,} more"] if more else lines
+
+
+def _rests_on(standing: Standing) -> list[str]:
+    """A result knows which planned items are not in it; their ids and reasons come further down."""
+    made = standing.receipt
+    if made.result is None or made.passed >= made.planned:
+        return []
+    return ["", f"It rests on {made.passed:,} of {count(made.planned, 'planned item')}."]
 
 
 def _record_table(records: list[Any]) -> list[str]:

@@ -65,6 +65,8 @@ def test_the_whole_page(tmp_path: Path) -> None:
 | low | a \\| b | sentence 6 | contract-006 |
 | low | a \\| b | sentence 9 | contract-009 |
 
+It rests on 7 of 10 planned items.
+
 ## Receipt
 
 | receipt |  |
