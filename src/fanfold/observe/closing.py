@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from fanfold.observe.amounts import count, duration, money, of_budget, usd
@@ -9,6 +10,8 @@ from fanfold.observe.standing import DONE, outcomes
 from fanfold.observe.table import one_line
 from fanfold.run.run import Statistics
 from fanfold.work.outcome import Receipt, State
+
+_APPROVE = re.compile(r" with (--yes|--cap \d+)\b")  # how the governor says it can be approved
 
 NAMES: dict[State, str] = {"in_doubt": "in doubt"}
 """Outcomes whose name for people is not their name in JSON."""
@@ -45,6 +48,8 @@ def resume_command(receipt: Receipt, store: str = "") -> str:
     words += ["--store", store] if store else []
     words += ["--budget", _total(receipt)] if receipt.unfunded else []
     words += ["--retry-in-doubt"] if receipt.in_doubt else []
+    held = _APPROVE.search(receipt.reason or "")
+    words += held[1].split() if held and receipt.status == "paused" else []
     return shlex.join(words)
 
 

@@ -14,7 +14,7 @@ from fanfold.gates.default import default
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
 from fanfold.patterns.prompt import Prompt, make_task, prompt_of
-from fanfold.patterns.synthesis import get_ready, synthesis, together
+from fanfold.patterns.synthesis import get_ready, named, synthesis, together
 from fanfold.run.planning import Batch
 from fanfold.run.pursuit import raised
 from fanfold.run.run import Run
@@ -87,10 +87,11 @@ async def conduct(
         how = cast(How, {**how, "gate": whole.each})
     terms = terms_of(how, made.schema, "conduct")
     terms = msgspec.structs.replace(terms, concurrency=_whole_number("at_once", at_once))
-    await get_ready(run, synthesise)
+    way = named(synthesise, terms.step)
+    await get_ready(run, way)
     batch = await run.plan(Rows(rows), terms)
     outcomes = await conduct_batch(run, batch, terms, made, whole, say)
-    value = await synthesis(run, outcomes, synthesise)
+    value = await synthesis(run, outcomes, way)
     return Folded(value, run.receipt(), run, batch, terms)
 
 

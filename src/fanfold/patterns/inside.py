@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
 from fanfold.patterns.asked import Asked
-from fanfold.patterns.how import By, by_run
+from fanfold.patterns.how import By, How, by_run, terms_of
 from fanfold.patterns.map_reduce import fold_batch
 from fanfold.patterns.pipeline import Stage, begin_stages, pipe_batch
-from fanfold.patterns.prompt import Prompt, make_task
+from fanfold.patterns.prompt import Prompt, make_task, prompt_of
 from fanfold.patterns.reduce import Reducing, get_ready, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -49,6 +49,21 @@ def map_reduce_inside(
             " make one list of the inner ones"
         )
     return Inside(over, prompt, terms, reducing(reduce, fan_in), by, levels)
+
+
+def inside(
+    over: Over,
+    prompt: str | None = None,
+    *,
+    reduce: Reducer | Asked,
+    schema: dict[str, Any] | type | None = None,
+    fan_in: int | None = None,
+    by: By = by_run,
+    **how: Unpack[How],
+) -> By:
+    """A map_reduce for a stage, with the arguments of `map_reduce`: `stage(by=inside(...))`."""
+    made = prompt_of(prompt, schema)
+    return map_reduce_inside(over, made, terms_of(how, made.schema, "inside"), reduce, fan_in, by)
 
 
 class NoValue(FanfoldError):

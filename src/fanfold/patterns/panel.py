@@ -75,7 +75,7 @@ def _check_decide(decide: Any, early: bool) -> None:
     if isinstance(decide, str):
         if decide not in RULES:
             raise BadInput(
-                f"unknown decide {decide!r}: {remedy(decide, RULES)}, a judge or a function"
+                f"unknown decide {decide!r}: {remedy(decide, RULES)}; or give a judge or a function"
             )
     elif not (isinstance(decide, Judge) or callable(decide)):
         raise BadInput(f"decide is one of {', '.join(RULES)}, a judge or a function: {decide!r}")

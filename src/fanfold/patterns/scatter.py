@@ -14,7 +14,7 @@ from fanfold.errors import BadInput, RunStopped
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, make_task, prompt_of
-from fanfold.patterns.synthesis import end, get_ready, synthesis
+from fanfold.patterns.synthesis import end, get_ready, named, synthesis
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, as_item
@@ -99,11 +99,12 @@ async def scatter_gather(
     reach.check(len(questions))
     for own in {question.terms.who: question.terms for question in questions}.values():
         await run.begin(own)
-    await get_ready(run, synthesise)
+    way = named(synthesise, terms.step)
+    await get_ready(run, way)
     asked = questions[0].terms if questions else terms
     batch = await run.plan(Rows([question.item for question in questions]), asked)
     outcomes = await gather(run, batch, questions, reach)
-    value = await synthesis(run, outcomes, synthesise)
+    value = await synthesis(run, outcomes, way)
     return Folded(value, run.receipt(), run, batch, asked)
 
 

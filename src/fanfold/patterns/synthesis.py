@@ -27,6 +27,14 @@ async def get_ready(run: Run, way: Reducer | Asked | None) -> None:
         raise BadInput(f"`synthesise` is a reducer or asked(...), not {way!r}")
 
 
+def named(way: Reducer | Asked | None, step: str) -> Reducer | Asked | None:
+    """An asked synthesis that was given no name of its own goes by that of its step."""
+    if isinstance(way, Asked) and way.terms.step == "reduce":
+        terms = msgspec.structs.replace(way.terms, step=f"{step}.synthesise")
+        return msgspec.structs.replace(way, terms=terms)
+    return way
+
+
 async def synthesis(
     run: Run, outcomes: Sequence[Outcome], way: Reducer | Asked | None = None
 ) -> Any:

@@ -246,7 +246,7 @@ class Carrying:
         except (RunStopped, StoreError, BadInput):
             raise
         except FanfoldError as error:
-            self._run.flawed(f"{step.name}: {error}")
+            self._run.flawed(f"{step.name}: {str(error).removeprefix('reduce: ')}")
         except Exception as error:
             self._run.flawed(f"{step.name} raised {type(error).__name__}: {error}")
         else:

@@ -163,7 +163,8 @@ class Ready:
     def _voters(self, step: Ensemble) -> list[str]:
         """Those who are named, or else all that fit."""
         assert self._run is not None
-        return [traits.id for traits in self._run.traits(self.terms(step, step.name))]
+        terms = msgspec.structs.replace(self.terms(step, step.name), escalate=())
+        return [traits.id for traits in self._run.traits(terms)]
 
     def _knobs(self, step: Ensemble) -> Knobs:
         decide: Any = step.decide

@@ -492,7 +492,7 @@ def test_samples_of_whoever_a_task_is_for(memory_path: Path) -> None:
         ({"samples": True}, "samples is a whole number from 1 on, not True"),
         ({"confidence": 0}, "confidence is a share above 0 and at most 1, not 0"),
         ({"confidence": 1.1}, "confidence is a share above 0 and at most 1, not 1.1"),
-        ({"decide": "majorty"}, "unknown decide 'majorty': did you mean `majority`?, a judge or"),
+        ({"decide": "majorty"}, "unknown decide 'majorty': did you mean `majority`?; or give"),
         ({"decide": 3}, "decide is one of majority, weighted, quorum, a judge or a function: 3"),
         ({"weights": {"a": 2}}, "weights go with decide='weighted'; state both or none"),
         ({"decide": "weighted", "weights": {"z": 2}}, "weights: 'z' is no voter"),

@@ -31,7 +31,7 @@ from fanfold.work.template import Template
 
 T = TypeVar("T")
 
-KNOWN_NAMES = ("item", "items", "steps")
+KNOWN_NAMES = ("item", "items", "steps", "task")
 _KEEP_NAMES = ("item", "reply")
 
 _AMOUNTS: dict[str, Check] = {

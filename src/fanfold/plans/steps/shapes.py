@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fanfold.errors import BadInput
 from fanfold.plans.plan import (
     Conduct,
     Divide,
@@ -106,12 +107,25 @@ def read_scatter(node: Node, reading: Reading) -> Scatter:
     if "over" in stated:
         over = elements(node.child("over"))
         made["over"] = tuple(_read_entry(child, reading) for child in over)
-        if not made["over"]:
-            raise node.child("over").bad("`over` is empty; whom is the question for?")
+        _check_entries(node, made["over"], stated.get("gather", {}))
     if "synthesise" in stated:
         synthesis = read_into_one(node.child("synthesise"), reading, "synthesise")
         made["synthesise"] = renamed(synthesis, f"{name}.synthesise")
     return Scatter(**made, **stated.get("gather", {}), name=name)
+
+
+def _check_entries(node: Node, over: tuple[Entry, ...], gather: dict[str, Any]) -> None:
+    if not over:
+        raise node.child("over").bad("`over` is empty; whom is the question for?")
+    seen: dict[str, int | None] = {}
+    for entry in over:
+        if entry.id in seen:
+            what = f"the id {entry.id!r} stands twice in `over`; make ids unique"
+            raise BadInput(what, file=node.file, line=entry.line)
+        seen[entry.id] = entry.line
+    if gather.get("first", 0) > len(over):
+        what = f"`first` is {gather['first']}, but there are only {len(over)} entries"
+        raise node.child("gather").bad(what)
 
 
 def _read_entry(node: Node, reading: Reading) -> Entry:

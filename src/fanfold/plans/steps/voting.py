@@ -24,6 +24,8 @@ def read_votes(
     node: Node, stated: dict[str, Any], reading: Reading, known: Collection[str] | None = None
 ) -> dict[str, Any]:
     """The fields of an `Ensemble`. How many voters there are shows only with the roster."""
+    if "escalate" in stated:
+        raise node.child("escalate").bad("a vote does not escalate: let a `judge` decide")
     made = reading.asking(node, stated, known)
     made |= {name: stated[name] for name in _KNOBS if name in stated}
     if "decide" in stated:
@@ -47,7 +49,7 @@ def _read_decide(node: Node, reading: Reading) -> str:
     if ":" in said:
         return read_target(node, reading.folder)
     if said not in _RULES:
-        raise node.bad(f"unknown decide `{said}`: {remedy(said, _RULES)}, or module:function")
+        raise node.bad(f"unknown decide `{said}`: {remedy(said, _RULES)}; or give module:function")
     return said
 
 
