@@ -11,7 +11,7 @@ import msgspec
 
 from fanfold.errors import InvalidReply
 from fanfold.price import FREE
-from fanfold.work.ask import Ask, Reply
+from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.item import Item
 from fanfold.work.member import MemberLimits, Request, Tell, Traits
 
@@ -63,7 +63,8 @@ class Function:
         self, traits: Traits, target: Callable[..., Any], *, threads: bool = False
     ) -> None:
         self._with_ask = _takes_two(target)
-        self._traits = msgspec.structs.replace(traits, sees_ask=self._with_ask)
+        seen: Takes = "both" if self._with_ask else traits.takes
+        self._traits = msgspec.structs.replace(traits, sees_ask=self._with_ask, takes=seen)
         self._target, self._threads = target, threads
         self._takes_many = bool(getattr(target, "takes_many", False))
         self._simple = not (threads or self._with_ask or self._takes_many)

@@ -144,7 +144,7 @@ def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None 
         whole = tuple(item for _, ask in asks for item in ask.items)
         ids = [id for id, _ in asks]
         made = shard_ask(asks, prompt.rendered_together(whole))
-        typed = prompt.schema is not None or pursuits[0].circle.takes == ("items",)
+        typed = prompt.schema is not None or "messages" not in pursuits[0].circle.takes
         return made, lambda reply: take_apart(reply, ids, typed, fields)
 
     return Sharding(together, _size, items, tokens)

@@ -276,7 +276,9 @@ class Carrying:
         return await synthesis(self._run, outcomes, way)
 
     async def _ask(self, step: Once) -> Any:
-        ask = self._ready.prompt(step, ("steps", "task")).about(Item(step.name, {}))
+        ask = self._ready.prompt(step, ("steps", "task")).about(
+            Item(step.name, {"steps": dict(self._results)})
+        )
         outcome = await self._run.do(Task(step.name, ask, self._ready.terms(step, step.name)))
         return value_of(self._run, step.name, outcome)
 

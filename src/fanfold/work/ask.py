@@ -12,7 +12,7 @@ from fanfold.work.item import Item, canonical, digest
 
 Role = Literal["system", "user", "assistant"]
 Finish = Literal["stop", "length", "refusal", "other"]
-Takes = Literal["messages", "items"]
+Takes = Literal["messages", "items", "both"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -66,7 +66,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         """Content hash: the same content has the same key, in any order, in any run.
 
         Item ids, prices, gates, limits, order and the member are not in it. A member that takes
-        items (a function) is keyed by what it receives, all others by the rendered messages.
+        items (a function) is keyed by what it receives, all others by the rendered messages; one
+        that looks at both, by both.
         """
         schema = self.schema.digest if self.schema else ""
         params = self.params
@@ -74,9 +75,9 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
             whole = _encode((takes, self.turns, schema, params, self.sample))
         else:
             whole = _plain_head(takes, schema)
-        if takes == "messages":
+        if takes != "items":
             whole += _encode(self.messages)
-        else:
+        if takes != "messages":
             for item in self.items:
                 whole += canonical(item.data)
         return blake2b(whole, digest_size=16).digest()
