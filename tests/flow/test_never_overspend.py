@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,8 @@ from fanfold.clock import RealClock
 from fanfold.errors import BadInput, InvalidReply, TimedOut, Transient
 from fanfold.journal.journal import Journal
 from fanfold.members.openai import OpenAI
-from fanfold.price import cost, dollars
+from fanfold.members.replay import Replay
+from fanfold.price import Price, cost, dollars
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.script import random_usage
 from fanfold.testing.server import ModelServer
@@ -316,3 +318,19 @@ async def _journaled(scene: Scene, *, resume: bool = False) -> Receipt:
         return await carry_out(journal, scene, RealClock(), resume)
     finally:
         journal.close()
+
+
+def test_recorded_replies_with_a_price_stay_within_the_budget(tmp_path: Path) -> None:
+    """What they will take is on record, so it is reserved before it is asked for."""
+    rows = [
+        {"id": str(n), "reply": "fine", "usage": {"input": 1000, "output": 1000}} for n in range(40)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "said.jsonl").write_text(lines)
+    like = traits("replay", kind="replay", price=Price(input=1.0, output=1.0))
+    scene = Scene(
+        tmp_path / "store", (Replay(like, tmp_path / "said.jsonl"),), words(40),
+        Budget(usd=0.0201), how={"concurrency": 16},
+    )  # fmt: skip
+    receipt = play(scene)
+    assert (receipt.passed, receipt.unfunded, receipt.cost_usd) == (10, 30, 0.02)

@@ -53,10 +53,17 @@ class Replay:
         """Nothing to close."""
 
     def prepare(self, ask: Ask) -> Request:
-        return Request(ask)
+        """What it will take is on record, so the worst case is what was taken."""
+        try:
+            usage = self._recorded(ask).usage or Usage()
+        except Terminal:
+            usage = Usage()
+        return Request(ask, b"", usage.total - usage.output, usage.output)
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
-        ask = request.ask
+        return self._recorded(request.ask)
+
+    def _recorded(self, ask: Ask) -> Reply:
         known = self._by_key.get(ask.key("messages").hex()) if self._by_key else None
         if known is not None:
             return known
