@@ -194,21 +194,42 @@ class Store:
         """Read the file's own header, so that a foreign, torn or newer store is left untouched."""
         if not self.file.exists() or self.file.stat().st_size == 0:
             return
+        in_use = self.file.with_name(self.file.name + "-wal").exists()
+        found = self._asked_header() if in_use else None
+        page, pages, version, application = found or self._read_header()
+        if application != APPLICATION_ID:
+            raise StoreError(f"{self.file}: another program's database; use another --store DIR")
+        self._version = version
+        if version > len(MIGRATIONS):
+            raise StoreError(f"{self.file}: made by a newer fanfold; upgrade, or use --store DIR")
+        if not in_use and self.file.stat().st_size < page * pages:
+            raise StoreError(f"{self.file}: torn (cut short); restore a copy or use --store DIR")
+
+    def _read_header(self) -> tuple[int, int, int, int]:
         with self.file.open("rb") as stream:
             head = stream.read(100)
         if len(head) < 100 or not head.startswith(_MAGIC):
             raise StoreError(
                 f"{self.file}: not a fanfold store; move it or use another --store DIR"
             )
-        page, pages, version, application = _header_fields(head)
-        if application != APPLICATION_ID:
-            raise StoreError(f"{self.file}: another program's database; use another --store DIR")
-        self._version = version
-        if version > len(MIGRATIONS):
-            raise StoreError(f"{self.file}: made by a newer fanfold; upgrade, or use --store DIR")
-        wal = self.file.with_name(self.file.name + "-wal")
-        if not wal.exists() and self.file.stat().st_size < page * pages:
-            raise StoreError(f"{self.file}: torn (cut short); restore a copy or use --store DIR")
+        return _header_fields(head)
+
+    def _asked_header(self) -> tuple[int, int, int, int] | None:
+        """A store that is in use is asked through SQLite: when a process closes a file, the kernel
+        drops all locks that the process has on it, also those of its other connections. None: it
+        cannot be asked, so this process has no connection to it either."""
+        where = f"{self.file.absolute().as_uri()}?mode=ro"
+        db = sqlite3.connect(where, uri=True, timeout=60.0, isolation_level=None)
+        try:
+            names = ("page_size", "page_count", "user_version", "application_id")
+            page, pages, version, application = (
+                db.execute(f"pragma {name}").fetchone()[0] for name in names
+            )
+            return page, pages, version, application
+        except sqlite3.Error:
+            return None
+        finally:
+            db.close()
 
     def _migrate(self) -> None:
         db = self.connect()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -276,3 +278,21 @@ def finish(processes: list[object]) -> None:
 def names(folder: Path) -> dict[str, int]:
     with closing(sqlite3.connect(folder / "journal.db")) as db:
         return dict(db.execute("select name, count(*) from runs group by name").fetchall())
+
+
+def test_looking_at_a_store_in_use_keeps_the_locks_of_its_other_connections(tmp_path: Path) -> None:
+    """The kernel drops a process's locks on a file when any of its handles is closed. Another
+    process that closes the store must still see that it is in use, and leave the log alone."""
+    journal = Journal(tmp_path)
+    try:
+        asyncio.run(journal.flush())
+        Archive(tmp_path).close()
+        Store(tmp_path).prepare()
+        code = (
+            "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]);"
+            "db.execute('select * from runs').fetchall(); db.close()"
+        )
+        subprocess.run([sys.executable, "-c", code, str(journal.store.file)], check=True)
+        assert (tmp_path / "journal.db-wal").exists()
+    finally:
+        journal.close()
