@@ -40,7 +40,7 @@ def function(target: Callable[..., Any], *, id: str | None = None, **changes: An
     where = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', name)}"
     return Function(
         Traits(
-            id=name, kind="function", answerer=f"function:{where}@{version or 'run'}",
+            id=name, kind="function", answerer=f"function:{where}#{name}@{version or 'run'}",
             takes="items", shared=version is not None, metered=False, price=FREE, timeout=0.0,
             limits=MemberLimits(concurrency=concurrency), pool=name, **changes,
         ),

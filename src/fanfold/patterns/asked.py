@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Unpack
 
 import msgspec
@@ -11,7 +11,7 @@ from fanfold.errors import FanfoldError
 from fanfold.patterns.how import By, How, by_run, terms_of
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.run.run import Run
-from fanfold.work.ask import Ask
+from fanfold.work.ask import Ask, Message
 from fanfold.work.item import Item
 from fanfold.work.outcome import Missing, Outcome
 from fanfold.work.task import Task, Terms
@@ -65,6 +65,14 @@ def asked(
     return Asked(made, terms_of(how, made.schema, "reduce"), fan_in, by)
 
 
+async def get_ready(run: Run, way: Asked) -> None:
+    """Before anything is asked: those who would make one of many are there."""
+    await run.begin(way.terms)
+    begin = getattr(way.by, "begin", None)
+    if begin is not None:
+        await begin(run)
+
+
 async def compose(
     run: Run, way: Asked, id: str, parts: Sequence[Whole], missing: Iterable[Missing] = ()
 ) -> Outcome:
@@ -83,6 +91,11 @@ def asks_of(way: Asked, parts: Sequence[Whole]) -> Ask:
     """The ask of `compose` for these parts, for those who only want to know its size."""
     made = Item("", {"parts": [part.view() for part in parts], "missing": []})
     return way.prompt.about(made, _listing(way.prompt, parts, []))
+
+
+def standins(many: int) -> Iterator[Ask]:
+    """So many asks that differ, for the governor to count when theirs cannot be made yet."""
+    return (Ask((Message("user", str(n)),)) for n in range(many))
 
 
 def value_of(run: Run, step: str, outcome: Outcome) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput, RunStopped
-from fanfold.patterns.asked import Asked, Whole, asks_of, compose
+from fanfold.patterns.asked import Asked, Whole, asks_of, compose, standins
 from fanfold.patterns.combining import Combining, Node, Solved, Spot, planted
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -95,6 +95,10 @@ class Conquest:
             self._p.terms,
             (ask(_piece(*one)) for one in found if not (one[0].flaw or one[0].unsplit)),
         )
+        combine = self._p.combine
+        if isinstance(combine, Asked) and len(leaves) > 1:
+            nodes = -(-(len(leaves) - 1) // (combine.fan_in - 1))
+            await self._run.govern(combine.terms, standins(nodes))
         if split is not None and any(leaf.unsplit for leaf in leaves):
             found = ((leaf, own) for leaf, own in zip(leaves, held(), strict=True))
             asks = (asks_of(split, [_whole(*one)]) for one in found if one[0].unsplit)

@@ -8,7 +8,7 @@ from typing import Any, Unpack, cast
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.patterns.asked import Asked
+from fanfold.patterns.asked import Asked, get_ready
 from fanfold.patterns.conquer import Conquest, Problem
 from fanfold.patterns.how import Folded, How, terms_of
 from fanfold.patterns.prompt import Prompt, prompt_of
@@ -102,7 +102,7 @@ async def divide_batch(
     way = division.split if isinstance(division.split, Asked) else None
     for other in (way, division.combine):
         if isinstance(other, Asked):
-            await run.begin(other.terms)
+            await get_ready(run, other)
     cutter = Cutter(fits, division.way, division.max_depth, division.max_pieces)
     alone = _limit(prompt, division.fits) == 1
     if not run.reads_messages(terms):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Unpack
 
+import msgspec
+
 from fanfold.errors import BadInput, RunStopped
 from fanfold.patterns.how import By, Folded, How, terms_of
 from fanfold.patterns.judged import Judge, judge_terms, judged
@@ -69,13 +71,25 @@ def voters(members: Sequence[str] = (), **knobs: Unpack[Knobs]) -> By:
     The value is the bare answer; who said otherwise stands in the outcome's reasons. Without
     `members`, `samples` answers of whoever the task is for.
     """
-    panel = panel_of(members, knobs)
+    return Voters(panel_of(members, knobs))
 
-    async def answer(run: Run, task: Task) -> Outcome:
-        outcome, _ = await _put(run, panel, task)
+
+class Voters(msgspec.Struct, frozen=True):
+    """A way to carry out a task: by a vote."""
+
+    panel: Panel
+
+    async def begin(self, run: Run) -> None:
+        """Before the first ask: those who vote, and who judges, are there."""
+        members = tuple(dict.fromkeys(one.member for one in self.panel.voters if one.member))
+        if members:
+            await run.begin_with(members)
+        if isinstance(self.panel.decide, Judge):
+            await run.begin_with(self.panel.decide.terms.who.members)
+
+    async def __call__(self, run: Run, task: Task) -> Outcome:
+        outcome, _ = await _put(run, self.panel, task)
         return outcome
-
-    return answer
 
 
 async def vote_batch(

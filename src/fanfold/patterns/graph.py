@@ -194,6 +194,9 @@ async def _planned(
     plain = {(n.terms.who, n.terms.escalate): n.terms for n in nodes if n.by is by_run}
     for terms in plain.values():
         await run.begin(terms)
+    for begin in (getattr(one.by, "begin", None) for one in nodes):
+        if begin is not None:
+            await begin(run)
     common = msgspec.structs.replace(next(iter(plain.values()), common), **same)
     rows = [Item(n.id, {"depends_on": list(n.depends_on), "data": n.data}) for n in nodes]
     batch = await run.plan(Rows(rows), common)

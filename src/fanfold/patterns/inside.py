@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, Unpack
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
-from fanfold.patterns.asked import Asked
+from fanfold.patterns.asked import Asked, standins
 from fanfold.patterns.how import By, How, by_run, terms_of
 from fanfold.patterns.map_reduce import fold_batch
 from fanfold.patterns.pipeline import Stage, begin_stages, pipe_batch
@@ -21,6 +21,7 @@ from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, canonical
 from fanfold.work.outcome import Outcome, Verdict, unjudged
 from fanfold.work.task import Reducer, Task, Terms
+from fanfold.work.tree import widths
 
 MOST_LEVELS = 4
 
@@ -90,6 +91,9 @@ class Inside(msgspec.Struct, frozen=True):
             parts = _parts(self.over, task)
             batch = await run.plan(Rows(parts), self.terms, name=f"{task.terms.step}/{task.id}")
             await run.govern(self.terms, self._asks(parts))
+            if isinstance(self.way.how, Asked) and self.way.fan_in is not None:
+                nodes = sum(widths(len(parts), self.way.fan_in)[1:])
+                await run.govern(self.way.how.terms, standins(nodes))
             reply = _reply(await self._folded(run, batch))
         except NoValue as error:
             return run.settle(task, Outcome(task.id, "failed", reasons=(str(error),)))

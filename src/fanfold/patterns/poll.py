@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from math import fsum
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from fanfold.run.run import Run
 from fanfold.work.ask import Reply
 from fanfold.work.fields import MISSING, leaves
 from fanfold.work.outcome import Outcome, State, Verdict, unjudged
-from fanfold.work.task import Task, Who
+from fanfold.work.task import Task, Terms, Who
 from fanfold.work.vote import (
     Vote,
     Voter,
@@ -153,6 +154,7 @@ class Poll:
 
 async def hold(run: Run, panel: Panel, question: Task) -> Poll:
     """Put the question to the voters: all at once, or with `early` as few as may be enough."""
+    panel = told_apart(run, panel, question.terms)
     poll, rest = Poll(panel, question), list(panel.voters)
     while rest and not (panel.early and enough(panel.rule, poll.votes, rest)):
         many = wave(panel.rule, poll.votes, rest) if panel.early else len(rest)
@@ -164,6 +166,21 @@ async def hold(run: Run, panel: Panel, question: Task) -> Poll:
         del poll.absent[voter]
         poll.hear(voter, await run.do(_ask_of(poll, voter, needed=True)))
     return poll
+
+
+def told_apart(run: Run, panel: Panel, terms: Terms) -> Panel:
+    """Voters that are one and the same answerer under several names (two entries for one model, a
+    program listed twice) each get a sample of their own: one reply is one vote."""
+    seen: Counter[str] = Counter()
+    voters = {}
+    for voter in sorted(panel.voters, key=lambda one: one.place):
+        if voter.member is None:
+            return panel
+        who = msgspec.structs.replace(terms, who=Who(members=(voter.member,)), escalate=())
+        answerer = run.traits(who)[0].answerer
+        voters[voter] = msgspec.structs.replace(voter, sample=seen[answerer])
+        seen[answerer] += 1
+    return msgspec.structs.replace(panel, voters=tuple(voters[one] for one in panel.voters))
 
 
 def _ask_of(poll: Poll, voter: Voter, needed: bool = False) -> Task:

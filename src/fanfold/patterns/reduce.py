@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fanfold.errors import BadInput, RunStopped
+from fanfold.patterns import asked
 from fanfold.patterns.asked import Asked, Whole, compose, value_of
 from fanfold.patterns.piecewise import Piecewise, piecewise
 from fanfold.run.planning import Batch
@@ -46,7 +47,7 @@ def reducing(reduce: Reducer | Asked | None, fan_in: int | None = None) -> Reduc
 async def get_ready(run: Run, way: Reducing) -> None:
     """Before anything is asked: who would make the result is there."""
     if isinstance(way.how, Asked):
-        await run.begin(way.how.terms)
+        await asked.get_ready(run, way.how)
 
 
 async def reduce_batch(run: Run, batch: Batch, terms: Terms, way: Reducing) -> Any:

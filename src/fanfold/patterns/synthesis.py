@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
+from fanfold.patterns import asked
 from fanfold.patterns.asked import Asked, Whole, compose, value_of
 from fanfold.patterns.fold import collect
 from fanfold.run.run import Run
@@ -22,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 async def get_ready(run: Run, way: Reducer | Asked | None) -> None:
     """Before anything is asked: who would write the synthesis is there."""
     if isinstance(way, Asked):
-        await run.begin(way.terms)
+        await asked.get_ready(run, way)
     elif way is not None and not callable(way):
         raise BadInput(f"`synthesise` is a reducer or asked(...), not {way!r}")
 

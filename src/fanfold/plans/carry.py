@@ -10,7 +10,7 @@ import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
 from fanfold.patterns.asked import NAMES as PART_NAMES
-from fanfold.patterns.asked import value_of
+from fanfold.patterns.asked import Asked, standins, value_of
 from fanfold.patterns.conductor import check_size, conduct_batch
 from fanfold.patterns.divide import divide_batch
 from fanfold.patterns.ensemble import vote_batch
@@ -49,6 +49,7 @@ from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
 from fanfold.work.task import Task, Terms
 from fanfold.work.template import Template
+from fanfold.work.tree import widths
 
 Say = Callable[[str], None]
 _ANY = KNOWN_NAMES | PART_NAMES | JUDGE_NAMES | {*TASK_NAMES}
@@ -75,6 +76,8 @@ class Carrying:
         self._value: Any = None
         self._folded = False
         self._lost: set[str] = set()
+        self._gone = ""  # the step whose items are not there: those after it have none either
+        self._unforeseen = False  # how many items there are in the flow was not known at the start
 
     async def all(self, source: Source | None) -> None:
         steps = self._plan.steps
@@ -90,6 +93,8 @@ class Carrying:
                 skip = False
             elif lacks := _reads(step) & self._lost:
                 self._lose(step, f"steps.{min(lacks)} gave no result, which it reads")
+            elif self._gone and produced(step) is None and _goes_on(step):
+                self._lose(step, f"there are no items, since `{self._gone}` had none")
             else:
                 following = steps[n + 1] if n + 1 < len(steps) else None
                 skip = await self._one(n, step, following)
@@ -143,6 +148,7 @@ class Carrying:
         """New items are in the flow: plan them all, before anything is asked about them."""
         through = [t for step in leg(self._plan.steps, n) for t in self._ready.item_terms(step)]
         self._batch = await self._run.plan(source, through[0], through[-1], name)
+        self._gone, self._unforeseen = "", name != "input"
         for step in leg(self._plan.steps, n):
             if isinstance(step, Conduct):
                 check_size(self._batch.size, step.most)
@@ -165,7 +171,10 @@ class Carrying:
         over = produced(step)
         if over is None:
             if self._batch is None:  # an ensemble of one question
-                await self._start(Rows([Item("question", {})]), n, step.name)
+                assert isinstance(step, Ensemble)
+                await self._start(Rows([Item("question", {})]), n, "input")
+            elif self._unforeseen:
+                await self._run.govern(terms, self._foreseen(self._items().source, step, terms))
             return
         name = over.removeprefix("steps.")
         there = self._replies.get(name)
@@ -188,6 +197,8 @@ class Carrying:
         await self._produced(n, step, terms)
         prompt, shard = self._ready.prompt(step), self._ready.sharding(step)
         way = Reducing() if following is None else self._way(following)
+        if following is not None:
+            await self._govern_reduce(way)
         if following is None or way.fan_in is None:
             await map_batch(self._run, self._items(), terms, prompt, shard)
             self._went_through([terms])
@@ -213,6 +224,8 @@ class Carrying:
 
     async def _stages(self, stages: tuple[Stage, ...], mode: Any) -> None:
         assert self._batch is not None
+        for stage in stages if self._unforeseen else ():
+            await self._run.govern(stage.terms, standins(self._batch.size))
         await pipe_batch(self._run, self._batch, stages, mode, self._passed)
         self._went_through([stage.terms for stage in stages])
 
@@ -229,14 +242,26 @@ class Carrying:
         self._run.flawed(f"{step.name}: {why}")
         self._lost.add(step.name)
         self._results[step.name] = None
+        if produced(step) is not None:
+            self._gone, self._batch, self._passed = step.name, None, []
+        if self._gone:
+            self._value, self._folded = None, True
 
     def _way(self, step: Reduce) -> Reducing:
         return reducing(self._ready.into_one(step), step.fan_in)
 
     async def _reduce(self, step: Reduce) -> Any:
         assert self._batch is not None
-        batch, terms = self._batch, self._passed[-1]
-        return await self._safely(step, reduce_batch(self._run, batch, terms, self._way(step)))
+        batch, terms, way = self._batch, self._passed[-1], self._way(step)
+        await self._govern_reduce(way)
+        return await self._safely(step, reduce_batch(self._run, batch, terms, way))
+
+    async def _govern_reduce(self, way: Reducing) -> None:
+        """The asks of a tree over items that nobody could count beforehand."""
+        if self._unforeseen and isinstance(way.how, Asked) and way.fan_in is not None:
+            assert self._batch is not None
+            nodes = sum(widths(self._batch.size, way.fan_in)[1:])
+            await self._run.govern(way.how.terms, standins(nodes))
 
     async def _safely(self, step: Reduce, making: Any) -> Any:
         """A reduce that fails gives no result and flags the run; the replies are in the journal."""
@@ -262,7 +287,10 @@ class Carrying:
         else:
             batch = self._items()
             questions = [Question(at, item, prompt, terms) for at, item in batch.source.walk()]
-        reach = Reach(step.first, step.within)
+            if self._unforeseen:
+                await self._run.govern(terms, standins(len(questions)))
+        first = step.first if step.over or step.first is None else min(step.first, len(questions))
+        reach = Reach(first or None, step.within)
         reach.check(len(questions))
         outcomes = await gather(self._run, batch, questions, reach)
         way = None if step.synthesise is None else self._ready.into_one(step.synthesise)
@@ -271,6 +299,8 @@ class Carrying:
     async def _conduct(self, step: Conduct) -> Any:
         batch, terms = self._items(), self._ready.terms(step, step.name)
         prompt = self._ready.prompt(step)
+        if self._unforeseen:
+            await self._run.govern(terms, standins(batch.size))
         outcomes = await conduct_batch(self._run, batch, terms, prompt, None, self._say)
         way = None if step.synthesise is None else self._ready.into_one(step.synthesise)
         return await synthesis(self._run, outcomes, way)
@@ -291,6 +321,11 @@ class Carrying:
                 write_parts(path, self._run.passed(self._batch, self._passed[-1]))
         except OSError as error:
             self._run.flawed(f"{path}: cannot be written: {error.strerror}")
+
+
+def _goes_on(step: Step) -> bool:
+    """Whether a step works on the items in the flow, or on what they have been through."""
+    return takes_items(step) or isinstance(step, Reduce)
 
 
 def _reads(step: Step) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from fanfold.clock import RealClock
-from fanfold.errors import BadInput, RunStopped
+from fanfold.errors import BadInput, FanfoldError, RunStopped
 from fanfold.journal.apply import DropRun
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive, Journal
@@ -162,8 +162,9 @@ async def execute(job: Job, audience: Audience) -> Receipt:
         try:
             await _carry_out(run, job, source, audience)
         except BadInput as error:
-            await _refuse(journal, run, job, error)
-            raise
+            if await _refuse(journal, run, job, error):
+                raise
+            raise FanfoldError(f"{run.record.name} was killed: {error}") from None
         return await finish(journal, run)
     finally:
         journal.close()
@@ -210,13 +211,16 @@ async def _carry_out(run: Run, job: Job, source: Source | None, audience: Audien
         task.uncancel()
 
 
-async def _refuse(journal: Journal, run: Run, job: Job, error: BadInput) -> None:
+async def _refuse(journal: Journal, run: Run, job: Job, error: BadInput) -> bool:
+    """Whether nothing had been asked yet: then it leaves nothing behind."""
     if run.statistics().calls or job.record is not None:
         run.kill(str(error))
+        asked = run.statistics().calls > 0
         await finish(journal, run)
-    else:
-        await journal.write(DropRun(run.record.no))
-        journal.store.leave(run.record.session)
+        return not asked
+    await journal.write(DropRun(run.record.no))
+    journal.store.leave(run.record.session)
+    return True
 
 
 def _source(job: Job, journal: Journal) -> Source | None:

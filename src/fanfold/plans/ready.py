@@ -102,8 +102,8 @@ class Ready:
             case Map() | Ensemble():
                 return [self.terms(step, step.name, step.keep)]
             case MapReduce():
-                own = self.terms(step.map, step.name)
-                return [msgspec.structs.replace(own, concurrency=step.concurrency)]
+                whole = Asking(who=step.map.who, concurrency=step.concurrency, revise=0)
+                return [self.terms(whole, step.name)]
             case Pipeline():
                 return [terms for stage in step.stages for terms in self.item_terms(stage)]
             case Divide() | Conduct() | Scatter():

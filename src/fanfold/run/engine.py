@@ -20,7 +20,7 @@ from fanfold.run.limits import Limits
 from fanfold.work.ask import Takes, Usage
 from fanfold.work.member import Member, Traits
 from fanfold.work.outcome import STATES, Outcome, State
-from fanfold.work.task import AskPower, Place, Task, Terms, Who
+from fanfold.work.task import AskPower, Budget, Place, Task, Terms, Who
 
 Mark: TypeAlias = tuple[bytes, str]
 """What is under way: a key, and an answerer whose reply would serve."""
@@ -94,6 +94,7 @@ class Engine:
         self.gently: set[asyncio.Task[None]] = set()  # they end with the run; their calls go on
         self.steps = self.counts.steps
         self._numbers: dict[str, int] = {}
+        self._budgets: dict[str, Budget] = {}
         self._spent: dict[int, Sum] = {}
         self._circles: dict[Who, Circle] = {}
         self.opened: set[str] = set()
@@ -112,8 +113,22 @@ class Engine:
             chain = self.ledger.chain(terms.step, terms.budget, self._spent.get(no, Sum()))
             step = self.steps[terms.step] = Step(no, terms.step, terms.concurrency, chain)
             self.journal.note(NameStep(self.no, no, terms.step))
-            self.check_prices(terms)
+            self._budgets[terms.step] = terms.budget
+            self.check_prices(_whos(terms), terms.budget)
         return step
+
+    def begin_step(self, terms: Terms) -> None:
+        """A step that is open already may get others to ask, and another number at once. It has one
+        account, so a second budget under its name is refused: which of them should hold?"""
+        step = self.open_step(terms)
+        stated = self._budgets[terms.step]
+        if terms.budget not in (stated, Budget()):
+            raise BadInput(
+                f"two steps are named `{terms.step}`, with different budgets; give one of them"
+                " another name"
+            )
+        step.concurrency = terms.concurrency
+        self.check_prices(_whos(terms), stated)
 
     def known_before(self, steps: list[str], spent: dict[int, Sum]) -> None:
         """What earlier invocations of this run left: their steps, and what these took."""
@@ -140,11 +155,11 @@ class Engine:
     def circle_of(self, members: tuple[str, ...]) -> Circle:
         return self.circle(Who(members=members))
 
-    def check_prices(self, terms: Terms) -> None:
+    def check_prices(self, whos: Iterable[Who], budget: Budget = Budget()) -> None:
         """Under a dollar budget nobody is asked whose price is not known."""
-        if self.ledger.run.max_usd is None and terms.budget.usd is None:
+        if self.ledger.run.max_usd is None and budget.usd is None:
             return
-        for who in (terms.who, *(Who(members=(id,)) for id in terms.escalate)):
+        for who in whos:
             for candidate in self.circle(who).candidates:
                 if candidate.traits.price is None:
                     raise BadInput(
@@ -250,6 +265,10 @@ class Engine:
             self._stopping = asyncio.get_running_loop().create_future()
         if self.stop is None:
             await asyncio.wait((self._stopping,), timeout=seconds)
+
+
+def _whos(terms: Terms) -> list[Who]:
+    return [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
 
 
 def _nobody(who: Who) -> tuple[Candidate, ...]:

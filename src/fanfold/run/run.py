@@ -145,11 +145,17 @@ class Run:
 
     async def begin(self, terms: Terms) -> None:
         """Open a step: find who may answer and get them ready, so that what is wrong shows early."""
-        self._engine.open_step(terms)
-        self._engine.check_prices(terms)  # a step that is open already may get others to ask
+        self._engine.begin_step(terms)
         circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
         for who in circles:
             for candidate in self._engine.circle(who).candidates:
+                await self._engine.open_member(candidate.member)
+
+    async def begin_with(self, members: tuple[str, ...]) -> None:
+        """Get these ready, without a step of theirs yet: they are there, priced and open."""
+        if members:
+            self._engine.check_prices([Who(members=members)])
+            for candidate in self._engine.circle(Who(members=members)).candidates:
                 await self._engine.open_member(candidate.member)
 
     def traits(self, terms: Terms) -> list[Traits]:
