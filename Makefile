@@ -7,10 +7,11 @@ BIN    := $(VENV)/bin
 BASE   := $(VENV)/base.stamp
 DEV    := $(VENV)/dev.stamp
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install
+AGENTS := .agents
 PATHS  := src tests tools $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format format-check lint types bench sweep build lock clean
+.PHONY: help demo test check format format-check lint types bench sweep build lock agents clean
 
 help: ## this list
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-8s %s\n' "$$name" "$$does"; done
@@ -41,6 +42,9 @@ bench: $(DEV) ## the numbers, each against a raw baseline in the same run
 
 sweep: $(DEV) ## the long tests: every crash point, a million items
 	@$(BIN)/python -m pytest -m sweep
+
+agents: ## the real agents that tests/faces/test_agents.py drives; 235 MB, needs npm
+	@npm install --silent --no-audit --no-fund --prefix $(AGENTS) @anthropic-ai/claude-code@2.1.197
 
 build: $(DEV) ## the wheel and the source archive, in dist/
 	@$(BIN)/python -m build --no-isolation --outdir dist

@@ -24,13 +24,20 @@ HEIGHT = {name: height for height, row in enumerate(ROWS) for name in row}
 EVERYWHERE = {"msgspec"}
 
 # Packages that users install as extras: imported where they are used, never before.
-EXTRAS = {"pydantic"}
+EXTRAS = {"aiohttp", "mcp", "pydantic", "uvicorn"}
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
 LAZY = {
+    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.office"): "a face of its own",
+    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.serve"): "a face of its own",
+    ("fanfold.faces.cli.serve", "fanfold.faces.serve.key"): "another face",
+    ("fanfold.faces.cli.serve", "fanfold.faces.serve.session"): "another face, with its own extra",
     ("fanfold.members.roster", "fanfold.members.anthropic"): "the HTTP client is slow to import",
     ("fanfold.members.roster", "fanfold.members.openai"): "the HTTP client is slow to import",
 }
+
+# A face of its own that needs an extra throughout: loaded as a whole, and only when it is started.
+LATE = {"fanfold.faces.serve.http": "aiohttp"}
 
 # How a package is called in pyproject.toml, where that is not the name it is imported by.
 PACKAGE_NAMES = {"yaml": "pyyaml", "jsonschema_rs": "jsonschema-rs"}
@@ -111,8 +118,27 @@ def test_nothing_is_imported_inside_a_function() -> None:
 
 
 def test_extras_are_imported_only_inside_functions() -> None:
-    early = [found for found, package in foreign() if package in EXTRAS and not found.in_function]
+    """Or in a module that is itself loaded late."""
+    early = [
+        found
+        for found, package in foreign()
+        if package in EXTRAS and not found.in_function and LATE.get(found.module) != package
+    ]
     assert [str(found) for found in early] == []
+
+
+def test_a_face_with_an_extra_is_loaded_only_when_it_is_started() -> None:
+    """No module outside such a face has it loaded together with itself."""
+    early: dict[str, set[str]] = {}
+    for found in ours():
+        if not found.in_function:
+            early.setdefault(found.module, set()).add(found.target)
+    for late in LATE:
+        face = late.rpartition(".")[0]
+        reached = [module for module in modules() if not module.startswith(face)]
+        for module in reached:
+            reached += early.pop(module, set())
+        assert late not in reached
 
 
 def test_a_third_party_package_is_imported_in_one_room_only() -> None:

@@ -141,6 +141,9 @@ def test_yaml_on_a_page_is_a_roster_a_plan_or_a_piece_of_one(block: Block, tmp_p
     if isinstance(value, dict) and "members" in value:
         shown.write_text(block.text, encoding="utf-8")
         assert len(load_roster(shown).entries) == len(value["members"])
+    elif isinstance(value, list) and "invoke" in value[0]:  # TangleBrain's
+        shown.write_text(block.text, encoding="utf-8")
+        assert len(load_roster(shown).entries) == len(value)
     else:
         shown.write_text(_as_plan(value, block.text), encoding="utf-8")
         assert load_plan(shown).steps

@@ -89,7 +89,8 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, add("roster.yaml", "  - {id: m, kind: command, cmd: [cat]}\n"),
      "roster.yaml:10: member `m` is there twice, first in line 2"),
     (RUN, remove("roster.yaml"),
-     "plan.yaml:7: the roster has no members; add one, or name another roster"),
+     "plan.yaml:7: there is no member `m` in fanfold's own roster (no roster.yaml was found): "
+     "known: extractive"),
     (RUN, plan("member: m", "member: mm"),
      "plan.yaml:7: there is no member `mm` in the roster: did you mean `m`?"),
     (RUN, plan("member: m", "needs: [law]"),

@@ -87,7 +87,8 @@ def a_receipt(**more: Any) -> dict[str, Any]:
     nothing |= {"run": "", "name": "talk", "status": "complete", "reason": None, "planned": 0}
     nothing |= {"calls": 0, "reused": 0, "retries": 0, "tokens": NO_TOKENS, "cost_usd": 0.0}
     nothing |= {"budget_usd": None, "overrun_usd": 0.0, "seconds": 0, "steps": [], "result": None}
-    return nothing | {"maybe_paid_twice": 0, "maybe_paid_twice_usd": 0.0} | more
+    nothing |= {"hedged": 0, "hedged_usd": 0.0}
+    return nothing | {"maybe_paid_twice": 0, "maybe_paid_twice_usd": 0.0, "cascades": []} | more
 
 
 def a_step(**more: Any) -> dict[str, Any]:
@@ -262,7 +263,7 @@ def test_members_shows_the_menu(tmp_path: Path) -> None:
         "id": "m", "kind": "openai", "model": "test-model", "tier": "local", "enabled": True,
         "good_at": ["talking"], "price": {"input": 1000.0, "output": 1000.0}, "context": None,
         "limits": {"concurrency": 8, "rpm": None, "tpm": None}, "ready": True, "trouble": None,
-        "pool": f"openai:{server.url}/v1:none",
+        "pool": f"openai:{server.url}/v1:none", "budget_usd_month": None, "used_usd_month": None,
     }  # fmt: skip
     assert {id: row["trouble"] for id, row in rows.items() if not row["ready"]} == {
         "far": f"{roster}:10: member `far`: the variable ANTHROPIC_API_KEY is not set; "
@@ -290,5 +291,8 @@ def test_help_and_version(tmp_path: Path) -> None:
     helped = fanfold(tmp_path, "--help")
     assert (helped.code, helped.err) == (0, "")
     listed = re.findall(r"^  (\w+)  ", helped.out.split("Commands:")[1], re.MULTILINE)
-    assert listed == ["run", "graph", "resume", "status", "report", "members", "demo"]
+    assert listed == [
+        "run", "graph", "resume", "status", "report", "tree", "members", "ask", "mcp", "serve",
+        "skill", "demo",
+    ]  # fmt: skip
     assert fanfold(tmp_path, "run", "--help").code == 0

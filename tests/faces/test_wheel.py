@@ -116,6 +116,11 @@ def test_the_first_example_of_the_readme_runs_from_the_wheel(
     assert ended.code == (1 if " flagged: " in example.prints else 0)
 
 
+def test_the_skill_is_in_the_wheel(installed: Installed, tmp_path: Path) -> None:
+    text = (ROOT / "skills" / "fanfold" / "SKILL.md").read_text(encoding="utf-8")
+    assert installed.fanfold(tmp_path, "skill", "show") == Ended(0, text, "")
+
+
 def test_a_base_installation_is_small(installed: Installed) -> None:
     assert installed.bytes < 60_000_000
 

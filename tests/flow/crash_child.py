@@ -42,6 +42,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 8
     shard: int | None = None
     usd: float | None = None
+    usd_month: float | None = None
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -49,10 +50,11 @@ class Told(msgspec.Struct, frozen=True):
     commits: int
 
 
-def like() -> Traits:
+def like(usd_month: float | None = None) -> Traits:
     return traits(
-        "http", kind="openai", answerer="openai:m", model="m", price=PRICE, max_tokens=200
-    )
+        "http", kind="openai", answerer="openai:m", model="m", price=PRICE, max_tokens=200,
+        budget_usd_month=usd_month,
+    )  # fmt: skip
 
 
 def answered(asked: Asked) -> Says:
@@ -64,7 +66,7 @@ def answered(asked: Asked) -> Says:
 
 
 def scene_of(job: Job) -> Scene:
-    member = OpenAI(like(), job.url, lambda: "key")
+    member = OpenAI(like(job.usd_month), job.url, lambda: "key")
     how = {"concurrency": job.concurrency}
     if job.shard is not None:
         how["shard"] = job.shard

@@ -10,6 +10,7 @@ import msgspec
 
 from fanfold.journal import bulk
 from fanfold.journal.attempts import end, ended, failed, key8, lose, start, unclaim
+from fanfold.journal.cascades import Cascade, cascade
 from fanfold.journal.facts import End, Ended, Failed, Lose, RunRecord, Start, Unclaim
 
 _encode = msgspec.json.Encoder().encode
@@ -101,10 +102,10 @@ def _add_run(db: sqlite3.Connection, facts: list[AddRun]) -> list[int]:
         r = fact.record
         cursor = db.execute(
             "insert into runs (id, name, status, reason, created, ended, session, plan, folder,"
-            " budget, first_attempt) values (?,?,?,?,?,?,?,?,?,?,"
+            " budget, parent, first_attempt) values (?,?,?,?,?,?,?,?,?,?,?,"
             " (select coalesce(max(no), 0) + 1 from attempts))",
             (r.id, r.name, r.status, r.reason, r.created, r.ended, r.session, r.plan, r.folder,
-             r.budget),
+             r.budget, r.parent),
         )  # fmt: skip
         assert cursor.lastrowid is not None
         numbers.append(cursor.lastrowid)
@@ -155,7 +156,7 @@ def _close_run(db: sqlite3.Connection, facts: list[CloseRun]) -> list[None]:
 
 def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
     for fact in facts:
-        for table in ("items", "batches", "steps", "outcomes"):
+        for table in ("items", "batches", "steps", "outcomes", "cascades"):
             db.execute(f"delete from {table} where run = ?", (fact.run,))
         db.execute("delete from runs where no = ?", (fact.run,))
     return [None] * len(facts)
@@ -207,5 +208,5 @@ def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
     Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, Unclaim: unclaim, AddRun: _add_run,
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,
-    NameStep: _name_step, PlanItems: _plan_items, PlanBatch: _plan_batch,
+    NameStep: _name_step, Cascade: cascade, PlanItems: _plan_items, PlanBatch: _plan_batch,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal import bulk
+from fanfold.journal import bulk, spending
 from fanfold.journal.facts import (
     Claim,
     End,
@@ -57,12 +57,17 @@ def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
     known = _by_key(bulk.among(db, _KNOWN, map(key8, keys)))
     holders = _by_key(bulk.among(db, _HOLDERS, keys))
     number: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
+    purses = spending.Purses(db, facts)
     claims: list[Claim] = []
     attempts: list[tuple[Any, ...]] = []
     claimed: list[tuple[bytes, str, int]] = []
     for fact in facts:
         claim = _decide(fact, known, holders)
         if claim is None or (claim.doubt and not claim.held and fact.take_over):
+            broke = purses.refuse(fact)
+            if broke is not None:
+                claims.append(broke)
+                continue
             number += 1
             claim = Claim(attempt=number, doubt=() if claim is None else claim.doubt)
             attempts.append(_attempt_row(number, fact, claim.doubt))
@@ -71,6 +76,7 @@ def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
                 mine = (fact.answerer, number, fact.session, "started", fact.reserved, 0)
                 holders.setdefault(key, []).append(mine)
         claims.append(claim)
+    purses.put(db)
     bulk.put(db, _ATTEMPT, attempts)
     bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
     again = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
@@ -98,7 +104,7 @@ def _decide(fact: Start, known: Rows, holders: Rows) -> Claim | None:
         Holder(key, *rest)
         for key in dict.fromkeys(fact.keys)
         for answerer, *rest in holders.get(key, ())
-        if answerer in fact.accept
+        if answerer in fact.accept and rest[0] != fact.beside
     ]
     if not with_it:
         return None
@@ -171,6 +177,7 @@ def _next_reply(db: sqlite3.Connection) -> int:
 
 def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
     """A reply settles all doubt about its key. An error lets go of the attempt's own claim only."""
+    spending.settle(db, facts)
     rows = []
     for f in facts:
         u = f.usage or _NONE
@@ -252,7 +259,9 @@ def unclaim(db: sqlite3.Connection, facts: list[Unclaim]) -> list[None]:
             number
             for _, answerer, number, session, state, _, _ in bulk.among(db, _HOLDERS, fact.keys)
             if (answerer, session, state) == (fact.answerer, fact.session, "started")
+            and number != fact.beside
         ]
+        spending.release(db, mine)
         for number in dict.fromkeys(mine):
             db.execute(
                 "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?,"
@@ -266,6 +275,7 @@ def unclaim(db: sqlite3.Connection, facts: list[Unclaim]) -> list[None]:
 
 def lose(db: sqlite3.Connection, facts: list[Lose]) -> list[None]:
     for fact in facts:
+        spending.lose(db, fact.attempts)
         db.executemany(
             "update attempts set state = 'in_doubt', ended = ?, error = 'the process died'"
             " where no = ? and state = 'started'",

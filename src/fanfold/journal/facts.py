@@ -9,11 +9,15 @@ import msgspec
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import RunStatus, State
 
-AttemptState = Literal["started", "ok", "error", "in_doubt"]
+AttemptState = Literal["started", "ok", "error", "in_doubt", "late"]
+"""`late`: a request sent twice was answered, and this was not the answer that was used."""
+UNSENT = "not needed any more, and not sent"
+"""What is said of an attempt that was claimed in vain."""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One execution. `plan` is what it was started with; `resume` uses that, not the files of now."""
+    """One execution. `plan` is what it was started with; `resume` uses that, not the files of now.
+    `parent`: the span of the attempt (or run) of this store in whose process it was started."""
 
     no: int = 0
     id: str
@@ -29,6 +33,16 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     active: float = 0.0
     result: bytes | None = None
     resumed: bool = False
+    parent: str | None = None
+
+
+class Monthly(msgspec.Struct, frozen=True, gc=False):
+    """What a member may take in a month (`2025-06`, UTC), over all runs of the store, in
+    nano-dollars. `anew`: add up first what it took so far."""
+
+    month: str
+    limit: int
+    anew: bool = False
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -36,6 +50,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `accept` are the answerers whose recorded reply would serve as well; `fresh` limits that to
     replies of this run. `take_over`: an attempt in doubt on this key may be repeated, on record.
+    `beside`: the attempt of our own that may have the keys: it is slow, and this one is a hedge.
     """
 
     run: int
@@ -52,6 +67,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     why: str = ""
     fresh: bool = False
     take_over: bool = True
+    beside: int = 0
+    monthly: Monthly | None = None
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -66,12 +83,17 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """The answer to a Start: the attempt's number, or why there is none."""
+    """The answer to a Start: the attempt's number, or why there is none.
+
+    `broke`: the member's budget of the month does not bear the reservation; `now`: unless what is
+    under way takes less than was reserved for it.
+    """
 
     attempt: int = 0
     known: tuple[bytes, ...] = ()
     held: tuple[Holder, ...] = ()
     doubt: tuple[Holder, ...] = ()
+    broke: Literal["", "now", "never"] = ""
 
 
 class Landed(msgspec.Struct, frozen=True, gc=False):
@@ -103,7 +125,7 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
 
 class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An attempt is over. `attempt` 0 is an unmetered call, which has no start. `released` are the
-    keys it had claimed; an attempt in doubt keeps them.
+    keys it had claimed; an attempt in doubt keeps them. `monthly`: its start named a budget.
 
     One fact carries the replies and, where the gate could judge at once, the outcomes.
     """
@@ -120,6 +142,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     answerer: str = ""
     landed: tuple[Landed, ...] = ()
     endings: tuple[Ending, ...] = ()
+    monthly: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,12 +166,14 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unclaim(msgspec.Struct, frozen=True):
-    """Cancelled while claiming: what was claimed all the same was never sent, so it is let go."""
+    """Cancelled while claiming: what was claimed all the same was never sent, so it is let go.
+    But not what the attempt `beside` it has claimed."""
 
     session: str
     answerer: str
     keys: tuple[bytes, ...]
     at: float
+    beside: int = 0
 
 
 class Lose(msgspec.Struct, frozen=True):
@@ -168,7 +193,8 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try of one task by one member, as readers see it."""
+    """One try of one task by one member, as readers see it. `repeats`: so many attempts in doubt
+    did it repeat, being the first to; `again`: it was in doubt, and was repeated itself."""
 
     no: int
     step: int
@@ -182,3 +208,5 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     ended: float | None
     error: str | None
     why: str
+    repeats: int = 0
+    again: bool = False

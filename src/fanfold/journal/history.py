@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from fanfold.work.member import MemberStats
+
 NEWEST = 1000
 LOOKED_AT = 100_000  # attempts that are searched, counted back from the newest
 
@@ -17,8 +19,15 @@ _OF_MEMBER = (
     " a.output, a.ended - a.started from attempts a"
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
-    " and a.member = :member and a.answerer = :answerer and a.state <> 'started'"
-    " and (:step is null or s.name = :step) order by a.no desc limit :newest"
+    " and a.member = :member and a.answerer = :answerer"
+    " and a.state not in ('started', 'late') and (:step is null or s.name = :step) order by a.no desc limit :newest"
+)
+_TIMES = (
+    "select max(a.ended - a.started, 0.0) from attempts a"
+    " join steps s on s.run = a.run and s.no = a.step"
+    " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
+    " and a.member = :member and a.answerer = :answerer and s.name = :step"
+    " and a.state in ('ok', 'late') and a.why not like 'hedge%' order by a.no desc limit :newest"
 )
 _ASKED = (
     "select count(*) from (select distinct a.member, a.ids from attempts a"
@@ -64,14 +73,38 @@ class History:
         """
         return self._past(member, answerer, step) or self._past(member, answerer, None)
 
+    def stats(self, member: str, answerer: str, step: str | None) -> MemberStats | None:
+        """How well and how fast it answered at this step (None: at all of them), whichever run it
+        was. An error, or a reply that had to be asked for again, is no success."""
+        rows = self._rows(member, answerer, step)
+        if not rows:
+            return None
+        times = [max(row[-1], 0.0) for row in rows if row[2] == "ok"]
+        settled = len({(run, no, ids) for run, no, state, ids, *_ in rows if state == "ok"})
+        return MemberStats(settled / len(rows), median(times) if times else 0.0, len(rows))
+
     def asked(self, run: int, step: str) -> int:
         """How many tasks of a run's step were asked, whatever came of it; refusals do not count."""
         return int(self._execute(_ASKED, (run, step)).fetchone()[0])
 
-    def _past(self, member: str, answerer: str, step: str | None) -> Past | None:
+    def latencies(self, member: str, answerer: str, step: str) -> list[float]:
+        """How long the newest calls at this step took, the last one last, whichever run it was.
+
+        Second requests of hedges are left out: those that were answered are the quick ones. First
+        ones that came too late are among them, with the time they had.
+        """
         given = {"member": member, "answerer": answerer, "step": step, "newest": NEWEST,
                  "searched": LOOKED_AT}  # fmt: skip
-        rows = self._execute(_OF_MEMBER, given).fetchall()
+        return [seconds for (seconds,) in reversed(self._execute(_TIMES, given).fetchall())]
+
+    def _rows(self, member: str, answerer: str, step: str | None) -> list[Any]:
+        given = {"member": member, "answerer": answerer, "step": step, "newest": NEWEST,
+                 "searched": LOOKED_AT}  # fmt: skip
+        found: list[Any] = self._execute(_OF_MEMBER, given).fetchall()
+        return found
+
+    def _past(self, member: str, answerer: str, step: str | None) -> Past | None:
+        rows = self._rows(member, answerer, step)
         good = [row[3:] for row in rows if row[2] == "ok"]
         if not good:
             return None

@@ -5,6 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
+from fanfold.errors import StoreError
+
+_DRAFT = "the store was made by a draft of fanfold; use another --store DIR"
+
+
+def draft(db: sqlite3.Connection) -> None:
+    """The schema before this one; it was never released, and nothing is carried over from it."""
+    if db.execute("select 1 from sqlite_master where name = 'runs'").fetchone():
+        raise StoreError(_DRAFT)
+
 
 def first(db: sqlite3.Connection) -> None:
     """Runs, planned items, replies by content, attempts with their claims, outcomes.
@@ -14,15 +24,19 @@ def first(db: sqlite3.Connection) -> None:
 
     Claims are the attempts under way or in doubt, by key; there are never many of them.
     `key8` (the first eight bytes of a key) is what is indexed: a narrow index of integers keeps
-    the cost of a random insert low when there are millions.
+    the cost of a random insert low when there are millions. `spending` has the members with a
+    monthly budget.
     """
+    draft(db)
     for statement in (
         """create table runs (
             no integer primary key, id text not null unique, name text not null,
             status text not null, reason text, created real not null, ended real,
             session text not null, plan blob not null, folder text not null, budget blob not null,
-            active real not null default 0, result blob, first_attempt integer not null)""",
+            active real not null default 0, result blob, first_attempt integer not null,
+            parent text)""",
         "create index runs_by_name on runs (name, no)",
+        "create index runs_by_parent on runs (parent) where parent is not null",
         """create table steps (
             run integer not null, no integer not null, name text not null,
             primary key (run, no)) without rowid""",
@@ -53,6 +67,12 @@ def first(db: sqlite3.Connection) -> None:
         """create table claims (
             key blob not null, answerer text not null, attempt integer not null,
             primary key (key, answerer, attempt)) without rowid""",
+        """create table spending (
+            member text not null, month text not null, settled integer not null,
+            reserved integer not null, primary key (member, month)) without rowid""",
+        """create table cascades (
+            run integer not null, step integer not null, members text not null,
+            price text not null, primary key (run, step)) without rowid""",
         """create table outcomes (
             run integer not null, batch integer not null, position integer not null,
             step integer not null, state text not null, reply integer, reasons text,
@@ -63,4 +83,4 @@ def first(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [first]
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [draft, first]

@@ -9,11 +9,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from fanfold.journal.asking import Asking
 from fanfold.journal.attempts import key8
-from fanfold.journal.facts import Attempt, AttemptState, Known, RunRecord
+from fanfold.journal.cascades import Cascades
+from fanfold.journal.facts import UNSENT, Attempt, AttemptState, Known, RunRecord
 from fanfold.journal.history import History
+from fanfold.journal.lineage import Lineage
 from fanfold.journal.origins import Origins
-from fanfold.journal.store import sqlite_errors
+from fanfold.journal.spending import Spending
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import STATES, Part, State
 
@@ -23,7 +26,10 @@ _reasons = msgspec.json.Decoder(tuple[str, ...]).decode
 _encode = msgspec.json.Encoder().encode
 
 PAGE = 1000
-_RUN = "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result"
+_RUN = (
+    "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"
+    " parent"
+)
 _FINAL = (
     "select batch, position, state, reply, reasons, member, cost, calls, body, max(step) as step"
     " from outcomes where run = :run group by batch, position"
@@ -31,7 +37,7 @@ _FINAL = (
 _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 _ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
-    " ended, error, why"
+    " ended, error, why, repeats, again"
 )
 _TRIED = (
     "select a.step, e.value as id, count(*) as tries, sum(a.state <> 'ok') as lost"
@@ -42,7 +48,8 @@ _TRIED = (
 
 class Spent(msgspec.Struct, frozen=True):
     """Money and tokens of a run or one of its steps. What is under way, in doubt or told no usage
-    counts with its reservation. `charged` are the calls that were not refunded."""
+    counts with its reservation. `charged` are the calls that were not refunded, `hedged` second
+    requests for an ask under way, `late` what the requests cost whose answer was not used."""
 
     calls: int = 0
     cost: int = 0
@@ -54,6 +61,8 @@ class Spent(msgspec.Struct, frozen=True):
     repeated: int = 0
     seconds: float = 0.0
     charged: int = 0
+    hedged: int = 0
+    late: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -83,44 +92,26 @@ class Answered(msgspec.Struct, frozen=True):
     calls: int = 0
 
 
-class _Rows:
-    """A cursor whose troubles are ours: a damaged page may show only when it is reached."""
-
-    def __init__(self, cursor: sqlite3.Cursor, file: Path) -> None:
-        self._cursor, self._file = cursor, file
-
-    def __iter__(self) -> Iterator[Any]:
-        with sqlite_errors(self._file):
-            yield from self._cursor
-
-    def fetchone(self) -> Any:
-        with sqlite_errors(self._file):
-            return self._cursor.fetchone()
-
-    def fetchall(self) -> list[Any]:
-        with sqlite_errors(self._file):
-            return self._cursor.fetchall()
-
-
-class _Asking:
-    def __init__(self, db: sqlite3.Connection, file: Path) -> None:
-        self._db, self._file = db, file
-
-    def execute(self, question: str, given: Any = ()) -> _Rows:
-        with sqlite_errors(self._file):
-            return _Rows(self._db.execute(question, given), self._file)
-
-
 class Reader:
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:
-        self._db = _Asking(db, file)
+        self._db = Asking(db, file)
         self.origins = Origins(self._db.execute)
         self.history = History(self._db.execute)
+        self.lineage = Lineage(self._db.execute)
+        self.spending = Spending(self._db.execute)
+        self.cascades = Cascades(self._db.execute)
 
     # ── runs ──
 
     def runs(self) -> list[RunRecord]:
         rows = self._db.execute(f"select {_RUN} from runs order by no")
+        return [_run(row) for row in rows]
+
+    def records(self, numbers: Sequence[int]) -> list[RunRecord]:
+        rows = self._db.execute(
+            f"select {_RUN} from runs where no in (select value from json_each(?)) order by no",
+            (_encode(numbers).decode(),),
+        )
         return [_run(row) for row in rows]
 
     def find(self, name_or_id: str) -> RunRecord | None:
@@ -315,23 +306,17 @@ class Reader:
             "select step, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
             " sum(cache_write), sum(tokens), sum(state = 'error'), sum(state = 'in_doubt'),"
             " sum(repeats), sum(repeated), coalesce(max(ended), 0) - min(started),"
-            " sum(state <> 'error' or cost > 0)"
+            " sum(state <> 'error' or cost > 0), sum(why like 'hedge%'"
+            f" and coalesce(error, '') <> '{UNSENT}'),"
+            " sum(iif(state = 'late', cost, 0))"
             f" from attempts where {_OF_RUN} group by step",
             (run,),
         )
         spent = {}
-        for step, calls, cost, i, o, cr, cw, tokens, errors, doubt, n, usd, seconds, kept in rows:
+        for step, calls, cost, i, o, cr, cw, tokens, errors, doubt, n, usd, seconds, *more in rows:
+            used = Usage(i, o, cr, cw)
             spent[step] = Spent(
-                calls,
-                cost,
-                Usage(i, o, cr, cw),
-                tokens,
-                errors,
-                doubt,
-                n,
-                usd,
-                max(seconds, 0),
-                kept,
+                calls, cost, used, tokens, errors, doubt, n, usd, max(seconds, 0), *more
             )
         return spent
 
@@ -353,6 +338,15 @@ class Reader:
             f"select {_ATTEMPT} from attempts where {_OF_RUN} order by no limit ?2", (run, limit)
         )
         return [_attempt(row) for row in rows]
+
+    def those(self, numbers: Sequence[int]) -> Iterator[tuple[int, Attempt]]:
+        """Attempts by their numbers, each with the number of its run, in their order."""
+        rows = self._db.execute(
+            f"select run, {_ATTEMPT} from attempts where no in (select value from json_each(?))"
+            " order by no",
+            (_encode(numbers).decode(),),
+        )
+        return ((run, _attempt(tuple(row))) for run, *row in rows)
 
     def newest(self, run: int, states: Sequence[AttemptState], limit: int = 10) -> list[Attempt]:
         """The last attempts in one of `states`, newest first."""
@@ -381,10 +375,12 @@ class Reader:
 
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:
-    no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, why = row
+    no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, *more = row
+    why, repeats, again = more
     return Attempt(
         no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
         usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,
+        repeats=repeats, again=bool(again),
     )  # fmt: skip
 
 

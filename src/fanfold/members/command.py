@@ -1,4 +1,5 @@
-"""The kind `command`: a program that gets the prompt on stdin and answers on stdout."""
+"""The kind `command`: a program that gets the prompt on stdin or as an argument, and answers on
+stdout."""
 
 from __future__ import annotations
 
@@ -7,17 +8,31 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
+from fanfold.members.output import Parse, read_output
 from fanfold.members.process import Ended, carry_out
 from fanfold.work.ask import Ask, Message, Reply, Usage
-from fanfold.work.member import Request, Tell, Traits
+from fanfold.work.member import PARENT, STORE, Request, Tell, Traits
 
 MAX_REPLY = 64_000_000
+PROMPT = "{prompt}"
+Giving = Literal["stdin", "argument"]
 _CANNOT_START = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EPERM})
+
+
+class Talk(msgspec.Struct, frozen=True):
+    """How a program is given the prompt, and how its output is read.
+
+    As an argument the prompt takes the place of `{prompt}` in the command, or comes last; other
+    users of the machine can see it there, and it must be shorter than on stdin.
+    """
+
+    prompt: Giving = "stdin"
+    parse: Parse = "plain"
 
 
 class _Report(msgspec.Struct, frozen=True):
@@ -33,11 +48,12 @@ class _LastLine(msgspec.Struct, frozen=True):
 
 
 class Command:
-    """Runs `cmd` in `folder`, never through a shell, with the prompt on its stdin.
+    """Runs `cmd` in `folder`, never through a shell, with the prompt on its stdin or in its words.
 
-    The variables named in `hidden` (where the roster's keys are) are not passed on. A failing
-    command is worth another try; one that cannot be started is not. When the time is over the
-    program is killed with all its children, and what it did until then stays done.
+    The variables named in `hidden` (where the roster's keys are) are not passed on; the span of the
+    attempt and its store are added. A failing command is worth another try; one that cannot be
+    started is not. When the time is over the program is killed with all its children, and what it
+    did until then stays done.
     """
 
     def __init__(
@@ -47,9 +63,10 @@ class Command:
         folder: str | Path,
         *,
         hidden: frozenset[str] = frozenset(),
+        talk: Talk = Talk(),
     ) -> None:
         self._traits, self._folder, self._hidden = traits, Path(folder), hidden
-        self._cmd = list(cmd)
+        self._cmd, self._talk = list(cmd), talk
         self._env: dict[str, str] | None = None
 
     @property
@@ -74,7 +91,7 @@ class Command:
         seconds = self._traits.timeout
         try:
             ended = await carry_out(
-                self._cmd, request.body, folder=self._folder, env=self._env or {},
+                *self._given(request.body), folder=self._folder, env=self._environment(request),
                 seconds=seconds, most=MAX_REPLY,
             )  # fmt: skip
         except TimeoutError:
@@ -83,9 +100,52 @@ class Command:
             raise self._not_started(error) from None
         if ended.full:
             raise InvalidReply(f"{self._traits.id}: wrote more than {MAX_REPLY:,} bytes; killed")
+        if self._talk.parse != "plain":
+            return self._parsed(ended, request.ask)
         if ended.code:
             raise self._failed(ended)
         return self._reply(ended.out, request.ask)
+
+    def _given(self, prompt: bytes) -> tuple[list[str], bytes]:
+        """The words to start it with, and what goes to its stdin.
+
+        A prompt that begins with a dash gets a space before it, so that no program takes what it
+        is asked about for one of its options.
+        """
+        if self._talk.prompt == "stdin":
+            return self._cmd, prompt
+        text = prompt.decode()
+        if "\0" in text:
+            raise Terminal(f"{self._traits.id}: an argument cannot hold a NUL", scope="ask")
+        program, *words = self._cmd
+        if not any(PROMPT in word for word in words):
+            words.append(PROMPT)
+        shy = f" {text}" if text.startswith("-") else text
+        filled = (word.replace(PROMPT, shy if word.startswith(PROMPT) else text) for word in words)
+        return [program, *filled], b""
+
+    def _parsed(self, ended: Ended, ask: Ask) -> Reply:
+        """The reply out of a program's JSON, which also tells of failures."""
+        parse = self._talk.parse
+        said = read_output(parse, self._traits.id, ended.out, ended.code)
+        if said is None:
+            if ended.code:
+                raise self._failed(ended)
+            raise InvalidReply(f"{self._traits.id}: its output is not {parse}")
+        data = None
+        if ask.schema:
+            data = _as_data(said.text) if said.data is None else said.data
+        return Reply(
+            text=said.text, data=data, usage=said.usage, finish=said.finish, model=said.model,
+            cost_usd=said.cost_usd,
+        )  # fmt: skip
+
+    def _environment(self, request: Request) -> dict[str, str]:
+        """A fanfold that the program starts finds its parent here, and the store to write into."""
+        own = self._env or {}
+        if not request.span:
+            return own
+        return {**own, PARENT: request.span, STORE: request.store}
 
     def _reply(self, out: bytes, ask: Ask) -> Reply:
         out, report = _without_report(out)
@@ -104,6 +164,9 @@ class Command:
         why = (error.strerror or str(error)).lower()
         if error.errno == errno.ENOENT and not self._folder.is_dir():
             what, why = f"{self._traits.id}: cannot run in {self._folder}", "no such folder"
+        if error.errno == errno.E2BIG and self._talk.prompt == "argument":
+            text = f"{self._traits.id}: the prompt is too long for an argument; use `prompt: stdin`"
+            return Terminal(text, scope="ask", too_long=True)
         if error.errno in _CANNOT_START:
             return Terminal(f"{what}: {why}", scope="member")
         return Transient(f"{what}: {why}")

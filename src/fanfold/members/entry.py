@@ -3,45 +3,49 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from fanfold import price
+from fanfold.members.command import PROMPT, Giving
+from fanfold.members.output import Parse
+from fanfold.members.stated import APIS, BY_KIND, COMMON, KINDS, NEEDS, Kind
 from fanfold.price import FREE, Price
 from fanfold.work import check
-from fanfold.work.check import Check, fields, flag, number, one_of, text, whole
+from fanfold.work.check import fields, one_of
 from fanfold.work.document import Node
 from fanfold.work.item import canonical, digest
-from fanfold.work.member import MemberLimits, Tier, Traits
+from fanfold.work.member import Tier, Traits
 
-Kind = Literal["function", "command", "openai", "anthropic", "replay"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-APIS = ("openai", "anthropic")
-
-_KEPT = ("target", "threads", "cmd", "file", "base_url", "key")
+_KEPT = (
+    "target", "threads", "cmd", "prompt", "parse", "scrub_env", "delegate_args", "cost", "file",
+    "base_url", "key",
+)  # fmt: skip
 _LATER = ("claude", "codex", "local")
 _HOSTS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 _USUAL_KEYS = {"openai": "env:OPENAI_API_KEY", "anthropic": "env:ANTHROPIC_API_KEY"}
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
-_KEY = re.compile(r"none|env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
-_TIERS: dict[str, Tier] = {
-    "local": "local", "subscription": "subscription", "paid": "paid",
-    "sub": "subscription", "api": "paid",
-}  # fmt: skip
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of the roster, not yet built. `lines` says where each of its fields stands."""
+    """A member of the roster, not yet built. `lines` says where each of its fields stands.
+
+    `cost` is what TangleBrain's roster says about it in free words; nothing is counted by it.
+    """
 
     traits: Traits
     lines: dict[str, int]
     target: str = ""
     threads: bool = False
     cmd: tuple[str, ...] = ()
+    prompt: Giving = "stdin"
+    parse: Parse = "plain"
+    scrub_env: tuple[str, ...] = ()
+    delegate_args: tuple[str, ...] = ()
+    cost: str = ""
     file: str = ""
     base_url: str = ""
     key: str = "none"
@@ -49,20 +53,44 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     def line(self, field: str = "id") -> int:
         return self.lines.get(field, self.lines["id"])
 
+    def delegating(self, mcp_json: str, mcp_command: str) -> Entry:
+        """The same member with its `delegate_args` filled in: an orchestrator with our MCP tools.
+
+        `mcp_json` is a server's configuration as JSON, `mcp_command` the program that starts it.
+        """
+        filled = (
+            word.replace("{delegate_mcp_json}", mcp_json)
+            .replace("{delegate_mcp_command}", mcp_command)
+            for word in self.delegate_args
+        )  # fmt: skip
+        return msgspec.structs.replace(self, cmd=(*self.cmd, *filled))
+
 
 def read_entry(node: Node) -> Entry:
     """Check one element of `members:`. Fields that belong to another kind are refused as such."""
     lines = {name: child.line for name, child in check.entries(node, "a member")}
     kind = _kind(node)
     _refuse_others(node, kind)
-    known = _COMMON | _BY_KIND[kind]
-    stated = fields(node, known, f"a member of kind {kind}", required=("id", *_NEEDS[kind]))
-    if kind in APIS:
-        usual_host = "base_url" not in stated
-        stated.setdefault("base_url", _HOSTS[kind])
-        stated.setdefault("key", _USUAL_KEYS[kind] if usual_host else "none")
+    known = COMMON | BY_KIND[kind]
+    stated = fields(node, known, f"a member of kind {kind}", required=("id", *NEEDS[kind]))
+    return make_entry(kind, stated, lines, Path(node.file))
+
+
+def make_entry(kind: Kind, stated: dict[str, Any], lines: dict[str, int], roster: Path) -> Entry:
+    """From fields that were checked, whichever form they were written in."""
+    stated = {**_usual_fields(kind, stated), **stated}
     own = {name: stated[name] for name in _KEPT if name in stated}
-    return Entry(traits=_traits(kind, stated, Path(node.file)), lines=lines, **own)
+    return Entry(traits=_traits(kind, stated, roster), lines=lines, **own)
+
+
+def _usual_fields(kind: Kind, stated: dict[str, Any]) -> dict[str, Any]:
+    """An API's usual key goes to its usual host only."""
+    if kind in APIS:
+        usual_key = "none" if "base_url" in stated else _USUAL_KEYS[kind]
+        return {"base_url": _HOSTS[kind], "key": usual_key}
+    if kind == "command" and any(PROMPT in word for word in stated["cmd"]):
+        return {"prompt": "argument"}
+    return {}
 
 
 def _kind(node: Node) -> Kind:
@@ -76,10 +104,10 @@ def _kind(node: Node) -> Kind:
 
 
 def _refuse_others(node: Node, kind: Kind) -> None:
-    known = _COMMON | _BY_KIND[kind]
+    known = COMMON | BY_KIND[kind]
     for name in node.value:
-        if name not in known and any(name in others for others in _BY_KIND.values()):
-            homes = [other for other in KINDS if name in _BY_KIND[other]]
+        if name not in known and any(name in others for others in BY_KIND.values()):
+            homes = [other for other in KINDS if name in BY_KIND[other]]
             raise node.child(name).bad(
                 f"`{name}` is a field of kind {' and '.join(homes)}, not of kind {kind}"
             )
@@ -128,11 +156,18 @@ def _answerer(kind: Kind, stated: dict[str, Any], roster: Path) -> str:
         case "function":
             return f"function:{stated['target']}@{version}"
         case "command":
-            return f"command:{digest(canonical(stated['cmd'])).hex()}@{version}"
+            return f"command:{digest(canonical(_talk(stated))).hex()}@{version}"
         case "replay":
             return f"replay:{_file_digest(roster.parent / stated['file'])}"
         case "openai" | "anthropic":
             return f"{kind}:{stated['model']}"
+
+
+def _talk(stated: dict[str, Any]) -> Any:
+    """What a command is, as far as its replies go: its words, and how it is given and read."""
+    manner = [stated.get("prompt", "stdin"), stated.get("parse", "plain")]
+    usual = manner == ["stdin", "plain"]
+    return stated["cmd"] if usual else [stated["cmd"], *manner]
 
 
 def _file_digest(path: Path) -> str:
@@ -164,90 +199,3 @@ def _pool(kind: Kind, stated: dict[str, Any]) -> str:
         return f"{kind}:{stated['base_url']}:{stated['key']}"
     id: str = stated["id"]
     return id
-
-
-# ── checks of single fields ──────────────────────────────────────────────────────────────────
-
-
-def _read_price(node: Node) -> Price:
-    money = number(least=0)
-    known = dict.fromkeys(("input", "output", "cache_read", "cache_write", "call"), money)
-    stated = fields(node, known, "a price")
-    by_tokens = [name for name in stated if name != "call"]
-    if not stated or (by_tokens and not {"input", "output"} <= stated.keys()):
-        raise node.bad("a price needs `input` and `output`, or `call`; else calls would look free")
-    return Price(**stated)
-
-
-def _read_limits(node: Node) -> MemberLimits:
-    known = dict.fromkeys(("concurrency", "rpm", "tpm"), whole(least=1))
-    return MemberLimits(**fields(node, known, "limits"))
-
-
-def _read_tier(node: Node) -> Tier:
-    return _TIERS[one_of(*_TIERS)(node)]
-
-
-def _read_version(node: Node) -> str:
-    if isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        return str(node.value)
-    return text(node)
-
-
-def _read_key(node: Node) -> str:
-    """A reference to a key. What stands here instead may be the key itself: it is not repeated."""
-    if isinstance(node.value, str) and _KEY.fullmatch(node.value):
-        return node.value
-    raise node.bad(
-        "`key` must be env:NAME, file:PATH or none, never the key itself; "
-        "put the key into a variable and write env: and its name"
-    )
-
-
-def _read_url(node: Node) -> str:
-    url = text(node).rstrip("/")
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-        secret = parts.username is not None or parts.password is not None
-    except ValueError:
-        usable, secret = False, False
-    if secret:
-        raise node.bad("`base_url` must not hold a name or password; use `key`")
-    if not usable:
-        raise node.bad(f"`base_url` must begin with http:// or https://, not `{url}`")
-    return url
-
-
-_COMMON: dict[str, Check] = {
-    "id": text,
-    "kind": text,
-    "good_at": check.one_or_many(text),
-    "tier": _read_tier,
-    "price": _read_price,
-    "max_tokens": whole(least=1),
-    "context": whole(least=1),
-    "limits": _read_limits,
-    "pool": text,
-    "timeout": number(above=0),
-    "enabled": flag,
-    "can_orchestrate": flag,
-    "can_delegate": flag,
-    "budget_usd_month": number(above=0),
-}
-_PROGRAM: dict[str, Check] = {"version": _read_version, "effects": flag}
-_API: dict[str, Check] = {"model": text, "base_url": _read_url, "key": _read_key}
-_BY_KIND: dict[str, dict[str, Check]] = {
-    "function": {"target": text, "threads": flag, **_PROGRAM},
-    "command": {"cmd": check.many(text, least=1), **_PROGRAM},
-    "openai": _API,
-    "anthropic": _API,
-    "replay": {"file": text},
-}
-_NEEDS = {
-    "function": ("target",),
-    "command": ("cmd",),
-    "openai": ("model",),
-    "anthropic": ("model",),
-    "replay": ("file",),
-}

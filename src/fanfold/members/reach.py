@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fanfold.errors import FanfoldError
-from fanfold.members.entry import APIS
 from fanfold.members.roster import Roster
+from fanfold.members.stated import APIS
 
 SECONDS = 3.0
 

@@ -9,15 +9,21 @@ from pathlib import Path
 import msgspec
 
 from fanfold.errors import BadInput, Terminal
-from fanfold.members.command import Command
-from fanfold.members.entry import APIS, Entry, read_entry
+from fanfold.members.command import Command, Talk
+from fanfold.members.ensembles import Ensemble, read_ensembles
+from fanfold.members.entry import Entry, read_entry
 from fanfold.members.function import Function
 from fanfold.members.replay import Replay
+from fanfold.members.stated import APIS, refuse_pasted_keys
+from fanfold.members.tangle import read_tangle_entry
 from fanfold.members.target import resolve_target
-from fanfold.work.check import elements, fields, flag, whole
+from fanfold.work.check import anything, elements, fields, flag, whole
 from fanfold.work.document import Node, read
 from fanfold.work.member import Member
 from fanfold.work.nearest import remedy
+
+DEFAULT_ROSTER = Path(__file__).with_name("default_roster.yaml")
+"""The one that counts when there is no other: it needs no account."""
 
 Key = Callable[[], str | None]
 """Fetches a key at the last moment; None when the member needs none."""
@@ -31,11 +37,24 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Roster(msgspec.Struct, frozen=True):
-    """The members by id. `file` is None for a roster without members, used when there is no file."""
+    """The members by id. `file` is None for one that was made by hand."""
 
     entries: dict[str, Entry] = {}
     settings: Settings = Settings()
     file: str | None = None
+    ensembles: dict[str, Ensemble] = {}
+
+    @property
+    def own(self) -> bool:
+        """It is the one that fanfold brings along."""
+        return self.file == str(DEFAULT_ROSTER)
+
+    @property
+    def called(self) -> str:
+        """What to call it in an error."""
+        if self.own:
+            return "fanfold's own roster (no roster.yaml was found)"
+        return f"the roster {self.file}" if self.file else "the roster"
 
     def entry(self, id: str) -> Entry:
         found = self.entries.get(id)
@@ -63,7 +82,9 @@ class Roster(msgspec.Struct, frozen=True):
                 target = resolve_target(entry.target, folder, file=self.file, line=line)
                 return Function(traits, target, threads=entry.threads)
             case "command":
-                return Command(traits, entry.cmd, folder, hidden=self.hidden)
+                hidden = self.hidden.union(entry.scrub_env)
+                talk = Talk(entry.prompt, entry.parse)
+                return Command(traits, entry.cmd, folder, hidden=hidden, talk=talk)
             case "replay":
                 return Replay(traits, self._beside(entry.file))
             case _:
@@ -123,16 +144,29 @@ def _api_member(entry: Entry, key: Key) -> Member:
 
 def load_roster(path: str | Path) -> Roster:
     """Read and check a roster file. Nothing is imported, started or asked."""
-    top = read(path)
-    known = {"members": _read_members, "settings": _read_settings}
+    return read_roster(read(path))
+
+
+def read_roster(top: Node) -> Roster:
+    """A roster that was parsed: ours, or TangleBrain's, which is a list."""
+    refuse_pasted_keys(top)
+    if isinstance(top.value, list):
+        return Roster(_read_members(top, read_tangle_entry), file=top.file)
+    known = {"members": _read_own, "settings": _read_settings, "ensembles": anything}
     found = fields(top, known, "a roster", required=("members",))
-    return Roster(found["members"], found.get("settings", Settings()), str(path))
+    members, settings = found["members"], found.get("settings", Settings())
+    groups = read_ensembles(top.child("ensembles"), members) if "ensembles" in found else {}
+    return Roster(members, settings, top.file, groups)
 
 
-def _read_members(node: Node) -> dict[str, Entry]:
+def _read_own(node: Node) -> dict[str, Entry]:
+    return _read_members(node, read_entry)
+
+
+def _read_members(node: Node, read_one: Callable[[Node], Entry]) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for child in elements(node):
-        entry = read_entry(child)
+        entry = read_one(child)
         id = entry.traits.id
         if id in found:
             first = found[id].line()
@@ -151,9 +185,9 @@ def find_roster(
     plan_named: str | None,
     plan_folder: str | Path,
     environ: Mapping[str, str] = os.environ,
-) -> Path | None:
+) -> Path:
     """Which roster counts: `--roster`, the plan's, FANFOLD_ROSTER, roster.yaml beside the plan, the
-    user's own. None: there is none. A stated one need not exist; reading it will say so.
+    user's own, at last DEFAULT_ROSTER. A stated one need not exist; reading it will say so.
     """
     folder = Path(plan_folder)
     if explicit:
@@ -164,4 +198,4 @@ def find_roster(
         return Path(environ["FANFOLD_ROSTER"]).expanduser()
     home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~"), ".config"))
     usual = (folder / "roster.yaml", home.expanduser() / "fanfold" / "roster.yaml")
-    return next((path for path in usual if path.is_file()), None)
+    return next((path for path in usual if path.is_file()), DEFAULT_ROSTER)

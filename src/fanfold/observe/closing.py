@@ -9,7 +9,7 @@ from fanfold.observe.amounts import count, duration, money, of_budget, usd
 from fanfold.observe.standing import DONE, outcomes
 from fanfold.observe.table import one_line
 from fanfold.run.run import Statistics
-from fanfold.work.outcome import Receipt, State
+from fanfold.work.outcome import Receipt, Saving, State
 
 _APPROVE = re.compile(r" with (--yes|--cap \d+)\b")  # how the governor says it can be approved
 
@@ -18,13 +18,18 @@ NAMES: dict[State, str] = {"in_doubt": "in doubt"}
 
 
 def closing(receipt: Receipt, resume_command: str | None) -> str:
-    """At most six lines: status and reason, items, cost, calls, doubts, and how to go on."""
+    """At most seven lines: status and reason, items, cost, calls, what escalation saved, doubts, and
+    how to go on."""
     lines = [
         f"{one_line(receipt.name)} {headline(receipt.status, receipt)}",
         items_text(receipt),
         f"cost {cost_text(receipt)}",
         calls_text(receipt),
     ]
+    if receipt.cascades:
+        more = len(receipt.cascades) - 1
+        rest = f" (and {count(more, 'step')} more)" if more else ""
+        lines.append(saving_text(receipt.cascades[0]) + rest)
     if receipt.maybe_paid_twice:
         lines.append(f"maybe paid twice: {twice_text(receipt)}")
     if resume_command:
@@ -46,7 +51,7 @@ def resume_command(receipt: Receipt, store: str = "") -> str:
     """The exact command. A run out of budget needs a new total, which only the operator can name."""
     words = ["fanfold", "resume", receipt.run]
     words += ["--store", store] if store else []
-    words += ["--budget", _total(receipt)] if receipt.unfunded else []
+    words += ["--budget", _total(receipt)] if receipt.unfunded and not _of_month(receipt) else []
     words += ["--retry-in-doubt"] if receipt.in_doubt else []
     held = _APPROVE.search(receipt.reason or "")
     words += held[1].split() if held and receipt.status == "paused" else []
@@ -57,6 +62,11 @@ def _total(receipt: Receipt) -> str:
     """A plain number means dollars; the other currencies go by their name."""
     spent = (receipt.reason or "").removeprefix("out of budget: ").partition(" ")[0]
     return f"{spent}=TOTAL" if spent in ("tokens", "calls", "seconds") else "TOTAL"
+
+
+def _of_month(receipt: Receipt) -> bool:
+    """A member's own budget is in the roster: no new total of the run helps."""
+    return "budget of the month" in (receipt.reason or "")
 
 
 # ── the pieces, for others too ───────────────────────────────────────────────────────────────
@@ -87,9 +97,27 @@ def calls_text(receipt: Receipt) -> str:
     parts = [count(receipt.calls, "call"), f"{receipt.reused:,} reused"]
     if receipt.retries:
         parts.append(count(receipt.retries, "retry", "retries"))
+    if receipt.hedged:
+        parts.append(hedged_text(receipt))
     if receipt.tokens.total:
         parts.append(count(receipt.tokens.total, "token"))
     return ", ".join([*parts, duration(receipt.seconds)])
+
+
+def hedged_text(receipt: Receipt) -> str:
+    """Second requests, and what the answers cost that were not used."""
+    return f"{receipt.hedged:,} hedged for at most {usd(receipt.hedged_usd)}"
+
+
+def saving_text(one: Saving) -> str:
+    """`map: 88 items settled without opus for $0.02; opus would have taken about $1.20 for them`."""
+    said = (
+        f"{one_line(one.step)}: {count(one.settled, 'item')} settled without {one_line(one.member)}"
+    )
+    said += f" for {usd(one.cost_usd)}"
+    if not one.instead_usd:
+        return said
+    return f"{said}; {one_line(one.member)} would have taken about {usd(one.instead_usd)} for them"
 
 
 def twice_text(receipt: Receipt) -> str:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from fanfold.observe.amounts import of_budget
 from fanfold.observe.table import Column, aligned
-from fanfold.price import Price
+from fanfold.price import Price, dollars
 from fanfold.work.member import Traits
 
+Used = Mapping[str, int]
+"""What members with a monthly budget took so far this month, in nano-dollars."""
+_NOTHING: Used = MappingProxyType({})
 
-def menu(members: Mapping[str, Traits], trouble: Mapping[str, str | None], width: int) -> str:
+
+def menu(
+    members: Mapping[str, Traits],
+    trouble: Mapping[str, str | None],
+    width: int,
+    used: Used = _NOTHING,
+) -> str:
     """A table; `trouble` has an entry for each member that was checked."""
     rows = list(members.values())
     columns = [
@@ -22,6 +33,8 @@ def menu(members: Mapping[str, Traits], trouble: Mapping[str, str | None], width
         Column("at once", [str(t.limits.concurrency) for t in rows], right=True, rank=3),
         Column("good at", [", ".join(t.good_at) for t in rows], rank=1, least=12),
     ]
+    if any(t.budget_usd_month is not None for t in rows):
+        columns.append(Column("this month", [month_text(t, used) for t in rows], right=True))
     if trouble:
         states = ["ready" if trouble.get(t.id) is None else "not ready" for t in rows]
         columns.append(Column("state", states))
@@ -29,16 +42,26 @@ def menu(members: Mapping[str, Traits], trouble: Mapping[str, str | None], width
     return "\n".join([*aligned(columns, width), *troubles])
 
 
-def menu_json(members: Mapping[str, Traits], trouble: Mapping[str, str | None]) -> list[Any]:
+def menu_json(
+    members: Mapping[str, Traits], trouble: Mapping[str, str | None], used: Used = _NOTHING
+) -> list[Any]:
     return [
         {
             "id": t.id, "kind": t.kind, "model": t.model, "tier": t.tier, "enabled": t.enabled,
             "good_at": t.good_at, "price": t.price, "context": t.context, "limits": t.limits,
-            "pool": t.pool,
+            "pool": t.pool, "budget_usd_month": t.budget_usd_month,
+            "used_usd_month": None if t.budget_usd_month is None else dollars(used.get(t.id, 0)),
             **({"ready": trouble[t.id] is None, "trouble": trouble[t.id]} if t.id in trouble else {}),
         }
         for t in members.values()
     ]  # fmt: skip
+
+
+def month_text(traits: Traits, used: Used) -> str:
+    """`$3.20 of $20.00`; nothing where there is no monthly budget."""
+    if traits.budget_usd_month is None:
+        return ""
+    return of_budget(dollars(used.get(traits.id, 0)), traits.budget_usd_month)
 
 
 def price_text(price: Price | None) -> str:

@@ -9,7 +9,14 @@ import msgspec
 from fanfold.journal.facts import Attempt, AttemptState
 from fanfold.journal.read import Ended, Reader
 from fanfold.observe.amounts import count, duration, local_time, money, usd
-from fanfold.observe.closing import NAMES, cost_text, headline, twice_text
+from fanfold.observe.closing import (
+    NAMES,
+    cost_text,
+    headline,
+    hedged_text,
+    saving_text,
+    twice_text,
+)
 from fanfold.observe.detail import ids_text
 from fanfold.observe.markdown import cell, json_block, table
 from fanfold.observe.standing import MemberAccount, Standing, accounts, by_member, whole_receipt
@@ -34,6 +41,7 @@ def report(read: Reader, standing: Standing) -> str:
         ["## What the gate caught", "", *_caught(read, standing)],
         _titled("## Steps", _steps(account.steps)),
         _titled("## Cost by member", _members(by_member(found))),
+        _titled("## Escalation", [f"- {cell(saving_text(one), 300)}" for one in account.cascades]),
         _titled("## In doubt", _doubts(read, standing)),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
@@ -121,6 +129,7 @@ def _receipt(account: Receipt) -> list[str]:
         *_tokens(account.tokens),
         ["cost", cost_text(account)],
         ["maybe paid twice", twice_text(account) if account.maybe_paid_twice else usd(0)],
+        *([["hedged", hedged_text(account)]] if account.hedged else []),
         ["active time", duration(account.seconds)],
     ]
     return table(["receipt", ""], rows, right=1)

@@ -103,10 +103,14 @@ class MemberAccount(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
 
-def accounts(read: Reader, run: RunRecord) -> list[MemberAccount]:
+def accounts(
+    read: Reader, run: RunRecord, spent: dict[tuple[int, str], Spent] | None = None
+) -> list[MemberAccount]:
     """By step and member. Calls of unmetered members have no attempts: they are counted from the
-    replies and errors on record, so one that was kicked back before a resume is not among them."""
-    spent, answered = read.by_member(run.no), read.answered(run.no)
+    replies and errors on record, so one that was kicked back before a resume is not among them.
+    `spent` is what metered ones took, where that is known already."""
+    spent = read.by_member(run.no) if spent is None else spent
+    answered = read.answered(run.no)
     pairs = sorted(pair for pair in {*spent, *answered} if pair[1])
     alone = {step for step, times in Counter(step for step, _ in pairs).items() if times == 1}
     found = []

@@ -11,7 +11,7 @@ from fanfold.errors import BadInput, RunStopped
 from fanfold.patterns.how import By, Folded, How, terms_of
 from fanfold.patterns.judged import Judge, judge_terms, judged
 from fanfold.patterns.panel import Decide, Knobs, Panel, panel_of
-from fanfold.patterns.poll import Poll, decision, hold, together
+from fanfold.patterns.poll import Poll, decision, escalated, hold, together
 from fanfold.patterns.prompt import Prompt, make_tasks, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -50,9 +50,13 @@ async def ensemble(
     The gate holds for each voter's reply; one that does not pass is absent, not a vote. With too
     few votes an item ends as the absent did; without agreement it is kicked. When the run is
     resumed, a voter that was absent is asked again.
+
+    `escalate`: a question that would be kicked goes to these members, in order, until one of them
+    gives an answer that passes the gate. So does one whose leading answer has a smaller share of the
+    votes than `confidence`.
     """
-    if how.get("escalate"):
-        raise BadInput("a vote does not escalate: let a judge decide, with decide=judged(...)")
+    if how.get("fallback"):
+        raise BadInput("a voter has no fallback; escalate is for questions without a decision")
     panel = panel_of(_members(how), how)
     asked = prompt_of(prompt, schema)
     terms = terms_of(how, asked.schema, "ensemble")
@@ -128,7 +132,7 @@ async def _put(run: Run, panel: Panel, task: Task) -> tuple[Outcome, dict[str, A
     """One question, to its outcome and its record."""
     if task.flaw is None:
         poll = await hold(run, panel, task)
-        outcome = await decision(run, poll)
+        outcome = await escalated(run, poll, await decision(run, poll))
     else:
         poll = Poll(panel, task)
         outcome = poll.ended("failed", task.flaw)

@@ -14,25 +14,28 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.ask import Schema
 from fanfold.work.outcome import Missing, Outcome, Receipt
-from fanfold.work.task import Budget, Gate, InDoubt, OnFailure, Task, Terms, Who
+from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Task, Terms, Who
 
 By: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 """How a task is carried to its outcome: by the run itself, by a vote, by a pattern inside."""
 
 
 class How(TypedDict, total=False):
-    """`member` or `members` or `needs` say who; `use`: at most so many of them."""
+    """`member` or `members` or `needs` say who; `use`: at most so many of them. `fallback`: these,
+    in order, each only when all before it are closed or have failed."""
 
     step: str
     member: str
     members: Sequence[str]
     needs: Sequence[str]
     use: int
+    fallback: Sequence[str]
     gate: Gate
     revise: int
     escalate: Sequence[str]
     on_failure: OnFailure
     in_doubt: InDoubt
+    hedge: Hedge
     attempts: int
     concurrency: int
     budget: Budget
@@ -45,7 +48,7 @@ def terms_of(how: How, schema: Schema | None, step: str) -> Terms:
     members = how.get("members", ())
     who = Who(
         tuple([how["member"]] if "member" in how else members), tuple(how.get("needs", ())),
-        how.get("use"),
+        how.get("use"), tuple(how.get("fallback", ())),
     )  # fmt: skip
     keep = how.get("keep")
     return Terms(
@@ -53,7 +56,7 @@ def terms_of(how: How, schema: Schema | None, step: str) -> Terms:
         revise=how.get("revise", 1), escalate=tuple(how.get("escalate", ())),
         on_failure=how.get("on_failure", "skip"), in_doubt=how.get("in_doubt"),
         attempts=how.get("attempts", 4), concurrency=how.get("concurrency", 8),
-        budget=how.get("budget", Budget()),
+        budget=how.get("budget", Budget()), hedge=how.get("hedge"),
         keep=None if keep is None else lambda task, reply: bool(keep(reply.value)),
     )  # fmt: skip
 

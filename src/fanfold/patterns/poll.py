@@ -28,10 +28,11 @@ from fanfold.work.vote import (
     label,
     wave,
     why_undecided,
+    why_unsure,
 )
 
 SHOWN = 200
-_WORST: tuple[State, ...] = ("in_doubt", "unjudged", "kicked", "failed")
+_WORST: tuple[State, ...] = ("in_doubt", "unfunded", "unjudged", "kicked", "failed")
 
 T = TypeVar("T")
 
@@ -214,7 +215,31 @@ async def decision(run: Run, poll: Poll) -> Outcome:
     if vote is None:
         why = why_undecided(panel.rule, poll.votes, len(panel.voters))
         return poll.ended("kicked", why)
+    if poll.question.terms.escalate and (doubt := why_unsure(panel.rule, poll.votes)):
+        return poll.ended("kicked", doubt)
     return poll.won(vote.reply)
+
+
+async def escalated(run: Run, poll: Poll, outcome: Outcome) -> Outcome:
+    """A question that was kicked goes to better members, in order, until one has an answer."""
+    reasons = list(outcome.reasons)
+    for better in poll.question.terms.escalate if outcome.state == "kicked" else ():
+        answer = await run.do(_ask_better(poll.question, better))
+        poll.asks.append(answer)
+        if answer.state == "passed" and answer.reply is not None:
+            return msgspec.structs.replace(poll.won(_bare(answer.reply)), member=better)
+        reasons.append(f"{better}: {_why(answer)}")
+        if answer.state != "kicked":
+            return poll.ended(answer.state, *reasons)
+    return poll.ended("kicked", *reasons) if len(reasons) > len(outcome.reasons) else outcome
+
+
+def _ask_better(question: Task, better: str) -> Task:
+    own = msgspec.structs.replace(
+        question.terms, step=f"{question.terms.step}.escalate", who=Who(members=(better,)),
+        escalate=(), on_failure="skip", keep=None,
+    )  # fmt: skip
+    return Task(question.id, question.ask, own)
 
 
 async def _by_judge(run: Run, poll: Poll, judge: Judge) -> Outcome:

@@ -18,7 +18,7 @@ from fanfold.journal.apply import DropRun
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive, Journal
 from fanfold.journal.read import Reader
-from fanfold.members.roster import Roster, find_roster, load_roster
+from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import check_plan, load_plan, with_commands
@@ -30,7 +30,7 @@ from fanfold.run.engine import Engine
 from fanfold.run.govern import Approve, Govern
 from fanfold.run.ledger import Ledger
 from fanfold.run.limits import Limits
-from fanfold.run.open import Listed, finish, reopen, start
+from fanfold.run.open import Launch, Listed, finish, reopen, start
 from fanfold.run.run import Run, Settings
 from fanfold.work.item import Source
 from fanfold.work.outcome import Receipt
@@ -40,9 +40,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line may add to a plan."""
+    """What the command line may add to a plan. `parent`: the span in whose process it is run."""
 
     store: str = ".fanfold"
+    parent: str | None = None
     roster: str | None = None
     budget: Budget | None = None
     name: str | None = None
@@ -63,7 +64,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run was started with; `resume` uses this, not the files of now."""
+    """What a run was started with; `resume` uses this, not the files of now. `roster` is None for
+    fanfold's own, wherever it is installed then."""
 
     plan: Plan
     roster: str | None
@@ -101,11 +103,11 @@ def prepare(path: str, options: Options) -> Job:
     """Read the plan and its roster, and check one against the other."""
     plan = load_plan(path)
     found = find_roster(options.roster, plan.roster, plan.folder)
-    roster = with_commands(plan, Roster() if found is None else load_roster(found))
+    roster = with_commands(plan, load_roster(found))
     check_plan(plan, roster)
     stored = Stored(
         plan=plan,
-        roster=None if found is None else str(found.absolute()),
+        roster=None if found == DEFAULT_ROSTER else str(found.absolute()),
         spool=secrets.token_hex(8),
         allow_paid=options.allow_paid,
         fresh=options.fresh,
@@ -132,8 +134,7 @@ def prepare_resume(name: str, options: Options) -> Job:
         raise BadInput(f"{name} was started by a script; run the script again to go on")
     stored = msgspec.json.decode(record.plan, type=Stored)
     _refuse_changed_plan(stored.plan, record)
-    roster_file = options.roster or stored.roster
-    roster = Roster() if roster_file is None else load_roster(roster_file)
+    roster = load_roster(options.roster or stored.roster or DEFAULT_ROSTER)
     roster = with_commands(stored.plan, roster)
     check_plan(stored.plan, roster)
     budget = _combined(msgspec.json.decode(record.budget, type=Budget), options.budget)
@@ -175,8 +176,8 @@ async def _open(journal: Journal, job: Job, approve: Approve | None) -> Run:
     allow_paid = options.allow_paid or job.stored.allow_paid
     company = Listed(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
     if job.record is None:
-        plan = _encode(job.stored)
-        record = await start(journal, job.name, clock, job.budget, plan, job.stored.plan.folder)
+        launch = Launch(_encode(job.stored), job.stored.plan.folder, options.parent)
+        record = await start(journal, job.name, clock, job.budget, launch)
     else:
         _rehearse(Engine(journal, clock, Ledger(job.budget), Limits(1, Random(0))), company, job)
         record = await reopen(journal, job.record, clock, job.budget)

@@ -11,6 +11,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.members.entry import read_entry
 from fanfold.members.roster import Roster
+from fanfold.members.route import nearest
 from fanfold.plans.flow import check_flow
 from fanfold.plans.plan import INPUT_KINDS, Asking, Ensemble, Input, Map, Plan
 from fanfold.plans.steps.asking import read_budget
@@ -164,6 +165,7 @@ def check_plan(plan: Plan, roster: Roster) -> None:
     """Every member the plan names is there and switched on, and someone fits every `needs`."""
     for name, asking in askings(plan):
         _check_who(plan, asking, asking.who, roster)
+        _check_named(plan, asking, "fallback", asking.who.fallback, roster)
         _check_named(plan, asking, "escalate", asking.escalate, roster)
         _check_prompt(plan, name, asking, roster)
         if isinstance(asking, Ensemble):
@@ -176,14 +178,16 @@ def _bad(plan: Plan, asking: Asking, field: str, what: str) -> BadInput:
 
 def _check_who(plan: Plan, asking: Asking, who: Who, roster: Roster) -> None:
     field = next((f for f in ("member", "members", "agent", "needs") if f in asking.lines), "")
-    where = f"the roster {roster.file}" if roster.file else "the roster"
+    where = roster.called
     if not roster.entries:
         raise _bad(plan, asking, field, f"{where} has no members; add one, or name another roster")
     _check_named(plan, asking, field, who.members, roster)
     if not candidates(who, roster):
         what = f"no member of {where} is good at {', '.join(who.needs)}" if who.needs else (
             f"no member of {where} is switched on")  # fmt: skip
-        raise _bad(plan, asking, field, what)
+        on = [entry.traits for entry in roster.entries.values() if entry.traits.enabled]
+        near = nearest(who.needs, on)
+        raise _bad(plan, asking, field, f"{what}; nearest: {near}" if near else what)
 
 
 def _check_named(
@@ -192,7 +196,8 @@ def _check_named(
     for id in named:
         entry = roster.entries.get(id)
         if entry is None:
-            what = f"there is no member `{id}` in the roster: {remedy(id, roster.entries)}"
+            where = roster.called if roster.own else "the roster"
+            what = f"there is no member `{id}` in {where}: {remedy(id, roster.entries)}"
             raise _bad(plan, asking, field, what)
         if not entry.traits.enabled:
             raise _bad(plan, asking, field, f"member `{id}` is switched off (enabled: false)")
@@ -213,7 +218,7 @@ def candidates(who: Who, roster: Roster) -> list[str]:
 def _check_prompt(plan: Plan, name: str, asking: Asking, roster: Roster) -> None:
     if asking.prompt is not None:
         return
-    for id in (*candidates(asking.who, roster), *asking.escalate):
+    for id in (*candidates(asking.who, roster), *asking.who.fallback, *asking.escalate):
         kind = roster.entries[id].traits.kind
         if kind not in _NEED_NO_PROMPT:
             what = f"`{name}` has no `prompt`, but member `{id}` (kind {kind}) needs one"

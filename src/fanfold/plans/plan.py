@@ -8,7 +8,7 @@ import msgspec
 
 from fanfold.run.govern import Govern
 from fanfold.work.ask import Params, Schema
-from fanfold.work.task import Budget, InDoubt, OnFailure, Who
+from fanfold.work.task import Budget, Hedge, InDoubt, OnFailure, Who
 
 InputKind = Literal["jsonl", "json", "csv", "lines", "files", "list", "count", "command", "http"]
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
@@ -49,6 +49,7 @@ class Asking(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     escalate: tuple[str, ...] = ()
     on_failure: OnFailure = "skip"
     in_doubt: InDoubt | None = None
+    hedge: Hedge | None = None
     params: Params = Params()
     lines: dict[str, int] = {}
     line: int | None = None

@@ -74,6 +74,7 @@ class Ready:
             step=step, gate=standard(stated, asking.schema), who=asking.who, revise=asking.revise,
             escalate=asking.escalate, on_failure=asking.on_failure, in_doubt=asking.in_doubt,
             concurrency=asking.concurrency, budget=asking.budget, keep=self._keep(keep),
+            hedge=asking.hedge,
         )  # fmt: skip
 
     def prompt(self, asking: Asking, known: Collection[str] = KNOWN_NAMES) -> Prompt:

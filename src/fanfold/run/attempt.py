@@ -6,48 +6,84 @@ import asyncio
 
 import msgspec
 
-from fanfold.errors import InvalidReply, MemberError, RateLimited, StoreError, Terminal, TimedOut
-from fanfold.journal.facts import Claim, End, Ending, Failed, Landed, Start, Unclaim
+from fanfold.errors import (
+    InvalidReply,
+    MemberError,
+    RateLimited,
+    StoreError,
+    Terminal,
+    TimedOut,
+    Transient,
+)
+from fanfold.journal.facts import UNSENT, Claim, End, Ending, Failed, Landed, Start, Unclaim
 from fanfold.price import cost, nanos
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import ONE_CALL, Sum
-from fanfold.run.pursuit import Group, NoReply, Pursuit
+from fanfold.run.pursuit import Group, Pursuit
 from fanfold.work.ask import Reply
-from fanfold.work.member import Tell, Traits, tell_nobody
+from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 
 MOST_TOKENS = 10**12
+CANCELLED = "cancelled in mid-call"
+SHUT = Claim(broke="now")  # a breaker opened while it was claimed: another, or later
 
 
 async def attempt(engine: Engine, group: Group, grant: Grant) -> Claim | None:
-    """None: the replies have landed in the group. A Claim: somebody else has (or had) the key.
+    """None: the replies have landed in the group. A Claim: somebody else has (or had) the key, or
+    the member's budget of the month does not suffice; then it is shut, and another may take it.
 
     Raises what the member raised, after it was written down and the money was settled.
     """
-    traits = grant.traits
+    number = await begin(engine, group, grant)
+    if isinstance(number, Claim):
+        return number
+    if group.tell is not None:
+        group.tell(Event("note", f"{grant.traits.id} is asked", {"member": grant.traits.id}))
+    try:
+        reply = await ask(grant, group.tell)
+    except asyncio.CancelledError:
+        give_up(engine, grant, number)
+        group.lost(CANCELLED)
+        raise
+    except Exception as error:
+        await failed(engine, group, grant, number, error)
+        raise
+    await land(engine, group, grant, number, reply)
+    return None
+
+
+async def begin(engine: Engine, group: Group, grant: Grant, beside: int = 0) -> int | Claim:
+    """Leave no call without a fact: the attempt's number, 0 for one that costs nothing. A Claim:
+    somebody else has the key, and nothing may be sent. `beside`: an attempt of ours may have it."""
     number = 0
-    if traits.id not in engine.opened:
+    if grant.traits.id not in engine.opened:
         await _open(engine, grant)
-    if traits.metered:
-        claim = await _claim(engine, group, grant)
+    if grant.traits.metered:
+        claim = await _claim(engine, group, grant, beside)
         if not claim.attempt:
             engine.dispatch.settle(grant, Sum())
+            if claim.broke:
+                await _wait_for_money(engine, grant, claim)
             return claim
         number = claim.attempt
+    grant.request = _spanned(engine, grant.request, number)
     engine.counts.calls += 1
     group.step.calls += 1
     for pursuit in group.pursuits:
         pursuit.calls += 1
-    try:
-        reply = _plausible(await _ask(grant, group.tell))
-    except asyncio.CancelledError:
-        _give_up(engine, group, grant, number)
-        raise
-    except Exception as error:
-        await _failed(engine, group, grant, number, error)
-        raise
-    await _landed(engine, group, grant, number, reply)
-    return None
+    if number and grant.gauge.shut_since(grant.permit):
+        call_off(engine, group, grant, number)
+        return SHUT
+    return number
+
+
+async def ask(grant: Grant, tell: Tell | None) -> Reply:
+    """Usage that no call can have is no usage: the worst case stands."""
+    reply = await _ask(grant, tell)
+    if reply.usage is not None and not 0 <= reply.usage.total < MOST_TOKENS:
+        raise InvalidReply(f"the reply reports {reply.usage.total} tokens")
+    return reply
 
 
 async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
@@ -55,6 +91,7 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     traits = grant.traits
     if traits.id not in engine.opened:
         await _open(engine, grant)
+    grant.request = _spanned(engine, grant.request)
     engine.counts.calls += 1
     pursuit.step.calls += 1
     pursuit.calls += 1
@@ -67,7 +104,7 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
         engine.dispatch.settle(grant, Sum())
         raise
     except Exception as error:
-        await _failed(engine, Group((pursuit,), pursuit.ask), grant, 0, error)
+        await failed(engine, Group((pursuit,), pursuit.ask), grant, 0, error)
         raise
     if grant.permit.probe or not grant.gauge.pool.calm:
         engine.limits.good(grant.gauge, grant.permit)
@@ -81,11 +118,12 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     pursuit.row = (await engine.journal.write(fact))[0]
 
 
-def _plausible(reply: Reply) -> Reply:
-    """Usage that no call can have is no usage: the worst case stands."""
-    if reply.usage is not None and not 0 <= reply.usage.total < MOST_TOKENS:
-        raise InvalidReply(f"the reply reports {reply.usage.total} tokens")
-    return reply
+def _spanned(engine: Engine, request: Request, number: int = 0) -> Request:
+    """The request, saying what it is sent for."""
+    span = f"{engine.id}:{number}" if number else engine.id
+    return Request(
+        request.ask, request.body, request.input_tokens, request.output_tokens, span, engine.store
+    )
 
 
 async def _open(engine: Engine, grant: Grant) -> None:
@@ -96,22 +134,31 @@ async def _open(engine: Engine, grant: Grant) -> None:
         raise
 
 
-async def _claim(engine: Engine, group: Group, grant: Grant) -> Claim:
+async def _claim(engine: Engine, group: Group, grant: Grant, beside: int) -> Claim:
     traits = grant.traits
+    now = engine.clock.now()
     fact = Start(
         run=engine.no, step=group.step.no, session=engine.session, member=traits.id,
         answerer=traits.answerer, keys=group.keys(traits.takes), ids=group.ids,
         accept=group.circle.accept, reserved=grant.reserved.usd, reserved_tokens=grant.reserved.tokens,
-        at=engine.clock.now(), fresh=engine.fresh,
-        take_over=engine.may_repeat(group.ids, group.terms, traits),
+        at=now, fresh=engine.fresh, monthly=engine.months.draw(traits, now),
+        take_over=engine.may_repeat(group.ids, group.terms, traits), why=grant.why, beside=beside,
     )  # fmt: skip
     try:
         claim: Claim = await engine.journal.write(fact)
     except BaseException:
         engine.dispatch.settle(grant, Sum())
-        engine.journal.note(Unclaim(engine.session, traits.answerer, fact.keys, fact.at))
+        engine.journal.note(Unclaim(engine.session, traits.answerer, fact.keys, fact.at, beside))
         raise
     return claim
+
+
+async def _wait_for_money(engine: Engine, grant: Grant, claim: Claim) -> None:
+    """Before it is tried again. What nobody here has under way may be held by a process that died:
+    from now on that counts as spent."""
+    engine.months.shut(grant.gauge, claim)
+    if claim.broke == "now" and not grant.gauge.in_flight:
+        await engine.journal.recover(engine.clock.now())
 
 
 async def _ask(grant: Grant, tell: Tell | None) -> Reply:
@@ -129,7 +176,7 @@ async def _ask(grant: Grant, tell: Tell | None) -> Reply:
 # ── what came of it ──────────────────────────────────────────────────────────────────────────
 
 
-async def _landed(engine: Engine, group: Group, grant: Grant, number: int, reply: Reply) -> None:
+async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: Reply) -> None:
     """A reply: free the slot, settle the money, and make reply and outcome durable together."""
     traits = grant.traits
     actual = _actual(traits, grant.reserved, reply)
@@ -146,12 +193,21 @@ async def _landed(engine: Engine, group: Group, grant: Grant, number: int, reply
         at=engine.clock.now(), released=group.keys(traits.takes) if number else (),
         answerer=traits.answerer, landed=landed, endings=endings,
         error=None if landed else "the reply named none of the items",
+        monthly=traits.budget_usd_month is not None,
     )  # fmt: skip
     try:
         group.filed(await engine.journal.write(fact))
     except InvalidReply as error:  # a text that no file can hold
         await engine.journal.write(_unreadable(fact, error))
         raise
+    finally:
+        _settled(engine, grant)
+
+
+def _settled(engine: Engine, grant: Grant) -> None:
+    """What a call took is on record: those who wait for the member's money may try again."""
+    if grant.traits.budget_usd_month is not None and engine.months.settled(grant.gauge):
+        engine.dispatch.poke()
 
 
 def _unreadable(fact: End, error: InvalidReply) -> End:
@@ -203,11 +259,9 @@ def _actual(traits: Traits, reserved: Sum, reply: Reply) -> Sum:
     return Sum(usd, tokens, 1)
 
 
-async def _failed(
-    engine: Engine, group: Group, grant: Grant, number: int, error: Exception
-) -> None:
+async def failed(engine: Engine, group: Group, grant: Grant, number: int, error: Exception) -> None:
     """No reply. Refund what was surely not carried out; what may have been counts as spent."""
-    _tell_limits(engine, grant, error)
+    _tell_limits(engine, group, grant, error)
     traits = grant.traits
     if not traits.metered:
         engine.dispatch.settle(grant, ONE_CALL)
@@ -224,8 +278,10 @@ async def _failed(
         End(run=engine.no, attempt=number, state="in_doubt" if lost else "error", cost=spent.usd,
             tokens=spent.tokens,
             error=_one_line(error), at=engine.clock.now(), answerer=traits.answerer,
-            released=() if lost else group.keys(traits.takes))
+            released=() if lost else group.keys(traits.takes),
+            monthly=traits.budget_usd_month is not None)
     )  # fmt: skip
+    _settled(engine, grant)
 
 
 def is_lost(error: Exception) -> bool:
@@ -233,21 +289,48 @@ def is_lost(error: Exception) -> bool:
     return error.lost if isinstance(error, MemberError) else not isinstance(error, StoreError)
 
 
-def _give_up(engine: Engine, group: Group, grant: Grant, number: int) -> None:
-    """Cancelled in mid-call: the reservation counts as spent, and attempt and items are in doubt."""
+def give_up(engine: Engine, grant: Grant, number: int) -> None:
+    """Cancelled in mid-call: the reservation counts as spent, and the attempt is in doubt."""
     engine.dispatch.settle(grant, grant.reserved if number else Sum())
-    if not number:
-        return
-    why = "cancelled in mid-call"
-    engine.journal.note(
-        End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd,
-            tokens=grant.reserved.tokens, error=why, at=engine.clock.now())
-    )  # fmt: skip
+    if number:
+        engine.journal.note(
+            End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd,
+                tokens=grant.reserved.tokens, error=CANCELLED, at=engine.clock.now(),
+                monthly=grant.traits.budget_usd_month is not None)
+        )  # fmt: skip
+
+
+def call_off(engine: Engine, group: Group, grant: Grant, number: int) -> None:
+    """It was never sent: all is given back."""
+    engine.counts.calls -= 1
+    group.step.calls -= 1
     for pursuit in group.pursuits:
-        pursuit.end_without(NoReply(why, "in_doubt"))
+        pursuit.calls -= 1
+    engine.dispatch.settle(grant, Sum())
+    engine.journal.note(
+        End(run=engine.no, attempt=number, state="error", error=UNSENT,
+            at=engine.clock.now(), answerer=grant.traits.answerer,
+            released=group.keys(grant.traits.takes),
+            monthly=grant.traits.budget_usd_month is not None)
+    )  # fmt: skip
 
 
-def _tell_limits(engine: Engine, grant: Grant, error: Exception) -> None:
+def come_late(engine: Engine, group: Group, grant: Grant, number: int, reply: Reply | None) -> None:
+    """Another's answer came first. What it took is known when it answered too; else, called off,
+    its reservation counts as spent. Either way there is no doubt about the key."""
+    spent = grant.reserved if reply is None else _actual(grant.traits, grant.reserved, reply)
+    usage = None if reply is None else reply.usage
+    engine.counts.used(usage)
+    engine.dispatch.settle(grant, spent)
+    engine.journal.note(
+        End(run=engine.no, attempt=number, state="late", usage=usage, cost=spent.usd,
+            tokens=spent.tokens, error="another answer came first", at=engine.clock.now(),
+            answerer=grant.traits.answerer, released=group.keys(grant.traits.takes),
+            monthly=grant.traits.budget_usd_month is not None)
+    )  # fmt: skip
+
+
+def _tell_limits(engine: Engine, group: Group, grant: Grant, error: Exception) -> None:
     now = engine.clock.monotonic()
     match error:
         case RateLimited():
@@ -256,6 +339,8 @@ def _tell_limits(engine: Engine, grant: Grant, error: Exception) -> None:
         case Terminal(scope="pool" | "member"):
             until = None if error.reset_after is None else now + error.reset_after
             engine.limits.trip(grant.gauge, error.scope, str(error), until)
+        case Transient() | TimedOut() if grant.traits.metered:
+            engine.limits.silent(grant.gauge, grant.permit, group.ids, now, str(error))
         case _:
             engine.limits.failed(grant.gauge, grant.permit, now)
 

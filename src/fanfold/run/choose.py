@@ -1,14 +1,20 @@
-"""Who may take a task. Named members, or those good at what it needs, or anyone."""
+"""Who may take a task. Named members share it; else the router ranks those good at what it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Protocol
 
+import msgspec
+
+from fanfold.clock import Clock
 from fanfold.errors import BadInput
-from fanfold.run.dispatch import Candidate
+from fanfold.journal.spending import Spending, month_of
+from fanfold.members.route import Need, Ranked, rank
+from fanfold.price import nanos
 from fanfold.run.limits import Limits
+from fanfold.run.want import Candidate
 from fanfold.work.member import Member, Traits
 from fanfold.work.task import Who
 
@@ -37,22 +43,64 @@ class Given:
         return self._members[id]
 
 
-class Chooser:
-    """Works out candidates and keeps one gauge and one built member for each id."""
+def _nothing_closed() -> Mapping[str, str]:
+    return {}
 
-    def __init__(self, company: Company, limits: Limits, now: float) -> None:
+
+def used_up(spending: Spending, traits: Mapping[str, Traits], clock: Clock) -> dict[str, str]:
+    """The members whose budget of the month is used up, each with that in words."""
+    budgets = {id: t.budget_usd_month for id, t in traits.items() if t.budget_usd_month is not None}
+    month = month_of(clock.now())
+    return {
+        id: f"its budget of the month is used up: ${budget:,.2f}"
+        for id, budget in budgets.items()
+        if spending.added_up(id, month).settled >= nanos(budget)
+    }
+
+
+class Chooser:
+    """Works out candidates and keeps one gauge and one built member for each id.
+
+    Members that are named share the load: they are one class. Those that the router chose come in
+    classes by fit and cost (`members/route.py`), and `fallback` makes a class of each; see
+    `Candidate` for what that means.
+    """
+
+    def __init__(
+        self,
+        company: Company,
+        limits: Limits,
+        now: float,
+        *,
+        dollars: bool = False,
+        closed: Callable[[], Mapping[str, str]] = _nothing_closed,
+    ) -> None:
         self._company, self._limits, self._now = company, limits, now
+        self._dollars, self._closed = dollars, closed
         self._built: dict[str, Candidate] = {}
 
     def __call__(self, who: Who) -> tuple[Candidate, ...]:
-        traits = self._company.traits
         if who.members:
-            ids = [self._named(id) for id in who.members]
+            found = [Ranked(self._named(id), 0, "named") for id in who.members][: who.use]
         else:
-            ids = [id for id, t in traits.items() if self._fits(t, who.needs)]
-            if not ids:
-                raise BadInput(self._nobody(who.needs))
-        return tuple(self._candidate(id) for id in ids[: who.use])
+            found = list(self._routed(who))
+        there = {one.id for one in found}
+        last = max(one.grade for one in found)
+        others = [self._named(id) for id in dict.fromkeys(who.fallback) if id not in there]
+        found += [Ranked(id, last + n, "fallback") for n, id in enumerate(others, 1)]
+        return tuple(
+            msgspec.structs.replace(self._candidate(one.id), grade=one.grade, why=one.why)
+            for one in found
+        )
+
+    def accepts(self, who: Who) -> tuple[Traits, ...]:
+        """Those whose recorded replies serve as well: all that are good at what it needs, though
+        they may not be asked now. What was paid for is not paid again."""
+        if who.members:
+            return ()
+        needs = set(who.needs)
+        everyone = self._company.traits.values()
+        return tuple(t for t in everyone if t.enabled and needs <= set(t.good_at))
 
     @property
     def members(self) -> list[Member]:
@@ -72,18 +120,13 @@ class Chooser:
             )
         return id
 
-    def _fits(self, traits: Traits, needs: tuple[str, ...]) -> bool:
-        """Two independent switches for paid members: allowed at all, and enabled by name."""
-        if not traits.enabled or not set(needs) <= set(traits.good_at):
-            return False
-        return traits.tier != "paid" or (self._company.allow_paid and traits.enabled_written)
-
-    def _nobody(self, needs: tuple[str, ...]) -> str:
-        if not self._company.traits:
-            return "the roster has no members; add one, or name a roster with --roster"
-        if not needs:
-            return "no member may be used; enable one in the roster, or --allow-paid"
-        return f"no member is good at {', '.join(needs)}; add it to a member's good_at"
+    def _routed(self, who: Who) -> tuple[Ranked, ...]:
+        """Capacity and the past are looked at when a task goes out, so they are not in here."""
+        need = Need(
+            needs=who.needs, dollars=self._dollars, use=who.use,
+            allow_paid=self._company.allow_paid, closed=self._closed(),
+        )  # fmt: skip
+        return rank(tuple(self._company.traits.values()), need).chosen
 
     def _candidate(self, id: str) -> Candidate:
         candidate = self._built.get(id)

@@ -8,15 +8,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import takewhile
 
-import msgspec
-
 from fanfold.errors import FanfoldError, RunStopped
-from fanfold.price import worst
-from fanfold.run.ledger import ONE_CALL, Chain, Ledger, Sum
-from fanfold.run.limits import FULL, GO, PLAIN, Closed, Gauge, Limits, Wait
-from fanfold.work.ask import Ask
-from fanfold.work.member import Member, Request, Traits
+from fanfold.members.route import joined
+from fanfold.run.ledger import Ledger, Sum
+from fanfold.run.limits import FULL, GO, PLAIN, Closed, Limits, Wait
+from fanfold.run.want import Candidate, Step, Want, broken
+from fanfold.work.member import Request
 
+LAST = 1 << 30  # a grade that no class has
+UNKNOWN = (0, 0)  # the past of a member that has none
 Now = Callable[[], float]
 
 
@@ -28,62 +28,11 @@ class Unfunded(FanfoldError):
     """The money does not suffice, and nothing under way can refund enough."""
 
 
-class Candidate(msgspec.Struct, frozen=True):
-    member: Member
-    gauge: Gauge
-    traits: Traits
-
-
-class Step:
-    """A step while it runs: how many of its calls are under way, and which accounts pay for them."""
-
-    __slots__ = ("calls", "chain", "concurrency", "in_flight", "name", "no", "reused")
-
-    def __init__(self, no: int, name: str, concurrency: int, chain: Chain) -> None:
-        self.no, self.name, self.concurrency, self.chain = no, name, concurrency, chain
-        self.in_flight = self.calls = self.reused = 0
-
-    @property
-    def full(self) -> bool:
-        return self.in_flight >= self.concurrency
-
-
-class Want:
-    """What wants to go: its ask, who may take it, and what each of them would cost at worst."""
-
-    __slots__ = ("_made", "ask", "avoid", "candidates", "lane", "step")
-
-    def __init__(self, ask: Ask, candidates: tuple[Candidate, ...], lane: str, step: Step) -> None:
-        self.ask, self.candidates, self.lane, self.step = ask, candidates, lane, step
-        self.avoid: str | None = None
-        self._made: dict[str, tuple[Request, Sum]] | None = None
-
-    def request(self, candidate: Candidate) -> tuple[Request, Sum]:
-        """The ask made ready for this member, and its worst case; worked out once."""
-        traits = candidate.traits
-        if not traits.metered:
-            return candidate.member.prepare(self.ask), ONE_CALL
-        if self._made is None:
-            self._made = {}
-        made = self._made.get(traits.id)
-        if made is None:
-            request = candidate.member.prepare(self.ask)
-            made = self._made[traits.id] = (request, worst_case(traits, request))
-        return made
-
-
-def worst_case(traits: Traits, request: Request) -> Sum:
-    usd = 0
-    if traits.price is not None:
-        usd = worst(traits.price, request.input_tokens, request.output_tokens)
-    return Sum(usd, request.input_tokens + request.output_tokens, 1)
-
-
 class Grant:
     """Leave to make one call: the member, the reservation, the permit."""
 
     __slots__ = ("gauge", "member", "permit", "request", "reserved", "started", "step", "traits",
-                 "under_way")  # fmt: skip
+                 "under_way", "why")  # fmt: skip
 
     def __init__(self, candidate: Candidate, request: Request, reserved: Sum, step: Step) -> None:
         self.member, self.gauge, self.traits = candidate.member, candidate.gauge, candidate.traits
@@ -91,15 +40,16 @@ class Grant:
         self.started = 0.0
         self.permit = PLAIN
         self.under_way = True
+        self.why = ""
 
 
 class Turn:
-    """A place in the queue: which step it is for, and what its owner waits for."""
+    """A place in the queue: which step it is for, what its owner waits for, and since when."""
 
-    __slots__ = ("step", "woken")
+    __slots__ = ("no", "step", "woken")
 
-    def __init__(self, step: Step, woken: asyncio.Future[None]) -> None:
-        self.step, self.woken = step, woken
+    def __init__(self, no: int, step: Step, woken: asyncio.Future[None]) -> None:
+        self.no, self.step, self.woken = no, step, woken
 
 
 class Dispatch:
@@ -109,15 +59,17 @@ class Dispatch:
         self.ledger, self.limits, self._now = ledger, limits, now
         self.halted: RunStopped | None = None
         self.deadline: float | None = None
+        self.on_freed: list[Callable[[], object]] = []  # those who may go before who waits
         self._lanes: dict[str, deque[Turn]] = {}
-        self._waiting = 0
+        self._waiting = self._came = 0
         self._turn = 0
 
     # ── decide ──
 
     def decide(self, want: Want) -> Grant | Wait:
-        """Cases: the step is full; a member may go and the money suffices; it may go later;
-        the money may suffice later; no member is left; the money never suffices."""
+        """Cases: the step is full; a member may go and the money suffices; it may go later, and
+        who is of a worse class is not asked meanwhile, unless a breaker is why; the money may
+        suffice later; no member is left; the money never suffices."""
         if want.step.full or self.limits.full:
             return FULL
         now = self._now()
@@ -127,8 +79,12 @@ class Dispatch:
         if len(candidates) > 1:
             candidates = self._in_order(want)
         until: float | None = None
-        waiting, broke = False, ""
+        waiting, broke, worst_grade = False, "", LAST
         for candidate in candidates:
+            if candidate.grade > worst_grade or (
+                want.step.dollars and candidate.traits.price is None
+            ):
+                continue
             request, sum = want.request(candidate)
             verdict = candidate.gauge.check(now, sum.tokens)
             if verdict is GO:
@@ -138,11 +94,15 @@ class Dispatch:
                 if fit == "never":
                     broke = account.lacks(sum)
                 else:
-                    waiting = True
+                    waiting, worst_grade = True, min(worst_grade, candidate.grade)
             elif isinstance(verdict, Wait):
                 waiting = True
+                if not broken(candidate.gauge):
+                    worst_grade = min(worst_grade, candidate.grade)
                 if verdict.until is not None:
                     until = verdict.until if until is None else min(until, verdict.until)
+            elif isinstance(verdict, Closed) and verdict.unfunded:
+                broke = verdict.reason
         if broke and not waiting:
             raise Unfunded(f"out of budget: {broke}")
         if not waiting:
@@ -156,11 +116,16 @@ class Dispatch:
         return "; ".join(dict.fromkeys(reasons)) or "no member is left to ask"
 
     def _in_order(self, want: Want) -> tuple[Candidate, ...]:
-        """The one that just failed comes last; then the least loaded; ties rotate."""
+        """Those that failed come last, the one asked last after the others of its class; then the
+        least loaded, and who did better before; ties rotate."""
         self._turn += 1
         turn, many = self._turn, len(want.candidates)
         spread = [want.candidates[(n + turn) % many] for n in range(many)]
-        spread.sort(key=lambda c: (c.traits.id == want.avoid, c.gauge.in_flight / c.gauge.most))
+        failures, past = want.failures, want.step.past
+        spread.sort(key=lambda c: (
+            failures.get(c.traits.id, 0), c.grade, c.traits.id == want.avoid,
+            c.gauge.in_flight / c.gauge.most, past.get(c.traits.id, UNKNOWN),
+        ))  # fmt: skip
         return tuple(spread)
 
     def _grant(
@@ -169,7 +134,9 @@ class Dispatch:
         step = want.step
         self.ledger.reserve(step.chain, sum)
         grant = Grant(candidate, request, sum, step)
-        grant.started = now
+        grant.started, grant.why = now, candidate.why
+        if candidate.grade or want.failures:
+            grant.why = _why(want, candidate)
         grant.permit = self.limits.take(candidate.gauge, now, sum.tokens)
         step.in_flight += 1
         return grant
@@ -183,6 +150,8 @@ class Dispatch:
             self.limits.give(grant.gauge, grant.permit)
             grant.step.in_flight -= 1
         self.ledger.settle(grant.step.chain, grant.reserved, actual)
+        for act in tuple(self.on_freed):
+            act()
         if self._waiting:
             self.poke()
 
@@ -197,13 +166,24 @@ class Dispatch:
         decision = self.decide(want)
         return decision if isinstance(decision, Grant) else None
 
+    def spare(self, want: Want) -> Grant | None:
+        """Leave for a call that need not be made: at once, or not at all."""
+        if self.halted is not None:
+            return None
+        try:
+            decision = self.decide(want)
+        except (NobodyLeft, Unfunded):
+            return None
+        return decision if isinstance(decision, Grant) else None
+
     async def admit(self, want: Want) -> Grant:
         """First come, first served within a lane; but a step that is full holds up only itself."""
         return await self._queue(want, self._lanes.setdefault(want.lane, deque()))
 
     async def _queue(self, want: Want, lane: deque[Turn]) -> Grant:
         loop = asyncio.get_running_loop()
-        mine = Turn(want.step, loop.create_future())
+        self._came += 1
+        mine = Turn(self._came, want.step, loop.create_future())
         lane.append(mine)
         self._waiting += 1
         try:
@@ -227,13 +207,25 @@ class Dispatch:
             _wake_first(lane)
 
     def poke(self) -> None:
-        """Something was given back, or the run is stopping: let the first of each lane ask again."""
-        for lane in self._lanes.values():
+        """Something was given back, or the run is stopping: let the first of each lane ask again,
+        who came first before the others."""
+        lanes = [lane for lane in self._lanes.values() if lane]
+        if len(lanes) > 1:
+            lanes.sort(key=lambda lane: lane[0].no)
+        for lane in lanes:
             _wake_first(lane)
 
     def halt(self, error: RunStopped) -> None:
         self.halted = error
         self.poke()
+
+
+def _why(want: Want, candidate: Candidate) -> str:
+    """Why it is not one of the first choice."""
+    if want.failures:
+        return f"{candidate.why}; after {joined(sorted(want.failures))} failed"
+    better = [one.traits.id for one in want.candidates if one.grade < candidate.grade]
+    return f"{candidate.why}; {joined(better)} cannot be used now" if better else candidate.why
 
 
 def _may_pass(before: Iterable[Turn], step: Step) -> bool:

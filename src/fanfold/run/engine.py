@@ -12,15 +12,20 @@ import msgspec
 from fanfold.clock import Clock
 from fanfold.errors import BadInput, RunStopped
 from fanfold.journal.apply import NameStep
+from fanfold.journal.cascades import Cascade
 from fanfold.journal.facts import End, Ended, Ending, Known, Landed
 from fanfold.journal.journal import Journal
-from fanfold.run.dispatch import Candidate, Dispatch, Step
+from fanfold.members.route import standing
+from fanfold.run.dispatch import Dispatch
+from fanfold.run.hedge import Hedging
 from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
+from fanfold.run.months import Months
+from fanfold.run.want import Candidate, Step
 from fanfold.work.ask import Takes, Usage
 from fanfold.work.member import Member, Traits
 from fanfold.work.outcome import STATES, Outcome, State
-from fanfold.work.task import AskPower, Budget, Place, Task, Terms, Who
+from fanfold.work.task import AskPower, Budget, Hedge, Place, Task, Terms, Who
 
 Mark: TypeAlias = tuple[bytes, str]
 """What is under way: a key, and an answerer whose reply would serve."""
@@ -58,7 +63,7 @@ class Counts:
 
     def __init__(self) -> None:
         self.states: dict[State, int] = dict.fromkeys(STATES, 0)
-        self.calls = self.reused = self.retries = self.kicks = 0
+        self.calls = self.reused = self.retries = self.kicks = self.hedged = 0
         self.tokens = Usage()
         self.steps: dict[str, Step] = {}
 
@@ -78,11 +83,15 @@ class Engine:
         self.journal, self.clock = journal, clock
         self.ledger, self.limits = ledger, limits
         self.dispatch = Dispatch(ledger, limits, clock.monotonic)
+        self.months = Months(clock)
         self.counts = Counts()
         self.rng = random.Random(0)
         self.no = 0
+        self.id = ""
+        self.store = str(journal.store.folder.absolute())
         self.session = ""
         self.fresh = False
+        self.serving = False  # tasks stand alone: one that cannot be paid stops no other
         self.new = True  # nothing of this run was recorded before it was opened
         self.retry_in_doubt: frozenset[str] | None = frozenset()
         self.last_steps: dict[int, int] = {}
@@ -97,9 +106,12 @@ class Engine:
         self._budgets: dict[str, Budget] = {}
         self._spent: dict[int, Sum] = {}
         self._circles: dict[Who, Circle] = {}
+        self._hedging: dict[int, Hedging] = {}
         self.opened: set[str] = set()
         self._opening: dict[str, asyncio.Future[None]] = {}
         self.choose: Callable[[Who], tuple[Candidate, ...]] = _nobody
+        self.accepts: Callable[[Who], tuple[Traits, ...]] = lambda who: ()
+        self._better: dict[str, Circle] = {}
         self.ask_power: AskPower = _no_power
 
     # ── steps ──
@@ -115,6 +127,10 @@ class Engine:
             self.journal.note(NameStep(self.no, no, terms.step))
             self._budgets[terms.step] = terms.budget
             self.check_prices(_whos(terms), terms.budget)
+            step.past = self._past_of(terms)
+            if terms.escalate:
+                better = self.circle_of(terms.escalate[0]).candidates[0].traits
+                self.journal.note(Cascade(self.no, no, terms.escalate, better.price))
         return step
 
     def begin_step(self, terms: Terms) -> None:
@@ -135,6 +151,16 @@ class Engine:
         self._numbers = {name: no for no, name in enumerate(steps)}
         self._spent = spent
 
+    def hedging_of(self, step: Step, stated: Hedge) -> Hedging:
+        """What is usual at the step, learned from its calls in this run and in earlier ones."""
+        hedging = self._hedging.get(step.no)
+        if hedging is None:
+            history = self.journal.read.history
+            hedging = self._hedging[step.no] = Hedging(
+                stated, lambda traits: history.latencies(traits.id, traits.answerer, step.name)
+            )
+        return hedging
+
     # ── who may answer ──
 
     def circle(self, who: Who) -> Circle:
@@ -142,30 +168,53 @@ class Engine:
         if circle is None:
             candidates = self.choose(who)
             traits = [candidate.member.traits for candidate in candidates]
+            takes = tuple(dict.fromkeys(t.takes for t in traits))
+            also = [t for t in self.accepts(who) if t.takes in takes]
             circle = self._circles[who] = Circle(
                 candidates,
-                tuple(dict.fromkeys(t.answerer for t in traits)),
-                tuple(dict.fromkeys(t.takes for t in traits)),
+                tuple(dict.fromkeys(t.answerer for t in (*traits, *also))),
+                takes,
                 any(t.metered for t in traits),
                 not any(t.shared for t in traits),
                 ",".join(t.id for t in traits),
             )
         return circle
 
-    def circle_of(self, members: tuple[str, ...]) -> Circle:
-        return self.circle(Who(members=members))
+    def circle_of(self, member: str) -> Circle:
+        """That of a member to which tasks escalate."""
+        circle = self._better.get(member)
+        if circle is None:
+            plain = self.circle(Who(members=(member,)))
+            ours = tuple(msgspec.structs.replace(c, why="escalated") for c in plain.candidates)
+            circle = self._better[member] = msgspec.structs.replace(plain, candidates=ours)
+        return circle
+
+    def _past_of(self, terms: Terms) -> dict[str, tuple[int, int]]:
+        """How those did at such a step before between whom there is a choice."""
+        candidates = self.circle(terms.who).candidates
+        if terms.who.members or len(candidates) < 2:
+            return {}
+        history = self.journal.read.history
+        return {
+            t.id: standing(history.stats(t.id, t.answerer, terms.step))
+            for t in (candidate.traits for candidate in candidates)
+            if t.metered
+        }
 
     def check_prices(self, whos: Iterable[Who], budget: Budget = Budget()) -> None:
-        """Under a dollar budget nobody is asked whose price is not known."""
-        if self.ledger.run.max_usd is None and budget.usd is None:
-            return
+        """Under a dollar budget nobody is asked whose price is not known; a member's own budget of
+        the month is one too. Those that nobody named are passed over, if others are left."""
+        free = self.ledger.run.max_usd is None and budget.usd is None
         for who in whos:
-            for candidate in self.circle(who).candidates:
-                if candidate.traits.price is None:
-                    raise BadInput(
-                        f"member {candidate.traits.id} has no known price, so it cannot run under a"
-                        " dollar budget; give it a `price` in the roster"
-                    )
+            everyone = [candidate.traits for candidate in self.circle(who).candidates]
+            unpriced = [t for t in everyone if t.price is None
+                        and not (free and t.budget_usd_month is None)]  # fmt: skip
+            stated = [t for t in unpriced if t.id in (*who.members, *who.fallback)]
+            if stated or len(unpriced) == len(everyone) > 0:
+                raise BadInput(
+                    f"member {(stated or unpriced)[0].id} has no known price, so it cannot run"
+                    " under a dollar budget; give it a `price` in the roster"
+                )
 
     async def open_member(self, member: Member) -> None:
         """Before its first ask; several tasks may come here at once, it is opened once."""

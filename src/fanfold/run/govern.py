@@ -12,11 +12,11 @@ import msgspec
 
 from fanfold.journal.history import Past
 from fanfold.price import dollars, nanos
-from fanfold.run.dispatch import Candidate
 from fanfold.run.engine import Engine, Stop
 from fanfold.run.forecast import Forecast
 from fanfold.run.left import Survey
 from fanfold.run.meter import Cast, Meter
+from fanfold.run.want import Candidate
 from fanfold.work.ask import Ask
 from fanfold.work.member import Traits
 from fanfold.work.task import Task, Terms
@@ -170,12 +170,16 @@ class Governor:
 
     def _cast(self, terms: Terms) -> Cast:
         circle, engine = self._engine.circle(terms.who), self._engine
-        better = [engine.circle_of((id,)).candidates[0] for id in terms.escalate]
+        better = [engine.circle_of(id).candidates[0] for id in terms.escalate]
         past = {one.traits.id: self._history(one.traits, terms.step) for one in
                 (*circle.candidates, *better)}  # fmt: skip
         slots = min(terms.concurrency, engine.limits.max_concurrency)
         members = tuple(one.member for one in circle.candidates)
-        return Cast(terms.step, members, tuple(one.member for one in better), slots, past)
+        return Cast(
+            terms.step, members, tuple(one.member for one in better), slots, past,
+            extra=0.0 if terms.hedge is None else terms.hedge.extra,
+            spare=frozenset(one.traits.id for one in circle.candidates if one.grade),
+        )  # fmt: skip
 
     def _history(self, traits: Traits, step: str) -> Past | None:
         """Looked up once there is one; a stage inside a stage comes here for every item."""
@@ -188,7 +192,7 @@ class Governor:
 
     def _candidates(self, terms: Terms) -> list[Candidate]:
         engine = self._engine
-        circles = [engine.circle(terms.who), *(engine.circle_of((id,)) for id in terms.escalate)]
+        circles = [engine.circle(terms.who), *(engine.circle_of(id) for id in terms.escalate)]
         return [candidate for circle in circles for candidate in circle.candidates]
 
 

@@ -52,6 +52,15 @@ class Account:
             fits = False
         return "fits" if fits else "wait"
 
+    def left(self) -> Sum:
+        """What is neither settled nor reserved; 0 in a currency without a limit."""
+        amounts = (
+            (self.max_usd, self.usd + self.reserved_usd),
+            (self.max_tokens, self.tokens + self.reserved_tokens),
+            (self.max_calls, self.calls + self.reserved_calls),
+        )
+        return Sum(*(0 if most is None else max(0, most - used) for most, used in amounts))
+
     def lacks(self, want: Sum) -> str:
         """What is in the way of a call, in words."""
         if self.max_usd is not None and self.usd + want.usd > self.max_usd:

@@ -11,6 +11,10 @@ from fanfold.work.member import Traits
 
 HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us above it
 SLOWEST_BACKOFF = 60.0
+DOWN = 5  # calls in a row without an answer: who answered before is down
+DIFFERENT = 3  # of them at least: one ask that fails again and again says nothing of the others
+FIRST_LOOK = 1.0  # seconds until it is looked whether it is back; doubles
+PATIENCE = 900.0  # seconds of nothing but refusals or silence before one gives up
 
 
 class Go(msgspec.Struct, frozen=True):
@@ -24,9 +28,17 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """Nothing is sent there any more; `reason` says why."""
+    """Nothing is sent there any more; `reason` says why. `unfunded`: it is for lack of money."""
 
     reason: str
+    unfunded: bool = False
+
+
+class Shut(msgspec.Struct, frozen=True):
+    """A member whose budget of the month does not suffice: what is said of it, and until when."""
+
+    until: float
+    verdict: Wait | Closed
 
 
 class Permit(msgspec.Struct, frozen=True):
@@ -145,6 +157,48 @@ class Breaker:
         return GO if now >= self.until else Wait(self.until)
 
 
+class Health:
+    """Whether a member answers at all. One that never did is not down: its tasks fail instead, and
+    say why; what is wrong there does not pass by waiting."""
+
+    __slots__ = ("_asks", "_looks", "_silent", "_since", "answered")
+
+    def __init__(self) -> None:
+        self.answered = False
+        self._asks: set[tuple[str, ...]] = set()
+        self._silent = self._looks = 0
+        self._since = 0.0
+
+    @property
+    def down(self) -> bool:
+        return self.answered and self._silent >= DOWN and len(self._asks) >= DIFFERENT
+
+    @property
+    def well(self) -> bool:
+        return self.answered and not self._silent
+
+    def good(self) -> None:
+        self.answered = True
+        self._silent = self._looks = 0
+        self._asks.clear()
+
+    def silent(self, ids: tuple[str, ...], probe: bool, now: float) -> bool:
+        """A call about these items brought no answer. True: it is down."""
+        if not self._silent:
+            self._since = now
+        self._silent += 1
+        self._looks += probe
+        if len(self._asks) < DIFFERENT:
+            self._asks.add(ids)
+        return self.down
+
+    def next_look(self, now: float) -> float | None:
+        """When to look whether it is back; None: it has been down for too long."""
+        if now - self._since > PATIENCE:
+            return None
+        return now + min(SLOWEST_BACKOFF, FIRST_LOOK * 2.0 ** min(self._looks, 10))
+
+
 class Gauge:
     """One member: its concurrency, its rates, and what its calls usually take."""
 
@@ -155,6 +209,8 @@ class Gauge:
         self.requests = Rate(traits.limits.rpm, now) if traits.limits.rpm else None
         self.tokens = Rate(traits.limits.tpm, now) if traits.limits.tpm else None
         self.breaker = Breaker()
+        self.health = Health()
+        self.shut: Shut | None = None
         self._share = 1.0  # of the worst case that calls really take, learned
         pool.ceiling += self.most
 
@@ -165,6 +221,8 @@ class Gauge:
                 verdict = breaker.check(now)
                 if verdict is not GO:
                     return verdict
+        if self.shut is not None and now < self.shut.until:
+            return self.shut.verdict
         if self.in_flight >= self.most or (
             pool.cap is not None and pool.in_flight >= int(pool.cap)
         ):
@@ -200,6 +258,15 @@ class Gauge:
         if permit.probe:
             self.pool.breaker.unprobe()
             self.breaker.unprobe()
+
+    @property
+    def down(self) -> bool:
+        """It answered once, and is silent now: calls wait until it is back."""
+        return self.breaker.state != "closed" and self.health.down
+
+    def shut_since(self, permit: Permit) -> bool:
+        """A breaker has opened after this permit was taken: it is worth nothing any more."""
+        return not (permit.probe or self.breaker.state == "closed" == self.pool.breaker.state)
 
     def correct(self, now: float, admitted: float, worst: int, actual: int) -> None:
         """The usage is known: put the bucket right and learn from it."""
@@ -242,6 +309,8 @@ class Limits:
     # ── what came of a call ──
 
     def good(self, gauge: Gauge, permit: Permit) -> None:
+        if not gauge.health.well:
+            gauge.health.good()
         if gauge.pool.calm and not permit.probe:
             return
         gauge.pool.good()
@@ -259,6 +328,19 @@ class Limits:
             for breaker in (gauge.pool.breaker, gauge.breaker):
                 if breaker.state == "half":
                     breaker.trip(breaker.reason, now + SLOWEST_BACKOFF)
+
+    def silent(
+        self, gauge: Gauge, permit: Permit, ids: tuple[str, ...], now: float, reason: str
+    ) -> None:
+        """No answer came about these items. Who answered before and is silent again and again is
+        down: one call at a time goes out to see whether it is back."""
+        down = gauge.health.silent(ids, permit.probe, now)
+        if down and (permit.probe or gauge.breaker.state == "closed"):
+            until = gauge.health.next_look(now)
+            if until is None:
+                reason = f"{reason} (nothing else for {PATIENCE / 60:g} minutes)"
+            gauge.breaker.trip(reason, until)
+        self.failed(gauge, permit, now)
 
     def trip(self, gauge: Gauge, scope: str, reason: str, until: float | None) -> None:
         (gauge.pool.breaker if scope == "pool" else gauge.breaker).trip(reason, until)

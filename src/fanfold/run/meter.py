@@ -10,11 +10,11 @@ import msgspec
 
 from fanfold.journal.history import Past
 from fanfold.price import FREE, cost
-from fanfold.run.dispatch import worst_case
 from fanfold.run.forecast import Z90, Forecast, Note
 from fanfold.run.ledger import ONE_CALL, Sum
 from fanfold.run.left import Left
 from fanfold.run.limits import HEADROOM
+from fanfold.run.want import worst_case
 from fanfold.work.ask import Ask
 from fanfold.work.member import Request, Traits
 
@@ -39,7 +39,8 @@ class Cast(msgspec.Struct, frozen=True):
     """Who may answer the asks of a step, under which terms, and what is on record of them, by id.
 
     `votes`: each question is asked several times, so more replies than questions on record are no
-    kick-backs.
+    kick-backs. `extra`: the share of calls that hedging may add. `spare`: members that are asked
+    only when the others cannot be.
     """
 
     step: str
@@ -48,6 +49,8 @@ class Cast(msgspec.Struct, frozen=True):
     concurrency: int = 8
     past: Mapping[str, Past | None] = {}
     votes: bool = False
+    extra: float = 0.0
+    spare: frozenset[str] = frozenset()
 
     @property
     def everyone(self) -> tuple[Traits, ...]:
@@ -81,6 +84,7 @@ class Meter:
         self._again = 0.0 if cast.votes or not kicks else min(1.0, sum(kicks) / len(kicks))
         self._tasks = self._reused = 0
         self._usd = self._tokens = self._calls = 0
+        self._dearest = self._longest = 0
 
     def add(self, left: Left) -> None:
         self._reused += left.reused
@@ -112,17 +116,19 @@ class Meter:
             self._reserve([_worst(one, left.most)])
 
     def _reserve(self, either: list[Sum]) -> None:
-        self._usd += max(one.usd for one in either)
-        self._tokens += max(one.tokens for one in either)
+        usd, tokens = max(one.usd for one in either), max(one.tokens for one in either)
+        self._usd, self._dearest = self._usd + usd, max(self._dearest, usd)
+        self._tokens, self._longest = self._tokens + tokens, max(self._longest, tokens)
         self._calls += 1
 
     def _expect(self, left: Left, first: list[_Ready], better: list[_Ready]) -> None:
         """The call, and the share of it that will be kicked back and escalated, going by the past.
-        Those who may answer get equal parts."""
+        Those of the best class get equal parts."""
         weight = 1.0
+        best = [one for one in first if one[0].id not in self._cast.spare] or first
         for _ in range(left.kicks + 1):
-            for traits, request in first:
-                self._shares[traits.id].add(request, left.typical, weight / len(first))
+            for traits, request in best:
+                self._shares[traits.id].add(request, left.typical, weight / len(best))
             weight *= self._again
         for traits, request in better if weight else ():
             self._shares[traits.id].add(request, left.typical, weight)
@@ -136,15 +142,17 @@ class Meter:
         notes = [Note(one.note, cast.step) for one in likely if one.note]
         notes += [Note(f"{id} has no known price: its cost cannot be told") for id in unpriced]
         seconds, at_least = _time(cast, likely)
+        hedges = int(cast.extra * self._calls + 1e-9)
+        worst = self._usd + hedges * self._dearest
         return Forecast(
             step=cast.step, tasks=self._tasks, reused=self._reused, notes=tuple(notes),
             calls=round(sum(one.calls for one in likely)),
             input=round(sum(one.input for one in likely)),
             output=round(sum(one.output for one in likely)),
-            p50=None if unpriced else min(self._usd, round(sum(one.cost for one in likely))),
+            p50=None if unpriced else min(worst, round(sum(one.cost for one in likely))),
             variance=0.0 if unpriced else sum(one.variance for one in likely),
-            worst=None if unpriced else self._usd,
-            most_calls=self._calls, most_tokens=self._tokens, seconds=seconds, at_least=at_least,
+            worst=None if unpriced else worst, most_calls=self._calls + hedges,
+            most_tokens=self._tokens + hedges * self._longest, seconds=seconds, at_least=at_least,
             measured=all(share.past is not None for share in shares if share.traits.metered),
         )  # fmt: skip
 

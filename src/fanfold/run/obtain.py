@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
-from fanfold.errors import MemberError, RunStopped, StoreError
+from fanfold.errors import (
+    MemberError,
+    RateLimited,
+    RunStopped,
+    StoreError,
+    TimedOut,
+    Transient,
+)
 from fanfold.journal.facts import Claim, Holder, Lose
 from fanfold.run.attempt import attempt, attempt_free, is_lost
-from fanfold.run.dispatch import Grant, NobodyLeft, Unfunded, Want
+from fanfold.run.dispatch import Grant, NobodyLeft, Unfunded
 from fanfold.run.engine import Engine, Mark, Stop
+from fanfold.run.limits import PATIENCE
 from fanfold.run.pursuit import Group, NoReply, Pursuit
-from fanfold.run.retry import PATIENCE, GiveUp, after
+from fanfold.run.race import attempt_hedged
+from fanfold.run.retry import Again, GiveUp, after
+from fanfold.run.want import Want
 from fanfold.work.member import Traits
 
 LONGEST_LOOK = 0.5  # seconds between looks at a claim that another process holds
@@ -83,11 +93,17 @@ def _all_recorded(engine: Engine, group: Group) -> bool:
 
 async def _try_until_landed(engine: Engine, group: Group) -> Claim | None:
     want = Want(group.ask, group.circle.candidates, group.circle.lane, group.step)
+    hedge = group.terms.hedge if group.tell is None else None  # one stream of deltas, not two
     tries = 0
     while True:
         grant = await admitted(engine, want, group.terms.needed)
         try:
-            return await attempt(engine, group, grant)
+            if hedge is None:
+                claim = await attempt(engine, group, grant)
+            else:
+                claim = await attempt_hedged(engine, group, grant, hedge)
+            if claim is None or not claim.broke:
+                return claim
         except (StoreError, RunStopped):
             raise
         except Exception as error:
@@ -113,17 +129,21 @@ async def obtain_free(engine: Engine, pursuit: Pursuit) -> None:
 async def admitted(engine: Engine, want: Want, needed: bool = True) -> Grant:
     """Leave to go, as soon as there is leave. No money, or nobody left: the run pauses.
 
-    Unless the reply is not `needed`: then only this task goes without."""
+    Unless the reply is not `needed`, or the run serves: then only this task goes without."""
     try:
         grant = engine.dispatch.admit_now(want) or await engine.dispatch.admit(want)
         engine.counts.retries += want.avoid is not None
         return grant
     except Unfunded as error:
+        if engine.serving:
+            raise NoReply(str(error), "unfunded") from None
         engine.halt(Stop("paused", str(error), "unfunded"))
         raise engine.stopped() from None
     except NobodyLeft as error:
         if not needed:
             raise NoReply(str(error), "cancelled") from None
+        if engine.serving:
+            raise NoReply(str(error)) from None
         engine.halt(Stop("paused", str(error)))
         if want.avoid is None:  # never sent: it is not this task that failed
             raise engine.stopped() from None
@@ -146,14 +166,20 @@ async def again(
         and not engine.may_repeat(group.ids, group.terms, traits)
     ):
         raise NoReply(f"{error}; resume with --retry-in-doubt to repeat it", "in_doubt") from None
-    decision = after(error, tries + 1, group.terms.attempts, engine.rng)
+    gauge = engine.limits.gauges[traits.id]
+    if gauge.down and isinstance(error, Transient | TimedOut):
+        decision: Again | GiveUp = Again(0.0, counts=False)  # the breaker says when to try again
+    else:
+        decision = after(error, tries + 1, group.terms.attempts, engine.rng)
     if isinstance(decision, GiveUp):
         raise NoReply(decision.reason, too_long=getattr(error, "too_long", False)) from None
-    pool = engine.limits.gauges[traits.id].pool
-    refused_since = pool.first_refusal
-    if refused_since is not None and engine.clock.monotonic() - refused_since > PATIENCE:
-        raise NoReply(f"{error} (nothing else for {PATIENCE / 60:g} minutes)") from None
+    refused_since = gauge.pool.first_refusal
+    refused = refused_since is not None and engine.clock.monotonic() - refused_since > PATIENCE
+    if refused or not isinstance(error, RateLimited):  # a member that is busy has not failed
+        want.failed(traits.id)
     want.avoid = traits.id
+    if refused and not want.untried:
+        raise NoReply(f"{error} (nothing else for {PATIENCE / 60:g} minutes)") from None
     if decision.delay:
         await engine.rest(decision.delay)
     return tries + decision.counts

@@ -16,6 +16,7 @@ from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Journal
 from fanfold.members.roster import Roster, load_roster
 from fanfold.run.choose import Company, Given
+from fanfold.run.inherited import inherited
 from fanfold.run.run import Run, Settings
 from fanfold.work.member import Member, Traits
 from fanfold.work.outcome import Receipt
@@ -45,15 +46,23 @@ def new_id(now: float) -> str:
     return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
+class Launch(msgspec.Struct, frozen=True):
+    """What a run is started with: its plan, the plan's folder, and in whose process it is."""
+
+    plan: bytes = b""
+    folder: str = ""
+    parent: str | None = None
+
+
 async def start(
-    journal: Journal, name: str, clock: Clock, budget: Budget, plan: bytes = b"", folder: str = ""
+    journal: Journal, name: str, clock: Clock, budget: Budget, launch: Launch = Launch()
 ) -> RunRecord:
     """A new run, on record, with a session of this process."""
     await journal.recover(clock.now())
     now = clock.now()
     record = RunRecord(
-        id=new_id(now), name=name, created=now, session=journal.store.enter(), plan=plan,
-        folder=folder, budget=_encode(budget),
+        id=new_id(now), name=name, created=now, session=journal.store.enter(),
+        plan=launch.plan, folder=launch.folder, parent=launch.parent, budget=_encode(budget),
     )  # fmt: skip
     no: int = await journal.write(AddRun(record))
     return msgspec.structs.replace(record, no=no)
@@ -99,21 +108,25 @@ async def open_run(
     roster: str | Path | Roster | None = None,
     members: tuple[Member, ...] | list[Member] = (),
     budget: Budget | None = None,
-    store: str | Path = ".fanfold",
+    store: str | Path | None = None,
     **options: object,
 ) -> AsyncIterator[Run]:
     """Open a run for a script. Running the script again goes on where it stopped.
 
     The newest run of that name goes on if it did not finish; otherwise a new one begins, which
     reuses every recorded reply all the same. `members` are used beside those of the roster.
+    `store` is `.fanfold` by default; in a process that a command member started, the store of that
+    member's run, whose attempt is then on record as this run's parent.
     Raises RunStopped at the end when the run paused: the budget was used up, say.
     """
     clock = options.pop("clock", None) or RealClock()
     settings = Settings(budget=budget or Budget(), **options)  # type: ignore[arg-type]
-    journal = Journal(store)
+    around = inherited()
+    journal = Journal(around.store if store is None else store)
     try:
         company = _company(roster, tuple(members))
-        run = await _open(journal, name, company, settings, clock)  # type: ignore[arg-type]
+        record = await _record(journal, name, settings.budget, clock, around.parent)  # type: ignore[arg-type]
+        run = Run(journal, record, company, settings, clock)  # type: ignore[arg-type]
         try:
             yield run
         except RunStopped:
@@ -130,15 +143,13 @@ async def open_run(
         journal.close()
 
 
-async def _open(
-    journal: Journal, name: str, company: Company, settings: Settings, clock: Clock
-) -> Run:
+async def _record(
+    journal: Journal, name: str, budget: Budget, clock: Clock, parent: str | None
+) -> RunRecord:
     earlier = journal.read.find(name)
     if earlier is not None and earlier.status in RESUMABLE:
-        record = await reopen(journal, earlier, clock, settings.budget)
-    else:
-        record = await start(journal, name, clock, settings.budget)
-    return Run(journal, record, company, settings, clock)
+        return await reopen(journal, earlier, clock, budget)
+    return await start(journal, name, clock, budget, Launch(parent=parent))
 
 
 def _company(roster: str | Path | Roster | None, members: tuple[Member, ...]) -> Company:

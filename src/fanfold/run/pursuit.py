@@ -35,7 +35,7 @@ class Pursuit:
     __slots__ = (
         "_keys", "ask", "calls", "circle", "cost", "engine", "escalated", "filed", "final",
         "judging", "kept", "member", "place", "reply", "reused", "revised", "row", "step", "task",
-        "too_long", "verdict",
+        "tell", "too_long", "verdict",
     )  # fmt: skip
 
     def __init__(self, engine: Engine, task: Task, circle: Circle) -> None:
@@ -46,6 +46,7 @@ class Pursuit:
         self._keys: dict[Takes, bytes] = {}
         self.cost = self.calls = self.revised = self.escalated = self.row = 0
         self.reused = self.filed = self.too_long = False
+        self.tell: Tell | None = None
         self.kept: Landed | None = None
         self.member: str | None = None
         self.reply: Reply | None = None
@@ -131,7 +132,7 @@ class Pursuit:
             better = terms.escalate[self.escalated]
             self.escalated += 1
             self.ask = self.task.ask
-            self.circle = self.engine.circle_of((better,))
+            self.circle = self.engine.circle_of(better)
         self.engine.counts.kicks += 1
         self._keys = {}
         self.reply = None
@@ -205,7 +206,7 @@ class Group:
         self.pursuits, self.ask, self.apart = pursuits, ask, apart
         self.circle, self.terms, self.step = first.circle, first.task.terms, first.step
         self.ids = tuple([p.task.id for p in pursuits])
-        self.tell: Tell | None = None
+        self.tell: Tell | None = first.tell
         self._received: tuple[Pursuit, ...] = pursuits
 
     def keys(self, takes: Takes) -> tuple[bytes, ...]:
@@ -226,6 +227,11 @@ class Group:
         parts = [(p, answers[p.task.id]) for p in self.pursuits if p.task.id in answers]
         self._received = tuple(pursuit for pursuit, _ in parts)
         return parts
+
+    def lost(self, why: str) -> None:
+        """Nobody waits for the answer any more, though it may have been given."""
+        for pursuit in self.pursuits:
+            pursuit.end_without(NoReply(why, "in_doubt"))
 
     def filed(self, rows: tuple[int, ...]) -> None:
         """The replies are durable: remember where."""

@@ -37,7 +37,9 @@ def receipt(
         retries=whole.errors + whole.in_doubt if counts is None else counts.retries,
         tokens=whole.usage, cost_usd=dollars(whole.cost), budget_usd=budget, overrun_usd=over,
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
+        hedged=whole.hedged, hedged_usd=dollars(whole.late),
         seconds=round(run.active, 3), steps=_steps(names, spent, counts),
+        cascades=read.cascades.of(run.no),
         result=None if run.result is None else _value(run.result),
     )  # fmt: skip
 
@@ -60,7 +62,17 @@ def _steps(
 def _whole(spent: dict[int, Spent]) -> Spent:
     total: dict[str, Any] = {
         name: sum(getattr(s, name) for s in spent.values())
-        for name in ("calls", "cost", "tokens", "errors", "in_doubt", "repeats", "repeated")
+        for name in (
+            "calls",
+            "cost",
+            "tokens",
+            "errors",
+            "in_doubt",
+            "repeats",
+            "repeated",
+            "hedged",
+            "late",
+        )
     }
     usage = sum((s.usage for s in spent.values()), Usage())
     return Spent(usage=usage, **total)

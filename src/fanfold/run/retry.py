@@ -8,8 +8,6 @@ import msgspec
 
 from fanfold.errors import InvalidReply, MemberError, RateLimited, Terminal
 
-PATIENCE = 900.0  # seconds of nothing but refusals before a task gives up
-
 
 class Again(msgspec.Struct, frozen=True):
     """Try once more after `delay`. `elsewhere`: a different member first, when there is one.

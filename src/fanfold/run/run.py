@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +16,9 @@ from fanfold.clock import Clock, RealClock
 from fanfold.journal.apply import CloseRun
 from fanfold.journal.facts import Ending, Landed, RunRecord
 from fanfold.journal.journal import Journal
+from fanfold.price import dollars
 from fanfold.run.carry import carry
-from fanfold.run.choose import Chooser, Company
+from fanfold.run.choose import Chooser, Company, used_up
 from fanfold.run.engine import Engine, Stop
 from fanfold.run.govern import Approve, Govern, Governor
 from fanfold.run.ledger import Ledger, Sum
@@ -27,7 +29,7 @@ from fanfold.run.receipt import Tally, receipt, status_of
 from fanfold.run.stream import Sharding, Stream, Way
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
-from fanfold.work.member import Traits
+from fanfold.work.member import Tell, Traits
 from fanfold.work.outcome import Missing, Outcome, Part, Receipt
 from fanfold.work.task import Budget, Task, Terms, Who
 
@@ -56,6 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     `retry_in_doubt`: ids whose attempts in doubt may be repeated; None means all of them.
     `govern`: how far stages may grow that nobody could foresee; `approve` asks somebody above that.
+    `serving`: requests that have nothing to do with one another; what one of them lacks (money, a
+    member that is left) does not stop the others.
     """
 
     budget: Budget = Budget()
@@ -65,6 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_in_doubt: frozenset[str] | None = frozenset()
     govern: Govern = Govern()
     approve: Approve | None = None
+    serving: bool = False
 
 
 class Run:
@@ -92,15 +97,20 @@ class Run:
             *(sum(getattr(s, c) for s in spent.values()) for c in ("usd", "tokens", "calls"))
         )
         self._engine = engine = Engine(journal, self.clock, Ledger(settings.budget, whole), limits)
-        engine.no, engine.session, engine.rng = record.no, record.session, rng
+        engine.no, engine.id = record.no, record.id
+        engine.session, engine.rng = record.session, rng
         engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
+        engine.serving = settings.serving
         engine.new = not record.resumed
         engine.known_before(journal.read.step_names(record.no), spent)
         engine.ask_power = self.do
         full = Stop("paused", "the disk is full; make room, then resume")
         journal.when_low_on_space(lambda: engine.halt(full))
         self._began = self.clock.monotonic()
-        self._chooser = engine.choose = Chooser(company, limits, self._began)
+        priced = settings.budget.usd is not None
+        closed = partial(used_up, journal.read.spending, company.traits, self.clock)
+        self._chooser = Chooser(company, limits, self._began, dollars=priced, closed=closed)
+        engine.choose, engine.accepts = self._chooser, self._chooser.accepts
         if settings.budget.seconds is not None:
             engine.dispatch.deadline = self._began + settings.budget.seconds - record.active
         self._journal = journal
@@ -164,19 +174,23 @@ class Run:
         return [c.traits for who in circles for c in self._engine.circle(who).candidates]
 
     def room(self, terms: Terms) -> int:
-        """How many calls those who may answer take at once, all together."""
+        """How many calls those take at once, all together, who answer as long as they can."""
         circle = self._engine.circle(terms.who)
-        return sum(candidate.traits.limits.concurrency for candidate in circle.candidates)
+        return sum(one.traits.limits.concurrency for one in circle.candidates if not one.grade)
 
     def reads_messages(self, terms: Terms) -> bool:
         """Does anyone who may answer read the rendered prompt? Functions receive the item instead."""
         return any(one.takes == "messages" or one.sees_ask for one in self.traits(terms))
 
-    async def do(self, task: Task) -> Outcome:
-        """Carry one task to its outcome. A recorded reply is used instead of a new call."""
+    async def do(self, task: Task, tell: Tell | None = None) -> Outcome:
+        """Carry one task to its outcome. A recorded reply is used instead of a new call.
+
+        `tell` hears what a member says while it works: a view, before any gate has seen it.
+        """
         engine = self._engine
         engine.open_step(task.terms)
         pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
+        pursuit.tell = tell
         if task.flaw is not None:
             pursuit.end_without(NoReply(task.flaw))
             return pursuit.outcome()
@@ -315,11 +329,40 @@ class Run:
             account.reserved_usd, account.max_usd, self.clock.monotonic() - self._began,
         )  # fmt: skip
 
+    def load(self) -> dict[str, int]:
+        """How many calls are under way, by member; who was not needed so far is not there."""
+        return {id: gauge.in_flight for id, gauge in self._engine.limits.gauges.items()}
+
+    def lend(self) -> tuple[Budget, Sum]:
+        """All that is left of the budget, for another run that spends on behalf of this one.
+
+        It is reserved here until `repay`; whoever wants to spend meanwhile waits for that.
+        """
+        account, deadline = self._engine.ledger.run, self._engine.dispatch.deadline
+        lent = account.left()
+        self._engine.ledger.reserve((account,), lent)
+        return Budget(
+            usd=None if account.max_usd is None else dollars(lent.usd),
+            tokens=None if account.max_tokens is None else lent.tokens,
+            calls=None if account.max_calls is None else lent.calls,
+            seconds=None if deadline is None else max(0.0, deadline - self.clock.monotonic()),
+        ), lent
+
+    def repay(self, lent: Sum, spent: Sum) -> None:
+        """The other run is over, and took so much. It is on record there, so not in our receipt."""
+        self._engine.ledger.settle((self._engine.ledger.run,), lent, spent)
+        self._engine.dispatch.poke()
+
     def receipt(self, tally: Tally | None = None) -> Receipt:
         """The account as it stands; the closing one comes from `close`."""
         record = self._journal.read.find(self.record.id)
         assert record is not None
         return receipt(self._journal.read, record, self._engine.counts, tally)
+
+    @property
+    def journal(self) -> Journal:
+        """To look things up in. A store must not be opened twice by one process."""
+        return self._journal
 
     @property
     def spool(self) -> Path:

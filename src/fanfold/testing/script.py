@@ -76,7 +76,8 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     (`code` and `message` replace its usual words) and is never billed. `drop` cuts the connection
     "before" the headers or in the "mid"dle of the reply; `broken` sends a body that is not JSON:
     both were produced, so they are billed. `hang` never answers and is not billed.
-    `tells_usage` False leaves usage out of a reply that is billed all the same.
+    `tells_usage` False leaves usage out of a reply that is billed all the same. `tool`: call this
+    tool of the client's with `data` (Anthropic's wire only), whether the request forces it or not.
     """
 
     text: str | None = None
@@ -92,6 +93,7 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     drop: Literal["before", "mid"] | None = None
     broken: bool = False
     hang: bool = False
+    tool: str | None = None
 
 
 Script: TypeAlias = Callable[[Asked], Says]
@@ -105,6 +107,7 @@ class Answer(msgspec.Struct, frozen=True):
     usage: Usage
     finish: Finish
     tells_usage: bool
+    tool: str | None = None
 
 
 def answer(asked: Asked, says: Says) -> Answer:
@@ -113,7 +116,7 @@ def answer(asked: Asked, says: Says) -> Answer:
         data = example(asked.schema)
     text = says.text if says.text is not None else _said(asked, says, data)
     usage = _as_reported(asked, says.usage or _by_length(asked, text))
-    return Answer(text, data, usage, says.finish, says.tells_usage)
+    return Answer(text, data, usage, says.finish, says.tells_usage, says.tool or asked.tool)
 
 
 def _said(asked: Asked, says: Says, data: Any) -> str:

@@ -99,20 +99,20 @@ def _usage(usage: Usage) -> dict[str, int]:
     }
 
 
-def _uses_tool(asked: Asked, answer: Answer) -> bool:
+def _uses_tool(answer: Answer) -> bool:
     """Text that a script dictates comes as text, whatever tool the request forces."""
-    return asked.tool is not None and answer.data is not None
+    return answer.tool is not None and answer.data is not None
 
 
 def _block(asked: Asked, answer: Answer) -> dict[str, Any]:
-    if not _uses_tool(asked, answer):
+    if not _uses_tool(answer):
         return {"type": "text", "text": answer.text}
     given = {} if answer.finish == "length" else answer.data
-    return {"type": "tool_use", "id": f"toolu_{asked.n}", "name": asked.tool, "input": given}
+    return {"type": "tool_use", "id": f"toolu_{asked.n}", "name": answer.tool, "input": given}
 
 
-def _stop(asked: Asked, answer: Answer) -> str:
-    if answer.finish == "stop" and _uses_tool(asked, answer):
+def _stop(answer: Answer) -> str:
+    if answer.finish == "stop" and _uses_tool(answer):
         return "tool_use"
     return _STOP[answer.finish]
 
@@ -132,7 +132,7 @@ def _envelope(asked: Asked) -> dict[str, Any]:
 def reply(asked: Asked, answer: Answer) -> bytes:
     whole = _envelope(asked)
     whole["content"] = [_block(asked, answer)]
-    whole["stop_reason"] = _stop(asked, answer)
+    whole["stop_reason"] = _stop(answer)
     if answer.tells_usage:
         whole["usage"] = _usage(answer.usage)
     return encode(whole)
@@ -142,7 +142,7 @@ def stream(asked: Asked, answer: Answer) -> list[bytes]:
     start = _envelope(asked)
     end: dict[str, Any] = {
         "type": "message_delta",
-        "delta": {"stop_reason": _stop(asked, answer), "stop_sequence": None},
+        "delta": {"stop_reason": _stop(answer), "stop_sequence": None},
     }
     if answer.tells_usage:
         usage = _usage(answer.usage)
@@ -152,10 +152,7 @@ def stream(asked: Asked, answer: Answer) -> list[bytes]:
         {"type": "message_start", "message": start},
         {"type": "content_block_start", "index": 0, "content_block": _empty_block(asked, answer)},
         {"type": "ping"},
-        *(
-            {"type": "content_block_delta", "index": 0, "delta": one}
-            for one in _deltas(asked, answer)
-        ),
+        *({"type": "content_block_delta", "index": 0, "delta": one} for one in _deltas(answer)),
         {"type": "content_block_stop", "index": 0},
         end,
         {"type": "message_stop"},
@@ -164,12 +161,12 @@ def stream(asked: Asked, answer: Answer) -> list[bytes]:
 
 
 def _empty_block(asked: Asked, answer: Answer) -> dict[str, Any]:
-    empty: dict[str, Any] = {"input": {}} if _uses_tool(asked, answer) else {"text": ""}
+    empty: dict[str, Any] = {"input": {}} if _uses_tool(answer) else {"text": ""}
     return _block(asked, answer) | empty
 
 
-def _deltas(asked: Asked, answer: Answer) -> list[dict[str, str]]:
-    if not _uses_tool(asked, answer):
+def _deltas(answer: Answer) -> list[dict[str, str]]:
+    if not _uses_tool(answer):
         return [{"type": "text_delta", "text": piece} for piece in pieces(answer.text)]
     text = encode(answer.data).decode()
     whole = text[: len(text) // 2] if answer.finish == "length" else text

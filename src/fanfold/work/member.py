@@ -11,6 +11,8 @@ from fanfold.price import Price
 from fanfold.work.ask import Ask, Reply, Takes
 
 Tier = Literal["local", "subscription", "paid"]
+PARENT, STORE = "FANFOLD_PARENT", "FANFOLD_STORE"
+"""The variables by which a process that a member starts knows the span and the store it is for."""
 
 
 class MemberLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,13 +56,28 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     budget_usd_month: float | None = None
 
 
+class MemberStats(msgspec.Struct, frozen=True):
+    """How a member did so far at one kind of task: `success` is the share of its calls that settled
+    one (neither errors nor kick-backs did), `seconds` the median time of an answer."""
+
+    success: float
+    seconds: float
+    calls: int = 0
+
+
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """An ask made ready for one member. The token counts are its worst case, never an estimate."""
+    """An ask made ready for one member. The token counts are its worst case, never an estimate.
+
+    `span` is the attempt that it is sent for, `RUNID:NO` (the run's id alone where attempts are not
+    on record), in the store at `store`: what is started on its behalf names it as parent.
+    """
 
     ask: Ask
     body: bytes = b""
     input_tokens: int = 0
     output_tokens: int = 0
+    span: str = ""
+    store: str = ""
 
 
 class Event(msgspec.Struct, frozen=True):

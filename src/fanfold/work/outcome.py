@@ -85,10 +85,23 @@ class StepAccount(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
+class Saving(msgspec.Struct, frozen=True):
+    """A step that escalates: `settled` items never went to `member`, the better one. `cost_usd` is
+    what the others took there in all, `instead_usd` about what `member` would have taken for the
+    settled ones; 0 when it cannot be told."""
+
+    step: str
+    member: str
+    settled: int
+    cost_usd: float = 0.0
+    instead_usd: float = 0.0
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """The closing account. The eight outcomes add up to `planned`.
 
-    `calls` and `reused` are of this invocation, `cost_usd` of the whole run.
+    `calls` and `reused` are of this invocation, `cost_usd` of the whole run. `hedged`: asks that
+    got a second request; `hedged_usd`: at most what the answers cost that were not used.
     """
 
     run: str
@@ -113,6 +126,9 @@ class Receipt(msgspec.Struct, frozen=True):
     overrun_usd: float = 0.0
     maybe_paid_twice: int = 0
     maybe_paid_twice_usd: float = 0.0
+    hedged: int = 0
+    hedged_usd: float = 0.0
     seconds: float = 0.0
     steps: tuple[StepAccount, ...] = ()
+    cascades: tuple[Saving, ...] = ()
     result: Any = None

@@ -23,12 +23,27 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: float | None = None
 
 
+class Hedge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A second request for an ask that takes long; the first good reply wins.
+
+    `extra`: at most so many more calls, as a share (0.05: one for twenty). `after`: seconds to wait
+    first; None is longer than 95 % of the member's calls at this step took.
+    """
+
+    extra: float
+    after: float | None = None
+
+
 class Who(msgspec.Struct, frozen=True):
-    """Who may answer: the named members, or those good at `needs`, or anyone. `use`: at most so many."""
+    """Who may answer: the named members, or those good at `needs`, or anyone. `use`: at most so many.
+
+    `fallback`: these, in order, but each only when all before it are closed or have failed.
+    """
 
     members: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     use: int | None = None
+    fallback: tuple[str, ...] = ()
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -50,6 +65,7 @@ class Terms(msgspec.Struct, frozen=True):
     budget: Budget = Budget()
     keep: Callable[[Task, Reply], bool] | None = None
     needed: bool = True
+    hedge: Hedge | None = None
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):

@@ -184,6 +184,15 @@ def why_undecided(rule: Rule, votes: Sequence[Vote], of: int) -> str:
     return f"no quorum: at most {most} of {of} agree, {rule.agree} are needed"
 
 
+def why_unsure(rule: Rule, votes: Sequence[Vote]) -> str:
+    """In words, when the leader's share of the votes is below the rule's `confidence`; else nothing."""
+    if rule.confidence is None or _confident(rule, votes):
+        return ""
+    leader = count(votes)[0]
+    share = -leader.rank[0] / (fsum(vote.voter.weight for vote in votes) or 1.0)
+    return f"not sure: the leading answer has {share:.0%} of the votes, not {rule.confidence:.0%}"
+
+
 def _holds(rule: Rule, votes: Sequence[Vote], standings: list[Standing]) -> bool:
     if not standings or len(votes) < rule.turnout:
         return False

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import Transient
-from fanfold.gates.checks import require
+from fanfold.gates.checks import regex, require
 from fanfold.journal import history
 from fanfold.journal.history import Past
 from fanfold.journal.journal import Archive
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.member import MemberStats
 from tests.unit.observe.runs import answering, contracts, ran
 
 HAIKU = "scripted:haiku"
@@ -96,3 +97,32 @@ def test_what_a_run_asked_of_a_step_is_counted_by_task(tmp_path: Path) -> None:
     asked = archive.read.history.asked
     assert (asked(run.no, "map"), asked(run.no, "reduce")) == (5, 0)
     archive.close()
+
+
+def test_success_is_the_share_of_calls_that_settled_a_task(tmp_path: Path) -> None:
+    """Six calls for four contracts: one met an error, one reply was kicked back."""
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        return [Reply("ok"), Transient("503"), Reply("bad")][n] if n < 3 else Reply("ok")
+
+    member = Scripted(script, traits("haiku"), latency=2.0)
+    ran(tmp_path, "one", [member], contracts(4), concurrency=1, gate=regex("ok"))
+    archive = Archive(tmp_path)
+    try:
+        stats = archive.read.history.stats
+        assert stats("haiku", HAIKU, "map") == MemberStats(4 / 6, pytest.approx(2.0), 6)
+        assert stats("haiku", HAIKU, None) == stats("haiku", HAIKU, "map")
+        assert stats("haiku", HAIKU, "reduce") is None
+        assert stats("haiku", "scripted:other", None) is None
+    finally:
+        archive.close()
+
+
+def test_a_member_that_never_answered_has_no_success(tmp_path: Path) -> None:
+    member = Scripted(lambda ask, n: Transient("503"), traits("haiku"))
+    ran(tmp_path, "one", [member], contracts(1), attempts=2)
+    archive = Archive(tmp_path)
+    try:
+        assert archive.read.history.stats("haiku", HAIKU, "map") == MemberStats(0.0, 0.0, 2)
+    finally:
+        archive.close()

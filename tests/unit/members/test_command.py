@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 import uvloop
 
@@ -243,3 +244,23 @@ def test_hundreds_of_launches_leave_no_handle_and_no_zombie(
     assert handles() == before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize(
+    ("request_of", "told"),
+    [
+        ({}, "none none"),
+        ({"span": "01RUN:7", "store": "/a/.fanfold"}, "01RUN:7 /a/.fanfold"),
+    ],
+)
+def test_a_program_is_told_which_attempt_it_works_for(
+    request_of: dict[str, str], told: str
+) -> None:
+    see = shell('echo "${FANFOLD_PARENT-none} ${FANFOLD_STORE-none}"')
+
+    async def once() -> Reply:
+        member = Command(Traits(id="cmd", kind="command", answerer="c"), see, Path())
+        request = msgspec.structs.replace(member.prepare(Ask()), **request_of)
+        return await member.ask(request, tell_nobody)
+
+    assert asyncio.run(once()) == Reply(text=told)

@@ -10,7 +10,7 @@ import pytest
 
 from fanfold.errors import BadInput, Terminal
 from fanfold.members.entry import Entry
-from fanfold.members.roster import Roster, Settings, find_roster, load_roster
+from fanfold.members.roster import DEFAULT_ROSTER, Roster, Settings, find_roster, load_roster
 from fanfold.price import FREE, Price, lookup
 from fanfold.work.ask import Ask, Message, Reply
 from fanfold.work.item import Item
@@ -273,6 +273,36 @@ def test_a_pasted_key_is_refused_and_not_repeated(tmp_path: Path, written: str) 
     )
 
 
+PASTED = [
+    "-".join(("sk", "ant", "api03", "0aB" * 12)), "-".join(("sk", "proj", "0aB" * 12)),
+    "sk-" + "0aB" * 12, "gsk_" + "0aB" * 12, "AIza" + "0aB" * 12, "xai-" + "0aB" * 12,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pasted", PASTED)
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [("key: {}", "key"), ("model: {}", "model"), ("kind: {}", "kind"), ("api_key: {}", "api_key"),
+     ("timeout: {}", "timeout"), ("good_at: [a, {}]", "good_at[1]"),
+     ("base_url: 'https://h/?key={}'", "base_url"), ("cmd: [a, '--key={}']", "cmd[1]")],
+)  # fmt: skip
+def test_a_key_anywhere_in_a_roster_is_refused_and_never_printed(
+    tmp_path: Path, pasted: str, field: str, name: str
+) -> None:
+    """Whatever else is wrong there: nothing that is said about a roster repeats a key."""
+    with pytest.raises(BadInput) as error:
+        roster(tmp_path, f"members:\n  - id: m\n    {field.format(pasted)}\n")
+    assert pasted not in str(error.value)
+    assert error.value.line == 3
+    assert error.value.what.startswith(f"`{name}` ")
+    assert "env:NAME" in error.value.what and "file:PATH" in error.value.what
+
+
+@pytest.mark.parametrize("model", ["sk-small", "task-specific-model-with-long-name", "hf_x"])
+def test_a_name_that_begins_like_a_key_is_none(tmp_path: Path, model: str) -> None:
+    assert one(tmp_path, f"kind: openai, model: {model}").traits.model == model
+
+
 # ── which roster counts ──────────────────────────────────────────────────────────────────────
 
 
@@ -300,5 +330,5 @@ def test_the_order_in_which_rosters_are_looked_for(tmp_path: Path) -> None:
         plan / "roster.yaml",
         config / "fanfold" / "roster.yaml",
         tmp_path / ".config" / "fanfold" / "roster.yaml",
-        None,
+        DEFAULT_ROSTER,
     ]

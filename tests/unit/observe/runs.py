@@ -19,7 +19,7 @@ from fanfold.observe.standing import Standing, stand
 from fanfold.patterns.fold import sort_by
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.run.choose import Given
-from fanfold.run.open import finish, reopen, start
+from fanfold.run.open import Launch, finish, reopen, start
 from fanfold.run.run import Run, Settings
 from fanfold.testing.clock import EPOCH, VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
@@ -45,7 +45,7 @@ def ran(
     async def main(clock: VirtualClock) -> Receipt:
         journal = Journal(store, thread=False)
         try:
-            record = await start(journal, name, clock, budget, PLAN) if not resume else None
+            record = await start(journal, name, clock, budget, Launch(PLAN)) if not resume else None
             if record is None:
                 earlier = journal.read.find(name)
                 assert earlier is not None

@@ -9,7 +9,7 @@ import pytest
 from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.run.run import Statistics
 from fanfold.work.ask import Usage
-from fanfold.work.outcome import Receipt
+from fanfold.work.outcome import Receipt, Saving
 from tests.unit.observe.runs import answering, contracts, out_of_money, ran, reviewed
 
 STATS = Statistics(500, 120, 8, 112, 3, 2, 132, 0, 410_000_000, 120_000_000, 5_000_000_000, 19.4)
@@ -83,3 +83,15 @@ def test_there_are_never_more_than_six_lines() -> None:
 )  # fmt: skip
 def test_an_interruption_says_what_is_under_way(in_flight: int, reserved: int, told: str) -> None:
     assert interrupted(STATS._replace(in_flight=in_flight), reserved) == told
+
+
+def test_what_escalation_saved_is_one_line() -> None:
+    one = Saving("map", "opus", 412, 0.21, 6.3)
+    free = Saving("sort", "opus", 1)
+    told = closing(Receipt("01J", "review", "complete", cascades=(one, free)), None).splitlines()
+    assert told[4:] == [
+        "map: 412 items settled without opus for $0.21;"
+        " opus would have taken about $6.30 for them (and 1 step more)"
+    ]
+    told = closing(Receipt("01J", "review", "complete", cascades=(free,)), None).splitlines()
+    assert told[4:] == ["sort: 1 item settled without opus for $0.00"]

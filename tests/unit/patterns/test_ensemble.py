@@ -501,7 +501,8 @@ def test_samples_of_whoever_a_task_is_for(memory_path: Path) -> None:
         ({"decide": median, "stop_early": True}, "stop_early and confidence go with a count"),
         ({"decide": judged(), "confidence": 0.5}, "stop_early and confidence go with a count"),
         ({"decide": judged(member="z")}, "no member 'z' in the roster"),
-        ({"escalate": ["b"]}, "a vote does not escalate"),
+        ({"escalate": ["z"]}, "no member 'z' in the roster"),
+        ({"fallback": ["b"]}, "a voter has no fallback"),
         ({"field": "a..b"}, "`a..b` is not a field"),
     ],
 )

@@ -134,6 +134,15 @@ SIZES: list[tuple[str, dict[str, tuple[int | None, int, int]]]] = [
         {"ensemble": (12, 36, 36)},
     ),
     (
+        "- ensemble: {prompt: 'Say {{ item.text }}', member: a, samples: 3, revise: 0,"
+        " escalate: [b, j]}",
+        {"ensemble": (12, 36, 36 + 2 * 12)},
+    ),
+    (
+        "- map: {prompt: 'Say {{ item.text }}', member: a, fallback: [b, j], revise: 0}",
+        {"map": (12, 12, 12)},
+    ),
+    (
         "- ensemble: {prompt: 'Say {{ item.text }}', members: [a, b, j], revise: 0,"
         " stop_early: true}",
         {"ensemble": (12, 30, 36)},

@@ -259,7 +259,7 @@ def roster(folder: Path, text: str = ROSTER) -> Roster:
 @pytest.mark.parametrize(
     "fields",
     ["prompt: x", "prompt: x, members: [rules, haiku]", "member: rules", "needs: [legal], prompt: x",
-     "member: rules, escalate: [haiku], prompt: x"],
+     "member: rules, escalate: [haiku], prompt: x", "needs: legal, fallback: haiku, prompt: x"],
 )  # fmt: skip
 def test_a_plan_that_fits_its_roster(tmp_path: Path, fields: str) -> None:
     text = f"input: {{count: 1}}\nsteps: [map: {{{fields}}}]"
@@ -274,7 +274,13 @@ def test_a_plan_that_fits_its_roster(tmp_path: Path, fields: str) -> None:
          "there is no member `zz` in the roster: known: haiku, off, rules"),
         ("member: off\n      prompt: x", 4, "member `off` is switched off (enabled: false)"),
         ("prompt: x\n      needs: [prose, sums]", 5,
-         "no member of the roster ROSTER is good at prose, sums"),
+         "no member of the roster ROSTER is good at prose, sums; nearest: haiku (prose)"),
+        ("prompt: x\n      needs: [legal, sums]", 5,
+         "no member of the roster ROSTER is good at legal, sums; nearest: rules (legal)"),
+        ("member: rules\n      fallback: [opus]", 5,
+         "there is no member `opus` in the roster: known: haiku, off, rules"),
+        ("member: rules\n      fallback: [haiku]", 3,
+         "`map` has no `prompt`, but member `haiku` (kind anthropic) needs one"),
         ("member: rules\n      escalate: [opus]", 5,
          "there is no member `opus` in the roster: known: haiku, off, rules"),
         ("member: haiku", 3, "`map` has no `prompt`, but member `haiku` (kind anthropic) needs one"),

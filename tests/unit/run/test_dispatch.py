@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+import msgspec
 import pytest
 
 from fanfold.errors import RunStopped
-from fanfold.run.dispatch import Candidate, Dispatch, Grant, NobodyLeft, Step, Unfunded, Want
+from fanfold.price import Price
+from fanfold.run.dispatch import Dispatch, Grant, NobodyLeft, Unfunded
 from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import FULL, Limits, Wait
+from fanfold.run.want import Candidate, Step, Want
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply
@@ -33,6 +36,14 @@ class Desk:
             Candidate(Scripted(lambda ask, n: Reply("ok"), like), self.limits.add(like, 0.0), like)
             for like in members or (traits("a"),)
         )
+
+    def graded(self, *grades: int) -> Desk:
+        """The same, with its members in classes."""
+        self.candidates = tuple(
+            msgspec.structs.replace(one, grade=grade, why=f"class {grade}")
+            for one, grade in zip(self.candidates, grades, strict=True)
+        )
+        return self
 
     def want(self) -> Want:
         return Want(ASK, self.candidates, "lane", self.step)
@@ -185,3 +196,87 @@ def test_a_halt_sends_all_who_wait_away() -> None:
         return [str(error) for error in await asyncio.gather(*waiting, return_exceptions=True)]
 
     assert run_virtual(main) == ["paused: enough"] * 3
+
+
+# ── classes ──────────────────────────────────────────────────────────────────────────────────
+
+ONE_AT_ONCE = MemberLimits(concurrency=1)
+
+
+def test_a_worse_class_is_not_for_when_a_better_one_is_busy() -> None:
+    desk = Desk(traits("a", limits=ONE_AT_ONCE), traits("b")).graded(0, 1)
+    first = desk.granted()
+    assert (first.traits.id, first.why) == ("a", "class 0")
+    assert desk.dispatch.decide(desk.want()) == Wait(None)
+    desk.dispatch.settle(first, Sum())
+    assert desk.granted().traits.id == "a"
+
+
+def test_nor_when_it_has_to_wait_for_its_rate_or_after_a_refusal() -> None:
+    desk = Desk(traits("a"), traits("b")).graded(0, 1)
+    grant = desk.granted()
+    desk.limits.refused(grant.gauge, 0.0, 0.0, 20.0)
+    desk.dispatch.settle(grant, Sum())
+    decision = desk.dispatch.decide(desk.want())
+    assert isinstance(decision, Wait) and decision.until is not None
+    assert 20.0 <= decision.until <= 20.25
+
+
+def test_nor_when_money_may_come_back() -> None:
+    desk = Desk(traits("a"), traits("b", price=Price()), budget=Budget(usd=WORST * 1.5 / 1e9))
+    desk.graded(0, 1).granted()
+    assert desk.dispatch.decide(desk.want()) == Wait(None)
+
+
+def test_but_when_it_is_closed_or_its_breaker_is_open_or_it_is_too_dear() -> None:
+    for until in (None, 50.0):
+        desk = Desk(traits("a"), traits("b")).graded(0, 1)
+        desk.limits.trip(desk.candidates[0].gauge, "pool", "bad key", until)
+        grant = desk.granted()
+        assert (grant.traits.id, grant.why) == ("b", "class 1; a cannot be used now")
+    desk = Desk(traits("a"), traits("b", price=Price()), budget=Budget(usd=WORST * 0.5 / 1e9))
+    assert desk.graded(0, 1).granted().traits.id == "b"
+
+
+def test_or_when_it_failed_for_this_very_task() -> None:
+    desk = Desk(traits("a"), traits("b"), traits("c")).graded(0, 1, 2)
+    want = desk.want()
+    taken = []
+    for _ in range(5):
+        grant = desk.granted(want)
+        taken.append((grant.traits.id, grant.why))
+        want.failed(grant.traits.id)
+    assert taken == [
+        ("a", "class 0"),
+        ("b", "class 1; after a failed"),
+        ("c", "class 2; after a and b failed"),
+        ("a", "class 0; after a, b and c failed"),
+        ("b", "class 1; after a, b and c failed"),
+    ]
+    assert desk.granted().traits.id == "a"
+
+
+def test_the_past_decides_between_those_that_are_equally_free() -> None:
+    desk = Desk(traits("a"), traits("b"), traits("c"))
+    desk.step.past = {"a": (3, 0), "b": (0, 2), "c": (0, 5)}
+    assert [desk.granted().traits.id for _ in range(3)] == ["b", "c", "a"]
+
+
+def test_who_is_too_small_is_left_out_unless_all_are() -> None:
+    small, large = traits("small", context=110), traits("large", context=4096)
+    desk = Desk(small, large)
+    long = Ask((Message("user", "x" * 100),))
+    assert [c.traits.id for c in Want(long, desk.candidates, "lane", desk.step).candidates] == [
+        "large"
+    ]
+    assert len(desk.want().candidates) == 2
+    longest = Ask((Message("user", "x" * 100_000),))
+    assert len(Want(longest, desk.candidates, "lane", desk.step).candidates) == 2
+
+
+def test_wants_that_wait_for_others_do_not_wait_behind_each_other() -> None:
+    desk = Desk(traits("small", context=110), traits("large", context=4096)).graded(0, 1)
+    long = Want(Ask((Message("user", "x" * 100),)), desk.candidates, "lane", desk.step)
+    plain, retried = desk.want(), desk.want()
+    retried.failed("small")
+    assert (long.lane, plain.lane, retried.lane) == ("large", "lane", "lane without small")

@@ -17,7 +17,6 @@ from fanfold.journal.history import Past
 from fanfold.journal.journal import Archive
 from fanfold.members.roster import load_roster
 from fanfold.price import Price, worst
-from fanfold.run.dispatch import worst_case
 from fanfold.run.forecast import Forecast, Note, at_once, in_turn, in_words
 from fanfold.run.left import Left, Survey
 from fanfold.run.meter import (
@@ -28,6 +27,7 @@ from fanfold.run.meter import (
     Prepares,
     forecast,
 )
+from fanfold.run.want import worst_case
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.member import MemberLimits

@@ -14,6 +14,7 @@ import msgspec
 
 from fanfold.clock import RealClock
 from fanfold.faces.cli.preview import show_preview
+from fanfold.faces.cli.store import store_option as _store
 from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.progress import Progress, Quiet
@@ -22,13 +23,13 @@ from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepar
 from fanfold.plans.load import parse_budget
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import Approve, told
+from fanfold.run.inherited import inherited
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
 from fanfold.work.outcome import Receipt
 
 EXIT = {"complete": 0, "flagged": 1, "aborted": 3, "killed": 3, "paused": 4, "running": 4}
 
-_store = click.option("--store", default=".fanfold", metavar="DIR", help="Where runs are kept.")
 _roster = click.option("--roster", metavar="FILE", help="The members to use.")
 _json = click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
 _quiet = click.option("--quiet", is_flag=True, help="No progress.")
@@ -94,7 +95,8 @@ def resume(
 def _options(given: dict[str, Any]) -> Options:
     said = given.pop("budget", None)
     budget = None if said is None else parse_budget(said)
-    return Options(budget=budget, **{name: v for name, v in given.items() if v is not None})
+    stated = {name: v for name, v in given.items() if v is not None}
+    return Options(budget=budget, parent=inherited().parent, **stated)
 
 
 def perform(job: Job, *, as_json: bool = False, quiet: bool = False) -> int:

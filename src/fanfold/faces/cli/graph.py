@@ -45,7 +45,7 @@ def _pictured(path: str, roster: str | None) -> Picture:
     plan = load_plan(path)
     file = find_roster(roster, plan.roster, plan.folder)
     items = None if plan.input is None else count_items(plan.input, plan.folder)
-    return picture(plan, items=items, roster=None if file is None else load_roster(file))
+    return picture(plan, items=items, roster=load_roster(file))
 
 
 def _width() -> int:

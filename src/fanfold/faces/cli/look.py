@@ -5,43 +5,30 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.journal.facts import RunRecord
+from fanfold.faces.cli.store import find_run as _find
+from fanfold.faces.cli.store import opened as _archive
+from fanfold.faces.cli.store import store_option as _store
+from fanfold.faces.cli.why import Asked, tell_why
 from fanfold.journal.journal import Archive
+from fanfold.journal.spending import month_of
 from fanfold.members.reach import trouble_with
-from fanfold.members.roster import Roster, find_roster, load_roster
+from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.observe.detail import detail, detail_json
 from fanfold.observe.menu import menu, menu_json
 from fanfold.observe.report import report as account
 from fanfold.observe.standing import stand
 from fanfold.observe.status import overview, overview_json
+from fanfold.work.member import Traits
 
-_store = click.option("--store", default=".fanfold", metavar="DIR", help="Where runs are kept.")
 _json = click.option("--json", "as_json", is_flag=True, help="For programs.")
-
-
-@contextmanager
-def _archive(store: str) -> Iterator[Archive]:
-    archive = Archive(store)
-    try:
-        yield archive
-    finally:
-        archive.close()
-
-
-def _find(archive: Archive, name: str) -> RunRecord:
-    record = archive.read.find(name)
-    if record is None:
-        known = ", ".join(archive.read.names()[:8]) or "none yet"
-        raise BadInput(f"no run {name!r}; there are: {known}")
-    return record
 
 
 @click.command()
@@ -99,24 +86,46 @@ def report(run: str, store: str, output: str | None) -> None:
 
 @click.command()
 @click.option("--roster", metavar="FILE", help="The roster to show.")
+@_store
 @_json
 @click.option("--check", is_flag=True, help="See whether each can be used from here.")
-def members(roster: str | None, as_json: bool, check: bool) -> None:
+@click.option("--why", is_flag=True, help="Who would be asked for a task, and why.")
+@click.option("--needs", multiple=True, metavar="WORDS", help="What the task needs; with --why.")
+@click.option("--tokens", type=click.IntRange(0), default=0, help="Of its prompt; with --why.")
+@click.option("--allow-paid", is_flag=True, help="Paid members may be used; with --why.")
+def members(roster: str | None, store: str, as_json: bool, check: bool, **asked: Any) -> None:
     """The menu: who is there, good at what, at which price, ready or not."""
     found = find_roster(roster, None, Path.cwd())
-    loaded = Roster() if found is None else load_roster(found)
+    loaded = load_roster(found)
+    if task := Asked(**asked):
+        return tell_why(loaded, store, task, as_json)
     traits = {id: entry.traits for id, entry in loaded.entries.items()}
     trouble = asyncio.run(_check(loaded, found)) if check else {}
+    used = _used(traits, store)
     if as_json:
-        click.echo(msgspec.json.encode(menu_json(traits, trouble)))
+        click.echo(msgspec.json.encode(menu_json(traits, trouble, used)))
     elif not traits:
-        click.echo("no members: write a roster.yaml here, or name one with --roster")
+        click.echo("no members: write some into the roster, or name another with --roster")
     else:
-        click.echo(menu(traits, trouble, shutil.get_terminal_size((100, 24)).columns))
+        width = shutil.get_terminal_size((100, 24)).columns
+        click.echo(menu(traits, trouble, width, used))
+    if found == DEFAULT_ROSTER:
+        click.echo("there is no roster.yaml here: these are fanfold's own", err=True)
+    return None
 
 
-async def _check(roster: Roster, file: Path | None) -> dict[str, str | None]:
-    folder = Path.cwd() if file is None else file.parent
+def _used(traits: Mapping[str, Traits], store: str) -> dict[str, int]:
+    """What members with a monthly budget took so far this month, in nano-dollars."""
+    budgeted = [id for id, one in traits.items() if one.budget_usd_month is not None]
+    if not budgeted or not Path(store).exists():
+        return dict.fromkeys(budgeted, 0)
+    with _archive(store) as archive:
+        month, spending = month_of(time.time()), archive.read.spending
+        return {id: spending.added_up(id, month).whole for id in budgeted}
+
+
+async def _check(roster: Roster, file: Path) -> dict[str, str | None]:
+    folder = Path.cwd() if file == DEFAULT_ROSTER else file.parent
     ids = list(roster.entries)
     found = await asyncio.gather(*(trouble_with(roster, id, folder) for id in ids))
     return dict(zip(ids, found, strict=True))

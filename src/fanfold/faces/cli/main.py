@@ -18,7 +18,12 @@ COMMANDS = {
     "resume": ("fanfold.faces.cli.carry:resume", "Go on after a crash, a pause or a kill."),
     "status": ("fanfold.faces.cli.look:status", "All runs, or one."),
     "report": ("fanfold.faces.cli.look:report", "A run's account, as Markdown."),
-    "members": ("fanfold.faces.cli.look:members", "Who is there, good at what, at which price."),
+    "tree": ("fanfold.faces.cli.tree:tree", "Which run, step and attempt started what."),
+    "members": ("fanfold.faces.cli.members:members", "Who is there, good at what, at which price."),
+    "ask": ("fanfold.faces.cli.ask:ask", "One request to the best orchestrator."),
+    "mcp": ("fanfold.faces.cli.mcp:mcp", "Serve the members to an agent, over MCP."),
+    "serve": ("fanfold.faces.cli.serve:serve", "The members behind an OpenAI-compatible endpoint."),
+    "skill": ("fanfold.faces.cli.skill:skill", "Tells Claude Code and Codex how to use fanfold."),
     "demo": ("fanfold.faces.cli.demo:demo", "A reference application; needs no account."),
 }
 REFUSED, STOPPED, PAUSED = 2, 3, 4

@@ -72,7 +72,8 @@ def who_told(who: Who, roster: Roster | None) -> str:
     else:
         need = f"needs {', '.join(who.needs)}" if who.needs else "any member"
         said = f"{need}: {found}" if found else need
-    return f"{said} (at most {who.use} of them)" if who.use else said
+    said = f"{said} (at most {who.use} of them)" if who.use else said
+    return f"{said}, else {', '.join(who.fallback)}" if who.fallback else said
 
 
 def answerer_told(asking: Asking, roster: Roster | None) -> str:
@@ -131,8 +132,9 @@ def knobs_told(asking: Asking) -> tuple[str, ...]:
     """What a step that asks states beside prompt and gate, as far as it is not the usual."""
     failure = "" if asking.on_failure == "skip" else f"on failure: {asking.on_failure}"
     doubt = "" if asking.in_doubt is None else f"in doubt: {asking.in_doubt}"
+    hedge = "" if asking.hedge is None else f"hedge up to {asking.hedge.extra:.0%} of calls"
     at_once = f"{asking.concurrency} at once"
-    return joined([at_once, "schema" if asking.schema else "", failure, doubt,
+    return joined([at_once, "schema" if asking.schema else "", failure, doubt, hedge,
                    budget_told(asking.budget)])  # fmt: skip
 
 

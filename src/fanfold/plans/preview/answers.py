@@ -14,7 +14,7 @@ from fanfold.patterns.prompt import Prompt
 from fanfold.plans.plan import Asking, Ensemble
 from fanfold.plans.preview.askers import Asker, Desk
 from fanfold.plans.preview.standin import Size
-from fanfold.run.forecast import Forecast, Note, StepPreview, at_once
+from fanfold.run.forecast import Forecast, Note, StepPreview, at_once, in_turn
 from fanfold.work.ask import Reply
 from fanfold.work.task import Gate, Task, Terms, Who
 from fanfold.work.vote import Vote, wave
@@ -23,7 +23,8 @@ UNKNOWN = Forecast(worst=None)
 
 
 class Votes:
-    """The same task to several voters; a judge may decide."""
+    """The same task to several voters; a judge may decide. At worst there is no decision, and each
+    of the members is asked that the question escalates to."""
 
     def __init__(self, desk: Desk, step: Ensemble, prompt: Prompt, terms: Terms) -> None:
         self._panel = panel = desk.ready.panel(step)
@@ -33,13 +34,15 @@ class Votes:
                   judges=judges_of(desk, step), votes=True)
             for voter in voters
         ]  # fmt: skip
+        self._better = [Asker(desk, _of_better(terms, id), prompt) for id in terms.escalate]
         self._judge: Asker | None = None
         if isinstance(judge, Judge):
             self._judge = Asker(desk, judge_terms(judge, terms), judge.prompt)
 
     @property
     def who(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(id for asker in self._askers for id in asker.who))
+        everyone = (*self._askers, *self._better)
+        return tuple(dict.fromkeys(id for asker in everyone for id in asker.who))
 
     @property
     def judging(self) -> list[Asker]:
@@ -57,6 +60,10 @@ class Votes:
             asker.take([_sampled(task, voter.sample, asker.terms) for task in tasks])
         if self._judge is not None:
             self._judge.take([self._heard(task) for task in tasks if task.flaw is None])
+        for asker in self._better:
+            for task, left in zip(tasks, asker.left(tasks), strict=True):
+                left.likely, left.reused = False, 0
+                asker.count(task, left)
         return [None if task.flaw else self._askers[0].reply for task in tasks]
 
     def _heard(self, question: Task) -> Task:
@@ -69,6 +76,10 @@ class Votes:
         return judge_task(self._panel.decide, question, Hearing(labels, tuple(votes)))
 
     def forecast(self) -> Forecast:
+        """The vote, and what it may escalate to; that is not expected, but possible."""
+        return in_turn([self._voting(), *(asker.forecast() for asker in self._better)])
+
+    def _voting(self) -> Forecast:
         """Voters are asked at once. When it may stop early, half of those are counted who might be
         spared; the worst case is all of them."""
         panel, all_of_them = self._panel, at_once(asker.forecast() for asker in self._askers)
@@ -88,6 +99,12 @@ def _of_voter(terms: Terms, member: str | None, many: int) -> Terms:
         terms, step=f"{terms.step}.vote", who=who, concurrency=terms.concurrency * many,
         escalate=(), keep=None,
     )  # fmt: skip
+
+
+def _of_better(terms: Terms, member: str) -> Terms:
+    return msgspec.structs.replace(
+        terms, step=f"{terms.step}.escalate", who=Who(members=(member,)), escalate=(), keep=None
+    )
 
 
 def _sampled(task: Task, sample: int, terms: Terms) -> Task:

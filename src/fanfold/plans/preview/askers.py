@@ -101,7 +101,8 @@ class Desk:
         return list(self.cast(terms).everyone)
 
     def cast(self, terms: Terms, *, votes: bool = False) -> Cast:
-        members = tuple(one.member for one in self._choose(terms.who))
+        chosen = self._choose(terms.who)
+        members = tuple(one.member for one in chosen)
         better = tuple(
             one.member for id in terms.escalate for one in self._choose(Who(members=(id,)))
         )
@@ -112,7 +113,9 @@ class Desk:
             for one in (*members, *better) if one.traits.metered
         }  # fmt: skip
         slots = min(terms.concurrency, self._most_at_once)
-        return Cast(terms.step, members, better, slots, past, votes)
+        extra = 0.0 if terms.hedge is None else terms.hedge.extra
+        spare = frozenset(one.traits.id for one in chosen if one.grade)
+        return Cast(terms.step, members, better, slots, past, votes, extra, spare)
 
     def look(self, cast: Cast) -> Look:
         accept = frozenset(one.traits.answerer for one in cast.members)

@@ -26,7 +26,7 @@ from fanfold.work.check import (
     whole,
 )
 from fanfold.work.document import Node, read, read_text
-from fanfold.work.task import Budget, Who
+from fanfold.work.task import Budget, Hedge, Who
 from fanfold.work.template import Template
 
 T = TypeVar("T")
@@ -46,6 +46,7 @@ WHO_FIELDS: dict[str, Check] = {
     "agent": text,
     "needs": one_or_many(text),
     "use": whole(least=1),
+    "fallback": one_or_many(text),
 }
 PARAM_FIELDS: dict[str, Check] = {
     "temperature": number(least=0),
@@ -54,8 +55,9 @@ PARAM_FIELDS: dict[str, Check] = {
     "seed": whole(),
     "stop": one_or_many(text),
 }
-_WHO = ("member", "members", "agent", "needs", "use")
-_SAME = ("concurrency", "budget", "revise", "escalate", "on_failure", "in_doubt")
+_WHO = ("member", "members", "agent", "needs", "use", "fallback")
+_SAME = ("concurrency", "budget", "revise", "escalate", "on_failure", "in_doubt", "hedge")
+_HEDGE: dict[str, Check] = {"extra": number(above=0), "after": number(above=0)}
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -130,6 +132,16 @@ def read_budget(node: Node) -> Budget:
     return Budget(**stated)
 
 
+def read_hedge(node: Node) -> Hedge:
+    """`extra` is a share of the calls: a second request for all of them is the most."""
+    stated = fields(node, _HEDGE, "a hedge", required=("extra",))
+    if stated["extra"] > 1:
+        raise node.child("extra").bad(
+            f"`extra` is a share of the calls, such as 0.05, not {stated['extra']:g}"
+        )
+    return Hedge(**stated)
+
+
 def read_who(node: Node, stated: dict[str, Any]) -> Who:
     """Who may answer, from `member`, `members`, `agent` or `needs`: at most one of them."""
     said = [name for name in ("member", "members", "agent", "needs") if name in stated]
@@ -137,7 +149,9 @@ def read_who(node: Node, stated: dict[str, Any]) -> Who:
         raise node.child(said[1]).bad(f"state `{said[0]}` or `{said[1]}`, not both")
     one = stated.get("member") or stated.get("agent")
     members = (one,) if one else stated.get("members", ())
-    return Who(members=members, needs=stated.get("needs", ()), use=stated.get("use"))
+    return Who(
+        members, stated.get("needs", ()), stated.get("use"), tuple(stated.get("fallback", ()))
+    )
 
 
 def read_params(stated: dict[str, Any]) -> Params:
@@ -252,4 +266,5 @@ ASK_FIELDS: dict[str, Check] = {
     "escalate": one_or_many(text),
     "on_failure": one_of("skip", "abort", "hold"),
     "in_doubt": one_of("retry", "hold"),
+    "hedge": read_hedge,
 }

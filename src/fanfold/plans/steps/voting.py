@@ -24,8 +24,8 @@ def read_votes(
     node: Node, stated: dict[str, Any], reading: Reading, known: Collection[str] | None = None
 ) -> dict[str, Any]:
     """The fields of an `Ensemble`. How many voters there are shows only with the roster."""
-    if "escalate" in stated:
-        raise node.child("escalate").bad("a vote does not escalate: let a `judge` decide")
+    if "fallback" in stated:
+        raise node.child("fallback").bad("a voter has no `fallback`; `escalate` is for questions")
     made = reading.asking(node, stated, known)
     made |= {name: stated[name] for name in _KNOBS if name in stated}
     if "decide" in stated:

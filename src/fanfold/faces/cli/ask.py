@@ -1,0 +1,235 @@
+"""`fanfold ask`: one request to the best orchestrator, which may delegate parts of it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import click
+import msgspec
+
+from fanfold.errors import RunStopped
+from fanfold.faces.cli.carry import EXIT
+from fanfold.faces.cli.handing import Orchestrator, spent_below
+from fanfold.faces.cli.store import store_option
+from fanfold.journal.journal import Archive
+from fanfold.journal.store import Store
+from fanfold.observe.amounts import count, duration, usd
+from fanfold.observe.closing import headline
+from fanfold.observe.detail import receipt_json
+from fanfold.patterns.delegate import new_run
+from fanfold.patterns.errand import Errand, Rules, errand_of
+from fanfold.patterns.lead import Lead, answer, lead
+from fanfold.patterns.staff import Staff, find_staff
+from fanfold.plans.load import parse_budget
+from fanfold.price import dollars
+from fanfold.run.inherited import inherited
+from fanfold.run.loop import run_sync
+from fanfold.run.run import Run, Settings
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.member import Event, Member, Request, Tell, Traits, tell_nobody
+from fanfold.work.outcome import Outcome, Receipt
+from fanfold.work.task import Budget
+
+NAME = "ask"
+_REMEMBERED = 20  # earlier runs that are looked at for whose turn it is
+
+
+@click.command()
+@click.argument("question")
+@click.option("--needs", multiple=True, metavar="TAG", help="Rather somebody good at this.")
+@click.option("--member", metavar="ID", help="This one and nobody else.")
+@click.option("--local", is_flag=True, help="Only members on this machine.")
+@click.option("--roster", metavar="FILE", help="The members to use.")
+@click.option("--budget", metavar="USD", help="For the answer and all it delegates.")
+@store_option
+@click.option("--fresh", is_flag=True, help="Do not reuse an answer of an earlier run.")
+@click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+@click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
+def ask(question: str, as_json: bool, **given: Any) -> int:
+    """Ask the best orchestrator; QUESTION `-` is read from stdin."""
+    if question == "-":
+        question = sys.stdin.read()
+    tags, member, local = given["needs"], given["member"], given["local"]
+    errand = errand_of(Errand(question, member, tags, local and member is None))
+    staff = find_staff(given["roster"], Path.cwd(), allow_paid=given["allow_paid"])
+    budget = Budget() if given["budget"] is None else parse_budget(given["budget"])
+    settings = Settings(
+        budget=budget, fresh=given["fresh"],
+        max_concurrency=staff.roster.settings.max_concurrency,
+    )  # fmt: skip
+    view = View(None if as_json else _terminal())
+    return run_sync(_ask(errand, Front(staff, view), settings, given["store"], as_json))
+
+
+async def _ask(errand: Errand, front: Front, settings: Settings, store: str, as_json: bool) -> int:
+    rules = Rules(front.allow_paid, settings.budget.usd is not None, leading=True)
+    who = lead(front.traits.values(), errand, rules, _last(store))
+    _explain(who, errand)
+    _end_on_sigterm()
+    outcome: Outcome | None = None
+    async with new_run(NAME, front, settings, store, inherited().parent) as run:
+        front.serve(run)
+        try:
+            outcome = await answer(run, who, errand)
+            run.set_result(outcome.value if outcome.state == "passed" else None)
+        except RunStopped:
+            if run.stopping is None:
+                raise
+        cost, _, calls = spent_below(run.journal.read, run.record.no)
+    assert run.closing is not None
+    delegated = {"calls": calls, "cost_usd": dollars(cost)}
+    if as_json:
+        _print_json(run.closing, outcome, delegated)
+    else:
+        _print(run.closing, outcome, delegated, front.view)
+    return EXIT[run.closing.status]
+
+
+def _explain(who: Lead, errand: Errand) -> None:
+    if who.misfit and errand.tags:
+        _say(f"nobody is good at {', '.join(errand.tags)}; the answer is somebody else's")
+    if who.direct:
+        _say("nobody here can orchestrate (`can_orchestrate` in the roster): answered directly")
+
+
+def _say(line: str) -> None:
+    click.echo(f"fanfold: {line}", err=True)
+
+
+def _end_on_sigterm() -> None:
+    """As Ctrl-C does: the orchestrator is ended too, and the books are closed."""
+    main = asyncio.current_task()
+    assert main is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, main.cancel)
+
+
+def _last(store: str) -> str | None:
+    """Who answered the last time, in this store."""
+    if not Store(Path(store)).file.exists():
+        return None
+    archive = Archive(store)
+    try:
+        asks = [run.no for run in archive.read.runs() if run.name == NAME]
+        for no in sorted(asks, reverse=True)[:_REMEMBERED]:
+            for one in archive.read.endings(no, ("passed",), 1):
+                return one.member
+    finally:
+        archive.close()
+    return None
+
+
+# ── those who are asked ──────────────────────────────────────────────────────────────────────
+
+
+class View:
+    """Shows an answer while it comes. It is a view only: what counts is the reply that passed."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        self._stream = stream
+        self.shown = ""
+
+    @property
+    def tell(self) -> Tell:
+        return tell_nobody if self._stream is None else self._hear
+
+    def begin(self) -> None:
+        """Somebody is asked. What another one began to say does not count any more."""
+        if self.shown:
+            _say("that was not the answer; asking again")
+        self.shown = ""
+
+    def _hear(self, event: Event) -> None:
+        if event.kind == "delta" and self._stream is not None:
+            self.shown += event.text
+            self._stream.write(event.text)
+            self._stream.flush()
+
+    def covers(self, text: str) -> bool:
+        """The reader has seen this very text, where the answer is printed to."""
+        return self._stream is sys.stdout and self.shown == text
+
+    def close(self) -> None:
+        if self.shown and self._stream is not None and not self.shown.endswith("\n"):
+            self._stream.write("\n")
+            self._stream.flush()
+
+
+class Front:
+    """The members of a roster, each of them heard; those with `delegate_args` can delegate."""
+
+    def __init__(self, staff: Staff, view: View) -> None:
+        self._staff, self.view = staff, view
+        self.traits, self.allow_paid = staff.traits, staff.allow_paid
+        self._run: Run | None = None
+
+    def serve(self, run: Run) -> None:
+        self._run = run
+
+    def build(self, id: str) -> Member:
+        entry = self._staff.roster.entry(id)
+        if not entry.delegate_args:
+            return Heard(self._staff.build(id), self.view)
+        leading = Orchestrator(self._staff, entry)
+        leading.run = self._run
+        return Heard(leading, self.view)
+
+
+class Heard:
+    """A member whose deltas go to the view."""
+
+    def __init__(self, member: Member, view: View) -> None:
+        self._member, self._view = member, view
+
+    @property
+    def traits(self) -> Traits:
+        return self._member.traits
+
+    async def open(self) -> None:
+        await self._member.open()
+
+    async def close(self) -> None:
+        await self._member.close()
+
+    def prepare(self, ask: Ask) -> Request:
+        return self._member.prepare(ask)
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        self._view.begin()
+        return await self._member.ask(request, self._view.tell)
+
+
+# ── what is printed ──────────────────────────────────────────────────────────────────────────
+
+
+def _terminal() -> IO[str] | None:
+    return next((one for one in (sys.stdout, sys.stderr) if one.isatty()), None)
+
+
+def _print_json(receipt: Receipt, outcome: Outcome | None, delegated: dict[str, Any]) -> None:
+    whole = msgspec.json.decode(receipt_json(receipt))
+    whole["member"] = None if outcome is None else outcome.member
+    whole["delegated"] = delegated
+    click.echo(msgspec.json.encode(whole))
+
+
+def _print(
+    receipt: Receipt, outcome: Outcome | None, delegated: dict[str, Any], view: View
+) -> None:
+    view.close()
+    if outcome is None or outcome.state != "passed":
+        reasons = () if outcome is None else outcome.reasons
+        _say("; ".join(reasons) or headline(receipt.status, receipt))
+        return
+    value = outcome.value
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if not view.covers(text):
+        click.echo(text)
+    parts = [outcome.member or "", usd(receipt.cost_usd + delegated["cost_usd"])]
+    if delegated["calls"]:
+        parts.append(f"{count(delegated['calls'], 'call')} delegated")
+    parts.append("on record already" if outcome.reused else duration(receipt.seconds))
+    _say(", ".join(parts))

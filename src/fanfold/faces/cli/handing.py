@@ -1,0 +1,148 @@
+"""What an orchestrator is given so that it can delegate: a way to start `fanfold mcp` for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from fanfold.journal.read import Reader
+from fanfold.members.entry import Entry
+from fanfold.members.roster import Roster
+from fanfold.patterns.staff import Staff, budget_words
+from fanfold.run.ledger import Sum
+from fanfold.run.run import Run
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.member import PARENT, STORE, Member, Request, Tell, Traits
+from fanfold.work.task import Budget
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Orchestrator:
+    """A command with `delegate_args`. While it works, a launcher for `fanfold mcp` is there, with
+    what is left of the run's budget; what was spent through it is taken off that budget."""
+
+    def __init__(self, staff: Staff, entry: Entry) -> None:
+        self._staff, self._entry = staff, entry
+        self._inner = staff.build(entry.traits.id)
+        self.run: Run | None = None
+
+    @property
+    def traits(self) -> Traits:
+        return self._entry.traits
+
+    async def open(self) -> None:
+        await self._inner.open()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def prepare(self, ask: Ask) -> Request:
+        return self._inner.prepare(ask)
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        run = self.run
+        if run is None or not request.store:
+            return await self._inner.ask(request, tell)
+        budget, lent = run.lend()
+        before = spent_below(run.journal.read, run.record.no)
+        try:
+            async with launcher(self._staff, self.traits.id, request, budget) as program:
+                return await self._equipped(program).ask(request, tell)
+        finally:
+            after = spent_below(run.journal.read, run.record.no)
+            run.repay(lent, Sum(*(new - old for new, old in zip(after, before, strict=True))))
+
+    def _equipped(self, program: Path) -> Member:
+        config = {"mcpServers": {"fanfold": {"command": str(program), "args": []}}}
+        entry = self._entry.delegating(_encode(config).decode(), str(program))
+        roster = msgspec.structs.replace(
+            self._staff.roster, entries={**self._staff.roster.entries, self.traits.id: entry}
+        )
+        return roster.build(self.traits.id, folder=self._staff.folder)
+
+
+def spent_below(read: Reader, run: int) -> tuple[int, int, int]:
+    """Nano-dollars, tokens and calls of all runs that were started on behalf of this one."""
+    below = [no for no in read.lineage.below(run) if no != run]
+    spent = [one for no in below for one in read.spent(no).values()]
+    return (
+        sum(one.cost for one in spent), sum(one.tokens for one in spent),
+        sum(one.charged for one in spent),
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def launcher(
+    staff: Staff, leading: str, request: Request, budget: Budget
+) -> AsyncIterator[Path]:
+    """A program that starts `fanfold mcp` as it is meant here, whatever its caller's environment.
+
+    The members' keys are not in it, since the orchestrator could read them there: they are handed
+    over on a socket, once, to whoever comes first. That is the server, which starts before the
+    orchestrator's model has said a word.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="fanfold-"))
+    try:
+        keys = folder / "keys"
+        program = folder / "fanfold-mcp"
+        words = _command(staff, leading, request.store, budget, keys)
+        program.write_text(_script(words, request), encoding="utf-8")
+        program.chmod(0o700)
+        async with _handing_over(keys, _keys(staff.roster)):
+            yield program
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _command(staff: Staff, leading: str, store: str, budget: Budget, keys: Path) -> list[str]:
+    words = [sys.executable, "-m", "fanfold", "mcp", "--store", store, "--without", leading]
+    if staff.roster.file is not None:
+        words += ["--roster", str(Path(staff.roster.file).absolute())]
+    words += ["--allow-paid"] if staff.allow_paid else []
+    return [*words, *budget_words(budget), "--keys-from", str(keys)]
+
+
+def _script(words: list[str], request: Request) -> str:
+    """Of our own words only, each of them quoted."""
+    passed = {PARENT: request.span, STORE: request.store}
+    if "PYTHONPATH" in os.environ:
+        passed["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    sets = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in passed.items())
+    return f"#!/bin/sh\n{sets}exec {shlex.join(words)}\n"
+
+
+def _keys(roster: Roster) -> dict[str, str]:
+    names: Iterable[str] = roster.hidden
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+@asynccontextmanager
+async def _handing_over(path: Path, keys: dict[str, str]) -> AsyncIterator[None]:
+    """To the first who connects; nobody after that finds a socket here."""
+
+    async def hand_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server.close()
+        _remove(path)
+        writer.write(_encode(keys))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(hand_over, path)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)

@@ -1,0 +1,86 @@
+"""`fanfold mcp`: the members of a roster as tools for an agent."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.faces.cli.store import store_option
+from fanfold.observe.closing import closing
+from fanfold.plans.load import parse_budget
+from fanfold.run.inherited import inherited
+from fanfold.run.loop import run_sync
+from fanfold.work.task import Budget
+
+
+@click.command()
+@click.option("--http", is_flag=True, help="Streamable HTTP at 127.0.0.1 instead of stdio.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="For --http; 0: any free one."
+)
+@click.option("--token", metavar="REF", help="For --http: env:NAME or file:PATH; else a new one.")
+@click.option("--name", default="delegates", help="The name of the run.")
+@click.option("--roster", metavar="FILE", help="The members to use.")
+@click.option("--budget", metavar="USD", help="For all that is delegated: 5, or usd=5,calls=900.")
+@store_option
+@click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+@click.option(
+    "--without", multiple=True, metavar="ID", help="Not this member: it is who delegates."
+)
+@click.option(
+    "--keys-from", metavar="SOCKET", hidden=True, help="Where `fanfold ask` hands keys over."
+)
+def mcp(http: bool, port: int, token: str | None, keys_from: str | None, **given: Any) -> None:
+    """Serve the members to an agent over the Model Context Protocol, until it leaves."""
+    from fanfold.faces.mcp.office import Posting
+    from fanfold.faces.mcp.serve import on_http, on_stdio, serve
+
+    if keys_from is not None:
+        _take_keys(Path(keys_from))
+    said = given.pop("budget")
+    budget = Budget() if said is None else parse_budget(said)
+    posting = Posting(budget=budget, parent=inherited().parent, **given)
+    by = on_http(port, _token(token), _say) if http else on_stdio
+    _say(closing(run_sync(serve(posting, Path.cwd(), by)), None))
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _token(reference: str | None) -> str:
+    """By reference, or a new one, which is shown on stderr, where only the operator looks."""
+    if reference is None:
+        made = secrets.token_urlsafe(32)
+        _say(f"fanfold mcp: token: {made}")
+        return made
+    how, _, name = reference.partition(":")
+    if how not in ("env", "file") or not name:
+        raise BadInput("--token is env:NAME or file:PATH, never the token itself")
+    try:
+        file = Path(name).expanduser()
+        found = os.environ.get(name, "") if how == "env" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        found = ""
+    if not found.strip():
+        raise BadInput(f"--token {reference}: there is nothing; set it first")
+    return found.strip()
+
+
+def _take_keys(path: Path) -> None:
+    """The variables that hold the members' keys, once, from the `fanfold ask` that started our
+    client. The client itself never has them. Without them, members that need one cannot be used."""
+    try:
+        with socket.socket(socket.AF_UNIX) as given:
+            given.connect(str(path))
+            with given.makefile("rb") as stream:
+                os.environ.update(msgspec.json.decode(stream.read(), type=dict[str, str]))
+    except (OSError, msgspec.DecodeError):
+        _say("fanfold mcp: no keys were handed over; members that need one cannot be used")

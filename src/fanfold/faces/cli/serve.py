@@ -1,0 +1,72 @@
+"""`fanfold serve`: an OpenAI-compatible endpoint on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fanfold.errors import BadInput
+from fanfold.faces.cli.store import store_option
+from fanfold.members.roster import find_roster
+from fanfold.observe.closing import closing
+from fanfold.plans.load import parse_budget
+from fanfold.run.loop import run_sync
+from fanfold.work.task import Budget
+
+EXIT = {"complete": 0, "flagged": 1}
+STOPPED = 3
+
+
+@click.command()
+@click.option("--roster", metavar="FILE", help="The members to use.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8411, show_default=True,
+    help="On 127.0.0.1; 0 is any that is free.",
+)  # fmt: skip
+@click.option("--key", metavar="REF", help="env:NAME or file:PATH; a new key by default.")
+@click.option("--budget", metavar="USD", help="5, or usd=5,calls=900,tokens=…,seconds=….")
+@click.option("--name", default="serve", show_default=True, help="The run's name.")
+@store_option
+@click.option("--fresh", is_flag=True, help="Do not reuse replies of earlier runs.")
+@click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), default=64, show_default=True, metavar="N",
+    help="Calls at once for one model.",
+)  # fmt: skip
+def serve(roster: str | None, key: str | None, budget: str | None, **given: Any) -> int:
+    """Answer OpenAI chat completions on 127.0.0.1 with the members of the roster.
+
+    A model is a member's id, `auto`, or an ensemble of the roster. One run accounts for all
+    requests; Ctrl-C ends it, after those under way.
+    """
+    try:
+        from fanfold.faces.serve.key import new_key, read_key
+        from fanfold.faces.serve.session import Up, Wanted, hold_until_signalled
+    except ModuleNotFoundError as error:
+        if error.name != "aiohttp":
+            raise
+        raise BadInput("serve needs aiohttp; install it: pip install 'fanfold[serve]'") from None
+    wanted = Wanted(
+        roster=find_roster(roster, None, Path.cwd()),
+        key=new_key() if key is None else read_key(key),
+        budget=Budget() if budget is None else parse_budget(budget),
+        **given,
+    )
+
+    def up(found: Up) -> None:
+        """The address alone on stdout, for programs; the rest is for people."""
+        _say(found.told())
+        if key is None:
+            _say(f"key: {wanted.key}")
+        _say("Ctrl-C ends it")
+        click.echo(found.url)
+
+    receipt = run_sync(hold_until_signalled(wanted, up, _say))
+    _say(closing(receipt, None))
+    return EXIT.get(receipt.status, STOPPED)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)

@@ -1,0 +1,34 @@
+"""`fanfold tree`: which run, step and attempt started what, at which cost."""
+
+from __future__ import annotations
+
+import shutil
+
+import click
+import msgspec
+
+from fanfold.faces.cli.store import find_run, opened, store_option
+from fanfold.observe.foliage import draw_tree
+from fanfold.observe.tree import ALL, SHOWN, tree_json
+from fanfold.observe.tree import tree as grown
+
+_LEAST = 60
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--all", "everything", is_flag=True, help="Every attempt, not only the notable ones.")
+def tree(run: str, store: str, as_json: bool, everything: bool) -> None:
+    """A run, its steps and attempts, and the runs they started: member, tokens, cost, time, verdict.
+
+    The first line has the total; each dollar is in it once.
+    """
+    with opened(store) as archive:
+        branch = grown(archive, find_run(archive, run), most=ALL if everything else SHOWN)
+    if as_json:
+        click.echo(msgspec.json.encode(tree_json(branch)))
+        return
+    width = max(_LEAST, shutil.get_terminal_size((120, 24)).columns)
+    click.echo(draw_tree(branch, width, everything=everything))

@@ -1,0 +1,239 @@
+"""What the tools do: one run, one desk, one budget. No protocol in here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.journal.facts import RunRecord
+from fanfold.observe.detail import detail_json
+from fanfold.observe.report import report
+from fanfold.observe.standing import Standing, stand
+from fanfold.observe.status import overview_json
+from fanfold.patterns.delegate import Desk, new_run
+from fanfold.patterns.staff import Staff, budget_words, find_staff
+from fanfold.plans.load import load_plan
+from fanfold.price import dollars, nanos
+from fanfold.run.ledger import Sum
+from fanfold.run.run import Run, Settings
+from fanfold.work.member import PARENT, STORE
+from fanfold.work.task import Budget
+
+_decode = msgspec.json.Decoder().decode
+_RUNS = 20
+_LONGEST = 100_000  # letters of a plan's result that go back to the caller
+
+
+class Posting(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server is started. The budget is for all that is done through it, plans too."""
+
+    store: str
+    name: str = "delegates"
+    roster: str | None = None
+    budget: Budget = Budget()
+    allow_paid: bool = False
+    without: tuple[str, ...] = ()
+    parent: str | None = None
+
+
+class Office:
+    """The tools of one server. Each returns plain data, or raises a FanfoldError to be told."""
+
+    def __init__(self, run: Run, staff: Staff, posting: Posting) -> None:
+        self.run, self._posting, self._folder = run, posting, staff.folder
+        self.desk = Desk(run, staff, without=posting.without)
+        self._one_plan = asyncio.Lock()
+        self._store = str(Path(posting.store).absolute())
+        self._roster = posting.roster and str(Path(posting.roster).absolute())
+
+    async def call(self, tool: str, given: dict[str, Any]) -> Any:
+        match tool:
+            case "menu":
+                _Nothing.read(given)
+                return {"members": self.desk.menu(), **self._money()}
+            case "delegate":
+                (result,) = await self.desk.delegate_many([_listed(given, "needs")])
+                return result.plain()
+            case "delegate_many":
+                many = _Many.read(_listed(given, "tasks"))
+                results = await self.desk.delegate_many(many.tasks, many.concurrency)
+                return {"results": [one.plain() for one in results], **self._money()}
+            case "reduce":
+                fold = _Fold.read(_listed(_listed(given, "ids", "values"), "options"))
+                found = await self.desk.reduce(
+                    fold.kind, fold.values, ids=fold.ids, options=fold.options
+                )
+                return found.plain()
+            case "run_plan":
+                return await self._run_plan(_Plan.read(given).plan)
+            case "status":
+                return self._status(_OneRun.read(given).run)
+            case "report":
+                return self._report(_OneRun.read(given).run)
+            case _:
+                raise BadInput(f"there is no tool `{tool}`")
+
+    def _money(self) -> dict[str, float | None]:
+        stats = self.run.statistics()
+        left = None
+        if stats.budget is not None:
+            left = dollars(max(0, stats.budget - stats.cost - stats.reserved))
+        return {"spent_usd": dollars(stats.cost), "left_usd": left}
+
+    # ── plans ──
+
+    async def _run_plan(self, plan: str) -> Any:
+        """A run of its own, below ours. It gets what is left; meanwhile others wait for money."""
+        path = self._inside(plan)
+        stated = load_plan(path).budget
+        async with self._one_plan:
+            budget, lent = self.run.lend()
+            spent = lent  # until it is known better
+            try:
+                found = await self._carried_out(path, _smaller(stated, budget))
+                spent = _spent(found)
+            except BadInput:
+                spent = Sum()
+                raise
+            finally:
+                self.run.repay(lent, spent)
+        if len(msgspec.json.encode(found["result"])) > _LONGEST:
+            found["result"] = f"too long for here: see `fanfold report {found['run']}`"
+        return found
+
+    async def _carried_out(self, path: Path, budget: Budget) -> dict[str, Any]:
+        """In a process of its own: a store must not be opened twice by one process, and a plan's
+        functions are not to disturb this server."""
+        words = ["run", str(path), "--store", self._store, "--json", "--quiet"]
+        words += budget_words(budget)
+        words += ["--roster", self._roster] if self._roster else []
+        words += ["--allow-paid"] if self._posting.allow_paid else []
+        env = {**os.environ, PARENT: self.run.record.id, STORE: self._store}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "fanfold", *words, cwd=self._folder, env=env,
+            stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
+        )  # fmt: skip
+        try:
+            out, err = await process.communicate()
+        except asyncio.CancelledError:
+            process.terminate()
+            await process.wait()
+            raise
+        if not out:
+            why = err.decode(errors="replace").strip().removeprefix("fanfold: ")
+            raise BadInput(why or f"the plan ended with exit code {process.returncode}")
+        found: dict[str, Any] = _decode(out)
+        return found
+
+    def _inside(self, plan: str) -> Path:
+        """Only plans that lie in this server's folder; the caller is a model."""
+        folder = self._folder.resolve()
+        path = (folder / plan).resolve()
+        if not path.is_relative_to(folder):
+            raise BadInput(f"{plan} does not lie in this server's folder")
+        return path
+
+    # ── looking ──
+
+    def _status(self, name: str | None) -> Any:
+        read = self.run.journal.read
+        if name is not None:
+            return _decode(detail_json(read, self._stand(self._find(name))))
+        newest = sorted(read.runs(), key=lambda run: run.no, reverse=True)[:_RUNS]
+        shown = _decode(overview_json([self._stand(one) for one in newest]))
+        return {"run": self.run.record.id, **self._money(), "runs": shown}
+
+    def _report(self, name: str | None) -> str:
+        record = self._find(name or self.run.record.id)
+        return report(self.run.journal.read, self._stand(record))
+
+    def _find(self, name: str) -> RunRecord:
+        record = self.run.journal.read.find(name)
+        if record is None:
+            raise BadInput(f"there is no run {name!r}; call status without a run to see them")
+        return record
+
+    def _stand(self, record: RunRecord) -> Standing:
+        journal = self.run.journal
+        return stand(journal.read, record, journal.store.alive, self.run.clock.now())
+
+
+@asynccontextmanager
+async def open_office(posting: Posting, folder: Path) -> AsyncIterator[Office]:
+    """A run for the time of one server, closed with its receipt at the end."""
+    staff = find_staff(posting.roster, folder, allow_paid=posting.allow_paid)
+    settings = Settings(
+        budget=posting.budget, max_concurrency=staff.roster.settings.max_concurrency
+    )
+    async with new_run(posting.name, staff, settings, posting.store, posting.parent) as run:
+        yield Office(run, staff, posting)
+
+
+def _spent(receipt: dict[str, Any]) -> Sum:
+    tokens = sum(receipt["tokens"].values())
+    return Sum(nanos(receipt["cost_usd"]), tokens, receipt["calls"])
+
+
+def _smaller(stated: Budget, left: Budget) -> Budget:
+    """Amount by amount what the plan says or what is left, whichever is less."""
+    pairs = {name: (getattr(stated, name), getattr(left, name)) for name in left.__struct_fields__}
+    known = {name: [one for one in pair if one is not None] for name, pair in pairs.items()}
+    return Budget(**{name: min(found) for name, found in known.items() if found})
+
+
+# ── what comes in ────────────────────────────────────────────────────────────────────────────
+
+
+class _Given(msgspec.Struct, forbid_unknown_fields=True):
+    @classmethod
+    def read(cls, given: dict[str, Any]) -> Any:
+        try:
+            return msgspec.convert(given, cls)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"the arguments cannot be read: {error}") from None
+
+
+class _Nothing(_Given):
+    pass
+
+
+class _Many(_Given):
+    tasks: Any
+    concurrency: Any = None
+
+
+class _Fold(_Given):
+    kind: str
+    values: Any = None
+    ids: Any = None
+    options: dict[str, Any] | None = None
+
+
+class _Plan(_Given):
+    plan: str
+
+
+class _OneRun(_Given):
+    run: str | None = None
+
+
+def _listed(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Models write lists and objects as JSON texts now and then: they are read as what they are."""
+    found = dict(given)
+    for name in names:
+        written = found.get(name)
+        if isinstance(written, str) and written.lstrip()[:1] in ("[", "{"):
+            try:
+                found[name] = _decode(written)
+            except msgspec.DecodeError:
+                continue
+    return found

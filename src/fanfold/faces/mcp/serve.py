@@ -1,0 +1,208 @@
+"""The tools over the Model Context Protocol: on stdio, or on HTTP at this machine's own address.
+
+The official SDK speaks the protocol; it is the extra `mcp`, imported when a server is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.faces.mcp.office import Office, Posting, open_office
+from fanfold.faces.mcp.stdio import Lines, protocol_output
+from fanfold.faces.mcp.tools import INSTRUCTIONS, tools
+from fanfold.work.outcome import Receipt
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+CONNECTIONS = 64
+_MISSING = "fanfold mcp needs the MCP SDK; install it with: pip install 'fanfold[mcp]'"
+
+Say = Callable[[str], None]
+Serve = Callable[[Any, asyncio.Event], Awaitable[None]]
+"""Serves an SDK server until its client leaves or the event is set."""
+
+
+async def serve(posting: Posting, folder: Path, by: Serve) -> Receipt:
+    """One run for one server. Ends when the client leaves, on SIGTERM and on Ctrl-C."""
+    _check_sdk()
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with open_office(posting, folder) as office:
+        work = _Work(office)
+        try:
+            await by(_server(work), stop)
+        finally:
+            await work.end()
+    assert office.run.closing is not None
+    return office.run.closing
+
+
+def _check_sdk() -> None:
+    try:
+        import mcp.server.lowlevel
+    except ImportError:
+        raise BadInput(_MISSING) from None
+    assert mcp.server.lowlevel
+
+
+class _Work:
+    """Calls under way, each a task of its own: what the SDK cancels is cancelled once, in order,
+    and nothing is left when the books are closed."""
+
+    def __init__(self, office: Office) -> None:
+        self.office = office
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    async def call(self, tool: str, given: dict[str, Any]) -> Any:
+        task = asyncio.create_task(self.office.call(tool, given))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+
+    async def end(self) -> None:
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+def _server(work: _Work) -> Any:
+    """The SDK's server with our tools. Arguments are checked by us: the texts are for a model."""
+    from mcp import types
+    from mcp.server.lowlevel import Server
+
+    async def listed(request: types.ListToolsRequest) -> Any:
+        made = [
+            types.Tool(name=tool.name, description=tool.description, inputSchema=tool.schema)
+            for tool in tools(work.office.desk.menu())
+        ]
+        return types.ServerResult(types.ListToolsResult(tools=made))
+
+    async def called(request: types.CallToolRequest) -> Any:
+        try:
+            found = await work.call(request.params.name, request.params.arguments or {})
+        except FanfoldError as error:
+            return _answer(types, str(error), wrong=True)
+        return _answer(types, found)
+
+    server: Any = Server("fanfold", version=version("fanfold"), instructions=INSTRUCTIONS)
+    server.request_handlers[types.ListToolsRequest] = listed
+    server.request_handlers[types.CallToolRequest] = called
+    return server
+
+
+def _answer(types: Any, found: Any, *, wrong: bool = False) -> Any:
+    """A text for the model; data stands beside it for programs."""
+    text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    return types.ServerResult(
+        types.CallToolResult(
+            content=[types.TextContent(type="text", text=text)],
+            structuredContent=found if isinstance(found, dict) else None,
+            isError=wrong,
+        )
+    )
+
+
+# ── stdio ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def on_stdio(server: Any, stop: asyncio.Event) -> None:
+    """Until stdin ends. Nothing but the protocol gets to stdout: what else is printed goes to
+    stderr."""
+    from mcp.server.stdio import stdio_server
+
+    lines = Lines(asyncio.get_running_loop())
+    stopping = asyncio.create_task(stop.wait())
+    stopping.add_done_callback(lambda done: lines.end())
+    with protocol_output(lines.end) as output:
+        async with stdio_server(lines, output) as (reading, writing):  # type: ignore[arg-type]
+            await server.run(reading, writing, server.create_initialization_options())
+    stopping.cancel()
+
+
+# ── HTTP ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def on_http(port: int, token: str, say: Say) -> Serve:
+    """Streamable HTTP at 127.0.0.1, for those who have the token."""
+
+    async def by(server: Any, stop: asyncio.Event) -> None:
+        import uvicorn
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        class Web(uvicorn.Server):
+            """Signals are heard by us."""
+
+            def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+                return nullcontext()
+
+        listening = _listening(port)
+        at = listening.getsockname()[1]
+        hosts = [f"{name}:{at}" for name in (HOST, "localhost")]
+        safe = TransportSecuritySettings(
+            allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
+        )
+        manager = StreamableHTTPSessionManager(server, security_settings=safe)
+        config = uvicorn.Config(
+            _guarded(manager.handle_request, token), lifespan="off", log_config=None,
+            access_log=False, timeout_graceful_shutdown=1, limit_concurrency=CONNECTIONS,
+        )  # fmt: skip
+        web = Web(config)
+        stopping = asyncio.create_task(stop.wait())
+        stopping.add_done_callback(lambda done: setattr(web, "should_exit", True))
+        say(f"fanfold mcp: http://{HOST}:{at}{PATH}")
+        async with manager.run():
+            await web.serve([listening])
+        stopping.cancel()
+
+    return by
+
+
+def _listening(port: int) -> socket.socket:
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((HOST, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise BadInput(f"port {port} cannot be used: {why.lower()}; try --port 0") from None
+    return found
+
+
+def _guarded(app: Callable[..., Awaitable[None]], token: str) -> Callable[..., Awaitable[None]]:
+    """Only the one path, and only with the token. The SDK checks Host and Origin."""
+    wanted = f"Bearer {token}".encode()
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        if not hmac.compare_digest(given, wanted):
+            await _refuse(send, 401, b"a bearer token is needed", (b"www-authenticate", b"Bearer"))
+        elif scope["path"].rstrip("/") != PATH:
+            await _refuse(send, 404, f"there is only {PATH}".encode())
+        else:
+            await app(scope, receive, send)
+
+    return guarded
+
+
+async def _refuse(send: Any, status: int, text: bytes, *headers: tuple[bytes, bytes]) -> None:
+    own = [(b"content-type", b"text/plain"), (b"content-length", str(len(text)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
+    await send({"type": "http.response.body", "body": text})

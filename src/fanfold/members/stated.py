@@ -1,0 +1,190 @@
+"""What may be written about a member: the checks of single fields, and which kind has which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Literal, get_args
+from urllib.parse import urlsplit
+
+from fanfold.members.command import PROMPT
+from fanfold.members.output import PARSES
+from fanfold.price import Price
+from fanfold.work import check
+from fanfold.work.check import Check, fields, flag, number, one_of, text, whole
+from fanfold.work.document import Node
+from fanfold.work.member import MemberLimits, Tier
+
+Kind = Literal["function", "command", "openai", "anthropic", "replay"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+APIS = ("openai", "anthropic")
+
+_TIERS: dict[str, Tier] = {
+    "local": "local", "subscription": "subscription", "paid": "paid",
+    "sub": "subscription", "api": "paid",
+}  # fmt: skip
+_KEY = re.compile(r"none|env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PASTED = re.compile(
+    r"(?<![A-Za-z0-9_-])(sk-[A-Za-z]{0,8}-?|gsk_|xai-|hf_|ghp_|github_pat_|AIza)[A-Za-z0-9_-]{16,}"
+)
+_SHELLS = re.compile(
+    r"(ba|da|z|k|a|fi|c|tc)?sh|busybox|pwsh|powershell|cmd|(python|perl|ruby|node|php)[0-9.]*"
+)
+_RUNS_CODE = re.compile(r"-[a-z]*[cepr]|--eval|--command|-Command|/[cC]")
+
+
+def read_price(node: Node) -> Price:
+    money = number(least=0)
+    known = dict.fromkeys(("input", "output", "cache_read", "cache_write", "call"), money)
+    stated = fields(node, known, "a price")
+    by_tokens = [name for name in stated if name != "call"]
+    if not stated or (by_tokens and not {"input", "output"} <= stated.keys()):
+        raise node.bad("a price needs `input` and `output`, or `call`; else calls would look free")
+    return Price(**stated)
+
+
+def read_limits(node: Node) -> MemberLimits:
+    known = dict.fromkeys(("concurrency", "rpm", "tpm"), whole(least=1))
+    return MemberLimits(**fields(node, known, "limits"))
+
+
+def read_tier(node: Node) -> Tier:
+    return _TIERS[one_of(*_TIERS)(node)]
+
+
+def read_version(node: Node) -> str:
+    if isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return str(node.value)
+    return text(node)
+
+
+def read_key(node: Node) -> str:
+    """A reference to a key. What stands here instead may be the key itself: it is not repeated."""
+    if isinstance(node.value, str) and _KEY.fullmatch(node.value):
+        return node.value
+    raise node.bad(
+        f"`{node.name}` must be env:NAME, file:PATH or none, never the key itself; "
+        "put the key into a variable and write env: and its name"
+    )
+
+
+def read_url(node: Node) -> str:
+    url = text(node).rstrip("/")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        secret = parts.username is not None or parts.password is not None
+    except ValueError:
+        usable, secret = False, False
+    if secret:
+        raise node.bad("`base_url` must not hold a name or password; use `key`")
+    if not usable:
+        raise node.bad(f"`base_url` must begin with http:// or https://, not `{url}`")
+    return url
+
+
+def read_variable(node: Node) -> str:
+    name = text(node)
+    if not _VARIABLE.fullmatch(name):
+        raise node.bad(f"`{name}` is not the name of an environment variable")
+    return name
+
+
+def read_cmd(node: Node) -> tuple[str, ...]:
+    """A program and its words. `{prompt}` may stand for a whole word or a part of one, but not
+    where it would be run: a text that is asked about must never become a program."""
+    words: tuple[str, ...] = check.many(text, least=1)(node)
+    if PROMPT in words[0]:
+        raise node.bad(f"`{node.name}` must begin with a program, not with {PROMPT}")
+    for position in _run_as_code(words):
+        if PROMPT in words[position]:
+            what = f"{PROMPT} after `{words[position - 1]}` would be run as code"
+            raise node.bad(f"`{node.name}`: {what}; pass it as a later argument")
+    return words
+
+
+def _run_as_code(words: tuple[str, ...]) -> Iterator[int]:
+    """Where an interpreter that is called by name takes a program from its arguments."""
+    for place, word in enumerate(words):
+        name = PurePath(word).name
+        if name == "ssh":  # the other machine's shell reads all that follows
+            yield from range(place + 1, len(words))
+        if _SHELLS.fullmatch(name):
+            for position in range(place + 1, len(words) - 1):
+                if _RUNS_CODE.fullmatch(words[position]):
+                    yield position + 1
+                if not words[position].startswith(("-", "/")):
+                    break
+
+
+def refuse_pasted_keys(top: Node) -> None:
+    """Before anything else is said about a roster: nothing in it looks like a key in clear.
+
+    So no later error can repeat one. It is refused, since there is nothing that it could be for.
+    """
+    for node in _texts(top):
+        if _PASTED.search(node.value):
+            if node.name in ("key", "key_ref"):
+                read_key(node)
+            raise node.bad(
+                f"`{node.name}` holds what looks like a key in clear; take it out (and replace the"
+                " key, it may be known), and write `key: env:NAME` or `key: file:PATH`"
+            )
+
+
+def looks_like_key(text: str) -> bool:
+    return _PASTED.search(text) is not None
+
+
+def _texts(node: Node) -> Iterator[Node]:
+    match node.value:
+        case str():
+            yield node
+        case dict():
+            for key in node.value:
+                yield from _texts(node.child(key))
+        case list():
+            for position in range(len(node.value)):
+                yield from _texts(node.child(position))
+
+
+COMMON: dict[str, Check] = {
+    "id": text,
+    "kind": text,
+    "good_at": check.one_or_many(text),
+    "tier": read_tier,
+    "price": read_price,
+    "max_tokens": whole(least=1),
+    "context": whole(least=1),
+    "limits": read_limits,
+    "pool": text,
+    "timeout": number(above=0),
+    "enabled": flag,
+    "can_orchestrate": flag,
+    "can_delegate": flag,
+    "budget_usd_month": number(above=0),
+}
+_PROGRAM: dict[str, Check] = {"version": read_version, "effects": flag}
+TALK: dict[str, Check] = {
+    "cmd": read_cmd,
+    "parse": one_of(*PARSES),
+    "scrub_env": check.one_or_many(read_variable),
+    "delegate_args": check.many(text),
+}
+_API: dict[str, Check] = {"model": text, "base_url": read_url, "key": read_key}
+BY_KIND: dict[str, dict[str, Check]] = {
+    "function": {"target": text, "threads": flag, **_PROGRAM},
+    "command": {"prompt": one_of("stdin", "argument"), **TALK, **_PROGRAM},
+    "openai": _API,
+    "anthropic": _API,
+    "replay": {"file": text},
+}
+NEEDS = {
+    "function": ("target",),
+    "command": ("cmd",),
+    "openai": ("model",),
+    "anthropic": ("model",),
+    "replay": ("file",),
+}

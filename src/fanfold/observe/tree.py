@@ -1,0 +1,261 @@
+"""Who started what at which cost: runs, their steps, the attempts, and the runs these started.
+
+Each dollar counts once. A run's own cost is that of its attempts; a tree's total is the sum over
+the attempts of all runs in it, and each run is in it once. What an attempt cost is its own: a
+program that starts runs in the same store must not report their cost as its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from fanfold.journal.facts import Attempt, AttemptState, RunRecord
+from fanfold.journal.journal import Archive, Journal
+from fanfold.journal.lineage import Settled, Total
+from fanfold.journal.read import Reader, Spent
+from fanfold.observe.standing import MemberAccount, Shown, accounts
+from fanfold.price import dollars
+from fanfold.work.ask import Usage
+from fanfold.work.outcome import STATES
+
+SHOWN = 5  # attempts of one member at one step
+ALL = 1 << 62
+_NO_VERDICT: dict[AttemptState, str] = {
+    "error": "error", "in_doubt": "in doubt", "started": "under way", "late": "came too late",
+}  # fmt: skip
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What a run, or a tree of runs, took. `errors` and `in_doubt` are attempts without a reply,
+    `repeats` those in doubt that were made again. Money in nano-dollars."""
+
+    runs: int = 0
+    calls: int = 0
+    cost: int = 0
+    usage: Usage = Usage()
+    errors: int = 0
+    in_doubt: int = 0
+    repeats: int = 0
+
+    def __add__(self, other: Figures) -> Figures:
+        return Figures(
+            self.runs + other.runs, self.calls + other.calls, self.cost + other.cost,
+            self.usage + other.usage, self.errors + other.errors, self.in_doubt + other.in_doubt,
+            self.repeats + other.repeats,
+        )  # fmt: skip
+
+
+class Twig(msgspec.Struct, frozen=True):
+    """One attempt. `verdict`: how its items ended, where its reply is what they ended with; else
+    what became of the attempt: kicked back, replied, came too late, error, in doubt, under way."""
+
+    attempt: Attempt
+    span: str
+    verdict: str
+    children: tuple[Branch, ...] = ()
+
+
+class Limb(msgspec.Struct, frozen=True):
+    """What one member did at one step. Of many attempts some are chosen; `more` are left out."""
+
+    account: MemberAccount
+    in_doubt: int
+    repeats: int
+    seconds: float
+    attempts: tuple[Twig, ...]
+    more: int
+
+
+class StepBranch(msgspec.Struct, frozen=True):
+    name: str
+    members: tuple[Limb, ...]
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """A run. `own` are its figures, `whole` with all runs below it. `children` were started on its
+    behalf, but by no attempt that is on record; those of attempts are with these."""
+
+    run: RunRecord
+    status: Shown
+    outcomes: dict[str, int]
+    own: Figures
+    whole: Figures
+    steps: tuple[StepBranch, ...]
+    children: tuple[Branch, ...]
+
+
+def tree(archive: Archive | Journal, run: RunRecord, *, most: int = SHOWN) -> Branch:
+    """The tree below a run. Of each step and member at most `most` attempts are there (those
+    without a reply first, then the dearest), and all that started runs; the figures are of all."""
+    return _Growing(archive, run, most).branch(run.no)
+
+
+class _Growing:
+    """All that is needed, read in a few passes; then put together from the leaves."""
+
+    def __init__(self, archive: Archive | Journal, root: RunRecord, most: int) -> None:
+        self._read, self._alive = archive.read, archive.store.alive
+        below = self._read.lineage.below(root.no)
+        self._records = {record.no: record for record in self._read.records(list(below))}
+        numbers = {record.id: no for no, record in self._records.items()}
+        self._children: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for no, span in below.items():
+            if span is not None:
+                parent, _, attempt = span.partition(":")
+                self._children[numbers[parent]][int(attempt or 0)].append(no)
+        self._totals: dict[int, list[Total]] = defaultdict(list)
+        for total in self._read.lineage.totals(below):
+            self._totals[total.run].append(total)
+        self._attempts: dict[int, list[Attempt]] = defaultdict(list)
+        parents = {attempt for found in self._children.values() for attempt in found}
+        chosen = {*self._read.lineage.chosen(below, most), *parents}
+        for no, one in self._read.those(sorted(chosen)):
+            self._attempts[no].append(one)
+
+    def branch(self, no: int) -> Branch:
+        record, totals = self._records[no], {(t.step, t.member): t for t in self._totals[no]}
+        twigs = self._twigs(no)
+        steps, own = _steps(self._read, record, totals, twigs)
+        attached = {twig.attempt.no for twig in twigs}
+        children = tuple(
+            self.branch(child)
+            for attempt, found in self._children[no].items()
+            if attempt not in attached
+            for child in found
+        )
+        below = (*children, *(child for twig in twigs for child in twig.children))
+        return Branch(
+            record, self._status(record), _tally(self._read, no), own,
+            sum((child.whole for child in below), own), steps, children,
+        )  # fmt: skip
+
+    def _status(self, record: RunRecord) -> Shown:
+        dead = record.status == "running" and not self._alive(record.session)
+        return "crashed" if dead else record.status
+
+    def _twigs(self, no: int) -> list[Twig]:
+        attempts, id = self._attempts[no], self._records[no].id
+        items = {item for one in attempts for item in one.ids}
+        settled = self._read.lineage.outcomes(no, items)
+        return [
+            Twig(one, f"{id}:{one.no}", verdict(no, one, settled),
+                 tuple(self.branch(child) for child in self._children[no].get(one.no, ())))
+            for one in attempts
+        ]  # fmt: skip
+
+
+def _steps(
+    read: Reader, record: RunRecord, totals: dict[tuple[int, str], Total], twigs: Sequence[Twig]
+) -> tuple[tuple[StepBranch, ...], Figures]:
+    spent = {
+        pair: Spent(t.calls, t.cost, t.usage, errors=t.errors, in_doubt=t.in_doubt)
+        for pair, t in totals.items()
+    }
+    found = accounts(read, record, spent)
+    limbs: dict[int, list[Limb]] = defaultdict(list)
+    for one in found:
+        own = tuple(
+            t for t in twigs if (t.attempt.step, t.attempt.member) == (one.step, one.member)
+        )
+        limbs[one.step].append(_limb(one, totals.get((one.step, one.member)), own))
+    names = read.step_names(record.no)
+    steps = tuple(StepBranch(name, tuple(limbs[no])) for no, name in enumerate(names))
+    calls = sum(one.calls for one in found)
+    return steps, _figures(totals.values(), calls)
+
+
+def _limb(account: MemberAccount, total: Total | None, twigs: tuple[Twig, ...]) -> Limb:
+    if total is None:
+        return Limb(account, 0, 0, 0.0, twigs, 0)
+    more = total.calls - len(twigs)
+    return Limb(account, total.in_doubt, total.repeats, total.seconds, twigs, more)
+
+
+def _figures(totals: Iterable[Total], calls: int) -> Figures:
+    whole = Figures(runs=1, calls=calls)
+    for t in totals:
+        whole += Figures(0, 0, t.cost, t.usage, t.errors, t.in_doubt, t.repeats)
+    return whole
+
+
+def _tally(read: Reader, run: int) -> dict[str, int]:
+    tally = read.tally(run)
+    return {state: tally[state] for state in STATES if tally[state]}
+
+
+def verdict(run: int, attempt: Attempt, settled: dict[tuple[int, str], Settled]) -> str:
+    """What became of an attempt, in words."""
+    if attempt.state != "ok":
+        return _NO_VERDICT[attempt.state]
+    words: Counter[str] = Counter()
+    for id in attempt.ids:
+        ended = settled.get((attempt.step, id))
+        words[_word(run, attempt, ended)] += 1
+    if len(words) == 1 and len(attempt.ids) == 1:
+        return next(iter(words))
+    return ", ".join(f"{n:,} {word}" for word, n in words.items()) or "replied"
+
+
+def _word(run: int, attempt: Attempt, ended: Settled | None) -> str:
+    if ended is None or ended.reply is None:
+        return "replied"
+    owner, member, at = ended.reply
+    if (owner, member, at) == (run, attempt.member, attempt.ended):
+        return ended.state
+    return "kicked back" if owner == run and at > (attempt.ended or 0.0) else "replied"
+
+
+# ── for programs ─────────────────────────────────────────────────────────────────────────────
+
+
+def tree_json(branch: Branch) -> dict[str, Any]:
+    run = branch.run
+    return {
+        "run": run.id, "name": run.name, "parent": run.parent, "status": branch.status,
+        "reason": run.reason, "seconds": round(run.active, 3), "outcomes": branch.outcomes,
+        "own": _figures_json(branch.own), "total": _figures_json(branch.whole),
+        "steps": [_step_json(step) for step in branch.steps],
+        "children": [tree_json(child) for child in branch.children],
+    }  # fmt: skip
+
+
+def _figures_json(figures: Figures) -> dict[str, Any]:
+    return {
+        "runs": figures.runs, "calls": figures.calls, "tokens": _tokens_json(figures.usage),
+        "cost_usd": dollars(figures.cost), "errors": figures.errors,
+        "in_doubt": figures.in_doubt, "repeats": figures.repeats,
+    }  # fmt: skip
+
+
+def _tokens_json(usage: Usage) -> dict[str, int]:
+    return msgspec.structs.asdict(usage)
+
+
+def _step_json(step: StepBranch) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "members": [
+            {"member": limb.account.member, "calls": limb.account.calls,
+             "reused": limb.account.reused, "tokens": _tokens_json(limb.account.tokens),
+             "cost_usd": limb.account.cost_usd, "seconds": round(limb.seconds, 3),
+             "errors": limb.account.errors, "in_doubt": limb.in_doubt, "repeats": limb.repeats,
+             "not_shown": limb.more}
+            for limb in step.members
+        ],
+        "attempts": [_twig_json(twig) for limb in step.members for twig in limb.attempts],
+    }  # fmt: skip
+
+
+def _twig_json(twig: Twig) -> dict[str, Any]:
+    one = twig.attempt
+    seconds = None if one.ended is None else round(one.ended - one.started, 3)
+    return {
+        "attempt": one.no, "span": twig.span, "member": one.member, "items": one.ids,
+        "state": one.state, "verdict": twig.verdict, "tokens": _tokens_json(one.usage),
+        "cost_usd": dollars(one.cost), "seconds": seconds, "error": one.error, "why": one.why,
+        "repeats": one.repeats, "children": [tree_json(child) for child in twig.children],
+    }  # fmt: skip

@@ -1,0 +1,305 @@
+"""Delegation: whoever leads hands parts of its work to the members of a run, and folds the results.
+
+A `Desk` knows no transport. What it delegates is planned as items of its run, so the receipt
+accounts for every task; the budget is the run's, never the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from fanfold.clock import RealClock
+from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
+from fanfold.gates.default import standard
+from fanfold.journal.journal import Journal
+from fanfold.patterns import stated
+from fanfold.patterns.errand import Errand, Result, Rules, errand_of, fitting, result_of
+from fanfold.patterns.gathering import gather, read_options
+from fanfold.price import Price
+from fanfold.run.choose import Company
+from fanfold.run.open import Launch, finish, start
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run, Settings
+from fanfold.run.sources import Rows
+from fanfold.work.ask import Ask, Message, Params, Schema
+from fanfold.work.item import Item
+from fanfold.work.outcome import Outcome, Part
+from fanfold.work.task import Place, Task, Terms, Who
+
+MOST_TASKS = 1000
+MOST_VALUES = 10_000
+AT_ONCE = 8
+REDUCES = (*(kind for kind in stated.KINDS if kind != "python"), "ask")
+_YOURSELF = "Do this one yourself"
+
+NO_RESULT = Result(status="error", message="it was not carried out")
+
+
+class Desk:
+    """`delegate` one task or `delegate_many`; `reduce` what came back; `menu` says who is there.
+
+    Only members that may be delegated to are asked, never those named in `without` (who lead), and
+    whoever is asked gets no tools of this desk. `concurrency` is for all calls together; a call can
+    only lower it. `company` must be the one the run was opened with.
+    """
+
+    def __init__(
+        self, run: Run, company: Company, *, concurrency: int = AT_ONCE, without: Iterable[str] = ()
+    ) -> None:
+        self._run, self._company, self._concurrency = run, company, concurrency
+        self._without = frozenset(without)
+        self._ready: dict[str, str] = {}  # who was made ready, and what went wrong with it ("")
+        self._calls: list[tuple[Batch, Terms] | None] = []
+        self._steps = {"delegate": concurrency, "reduce": concurrency}
+
+    def menu(self) -> list[dict[str, Any]]:
+        """Who may be delegated to: good at what, tier, price, context, and the load of now."""
+        rules, load = self._rules(), self._run.load()
+        anything = Errand("?", max_tokens=1)
+        return [
+            {
+                "id": t.id, "good_at": list(t.good_at), "tier": t.tier, "model": t.model,
+                "price": _price(t.price),
+                "context": t.context, "busy": load.get(t.id, 0), "at_once": t.limits.concurrency,
+            }
+            for t in self._company.traits.values()
+            if t.can_delegate and not isinstance(fitting([t], anything, rules), str)
+        ]  # fmt: skip
+
+    async def delegate(
+        self,
+        prompt: str,
+        *,
+        member: str | None = None,
+        needs: Iterable[str] = (),
+        local: bool = False,
+        max_tokens: int | None = None,
+        schema: dict[str, Any] | None = None,
+    ) -> Result:
+        """One task. `member` goes before `needs`, and `needs` before `local`; else anyone."""
+        tags = needs if isinstance(needs, str) else tuple(needs)
+        errand = Errand(prompt, member, tags, local, max_tokens, schema)
+        return (await self.delegate_many([errand]))[0]
+
+    async def delegate_many(self, tasks: list[Any], concurrency: int | None = None) -> list[Result]:
+        """Results in input order, whatever happens to single tasks. A task is an Errand, an object
+        with its fields, or just a prompt. BadInput only for what concerns the call as a whole."""
+        at_once = self._at_once(concurrency)
+        if not isinstance(tasks, list | tuple):
+            raise BadInput(f"`tasks` is a list of tasks, not {type(tasks).__name__}")
+        if len(tasks) > MOST_TASKS:
+            raise BadInput(
+                f"{len(tasks):,} tasks are too many for one call: at most {MOST_TASKS:,};"
+                " send them in parts, or write a plan for them"
+            )
+        results, ready = await self._sorted_out(tasks, at_once)
+        if ready:
+            async for index, outcome in self._carried_out(ready):
+                results[index] = result_of(index, outcome)
+        return [results.get(index, self._not_reached(index)) for index in range(len(tasks))]
+
+    def _at_once(self, wanted: int | None) -> int:
+        if wanted is None:
+            return self._concurrency
+        if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
+            raise BadInput(f"`concurrency` is a whole number of at least 1, not {wanted!r}")
+        return min(wanted, self._concurrency)
+
+    # ── one call ──
+
+    async def _sorted_out(
+        self, tasks: Iterable[Any], at_once: int
+    ) -> tuple[dict[int, Result], dict[int, tuple[Errand, Terms]]]:
+        """Those that cannot go, with their results, and those that can, with their terms."""
+        results: dict[int, Result] = {}
+        ready: dict[int, tuple[Errand, Terms]] = {}
+        for index, given in enumerate(tasks):
+            try:
+                errand = errand_of(given)
+                terms = await self._terms(errand, "delegate", at_once)
+            except BadInput as error:
+                results[index] = Result(index=index, status="error", message=str(error))
+                continue
+            if isinstance(terms, str):
+                message = f"No member fits: {terms}. {_YOURSELF}."
+                results[index] = Result(index=index, status="no_fit", message=message)
+            else:
+                ready[index] = errand, terms
+        return results, ready
+
+    async def _carried_out(
+        self, ready: Mapping[int, tuple[Errand, Terms]]
+    ) -> AsyncIterator[tuple[int, Outcome]]:
+        call, indexes = len(self._calls) + 1, list(ready)
+        self._calls.append(None)
+        items = [Item(f"{call}.{index}", {"text": ready[index][0].prompt}) for index in indexes]
+        first = ready[indexes[0]][1]
+        batch = await self._run.plan(Rows(items), first, name=f"delegate {call}")
+        self._calls[call - 1] = msgspec.structs.replace(batch, source=Rows(())), first
+        tasks = [
+            Task(item.id, _ask(*ready[index], item), ready[index][1], Place(batch.no, position))
+            for position, (index, item) in enumerate(zip(indexes, items, strict=True))
+        ]
+        try:
+            async with aclosing(
+                cast(AsyncGenerator[Outcome, None], self._run.stream(tasks, way=self._run.do))
+            ) as landing:
+                async for outcome in landing:
+                    yield indexes[outcome.position], outcome
+        except RunStopped:
+            if self._run.stopping is None:
+                raise
+
+    def _not_reached(self, index: int) -> Result:
+        stop = self._run.stopping
+        if stop is None:
+            return msgspec.structs.replace(NO_RESULT, index=index)
+        status = "unfunded" if stop.rest == "unfunded" else "error"
+        message = f"Not done: {stop.reason}. {_YOURSELF}, or leave it."
+        return Result(index=index, status=status, message=message)  # type: ignore[arg-type]
+
+    # ── who takes it, and how ──
+
+    async def _terms(self, errand: Errand, step: str, at_once: int) -> Terms | str:
+        """The terms of an errand; a text says why nobody fits."""
+        if errand.member is not None and errand.member not in self._company.traits:
+            known = ", ".join(one["id"] for one in self.menu()) or "nobody"
+            raise BadInput(f"there is no member `{errand.member}`; there are: {known}")
+        schema = None if errand.schema is None else Schema.of(errand.schema)
+        gate = standard(None, schema)
+        while True:
+            found = fitting(self._company.traits.values(), errand, self._rules())
+            if isinstance(found, str):
+                return found
+            terms = Terms(step, gate, Who(found), concurrency=self._steps[step], needed=False)
+            if all([await self._made_ready(id, terms) for id in found]):
+                return msgspec.structs.replace(terms, concurrency=at_once)
+
+    async def _made_ready(self, id: str, terms: Terms) -> bool:
+        """Built and opened once. One that cannot be is left out from then on; others may fit."""
+        if id not in self._ready:
+            try:
+                await self._run.begin(msgspec.structs.replace(terms, who=Who((id,))))
+                self._ready[id] = ""
+            except StoreError:
+                raise
+            except Exception as error:
+                text = str(error) if isinstance(error, FanfoldError) else repr(error)
+                self._ready[id] = " ".join(text.split())[:300]
+        return not self._ready[id]
+
+    def _rules(self) -> Rules:
+        broken = {id: why for id, why in self._ready.items() if why}
+        priced = self._run.settings.budget.usd is not None
+        return Rules(self._company.allow_paid, priced, self._without, broken)
+
+    # ── folding ──
+
+    async def reduce(
+        self,
+        kind: str,
+        values: list[Any] | None = None,
+        *,
+        ids: list[str] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Result:
+        """Many results into one: by a pure kind, or `ask` (a member writes it; options `prompt`,
+        `fan_in` and who, as for a task). Of `values`, or of the passed results that `ids` name."""
+        given = dict(options or {})
+        parts = await self._parts(values, ids)
+        if kind == "ask":
+            return await self._reduce_by_asking(parts, given)
+        if kind not in REDUCES:
+            raise BadInput(f"there is no reduce `{kind}`; there are: {', '.join(REDUCES)}")
+        value = stated.from_plan(kind, given, _nothing)(parts)
+        return Result(
+            status="ok", **({"text": value} if isinstance(value, str) else {"data": value})
+        )
+
+    async def _parts(self, values: list[Any] | None, ids: list[str] | None) -> list[Part]:
+        if (values is None) == (ids is None):
+            raise BadInput("a reduce needs either `values` or `ids`")
+        given = values if ids is None else ids
+        if not isinstance(given, list | tuple):
+            name = "values" if ids is None else "ids"
+            raise BadInput(f"`{name}` is a list, not {type(given).__name__}")
+        if len(given) > MOST_VALUES:
+            raise BadInput(f"{len(given):,} values are too many: at most {MOST_VALUES:,}")
+        if ids is None:
+            return [Part(str(n), n, value) for n, value in enumerate(given)]
+        found = await self._passed({str(id) for id in ids})
+        lacking = [str(id) for id in ids if str(id) not in found]
+        if lacking:
+            raise BadInput(f"no result that passed has the id {', '.join(lacking[:10])}")
+        return [Part(str(id), n, found[str(id)]) for n, id in enumerate(ids)]
+
+    async def _passed(self, ids: set[str]) -> dict[str, Any]:
+        """From the journal: only what passed its gate goes into a reduce."""
+        await self._run.flush()
+        numbers = {id.partition(".")[0] for id in ids}
+        calls = [call for n, call in enumerate(self._calls, 1) if call and str(n) in numbers]
+        return {
+            part.id: part.value
+            for batch, terms in calls
+            for part in self._run.passed(batch, terms)
+            if part.id in ids
+        }
+
+    async def _reduce_by_asking(self, parts: list[Part], given: dict[str, Any]) -> Result:
+        errand, fan_in = read_options(given)
+        terms = await self._terms(errand, "reduce", self._concurrency)
+        if isinstance(terms, str):
+            return Result(status="no_fit", message=f"No member fits: {terms}. {_YOURSELF}.")
+        try:
+            return await gather(self._run, parts, errand, terms, fan_in)
+        except RunStopped:
+            if self._run.stopping is None:
+                raise
+            return self._not_reached(0)
+
+
+def _ask(errand: Errand, terms: Terms, item: Item) -> Ask:
+    """The prompt as it is: no template is made of it."""
+    schema = None if errand.schema is None else Schema.of(errand.schema)
+    params = Params(max_tokens=errand.max_tokens)
+    return Ask((Message("user", errand.prompt),), (item,), (), schema, params)
+
+
+def _price(price: Price | None) -> dict[str, float] | None:
+    """Dollars per million tokens, and per call; None is unknown, not free."""
+    if price is None:
+        return None
+    return {"input": price.input, "output": price.output, "call": price.call}
+
+
+def _nothing(target: str) -> Any:
+    raise BadInput("code cannot be named here")
+
+
+@asynccontextmanager
+async def new_run(
+    name: str, company: Company, settings: Settings, store: str | Path, parent: str | None = None
+) -> AsyncIterator[Run]:
+    """A run of its own for one session, whatever ran under that name before; closed at the end.
+
+    `parent` is the span it belongs to. What is raised inside goes on, after the books were closed.
+    """
+    journal, clock = Journal(store), RealClock()
+    try:
+        record = await start(journal, name, clock, settings.budget, Launch(parent=parent))
+        run = Run(journal, record, company, settings, clock)
+        try:
+            yield run
+        except BaseException as error:
+            if run.stopping is None:
+                run.kill(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            await finish(journal, run)
+    finally:
+        journal.close()

@@ -1,0 +1,240 @@
+"""An attempt that gets a second request when its answer is long in coming; the first good reply
+wins. `Hedging` decides when; this carries it out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fanfold.journal.facts import Claim
+from fanfold.run.attempt import (
+    CANCELLED,
+    ask,
+    begin,
+    call_off,
+    come_late,
+    failed,
+    give_up,
+    land,
+)
+from fanfold.run.dispatch import Grant
+from fanfold.run.engine import Engine
+from fanfold.run.hedge import Hedging, repeatable
+from fanfold.run.ledger import Sum
+from fanfold.run.pursuit import Group
+from fanfold.run.want import Candidate, Want
+from fanfold.work.ask import Reply
+from fanfold.work.task import Hedge
+
+FIRST_LOOK = 0.25  # seconds; each later look is when a quarter more has passed
+EARLY = 1e-6  # seconds that a timer may ring too soon
+GRACE = 5.0  # seconds that a request which was called off gets to end
+
+
+async def attempt_hedged(engine: Engine, group: Group, grant: Grant, stated: Hedge) -> Claim | None:
+    """As `attempt`. When both requests fail, what the first one raised is raised."""
+    number = await begin(engine, group, grant)
+    if isinstance(number, Claim):
+        return number
+    race = Race(engine, group, engine.hedging_of(group.step, stated))
+    try:
+        winner, reply = await race.won_by(Entrant(engine, grant, number))
+    except BaseException as error:
+        if race.abandon() and isinstance(error, asyncio.CancelledError):
+            group.lost(CANCELLED)
+        raise
+    try:
+        await land(engine, group, winner.grant, winner.number, reply)
+    finally:
+        await race.over()
+    return None
+
+
+class Entrant:
+    """One request on its way."""
+
+    __slots__ = ("grant", "number", "request", "since")
+
+    def __init__(self, engine: Engine, grant: Grant, number: int) -> None:
+        self.grant, self.number = grant, number
+        self.since = engine.clock.monotonic()
+        self.request = asyncio.ensure_future(ask(grant, None))
+        self.request.add_done_callback(_heard)
+
+    @property
+    def answer(self) -> Reply | None:
+        request = self.request
+        if not request.done() or request.cancelled() or request.exception() is not None:
+            return None
+        return request.result()
+
+
+def _heard(request: asyncio.Future[Reply]) -> None:
+    """Also an error that nobody waits for any more has been seen."""
+    if not request.cancelled():
+        request.exception()
+
+
+class Race:
+    """The first request of an ask, and perhaps a second one."""
+
+    def __init__(self, engine: Engine, group: Group, hedging: Hedging) -> None:
+        self._engine, self._group, self._hedging = engine, group, hedging
+        self._running: list[Entrant] = []
+        self._late: list[Entrant] = []
+        self._wanted: Want | None = None
+        self._leave: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+
+    # ── the first good reply ──
+
+    async def won_by(self, first: Entrant) -> tuple[Entrant, Reply]:
+        self._running.append(first)
+        self._hedging.asks += 1
+        times = self._hedging.times(first.grant.traits)
+        times.began(first.since)
+        try:
+            await self._until_hedged(first)
+            self._stop_looking()
+            return await self._first_good(first)
+        finally:
+            self._stop_looking()
+            times.ended(first.since)
+
+    async def _first_good(self, first: Entrant) -> tuple[Entrant, Reply]:
+        first_error: Exception | None = None
+        while self._running:
+            winner = next((one for one in self._running if one.answer is not None), None)
+            if winner is not None:
+                return winner, self._decided(winner, first)
+            for one in [one for one in self._running if one.request.done()]:
+                error = await self._fell(one)
+                first_error = error if one is first or first_error is None else first_error
+            if self._running:
+                await _any_of([one.request for one in self._running])
+        assert first_error is not None
+        raise first_error
+
+    async def _fell(self, one: Entrant) -> Exception:
+        error = one.request.exception()
+        assert isinstance(error, Exception)
+        self._running.remove(one)
+        await failed(self._engine, self._group, one.grant, one.number, error)
+        return error
+
+    def _decided(self, winner: Entrant, first: Entrant) -> Reply:
+        """The other comes late: it is called off, unless it answered in the same moment."""
+        assert winner.answer is not None
+        if first in self._running:
+            waited = self._engine.clock.monotonic() - first.since
+            times = self._hedging.times(first.grant.traits)
+            times.took(waited, at_least=winner is not first)
+        self._late = [one for one in self._running if one is not winner]
+        self._running = []
+        for one in self._late:
+            come_late(self._engine, self._group, one.grant, one.number, one.answer)
+            one.request.cancel()
+        return winner.answer
+
+    def abandon(self) -> bool:
+        """Cancelled from outside: what is on its way is in doubt. False: nothing was."""
+        left, self._running = self._running, []
+        for one in left:
+            one.request.cancel()
+            give_up(self._engine, one.grant, one.number)
+        return bool(left)
+
+    async def over(self) -> None:
+        """Leave no request behind that still closes what it opened."""
+        left = [one.request for one in self._late if not one.request.done()]
+        if left:
+            await asyncio.wait(left, timeout=GRACE)
+
+    # ── a second request ──
+
+    async def _until_hedged(self, first: Entrant) -> None:
+        """Until the first request has ended, or a second one is on its way."""
+        clock, traits = self._engine.clock, first.grant.traits
+        while not first.request.done() and self._fits(first.grant):
+            waited = clock.monotonic() - first.since
+            patience = self._hedging.patience(traits, first.since + waited)
+            if patience is not None and patience - waited > EARLY:
+                await _any_of([first.request], patience - waited)
+                continue
+            if patience is not None:
+                self._look_for_leave(first)
+            await _any_of([first.request, self._leave], max(FIRST_LOOK, waited / 4))
+            if self._leave.done() and not first.request.done():
+                await self._hedge(first)
+                return
+        await _any_of([first.request])
+
+    def _fits(self, one: Grant | Candidate) -> bool:
+        """Asking this member twice does no harm, and may be done."""
+        group = self._group
+        return repeatable(one.traits) and self._engine.may_repeat(
+            group.ids, group.terms, one.traits
+        )
+
+    def _look_for_leave(self, first: Entrant) -> None:
+        """A slot and the money for it, now; else whenever something is given back, before those
+        who wait for their first request: they are many, hedges are few."""
+        if self._wanted is None:
+            self._wanted = self._want(first)
+            self._engine.dispatch.on_freed.append(self._look)
+        self._look()
+
+    def _look(self) -> None:
+        if self._leave.done() or self._wanted is None or not self._hedging.allowed:
+            return
+        grant = self._engine.dispatch.spare(self._wanted)
+        if grant is not None:
+            self._hedging.hedges += 1
+            self._leave.set_result(grant)
+
+    def _want(self, first: Entrant) -> Want:
+        """Another member before the same one."""
+        group = self._group
+        want = Want(group.ask, group.circle.candidates, group.circle.lane, group.step)
+        able = [c for c in want.candidates if self._fits(c) and _prepared(want, c)]
+        want.candidates = tuple(able)
+        want.failed(first.grant.traits.id)
+        return want
+
+    async def _hedge(self, first: Entrant) -> None:
+        """Claim beside the first. When that has been answered meanwhile, nothing is sent."""
+        engine, group, grant = self._engine, self._group, self._leave.result()
+        self._leave = asyncio.get_running_loop().create_future()
+        waited = engine.clock.monotonic() - first.since
+        grant.why = f"hedge: {waited:.1f} s without an answer from {first.grant.traits.id}"
+        number = await begin(engine, group, grant, first.number)
+        if isinstance(number, Claim):
+            self._hedging.hedges -= 1
+        elif first.answer is not None:
+            self._hedging.hedges -= 1
+            call_off(engine, group, grant, number)
+        else:
+            engine.counts.hedged += 1
+            self._running.append(Entrant(engine, grant, number))
+
+    def _stop_looking(self) -> None:
+        """One second request is enough, and leave that came too late is given back."""
+        if self._wanted is not None:
+            self._engine.dispatch.on_freed.remove(self._look)
+            self._wanted = None
+        leave, self._leave = self._leave, asyncio.get_running_loop().create_future()
+        if leave.done():
+            self._hedging.hedges -= 1
+            self._engine.dispatch.settle(leave.result(), Sum())
+
+
+def _prepared(want: Want, candidate: Candidate) -> bool:
+    """A member that cannot make a request of this ask is none to ask."""
+    try:
+        want.request(candidate)
+    except Exception:
+        return False
+    return True
+
+
+async def _any_of(futures: list[asyncio.Future[Any]], seconds: float | None = None) -> None:
+    await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,116 @@
+"""What wants to go: an ask, and who may take it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fanfold.members.route import context_fits, joined
+from fanfold.price import worst
+from fanfold.run.ledger import ONE_CALL, Chain, Sum
+from fanfold.run.limits import Gauge
+from fanfold.work.ask import Ask
+from fanfold.work.item import canonical
+from fanfold.work.member import Member, Request, Traits
+from fanfold.work.split import estimate_tokens
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """One who may answer. `grade`: its class. Those of one class share the load; a worse class is
+    used only when all better ones are closed or have failed, not while one is merely busy."""
+
+    member: Member
+    gauge: Gauge
+    traits: Traits
+    grade: int = 0
+    why: str = "named"
+
+
+class Step:
+    """A step while it runs: how many of its calls are under way, and which accounts pay for them.
+
+    `past`: how members did at such a step before, lower is better (`route.standing`).
+    """
+
+    __slots__ = ("calls", "chain", "concurrency", "dollars", "in_flight", "name", "no", "past",
+                 "reused")  # fmt: skip
+
+    def __init__(self, no: int, name: str, concurrency: int, chain: Chain) -> None:
+        self.no, self.name, self.concurrency, self.chain = no, name, concurrency, chain
+        self.dollars = any(account.max_usd is not None for account in chain)
+        self.past: dict[str, tuple[int, int]] = {}
+        self.in_flight = self.calls = self.reused = 0
+
+    @property
+    def full(self) -> bool:
+        return self.in_flight >= self.concurrency
+
+
+class Want:
+    """What wants to go: its ask, who may take it, and what each of them would cost at worst.
+
+    Who is too small for the ask may not, if another is not. `avoid` was asked last, `failures` are
+    those who brought nothing, and how often. Wants that wait for others wait in a lane of their own.
+    """
+
+    __slots__ = ("_lane", "_made", "ask", "avoid", "candidates", "failures", "lane", "step")
+
+    def __init__(self, ask: Ask, candidates: tuple[Candidate, ...], lane: str, step: Step) -> None:
+        self.ask, self.candidates, self.lane, self.step = ask, candidates, lane, step
+        if len(candidates) > 1:
+            self.candidates = _fitting(ask, candidates)
+            if len(self.candidates) < len(candidates):
+                self.lane = ",".join(one.traits.id for one in self.candidates)
+        self._lane = self.lane
+        self.avoid: str | None = None
+        self.failures: dict[str, int] = {}
+        self._made: dict[str, tuple[Request, Sum]] | None = None
+
+    def request(self, candidate: Candidate) -> tuple[Request, Sum]:
+        """The ask made ready for this member, and its worst case; worked out once."""
+        traits = candidate.traits
+        if not traits.metered:
+            return candidate.member.prepare(self.ask), ONE_CALL
+        if self._made is None:
+            self._made = {}
+        made = self._made.get(traits.id)
+        if made is None:
+            request = candidate.member.prepare(self.ask)
+            made = self._made[traits.id] = (request, worst_case(traits, request))
+        return made
+
+    def failed(self, id: str) -> None:
+        """This member brought nothing: all others come first, also those of worse classes."""
+        self.avoid = id
+        self.failures[id] = self.failures.get(id, 0) + 1
+        if any(one.grade for one in self.candidates):
+            self.lane = f"{self._lane} without {joined(sorted(self.failures))}"
+
+    @property
+    def untried(self) -> bool:
+        """There is somebody left who has not failed, and is not closed."""
+        return any(
+            one.traits.id not in self.failures and not broken(one.gauge) for one in self.candidates
+        )
+
+
+def _fitting(ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """Those whose context is large enough, going by an estimate; all of them when none is."""
+    if all(one.traits.context is None for one in candidates):
+        return candidates
+    tokens = sum(estimate_tokens(message.content) for message in ask.conversation())
+    if ask.schema is not None:
+        tokens += estimate_tokens(canonical(ask.schema.definition).decode())
+    most = ask.params.max_tokens
+    return tuple([c for c in candidates if context_fits(c.traits, tokens, most)]) or candidates
+
+
+def broken(gauge: Gauge) -> bool:
+    """A breaker is open: nothing is sent there for now, or ever."""
+    return gauge.breaker.state != "closed" or gauge.pool.breaker.state != "closed"
+
+
+def worst_case(traits: Traits, request: Request) -> Sum:
+    usd = 0
+    if traits.price is not None:
+        usd = worst(traits.price, request.input_tokens, request.output_tokens)
+    return Sum(usd, request.input_tokens + request.output_tokens, 1)

@@ -1,0 +1,93 @@
+"""An MCP client for the tests, and a roster of members at a model server for it to use."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+from mcp import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.faces.cli import environment
+
+MEMBER = """\
+  - id: {id}
+    kind: openai
+    model: {id}-model
+    base_url: {url}/v1
+    price: {{input: 1000, output: 1000}}
+    max_tokens: 50
+    good_at: [{tag}]
+    {more}
+"""
+TAGS = {"alba": "summaries", "bruno": "legal", "carla": "maths"}
+
+
+def write_roster(folder: Path, url: str, more: str = "", **of: str) -> None:
+    """Three members, each good at one thing; `of` adds fields to one of them."""
+    members = [
+        MEMBER.format(id=id, tag=tag, url=url, more=of.get(id, "enabled: true"))
+        for id, tag in TAGS.items()
+    ]
+    (folder / "roster.yaml").write_text("members:\n" + "".join(members) + more)
+
+
+Act = Callable[[ClientSession], Awaitable[Any]]
+
+
+def over_stdio(folder: Path, act: Act, *words: str, **env: str) -> Any:
+    """Start `fanfold mcp WORDS` as an MCP client does, act, and leave."""
+
+    async def main() -> Any:
+        server = StdioServerParameters(
+            command=sys.executable, args=["-m", "fanfold", "mcp", *words], cwd=folder,
+            env=environment(folder, env),
+        )  # fmt: skip
+        with (folder / "mcp.err").open("w") as errors:
+            async with stdio_client(server, errors) as streams, session(*streams) as client:
+                return await act(client)
+
+    return asyncio.run(main())
+
+
+def over_http(url: str, token: str, act: Act) -> Any:
+    async def main() -> Any:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            httpx.AsyncClient(headers=headers, timeout=30) as http,
+            streamable_http_client(url, http_client=http) as (reading, writing, _),
+            session(reading, writing) as client,
+        ):
+            return await act(client)
+
+    return asyncio.run(main())
+
+
+@asynccontextmanager
+async def session(reading: Any, writing: Any) -> AsyncIterator[ClientSession]:
+    async with ClientSession(reading, writing) as client:
+        await client.initialize()
+        yield client
+
+
+async def call(client: ClientSession, tool: str, **given: Any) -> Any:
+    """The data of a tool's answer, which stands there as text too."""
+    answer = await client.call_tool(tool, given)
+    (text,) = answer.content
+    assert not answer.isError, text
+    assert answer.structuredContent == msgspec.json.decode(text.text)
+    return answer.structuredContent
+
+
+async def trouble(client: ClientSession, tool: str, **given: Any) -> str:
+    """What a tool says of arguments it does not take."""
+    answer = await client.call_tool(tool, given)
+    assert answer.isError, answer
+    return str(answer.content[0].text)

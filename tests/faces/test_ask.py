@@ -1,0 +1,230 @@
+"""`fanfold ask`: who answers, what it may delegate, what all of it costs."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fanfold.testing.running import RunningServer, running_server
+from tests.faces.cli import environment, fanfold, runs
+from tests.faces.desk import write_roster
+from tests.faces.project import PRICE
+
+AGENT = Path(__file__).with_name("agent.py")
+CHIEF = """\
+  - id: {id}
+    kind: command
+    cmd: [{python}, {agent}, --mcp-config]
+    delegate_args: ["{{delegate_mcp_json}}"]
+    price: {{call: 1.0}}
+    can_orchestrate: true
+    can_delegate: false
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    """Whatever it is asked comes back, at once."""
+    with running_server(tmp_path / "books", price=PRICE) as server:
+        yield server
+
+
+@pytest.fixture
+def project(tmp_path: Path, server: RunningServer) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    write_roster(folder, server.url)
+    return folder
+
+
+def with_chief(folder: Path, url: str, **of: str) -> None:
+    write_roster(folder, url, CHIEF.format(id="chief", python=sys.executable, agent=AGENT), **of)
+
+
+def tree_of(folder: Path, run: str) -> dict[str, Any]:
+    ended = fanfold(folder, "tree", run, "--json", "--all")
+    assert ended.code == 0, ended
+    found: dict[str, Any] = msgspec.json.decode(ended.out)
+    return found
+
+
+# ── an orchestrator that delegates ───────────────────────────────────────────────────────────
+
+
+def test_an_orchestrator_delegates_and_one_budget_holds_for_all(
+    project: Path, server: RunningServer
+) -> None:
+    with_chief(project, server.url)
+    receipt = fanfold(project, "ask", "Do it", "--budget", "10", "--json").receipt
+    delegated = receipt["delegated"]
+    assert receipt["result"] == (
+        "Do it: Sum this up | Is this legal? | What is 2+2? (of alba, bruno, carla; left 9.0)"
+    )
+    assert (receipt["status"], receipt["member"], receipt["cost_usd"]) == ("complete", "chief", 0.5)
+    assert (delegated["calls"], delegated["cost_usd"]) == (
+        3, pytest.approx(server.totals().bill / 1e9),
+    )  # fmt: skip
+    assert {(run["name"], run["status"], run["passed"]) for run in runs(project)} == {
+        ("ask", "complete", 1), ("delegates", "complete", 3),
+    }  # fmt: skip
+
+
+def test_the_tree_shows_one_parent_and_three_children(project: Path, server: RunningServer) -> None:
+    """Each with what it cost; the whole is the sum, each dollar once."""
+    with_chief(project, server.url)
+    receipt = fanfold(project, "ask", "Do it", "--json").receipt
+    tree = tree_of(project, "ask")
+    (parent,) = tree["steps"][0]["attempts"]
+    (below,) = parent["children"]
+    children = below["steps"][0]["attempts"]
+    assert (parent["member"], below["name"], below["parent"]) == (
+        "chief", "delegates", parent["span"],
+    )  # fmt: skip
+    assert {one["member"] for one in children} == {"alba", "bruno", "carla"}
+    assert [one["verdict"] for one in children] == ["passed"] * 3
+    assert sum(one["cost_usd"] for one in children) == pytest.approx(
+        receipt["delegated"]["cost_usd"]
+    )
+    whole = receipt["cost_usd"] + receipt["delegated"]["cost_usd"]
+    assert tree["total"]["cost_usd"] == pytest.approx(whole)
+
+
+def test_keys_reach_the_delegates_and_never_the_orchestrator(tmp_path: Path) -> None:
+    """The agent asserts that it does not see the variable; the server refuses any other key."""
+    script = "tests.faces.scripts:with_key"
+    with running_server(tmp_path / "books", price=PRICE, script=script) as server:
+        with_chief(tmp_path, server.url, alba="key: env:ALBA_KEY", bruno="key: env:ALBA_KEY",
+                   carla="key: env:ALBA_KEY")  # fmt: skip
+        ended = fanfold(tmp_path, "ask", "Do it", ALBA_KEY="sesame")
+    assert ended.code == 0, ended
+    assert ended.out.startswith("Do it: Sum this up | Is this legal? | What is 2+2?")
+    everything = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    assert b"sesame" not in everything
+
+
+def test_delegates_get_only_what_is_left(project: Path, server: RunningServer) -> None:
+    """$1 is reserved for the chief's own call; with $2.18 no more than one delegate fits."""
+    with_chief(project, server.url)
+    receipt = fanfold(project, "ask", "Do it", "--budget", "2.18", "--json").receipt
+    assert receipt["result"].count("unfunded") == 2
+    assert receipt["cost_usd"] + receipt["delegated"]["cost_usd"] <= 2.18
+
+
+# ── who answers ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_an_orchestrator_the_best_member_answers(project: Path) -> None:
+    ended = fanfold(project, "ask", "Say hello", "--needs", "legal")
+    assert (ended.code, ended.out) == (0, "Say hello\n")
+    assert "nobody here can orchestrate" in ended.err
+    assert "fanfold: bruno, $0.0" in ended.err
+
+
+def test_needs_are_a_preference(project: Path) -> None:
+    ended = fanfold(project, "ask", "Say hello", "--needs", "physics")
+    assert (ended.code, ended.out) == (0, "Say hello\n")
+    assert "nobody is good at physics; the answer is somebody else's" in ended.err
+
+
+def test_a_newcomer_without_a_roster_gets_an_answer(tmp_path: Path) -> None:
+    ended = fanfold(tmp_path, "ask", "The sun shone. It was warm. The sun shone on us all.")
+    assert ended.code == 0, ended
+    assert "sun shone" in ended.out
+
+
+LEADERS = dict.fromkeys(("alba", "bruno", "carla"), "can_orchestrate: true")
+
+
+def test_orchestrators_take_turns(project: Path, server: RunningServer) -> None:
+    write_roster(project, server.url, **LEADERS)
+    who = [fanfold(project, "ask", f"Question {n}", "--json").receipt["member"] for n in range(4)]
+    assert who == ["alba", "bruno", "carla", "alba"]
+
+
+def test_when_one_fails_the_next_is_asked(project: Path, server: RunningServer) -> None:
+    write_roster(project, server.url, **LEADERS)
+    text = (project / "roster.yaml").read_text()
+    (project / "roster.yaml").write_text(text.replace(server.url, "http://127.0.0.1:1", 1))
+    receipt = fanfold(project, "ask", "Say hello", "--json").receipt
+    assert (receipt["status"], receipt["member"], receipt["result"]) == (
+        "complete", "bruno", "Say hello",
+    )  # fmt: skip
+    assert (receipt["planned"], receipt["passed"], receipt["calls"]) == (1, 1, 2)
+
+
+def test_when_all_fail_each_is_named(project: Path, server: RunningServer) -> None:
+    write_roster(project, "http://127.0.0.1:1", **LEADERS)
+    ended = fanfold(project, "ask", "Say hello")
+    assert (ended.code, ended.out) == (1, "")
+    assert all(f"{id}: " in ended.err for id in LEADERS)
+
+
+def test_one_member_and_nobody_else(project: Path) -> None:
+    assert fanfold(project, "ask", "Hi", "--member", "carla", "--json").receipt["member"] == "carla"
+    ended = fanfold(project, "ask", "Hi", "--member", "nobody")
+    assert (ended.code, ended.err) == (
+        2, "fanfold: there is no member `nobody`; there are: alba, bruno, carla\n",
+    )  # fmt: skip
+
+
+def test_only_local_members(project: Path, server: RunningServer) -> None:
+    write_roster(project, server.url, alba="tier: subscription", bruno="tier: subscription")
+    assert fanfold(project, "ask", "Hi", "--local", "--json").receipt["member"] == "carla"
+
+
+def test_an_answer_on_record_is_not_paid_again(project: Path, server: RunningServer) -> None:
+    first = fanfold(project, "ask", "Say hello", "--member", "alba")
+    again = fanfold(project, "ask", "Say hello", "--member", "alba")
+    assert (first.out, again.out) == ("Say hello\n", "Say hello\n")
+    assert "on record already" in again.err
+    assert server.totals().asked == 1
+    assert fanfold(project, "ask", "Say hello", "--member", "alba", "--fresh").code == 0
+    assert server.totals().asked == 2
+
+
+def test_out_of_money_is_a_pause_and_says_so(project: Path) -> None:
+    ended = fanfold(project, "ask", "Say hello", "--budget", "0.5")
+    assert (ended.code, ended.out) == (4, "")
+    assert "out of budget: dollars of the run" in ended.err
+
+
+def test_an_empty_question_is_refused(project: Path) -> None:
+    ended = fanfold(project, "ask", " ")
+    assert (ended.code, ended.err) == (2, "fanfold: this task has an empty `prompt`\n")
+    assert runs(project) == []
+
+
+# ── showing it ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_on_a_terminal_the_answer_is_shown_while_it_comes(project: Path, tmp_path: Path) -> None:
+    """Once, and not a second time when it is complete."""
+    ours, theirs = pty.openpty()
+    long = "a rather long answer " * 20
+    process = subprocess_on(theirs, project, "ask", long, "--member", "alba")
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    except OSError:  # the other end is closed
+        pass
+    assert process.wait(30) == 0
+    os.close(ours)
+    text = shown.decode().replace("\r\n", "\n")
+    assert text.count("a rather long answer") == 20
+
+
+def subprocess_on(terminal: int, folder: Path, *words: str) -> Any:
+    return subprocess.Popen(
+        [sys.executable, "-m", "fanfold", *words], cwd=folder, env=environment(folder),
+        stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL,
+    )  # fmt: skip

@@ -1,0 +1,407 @@
+"""TangleBrain's roster loads as it stands, and its command lines are asked and read as it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold.errors import BadInput, InvalidReply, MemberError, RateLimited, Terminal, Transient
+from fanfold.members.command import Command, Talk
+from fanfold.members.roster import Roster, load_roster
+from fanfold.price import FREE, Price
+from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
+from fanfold.work.member import Traits, tell_nobody
+
+WHOLE = """\
+# a roster as TangleBrain has it: a list
+- id: ollama            # on this machine
+  tier: local
+  invoke:
+    kind: openai-compat
+    base_url: http://localhost:11434/v1
+    model: llama3.2
+  cost: free (local)
+  good_at: [summarization, classification]
+  can_delegate: true
+
+- id: claude
+  tier: sub
+  invoke:
+    kind: cli
+    cmd: ["claude", "-p", "--output-format", "json"]
+    parse: claude-json
+    scrub_env: [ANTHROPIC_API_KEY]
+    delegate_args: ["--mcp-config", "{delegate_mcp_json}", "--strict-mcp-config"]
+  cost: flat monthly fee
+  good_at: [reasoning]
+  can_orchestrate: true
+
+- id: agy
+  tier: sub
+  invoke: {kind: cli, cmd: [agy, -p, "{prompt}"]}
+
+- id: paid
+  tier: api
+  invoke:
+    kind: api
+    base_url: https://api.example.test/v1
+    model: big-1
+    key_ref: env:ZZ_KEY
+  enabled: true
+  budget_usd_month: 5
+"""
+
+
+def roster(folder: Path, text: str = WHOLE) -> Roster:
+    path = folder / "roster.yaml"
+    path.write_text(text)
+    return load_roster(path)
+
+
+def test_a_roster_of_tanglebrain_loads_unchanged(tmp_path: Path) -> None:
+    found = roster(tmp_path)
+    answerers = {id: entry.traits.answerer for id, entry in found.entries.items()}
+    assert [entry.traits for entry in found.entries.values()] == [
+        Traits(
+            id="ollama", kind="openai", answerer="openai:llama3.2", model="llama3.2", price=FREE,
+            pool="openai:http://localhost:11434/v1:none", tier="local", keeps_time=True,
+            good_at=("summarization", "classification"),
+        ),
+        Traits(
+            id="claude", kind="command", answerer=answerers["claude"], shared=False, pool="claude",
+            good_at=("reasoning",), tier="subscription", can_orchestrate=True, can_delegate=False,
+            timeout=300.0, keeps_time=True,
+        ),
+        Traits(
+            id="agy", kind="command", answerer=answerers["agy"], shared=False, pool="agy",
+            tier="subscription", can_delegate=False, timeout=300.0, keeps_time=True,
+        ),
+        Traits(
+            id="paid", kind="openai", answerer="openai:big-1", model="big-1", tier="paid",
+            pool="openai:https://api.example.test/v1:env:ZZ_KEY", enabled_written=True,
+            can_delegate=False, budget_usd_month=5.0, keeps_time=True,
+        ),
+    ]  # fmt: skip
+    claude, agy = found.entries["claude"], found.entries["agy"]
+    assert (claude.cmd, claude.prompt, claude.parse, claude.scrub_env, claude.delegate_args) == (
+        ("claude", "-p", "--output-format", "json"), "argument", "claude-json",
+        ("ANTHROPIC_API_KEY",), ("--mcp-config", "{delegate_mcp_json}", "--strict-mcp-config"),
+    )  # fmt: skip
+    assert (agy.cmd, agy.prompt, agy.parse, claude.cost) == (
+        ("agy", "-p", "{prompt}"), "argument", "plain", "flat monthly fee",
+    )  # fmt: skip
+    assert (found.entries["paid"].key, found.entries["paid"].line("key")) == ("env:ZZ_KEY", 34)
+    assert found.settings.allow_paid is False
+
+
+def test_our_own_fields_may_be_added_to_an_entry(tmp_path: Path) -> None:
+    more = "  price: {call: 0.5}\n  limits: {concurrency: 2}\n  timeout: 20\n  version: 3\n"
+    entry = roster(tmp_path, f"- id: a\n  tier: sub\n  invoke: {{kind: cli, cmd: [a]}}\n{more}")
+    traits = entry.entries["a"].traits
+    assert (traits.price, traits.limits.concurrency, traits.timeout, traits.shared) == (
+        Price(call=0.5), 2, 20.0, True,
+    )  # fmt: skip
+
+
+def test_delegate_args_are_filled_in_for_an_orchestrator(tmp_path: Path) -> None:
+    entry = roster(tmp_path).entries["claude"].delegating('{"mcpServers": {}}', "fanfold mcp")
+    assert entry.cmd == (
+        "claude", "-p", "--output-format", "json", "--mcp-config", '{"mcpServers": {}}',
+        "--strict-mcp-config",
+    )  # fmt: skip
+
+
+def entry(fields: str) -> str:
+    return "- id: a\n" + "".join(f"  {line}\n" for line in fields.splitlines())
+
+
+CLI = "tier: sub\ninvoke: {kind: cli, cmd: [a]}\n"
+REFUSED = [
+    ("- a\n", "1: a member must be a mapping, not the text 'a'"),
+    (entry("tier: sub"), "1: an entry needs the field `invoke`"),
+    (entry("invoke: {kind: cli, cmd: [a]}"), "1: an entry needs the field `tier`"),
+    (entry("kind: command\ncmd: [a]"),
+     "1: this is a member without `invoke`; put the list under `members:`"),
+    (entry("tier: gold\ninvoke: {kind: cli, cmd: [a]}"),
+     "2: unknown tier `gold`: known: api, local, paid, sub, subscription"),
+    (entry("tier: sub\ninvoke: {cmd: [a]}"),
+     "3: `invoke` needs the field `kind`: one of openai-compat, cli, api"),
+    (entry("tier: sub\ninvoke: cli"), "3: `invoke` must be a mapping, not the text 'cli'"),
+    (entry("tier: sub\ninvoke: {kind: clii, cmd: [a]}"),
+     "3: unknown kind `clii`: did you mean `cli`?"),
+    (entry("tier: sub\ninvoke: {kind: cli}"), "3: an invoke of kind cli needs the field `cmd`"),
+    (entry("tier: sub\ninvoke: {kind: cli, cmd: [a], parse: xml}"),
+     "3: unknown parse `xml`: known: claude-json, gemini-json, plain"),
+    (entry("tier: sub\ninvoke: {kind: cli, cmd: [a], scrub_env: [A-B]}"),
+     "3: `A-B` is not the name of an environment variable"),
+    (entry("tier: sub\ninvoke: {kind: cli, cmd: ['{prompt}']}"),
+     "3: `cmd` must begin with a program, not with {prompt}"),
+    (entry("tier: local\ninvoke: {kind: openai-compat, model: x}"),
+     "3: an invoke of kind openai-compat needs the field `base_url`"),
+    (entry("tier: api\ninvoke: {kind: api, model: x, base_url: 'https://h'}"),
+     "3: an invoke of kind api needs the field `key_ref`"),
+    (entry("tier: api\ninvoke:\n  kind: api\n  model: x\n  base_url: https://h\n  key_ref: hush"),
+     "7: `key_ref` must be env:NAME, file:PATH or none, never the key itself; "
+     "put the key into a variable and write env: and its name"),
+    (entry(f"{CLI}enabled: 'yes'"), "4: `enabled` must be true or false, not the text 'yes'"),
+    (entry(f"{CLI}budget_usd_month: 0"), "4: `budget_usd_month` must be more than 0, not 0"),
+    (entry(f"{CLI}can_delegate: 1"), "4: `can_delegate` must be true or false, not the number 1"),
+    (entry(f"{CLI}good_att: [b]"), "4: unknown field `good_att` in an entry: "
+                                   "did you mean `good_at`?"),
+    (entry(CLI) + entry(CLI), "4: member `a` is there twice, first in line 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "says"), REFUSED)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(BadInput) as error:
+        roster(tmp_path, text)
+    assert str(error.value) == f"{tmp_path / 'roster.yaml'}:{says}"
+
+
+# ── a prompt as an argument ──────────────────────────────────────────────────────────────────
+
+
+def member(cmd: list[str], talk: Talk, **changes: Any) -> Command:
+    traits = Traits(id="cli", kind="command", answerer="command:0@run", timeout=30)
+    return Command(traits, cmd, Path(), talk=talk, **changes)
+
+
+def asked(cmd: list[str], prompt: str, talk: Talk = Talk("argument"), **changes: Any) -> Reply:
+    schema = changes.pop("schema", None)
+
+    async def once() -> Reply:
+        one = member(cmd, talk, **changes)
+        ask = Ask((Message("user", prompt),), schema=schema)
+        return await one.ask(one.prepare(ask), tell_nobody)
+
+    return asyncio.run(once())
+
+
+SHOW = [
+    sys.executable,
+    "-c",
+    "import json, sys; print(json.dumps(sys.argv[1:] + [sys.stdin.read()]))",
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "prompt", "argv"),
+    [
+        (["-x"], "say hi", ["-x", "say hi"]),
+        (["-p", "{prompt}", "-x"], "say hi", ["-p", "say hi", "-x"]),
+        (["--ask={prompt}"], "a\nb", ["--ask=a\nb"]),
+        ([], "$(id) `id` ; * {prompt}", ["$(id) `id` ; * {prompt}"]),
+        ([], "--help", [" --help"]),
+        (["{prompt}"], "-rf", [" -rf"]),
+        (["--ask={prompt}"], "-rf", ["--ask=-rf"]),
+    ],
+)
+def test_the_prompt_is_one_argument_never_an_option_and_stdin_is_closed(
+    words: list[str], prompt: str, argv: list[str]
+) -> None:
+    assert json.loads(asked([*SHOW, *words], prompt).text) == [*argv, ""]
+
+
+def test_on_stdin_the_words_stay_as_they_are() -> None:
+    given = asked([*SHOW, "{prompt}"], "hi", Talk("stdin"))
+    assert json.loads(given.text) == ["{prompt}", "hi"]
+
+
+def test_a_prompt_that_no_argument_can_hold_fails_its_item_only() -> None:
+    for prompt, too_long in (("x" * 3_000_000, True), ("a\0b", False)):
+        with pytest.raises(Terminal) as error:
+            asked(["echo"], prompt)
+        assert (error.value.scope, error.value.too_long) == ("ask", too_long)
+
+
+@pytest.mark.parametrize(
+    "cmd",
+    ["[sh, -c, '{prompt}']", "[/bin/bash, -lc, 'x {prompt}']", "[env, python3, -c, '{prompt}']",
+     "[node, --eval, '{prompt}']", "[perl, -w, -e, '{prompt}']", "[ssh, host, run, '{prompt}']"],
+)  # fmt: skip
+def test_a_text_is_never_run_as_code(tmp_path: Path, cmd: str) -> None:
+    with pytest.raises(BadInput, match=r"\{prompt\} after `.+` would be run as code"):
+        roster(tmp_path, f"members:\n  - {{id: a, kind: command, cmd: {cmd}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "prompt"),
+    [("cmd: [a, '{prompt}']", "argument"), ("cmd: [a], prompt: argument", "argument"),
+     ("cmd: [a, '{prompt}'], prompt: stdin", "stdin"), ("cmd: [a]", "stdin"),
+     ("cmd: [sh, -c, 'run \"$1\"', sh, '{prompt}']", "argument"),
+     ("cmd: [python3, agent.py, -c, '{prompt}']", "argument")],
+)  # fmt: skip
+def test_our_own_commands_take_the_prompt_either_way(
+    tmp_path: Path, fields: str, prompt: str
+) -> None:
+    found = roster(tmp_path, f"members:\n  - {{id: a, kind: command, {fields}}}\n")
+    assert found.entries["a"].prompt == prompt
+
+
+def test_how_a_command_is_given_and_read_is_part_of_who_answers(tmp_path: Path) -> None:
+    forms = ("cmd: [a]", "cmd: [a], prompt: argument", "cmd: [a], parse: claude-json",
+             "cmd: [a], prompt: stdin, parse: plain")  # fmt: skip
+    text = "members:\n" + "".join(
+        f"  - {{id: m{n}, kind: command, {form}}}\n" for n, form in enumerate(forms)
+    )
+    plain, by_argument, parsed, stated = (
+        e.traits.answerer for e in roster(tmp_path, text).entries.values()
+    )
+    assert stated == plain
+    assert len({plain, by_argument, parsed}) == 3
+
+
+def test_scrubbed_variables_do_not_reach_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZZ_SCRUBBED", "secret")
+    monkeypatch.setenv("ZZ_PLAIN", "plain")
+    found = roster(
+        tmp_path, "members:\n  - {id: c, kind: command, cmd: [env], scrub_env: [ZZ_SCRUBBED]}\n"
+    )
+    one = found.build("c", folder=tmp_path)
+
+    async def output() -> str:
+        return (await one.ask(one.prepare(Ask()), tell_nobody)).text
+
+    lines = asyncio.run(output()).splitlines()
+    assert [line for line in lines if line.startswith("ZZ_")] == ["ZZ_PLAIN=plain"]
+
+
+# ── what they print ──────────────────────────────────────────────────────────────────────────
+
+
+def claude(**changes: Any) -> dict[str, Any]:
+    """A result as claude 2.1 gives it."""
+    return {
+        "type": "result", "subtype": "success", "is_error": False, "result": "the answer",
+        "stop_reason": "end_turn", "total_cost_usd": 0.006975, "api_error_status": None,
+        "usage": {"input_tokens": 1000, "cache_creation_input_tokens": 500,
+                  "cache_read_input_tokens": 2000, "output_tokens": 100},
+        "modelUsage": {}, **changes,
+    }  # fmt: skip
+
+
+def printed(parse: str, out: str | dict[str, Any] | list[Any], code: int = 0, **more: Any) -> Reply:
+    text = out if isinstance(out, str) else json.dumps(out)
+    program = f"import sys; sys.stdout.write(sys.argv[1]); sys.exit({code})"
+    return asked([sys.executable, "-c", program, text], "hi", Talk("stdin", parse), **more)  # type: ignore[arg-type]
+
+
+def failed(parse: str, out: str | dict[str, Any], code: int = 1) -> tuple[type[MemberError], str]:
+    with pytest.raises(MemberError) as error:
+        printed(parse, out, code)
+    return type(error.value), str(error.value)
+
+
+TOKENS = Usage(input=1000, output=100, cache_read=2000, cache_write=500)
+BY_MODEL = {"claude-sonnet-4-5": {"inputTokens": 7, "outputTokens": 3, "cacheReadInputTokens": 2,
+                                  "cacheCreationInputTokens": 1}}  # fmt: skip
+MORE = {"claude-haiku-4-5": {"inputTokens": 10, "outputTokens": 10}}
+
+
+@pytest.mark.parametrize(
+    ("out", "reply"),
+    [
+        (claude(), Reply("the answer", usage=TOKENS, cost_usd=0.006975)),
+        ([{"type": "system"}, claude(result="first"), claude()],
+         Reply("the answer", usage=TOKENS, cost_usd=0.006975)),
+        ("noise\n" + json.dumps({"type": "system"}) + "\n" + json.dumps(claude()) + "\n",
+         Reply("the answer", usage=TOKENS, cost_usd=0.006975)),
+        ("a warning\n" + json.dumps(claude(), indent=2),
+         Reply("the answer", usage=TOKENS, cost_usd=0.006975)),
+        (claude(modelUsage=BY_MODEL),
+         Reply("the answer", usage=Usage(7, 3, 2, 1), cost_usd=0.006975, model="claude-sonnet-4-5")),
+        (claude(modelUsage={**BY_MODEL, **MORE}),
+         Reply("the answer", usage=Usage(17, 13, 2, 1), cost_usd=0.006975)),
+        (claude(result=None, total_cost_usd="?", usage=None), Reply("", usage=Usage())),
+    ],
+)  # fmt: skip
+def test_the_reply_of_claude_with_its_tokens_and_cost(out: Any, reply: Reply) -> None:
+    assert printed("claude-json", out) == reply
+
+
+def test_a_refusal_of_claude_is_a_reply_that_no_gate_takes() -> None:
+    refusal = claude(is_error=True, stop_reason="refusal", result="no")
+    assert printed("claude-json", refusal, 1) == Reply(
+        "no", usage=TOKENS, cost_usd=0.006975, finish="refusal"
+    )
+
+
+def test_with_a_schema_structured_output_goes_before_the_text() -> None:
+    schema = Schema.of({"type": "object"})
+    assert printed("claude-json", claude(result='{"a": 1}'), schema=schema).data == {"a": 1}
+    both = claude(result="x", structured_output={"a": 2})
+    assert printed("claude-json", both, schema=schema).data == {"a": 2}
+    assert printed("claude-json", both).data is None
+
+
+NOTHING = {"total_cost_usd": 0, "usage": {"input_tokens": 0}}
+
+
+@pytest.mark.parametrize(
+    ("out", "code", "kind", "text"),
+    [
+        (claude(is_error=True, result="API Error: 429 slow down", api_error_status=429, **NOTHING), 1,
+         RateLimited, "cli: API Error: 429 slow down (429)"),
+        (claude(is_error=True, result="log in", api_error_status=401, **NOTHING), 1,
+         Terminal, "cli: log in (401)"),
+        (claude(is_error=True, result="no such model", api_error_status=404, **NOTHING), 1,
+         Terminal, "cli: no such model (404)"),
+        (claude(is_error=True, result="broken", api_error_status=500, **NOTHING), 1,
+         Transient, "cli: broken (500)"),
+        (claude(is_error=True, result="broken", api_error_status=500), 1,
+         InvalidReply, "cli: broken (500)"),
+        (claude(is_error=True, subtype="error_max_budget_usd", result=None, errors=["too dear"]), 1,
+         InvalidReply, "cli: too dear"),
+        (claude(is_error=True, subtype="error_max_turns", result=None), 0,
+         InvalidReply, "cli: error_max_turns"),
+        (claude(), 3, InvalidReply, "cli: exit code 3 although there is a result"),
+        ("", 1, Transient, "cli: exit code 1"),
+        ("not json", 0, InvalidReply, "cli: its output is not claude-json"),
+        ({"type": "result"}, 0, InvalidReply, "cli: its output is not claude-json"),
+        ("", 0, InvalidReply, "cli: its output is not claude-json"),
+    ],
+)  # fmt: skip
+def test_what_counts_as_a_failure_of_claude(
+    out: Any, code: int, kind: type[MemberError], text: str
+) -> None:
+    """Success is exit code 0 and a last result without `is_error`; nothing else is."""
+    assert failed("claude-json", out, code) == (kind, text)
+
+
+def gemini(**changes: Any) -> dict[str, Any]:
+    tokens = {"prompt": 100, "candidates": 20, "total": 130, "cached": 40, "thoughts": 10}
+    models = {"gemini-2.5-flash": {"api": {"totalRequests": 1}, "tokens": tokens}}
+    return {"response": "the answer", "stats": {"models": models}, **changes}
+
+
+def test_the_reply_of_gemini_with_its_tokens() -> None:
+    assert printed("gemini-json", gemini()) == Reply(
+        "the answer", usage=Usage(input=60, output=30, cache_read=40), model="gemini-2.5-flash"
+    )
+    assert printed("gemini-json", {"response": "bare"}) == Reply("bare", usage=Usage())
+
+
+@pytest.mark.parametrize(
+    ("out", "kind", "text"),
+    [
+        ({"error": {"type": "Api", "message": "too many", "code": 429}}, RateLimited,
+         "cli: too many (429)"),
+        (gemini(response=None, error={"message": "too many", "code": 429}), InvalidReply,
+         "cli: too many (429)"),
+        ({"error": {"type": "FatalAuthenticationError", "message": "log in", "code": 41}}, Transient,
+         "cli: log in (41)"),
+        ({"other": 1}, Transient, "cli: exit code 1"),
+    ],
+)  # fmt: skip
+def test_what_counts_as_a_failure_of_gemini(
+    out: dict[str, Any], kind: type[MemberError], text: str
+) -> None:
+    assert failed("gemini-json", out) == (kind, text)
