@@ -165,7 +165,7 @@ def test_killed_at_every_commit(server: RunningServer, tmp_path: Path, shard: in
     killed = [
         check_kill(server, tmp_path / f"k{point}", point, shard) for point in range(1, most + 1)
     ]
-    assert sum(killed) >= most - 5
+    assert sum(killed) >= 0.8 * most  # commits differ a little from run to run
 
 
 def test_killed_again_and_again_it_still_gets_done(server: RunningServer, tmp_path: Path) -> None:
