@@ -20,7 +20,8 @@ _OF_MEMBER = (
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
     " and a.member = :member and a.answerer = :answerer"
-    " and a.state not in ('started', 'late') and (:step is null or s.name = :step) order by a.no desc limit :newest"
+    " and a.state not in ('started', 'late') and (:step is null or s.name = :step)"
+    " order by a.no desc limit :newest"
 )
 _TIMES = (
     "select max(a.ended - a.started, 0.0) from attempts a"
