@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fanfold.journal.journal import Archive
+from fanfold.observe.standing import accounts
 from fanfold.plans.execute import Audience, Options, execute, prepare, prepare_resume
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
@@ -84,3 +86,32 @@ def test_stopped_after_any_number_of_calls_it_pays_nothing_twice(
         last = carry(tmp_path, calls=1000, resume=True)
         assert (last.status, last.planned, last.passed) == ("complete", 15, 15)
         assert server.books().paid_twice() == {}
+
+
+def test_status_counts_the_calls_that_the_receipt_counts(tmp_path: Path) -> None:
+    """Also those of functions that belong to no item: reduces and votes."""
+    (tmp_path / "roster.yaml").write_text(
+        "members:\n"
+        '  - {id: a, kind: function, target: "lists:some"}\n'
+        '  - {id: b, kind: function, target: "lists:some"}\n'
+    )
+    (tmp_path / "lists.py").write_text("def some(data):\n    return 'same'\n")
+    (tmp_path / "p.yaml").write_text(
+        "name: all\ninput: {count: 4}\nsteps:\n  - map: {member: a}\n"
+        "  - reduce: {kind: ask, member: a, fan_in: 2}\n  - ensemble: {members: [a, b]}\n"
+    )
+    receipt = carry(tmp_path, calls=None)
+    archive = Archive(tmp_path / "store")
+    try:
+        record = archive.read.find("all")
+        assert record is not None
+        names = archive.read.step_names(record.no)
+        counted = {
+            (names[one.step], one.member): one.calls for one in accounts(archive.read, record)
+        }
+    finally:
+        archive.close()
+    assert receipt.calls == 4 + 3 + 8 == sum(counted.values())
+    assert counted == {
+        ("map", "a"): 4, ("reduce", "a"): 3, ("ensemble.vote", "a"): 4, ("ensemble.vote", "b"): 4,
+    }  # fmt: skip

@@ -156,7 +156,7 @@ def _close_run(db: sqlite3.Connection, facts: list[CloseRun]) -> list[None]:
 
 def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
     for fact in facts:
-        for table in ("items", "batches", "steps", "outcomes", "cascades"):
+        for table in ("items", "batches", "steps", "unplaced", "outcomes", "cascades"):
             db.execute(f"delete from {table} where run = ?", (fact.run,))
         db.execute("delete from runs where no = ?", (fact.run,))
     return [None] * len(facts)

@@ -156,7 +156,18 @@ def end(db: sqlite3.Connection, facts: list[End]) -> list[tuple[int, ...]]:
         answers.append(rows)
     bulk.put(db, "insert into replies", replies)
     _put_outcomes(db, outcomes)
+    _count_unplaced(db, facts)
     return answers
+
+
+def _count_unplaced(db: sqlite3.Connection, facts: list[End]) -> None:
+    """Calls that have neither an attempt nor an outcome of their own are counted here."""
+    calls = [(f.run, f.unplaced, f.landed[0].member) for f in facts if f.unplaced is not None]
+    if calls:
+        db.executemany(
+            "insert into unplaced values (?,?,?,1)"
+            " on conflict do update set calls = calls + 1", calls,
+        )  # fmt: skip
 
 
 def _put_outcomes(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:

@@ -127,7 +127,8 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An attempt is over. `attempt` 0 is an unmetered call, which has no start. `released` are the
     keys it had claimed; an attempt in doubt keeps them. `monthly`: its start named a budget.
 
-    One fact carries the replies and, where the gate could judge at once, the outcomes.
+    One fact carries the replies and, where the gate could judge at once, the outcomes. `unplaced` is
+    the step of an unmetered call that no outcome will count: a voter's, a judge's, a reduce's.
     """
 
     run: int
@@ -142,6 +143,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     answerer: str = ""
     landed: tuple[Landed, ...] = ()
     endings: tuple[Ending, ...] = ()
+    unplaced: int | None = None
     monthly: bool = False
 
 

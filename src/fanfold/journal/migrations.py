@@ -64,6 +64,9 @@ def first(db: sqlite3.Connection) -> None:
             started real not null, ended real, error text, why text not null,
             repeats integer not null default 0, repeated integer not null default 0,
             again integer not null default 0)""",
+        """create table unplaced (
+            run integer not null, step integer not null, member text not null,
+            calls integer not null, primary key (run, step, member)) without rowid""",
         """create table claims (
             key blob not null, answerer text not null, attempt integer not null,
             primary key (key, answerer, attempt)) without rowid""",

@@ -17,6 +17,7 @@ from fanfold.journal.history import History
 from fanfold.journal.lineage import Lineage
 from fanfold.journal.origins import Origins
 from fanfold.journal.spending import Spending
+from fanfold.journal.unmetered import Unmetered
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import STATES, Part, State
 
@@ -83,19 +84,11 @@ class Unsettled(msgspec.Struct, frozen=True):
     at_most: int = 0
 
 
-class Answered(msgspec.Struct, frozen=True):
-    """How many items a member answered: with new replies, with those of earlier runs. `calls` are
-    those that the outcomes counted; for metered members the attempts know better."""
-
-    new: int = 0
-    earlier: int = 0
-    calls: int = 0
-
-
 class Reader:
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:
         self._db = Asking(db, file)
         self.origins = Origins(self._db.execute)
+        self.unmetered = Unmetered(self._db.execute)
         self.history = History(self._db.execute)
         self.lineage = Lineage(self._db.execute)
         self.spending = Spending(self._db.execute)
@@ -266,26 +259,6 @@ class Reader:
             position: (key, Known(0, answerer, member, _reply(body)))
             for position, key, answerer, member, body in rows
         }
-
-    def answered(self, run: int) -> dict[tuple[int, str], Answered]:
-        """By step number and member: whose replies stand behind the run's outcomes. Under the
-        member "" those that have none, with the calls that were made for them."""
-        rows = self._db.execute(
-            "select o.step, coalesce(r.member, iif(o.body is null, '', o.member)) as who,"
-            " sum(o.body is not null or coalesce(r.run = :run, 0)), sum(coalesce(r.run <> :run, 0)),"
-            " sum(o.calls) from outcomes o left join replies r on r.no = o.reply"
-            " where o.run = :run group by o.step, who order by o.step, who",
-            {"run": run},
-        )
-        return {(step, member): Answered(*numbers) for step, member, *numbers in rows}
-
-    def free_calls(self, run: int) -> dict[int, int]:
-        """Calls of functions and the like, by step; they have no attempts of their own."""
-        rows = self._db.execute(
-            "select step, sum(calls) from outcomes where run = ? and body is not null group by step",
-            (run,),
-        )
-        return dict(rows.fetchall())
 
     # ── attempts ──
 

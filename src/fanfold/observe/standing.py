@@ -9,7 +9,8 @@ from typing import Literal
 import msgspec
 
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.read import Answered, Reader, Spent, Unsettled
+from fanfold.journal.read import Reader, Spent, Unsettled
+from fanfold.journal.unmetered import Answered
 from fanfold.price import dollars
 from fanfold.run.receipt import receipt
 from fanfold.work.ask import Usage
@@ -110,7 +111,7 @@ def accounts(
     replies and errors on record, so one that was kicked back before a resume is not among them.
     `spent` is what metered ones took, where that is known already."""
     spent = read.by_member(run.no) if spent is None else spent
-    answered = read.answered(run.no)
+    answered = read.unmetered.answered(run.no)
     pairs = sorted(pair for pair in {*spent, *answered} if pair[1])
     alone = {step for step, times in Counter(step for step, _ in pairs).items() if times == 1}
     found = []

@@ -20,7 +20,7 @@ from fanfold.price import cost, nanos
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import ONE_CALL, Sum
-from fanfold.run.pursuit import Group, Pursuit
+from fanfold.run.pursuit import NOWHERE, Group, Pursuit
 from fanfold.work.ask import Reply
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 
@@ -114,6 +114,7 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     fact = End(
         run=engine.no, at=engine.clock.now(), endings=() if ending is None else (ending,),
         landed=(Landed(key, traits.answerer, traits.id, reply, 0, not traits.shared),),
+        unplaced=pursuit.step.no if pursuit.place is NOWHERE else None,
     )  # fmt: skip
     pursuit.row = (await engine.journal.write(fact))[0]
 

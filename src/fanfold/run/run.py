@@ -87,7 +87,7 @@ class Run:
         self.clock = clock or RealClock()
         rng = random.Random(settings.seed)
         limits = Limits(settings.max_concurrency, rng)
-        free = journal.read.free_calls(record.no)
+        free = journal.read.unmetered.free_calls(record.no)
         spent = {
             no: Sum(s.cost, s.tokens, s.charged + free.pop(no, 0))
             for no, s in journal.read.spent(record.no).items()

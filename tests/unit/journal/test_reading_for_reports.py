@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.journal.read import Answered, Ended, Spent, Unsettled
+from fanfold.journal.read import Ended, Spent, Unsettled
+from fanfold.journal.unmetered import Answered
 from fanfold.testing.clock import EPOCH
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -79,14 +80,14 @@ def test_answers_are_counted_by_step_and_member_and_whose_run_asked(tmp_path: Pa
     ran(tmp_path / "s", "first", [answering()], contracts(3))
     ran(tmp_path / "s", "second", [answering()], contracts(5))
     with looked_at(tmp_path / "s") as (read, of):
-        assert read.answered(of("first").run.no) == {(0, "haiku"): Answered(3, 0, 3)}
-        assert read.answered(of("second").run.no) == {(0, "haiku"): Answered(2, 3, 2)}
+        assert read.unmetered.answered(of("first").run.no) == {(0, "haiku"): Answered(3, 0, 3)}
+        assert read.unmetered.answered(of("second").run.no) == {(0, "haiku"): Answered(2, 3, 2)}
 
 
 def test_items_without_an_answer_stand_under_no_member(tmp_path: Path) -> None:
     reviewed(tmp_path / "s")
     with looked_at(tmp_path / "s") as (read, of):
-        assert read.answered(of("contract-review").run.no) == {
+        assert read.unmetered.answered(of("contract-review").run.no) == {
             (0, ""): Answered(0, 0, 4), (0, "haiku"): Answered(9, 0, 12),
         }  # fmt: skip
 
