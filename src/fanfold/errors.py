@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 
 class FanfoldError(Exception):
@@ -46,7 +46,13 @@ class RunStopped(FanfoldError):
 class MemberError(FanfoldError):
     """A member gave no reply. `lost` means that the request may have been carried out (and billed)
     although no answer came back: a timeout, a connection dropped after sending, a cancelled call.
+
+    `cost` (nano-dollars) and `usage` (a work.ask.Usage): what it took all the same, when the member
+    knows. None is nothing, or the whole reservation when it was lost or invalid.
     """
+
+    cost: int | None = None
+    usage: Any = None
 
     def __init__(self, text: str, *, lost: bool = False) -> None:
         self.lost = lost

@@ -1,0 +1,146 @@
+"""What the agents' programs have in common, and where each has its own way: its words, its events.
+
+A dialect only translates. It starts nothing, and keeps nothing but what it has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from fanfold.errors import MemberError
+from fanfold.members.agents.worker import Exit
+from fanfold.price import Price
+from fanfold.work.ask import Ask, Finish, Reply, Usage
+from fanfold.work.member import Traits
+
+WorkerType = Literal["read-only", "write", "code-run", "research", "reviewer", "orchestrator"]
+Effort = Literal["low", "medium", "high"]
+Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the roster states of an agent, beside the traits that every member has.
+
+    `type` is what it may do (tools or sandbox follow from it); `tools` states them one by one
+    instead. `max_budget_usd`: as it is given to the program. `silence`: seconds without a word, then
+    it is ended. `session`: the program's own session to go on with. `mcp`: a file, or JSON.
+    """
+
+    program: str = ""
+    fallback_model: str | None = None
+    type: WorkerType | None = None
+    tools: tuple[str, ...] | None = None
+    effort: Effort | None = None
+    sandbox: Sandbox | None = None
+    network: bool | None = None
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    silence: float | None = None
+    session: str | None = None
+    mcp: str | None = None
+    system: str | None = None
+    env: dict[str, str] = {}
+
+
+class Start(msgspec.Struct, frozen=True):
+    """One start of the program. `session`: a new id for it, where the program takes one; `home`:
+    the worker's own folder, for files that the words name (a schema, a last message)."""
+
+    ask: Ask
+    folder: str
+    home: str
+    session: str
+    label: str
+
+
+class Words(msgspec.Struct, frozen=True):
+    """What to start: program and arguments, what goes to its stdin, files to put into its home
+    first (name to content), and where else it tells what it spends (a glob; see Spec.meter)."""
+
+    words: tuple[str, ...]
+    stdin: bytes
+    files: dict[str, bytes] = {}
+    meter: str = ""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One event in a line for people. `at` is the event's own time when it says so;
+    `name` is what the program calls it: `assistant`, `result/success`, `item.completed`.
+    """
+
+    kind: Literal["text", "thought", "tool", "result", "system", "retry", "done", "failed"]
+    text: str
+    at: float | None = None
+    name: str = ""
+
+
+class Reading:
+    """What a worker's events have told so far. `cost` is in nano-dollars; `exact`: the program's own
+    closing figure, or all of it by tokens that are final; else an estimate that comes close.
+
+    `text` and `data` are the answer, as of the last result; `last` is for a line of status.
+    """
+
+    def __init__(self) -> None:
+        self.session = ""
+        self.model: str | None = None
+        self.usage = Usage()
+        self.cost: int | None = None
+        self.exact = False
+        self.turns = 0
+        self.retries = 0
+        self.lines = 0
+        self.text = ""
+        self.data: Any = None
+        self.finish: Finish = "stop"
+        self.ended = False
+        self.error = ""
+        self.status: int | None = None
+        self.subtype = ""
+        self.denied: tuple[str, ...] = ()
+        self.last: Told | None = None
+
+
+class Reader(Protocol):
+    """Reads a worker's log, line by line, as it grows. What is no JSON is passed over."""
+
+    @property
+    def reading(self) -> Reading: ...
+
+    def feed(self, line: bytes) -> tuple[Told, ...]:
+        """What the line says, in lines for people; none for what is of no interest."""
+        ...
+
+    def meter(self, line: bytes) -> None:
+        """A line of the files that `Spec.meter` names; does nothing where there are none."""
+        ...
+
+
+class Dialect(Protocol):
+    """One program's way: `claude`, `codex`, ..."""
+
+    @property
+    def name(self) -> str: ...
+
+    def words(self, traits: Traits, setup: Setup, start: Start) -> Words: ...
+
+    def environment(
+        self, around: Mapping[str, str], traits: Traits, setup: Setup
+    ) -> dict[str, str]:
+        """The variables for the program, from those around: what would make it misbehave or be
+        billed to another account is taken out, bounds that only the environment takes are put in."""
+        ...
+
+    def reader(self, price: Price | None, *, resumed: bool = False) -> Reader: ...
+
+    def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+        """How it ended: a reply, or what went wrong, with what it took all the same."""
+        ...
+
+    def most(self, traits: Traits, setup: Setup) -> int | None:
+        """The most that one ask can cost, in nano-dollars: its own cap and one worst call above it.
+        None: nothing bounds it."""
+        ...

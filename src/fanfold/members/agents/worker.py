@@ -1,0 +1,119 @@
+"""The folder of one worker: what it was started with, what it wrote, how it ended.
+
+The files are the truth: they outlive the process that started the worker, and whoever comes later
+(a resumed run, `fanfold kill`, `fanfold view`) reads and writes the same ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from fanfold.price import Price
+
+_Record = TypeVar("_Record", bound=msgspec.Struct)
+SPEC, PROMPT, HOST, EXIT, KILL = "spec.json", "prompt.txt", "host.json", "exit.json", "kill.json"
+LOG, ERRORS, TIMES = "session.jsonl", "session.err", "session.times"
+FILES = (SPEC, PROMPT, HOST, EXIT, KILL, LOG, ERRORS, TIMES)
+
+Why = Literal["", "killed", "cancelled", "time", "silence", "budget", "turns"]
+"""Who or what ended a worker that did not end by itself: the operator, the run that was called off,
+or one of the limits that it was given."""
+
+
+class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Limits that the host of a worker carries out by itself, whether a run watches or not.
+
+    `seconds` of wall time; `silence`: seconds without a word in the log; `usd`: nano-dollars by the
+    live meter; `turns`: replies of the model. None: not limited here (the program itself may).
+    """
+
+    seconds: float | None = None
+    silence: float | None = None
+    usd: int | None = None
+    turns: int | None = None
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is: the attempt it works for, its words, where it runs, its bounds.
+
+    No secret may stand here: the environment is handed over directly, never through a file.
+    `session`: the id of the program's own session, when it was chosen beforehand. `meter`: files
+    beside the log that tell what it spends, as a glob (codex's rollout); "" when the log does.
+    """
+
+    span: str
+    id: str
+    dialect: str
+    words: tuple[str, ...]
+    folder: str
+    model: str | None = None
+    session: str = ""
+    meter: str = ""
+    price: Price | None = None
+    bounds: Bounds = Bounds()
+    begun: float = 0.0
+
+
+class Process(msgspec.Struct, frozen=True):
+    """One process, known for certain: numbers are used again, a start time is not. `boot` is the
+    machine's boot id: after a restart none of this means anything."""
+
+    pid: int
+    started: int
+    boot: str
+
+
+class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Written by the host once the program runs. `cage`: the control group, "" without one."""
+
+    host: Process
+    program: Process
+    cage: str = ""
+    at: float
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
+    """Written durably by the host when the program and all its children are gone.
+
+    `code` is the exit code, minus the signal's number when a signal ended it.
+    """
+
+    code: int
+    at: float
+    why: Why = ""
+    said: str = ""
+
+
+class KillOrder(msgspec.Struct, frozen=True):
+    """Why a worker is to be ended, written before its host is told."""
+
+    why: Why
+    said: str
+    at: float
+
+
+def read_spec(place: Path) -> Spec | None:
+    """None: no worker was ever started here, or its record is torn."""
+    return _read(place / SPEC, Spec)
+
+
+def read_host(place: Path) -> HostRecord | None:
+    return _read(place / HOST, HostRecord)
+
+
+def read_exit(place: Path) -> Exit | None:
+    return _read(place / EXIT, Exit)
+
+
+def read_order(place: Path) -> KillOrder | None:
+    return _read(place / KILL, KillOrder)
+
+
+def _read(file: Path, kind: type[_Record]) -> _Record | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None
