@@ -8,6 +8,9 @@ BASE   := $(VENV)/base.stamp
 DEV    := $(VENV)/dev.stamp
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install
 AGENTS := .agents
+CLAUDE := 2.1.325
+CODEX  := 0.166.0
+PINNED := claude-$(CLAUDE)-codex-$(CODEX)
 PATHS  := src tests tools $(wildcard bench)
 
 .DEFAULT_GOAL := help
@@ -43,8 +46,12 @@ bench: $(DEV) ## the numbers, each against a raw baseline in the same run
 sweep: $(DEV) ## the long tests: every crash point, a million items
 	@$(BIN)/python -m pytest -m sweep
 
-agents: ## the real agents that tests/faces/test_agents.py drives; 235 MB, needs npm
-	@npm install --silent --no-audit --no-fund --prefix $(AGENTS) @anthropic-ai/claude-code@2.1.197
+agents: $(AGENTS)/$(PINNED).stamp ## the real claude and codex that tests/faces drives; 800 MB, needs npm
+
+$(AGENTS)/$(PINNED).stamp:
+	@npm install --silent --no-audit --no-fund --prefix $(AGENTS) @anthropic-ai/claude-code@$(CLAUDE) @openai/codex@$(CODEX)
+	@rm -f $(AGENTS)/*.stamp
+	@touch $@
 
 build: $(DEV) ## the wheel and the source archive, in dist/
 	@$(BIN)/python -m build --no-isolation --outdir dist

@@ -100,3 +100,7 @@ class TimedOut(MemberError):
 
     def __init__(self, text: str) -> None:
         super().__init__(text, lost=True)
+
+
+class CalledOff(MemberError):
+    """The work was ended because its run was called off, not for anything that it did."""

@@ -223,3 +223,15 @@ def _fits(rule: dict[str, Any], model: str) -> bool:
         case "and":
             return all(_fits(part, model) for part in value)
     raise ValueError(f"price table: unknown rule {word!r}")
+
+
+def price_text(price: Price | None) -> str:
+    """For people, and for models."""
+    if price is None:
+        return "unknown"
+    parts = []
+    if price.input or price.output:
+        parts.append(f"${price.input:g} in, ${price.output:g} out per M")
+    if price.call:
+        parts.append(f"${price.call:g} per call")
+    return " + ".join(parts) or "free"

@@ -94,7 +94,16 @@ def foreign() -> list[tuple[Import, str]]:
     """Imports of third-party packages, each with the package's name."""
     named = [(found, found.target.split(".")[0]) for found in imports()]
     known = {*sys.stdlib_module_names, "fanfold"}
-    return [(found, package) for found, package in named if package not in known]
+    return [
+        (found, package)
+        for found, package in named
+        if package not in known and not _is_neighbour(found.module, package)
+    ]
+
+
+def _is_neighbour(module: str, name: str) -> bool:
+    """In the folder of an application modules know each other by their bare names."""
+    return room(module) == "apps" and f"{module.rpartition('.')[0]}.{name}" in modules()
 
 
 @cache

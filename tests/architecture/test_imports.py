@@ -32,6 +32,7 @@ LAZY = {
     ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.serve"): "a face of its own",
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.key"): "another face",
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.session"): "another face, with its own extra",
+    ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
     ("fanfold.members.roster", "fanfold.members.anthropic"): "the HTTP client is slow to import",
     ("fanfold.members.roster", "fanfold.members.openai"): "the HTTP client is slow to import",
 }
@@ -47,7 +48,7 @@ def allowed(found: Import) -> bool:
     """The rows of the design, the front door, the rooms that stand beside the rows."""
     here, there = room(found.module), room(found.target)
     if here == "fanfold":
-        return there not in ("faces", "testing", "demo")
+        return there not in ("faces", "testing", "apps")
     if here == there:
         return here not in ROWS[0]
     if here == "testing":
@@ -55,14 +56,16 @@ def allowed(found: Import) -> bool:
     if here == "__main__":
         return there == "faces"
     if here == "faces":
-        return there != "demo"
+        return there != "apps"
+    if here == "apps":
+        return there == "fanfold"
     if here not in HEIGHT or there not in HEIGHT:
         return False
     return HEIGHT[there] < HEIGHT[here]
 
 
 def test_every_room_has_its_place() -> None:
-    beside = {"fanfold", "testing", "demo", "__main__"}
+    beside = {"fanfold", "testing", "apps", "__main__"}
     assert {room(module) for module in modules()} - HEIGHT.keys() - beside == set()
 
 
@@ -74,8 +77,11 @@ def test_errors_clock_and_price_import_nothing_of_ours() -> None:
     assert [str(found) for found in ours() if room(found.module) in ROWS[0]] == []
 
 
-def test_the_demo_is_data_and_imports_nothing_of_ours() -> None:
-    assert [str(found) for found in ours() if room(found.module) == "demo"] == []
+def test_applications_are_ordinary_users() -> None:
+    """They import the front door, their neighbours and Python's own library; nobody imports them."""
+    assert [str(found) for found, _ in foreign() if room(found.module) == "apps"] == []
+    told = [found for found in ours() if "apps" in (room(found.module), room(found.target))]
+    assert [str(found) for found in told if found.target != "fanfold"] == []
 
 
 def test_the_faces_are_strangers_to_one_another() -> None:

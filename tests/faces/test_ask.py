@@ -118,6 +118,80 @@ def test_delegates_get_only_what_is_left(project: Path, server: RunningServer) -
     assert receipt["cost_usd"] + receipt["delegated"]["cost_usd"] <= 2.18
 
 
+# ── an orchestrator behind an API ────────────────────────────────────────────────────────────
+
+API = """\
+  - id: chief
+    kind: {kind}
+    model: chief-model
+    base_url: {url}
+    price: {{input: 100, output: 100}}
+    max_tokens: 200
+    can_orchestrate: true
+"""
+ANSWER = "Whole: Sum this up | Is this legal? | What is 2+2?"
+
+
+@pytest.fixture
+def led(tmp_path: Path) -> Iterator[RunningServer]:
+    """The chief's model uses the tools it is offered; the others say what they are asked."""
+    script = "tests.faces.scripts:leads"
+    with running_server(tmp_path / "books", price=PRICE, script=script) as server:
+        yield server
+
+
+def with_api(tmp_path: Path, url: str, kind: str, **of: str) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    write_roster(folder, url, API.format(kind=kind, url=f"{url}/v1"), **of)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_a_model_behind_an_api_leads_by_the_same_tools(
+    tmp_path: Path, led: RunningServer, kind: str
+) -> None:
+    """Menu, delegation, answer: three calls of its own and three of others, in one tree; asked
+    again, all of it is on record."""
+    folder = with_api(tmp_path, led.url, kind)
+    receipt = fanfold(folder, "ask", "Do it", "--budget", "20", "--json").receipt
+    assert (receipt["status"], receipt["member"], receipt["result"]) == (
+        "complete", "chief", ANSWER,
+    )  # fmt: skip
+    assert (receipt["planned"], receipt["calls"], receipt["delegated"]["calls"]) == (1, 3, 3)
+    tree = tree_of(folder, "ask")
+    attempts = tree["steps"][0]["attempts"]
+    assert [(one["member"], len(one["children"])) for one in attempts] == [
+        ("chief", 0), ("chief", 1), ("chief", 0),
+    ]  # fmt: skip
+    (below,) = attempts[1]["children"]
+    children = below["steps"][0]["attempts"]
+    assert [(one["member"], one["verdict"]) for one in children] == [
+        ("alba", "passed"), ("bruno", "passed"), ("carla", "passed"),
+    ]  # fmt: skip
+    assert all(one["tokens"]["input"] and one["cost_usd"] for one in (*attempts, *children))
+    whole = receipt["cost_usd"] + receipt["delegated"]["cost_usd"]
+    assert tree["total"]["cost_usd"] == pytest.approx(whole)
+    again = fanfold(folder, "ask", "Do it", "--budget", "30", "--json").receipt
+    assert (again["result"], again["calls"], again["delegated"]["calls"]) == (ANSWER, 0, 0)
+    assert led.totals().asked == 6
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_its_answer_is_streamed(tmp_path: Path, led: RunningServer, kind: str) -> None:
+    """On a terminal: the answer once, and what it used meanwhile on stderr."""
+    folder = with_api(tmp_path, led.url, kind)
+    shown = on_a_terminal(folder, "ask", "Do it")
+    assert shown == "Streamed: Sum this up | Is this legal? | What is 2+2?\n"
+
+
+def test_one_that_only_answers_gets_no_tools(tmp_path: Path, led: RunningServer) -> None:
+    """Named, but not for orchestrating: the server refuses tools there."""
+    folder = with_api(tmp_path, led.url, "openai")
+    ended = fanfold(folder, "ask", "Hi", "--member", "alba")
+    assert (ended.code, ended.out) == (0, "Hi\n")
+
+
 # ── who answers ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -205,11 +279,17 @@ def test_an_empty_question_is_refused(project: Path) -> None:
 # ── showing it ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_on_a_terminal_the_answer_is_shown_while_it_comes(project: Path, tmp_path: Path) -> None:
+def test_on_a_terminal_the_answer_is_shown_while_it_comes(project: Path) -> None:
     """Once, and not a second time when it is complete."""
-    ours, theirs = pty.openpty()
     long = "a rather long answer " * 20
-    process = subprocess_on(theirs, project, "ask", long, "--member", "alba")
+    shown = on_a_terminal(project, "ask", long, "--member", "alba")
+    assert shown.count("a rather long answer") == 20
+
+
+def on_a_terminal(folder: Path, *words: str) -> str:
+    """What a reader sees of stdout."""
+    ours, theirs = pty.openpty()
+    process = subprocess_on(theirs, folder, *words)
     os.close(theirs)
     shown = b""
     try:
@@ -219,8 +299,7 @@ def test_on_a_terminal_the_answer_is_shown_while_it_comes(project: Path, tmp_pat
         pass
     assert process.wait(30) == 0
     os.close(ours)
-    text = shown.decode().replace("\r\n", "\n")
-    assert text.count("a rather long answer") == 20
+    return shown.decode().replace("\r\n", "\n")
 
 
 def subprocess_on(terminal: int, folder: Path, *words: str) -> Any:

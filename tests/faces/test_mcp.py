@@ -199,16 +199,70 @@ def test_lists_written_as_json_texts_are_understood(project: Path) -> None:
     assert over_stdio(project, act)["text"] == "one + two"
 
 
-def test_over_budget_the_rest_is_unfunded(project: Path) -> None:
-    async def act(client: ClientSession) -> Any:
-        done = await call(client, "delegate_many", tasks=["one", "two"], concurrency=1)
-        return done, await call(client, "delegate", prompt="three")
+def test_each_task_stands_alone_before_the_budget(project: Path) -> None:
+    """The one that does not fit is unfunded; smaller ones still go, in the same call and later."""
 
-    done, later = over_stdio(project, act, "--budget", "1.17")
-    assert [one["status"] for one in done["results"]] == ["ok", "unfunded"]
-    assert later["status"] == "unfunded"
+    async def act(client: ClientSession) -> Any:
+        tasks = ["one", "two " * 200, "three"]
+        done = await call(client, "delegate_many", tasks=tasks, concurrency=1)
+        return done, await call(client, "delegate", prompt="four"), await call(client, "menu")
+
+    done, later, menu = over_stdio(project, act, "--budget", "1.8")
+    assert [one["status"] for one in done["results"]] == ["ok", "unfunded", "ok"]
+    assert done["results"][1]["message"].startswith("out of budget: dollars of the run: $")
+    assert (later["status"], later["text"]) == ("ok", "four")
+    assert menu["spent_usd"] <= 1.8
     receipt = receipt_of(project)
-    assert (receipt["status"], receipt["planned"], receipt["unfunded"]) == ("paused", 3, 2)
+    assert (receipt["status"], receipt["planned"], receipt["passed"], receipt["unfunded"]) == (
+        "flagged", 4, 3, 1,
+    )  # fmt: skip
+
+
+def test_a_client_that_wants_to_know_hears_how_far_it_is(project: Path) -> None:
+    """Over both transports; a client without a token hears nothing, and gets the same results."""
+    tasks = ["one", {"prompt": "two", "needs": ["physics"]}, "three"]
+
+    async def act(client: ClientSession) -> Any:
+        heard: list[tuple[float, float | None, str | None]] = []
+
+        async def progress(done: float, all: float | None, message: str | None) -> None:
+            heard.append((done, all, message))
+
+        told = await client.call_tool(
+            "delegate_many", {"tasks": tasks, "concurrency": 1}, progress_callback=progress
+        )
+        untold = await call(client, "delegate_many", tasks=tasks)
+        return heard, told.structuredContent, untold
+
+    expected = [(2, 3, "2 of 3 tasks done"), (3, 3, "3 of 3 tasks done")]
+    heard, told, untold = over_stdio(project, act)
+    assert heard == expected
+    assert [one["status"] for one in told["results"]] == ["ok", "no_fit", "ok"]
+    assert [one["status"] for one in untold["results"]] == ["ok", "no_fit", "ok"]
+    with started(project, "mcp", "--http", "--token", "env:T", T="sesame") as program:
+        program.until_it_says("/mcp")
+        assert over_http(program.said.split()[-1], "sesame", act)[0] == expected
+        program.send(signal.SIGTERM)
+        program.end()
+
+
+def test_what_the_router_decided_is_on_record(project: Path, server: RunningServer) -> None:
+    """Named is only who was named; of those that fit the cheapest goes first."""
+    write_roster(project, server.url, bruno="tier: subscription")
+    text = (project / "roster.yaml").read_text()
+    (project / "roster.yaml").write_text(text.replace("input: 1000", "input: 10", 1))
+
+    async def act(client: ClientSession) -> Any:
+        tasks = [{"prompt": "a", "member": "carla"}, {"prompt": "b", "needs": ["legal"]}, "c"]
+        return await call(client, "delegate_many", tasks=tasks)
+
+    over_stdio(project, act)
+    tree = msgspec.json.decode(fanfold(project, "tree", "delegates", "--json", "--all").out)
+    attempts = tree["steps"][0]["attempts"]
+    assert {(one["items"][0], one["member"], one["why"]) for one in attempts} == {
+        ("1.0", "carla", "named"), ("1.1", "bruno", "best that is good at legal"),
+        ("1.2", "alba", "cheapest"),
+    }  # fmt: skip
 
 
 PLAN = """\

@@ -17,9 +17,12 @@ import pytest
 from openai import OpenAI
 
 from fanfold.errors import Terminal, Transient
-from fanfold.journal.journal import Archive
+from fanfold.faces.serve.parents import Parents
 from fanfold.members.ensembles import Ensemble
-from fanfold.price import dollars
+from fanfold.patterns.delegate import new_run
+from fanfold.price import Price, dollars
+from fanfold.run.choose import Given
+from fanfold.run.run import Settings
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.running import RunningServer, running_server
 from fanfold.work.ask import Ask, Reply
@@ -568,16 +571,20 @@ def test_an_ensemble_answers_as_one(tmp_path: Path) -> None:
         "court": Ensemble(members=("a", "b", "c"), judge="j"),
     }
 
-    async def main() -> list[tuple[str, int]]:
+    async def main() -> list[tuple[str, int, int]]:
         async with endpoint(tmp_path, *members, judge, ensembles=panels) as here:
             models = [model.id async for model in here.client.models.list()]
             assert models == ["auto", "a", "b", "c", "j", "three", "court"]
             three, court = await here.said("colour?", "three"), await here.said("which?", "court")
-            chunks = await here.streamed("colour?", "three")
+            chunks = await here.streamed("colour?", "three", stream_options={"include_usage": True})
             assert text_of(chunks) == "red"
-            return [(a.choices[0].message.content, a.fanfold["calls"]) for a in (three, court)]
+            assert chunks[-1].usage.total_tokens == 45  # on record, but told all the same
+            return [
+                (a.choices[0].message.content, a.fanfold["calls"], a.usage.total_tokens)
+                for a in (three, court)
+            ]
 
-    assert asyncio.run(main()) == [("red", 3), ("blue", 4)]
+    assert asyncio.run(main()) == [("red", 3, 45), ("blue", 4, 60)]
 
 
 def _letter(ask: Ask, wanted: str) -> str:
@@ -605,21 +612,103 @@ def test_unknown_models_and_paths_are_told_in_openais_shape(tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_a_parent_is_checked_and_on_record(tmp_path: Path) -> None:
-    span = "01M7H1G6BDNPPTBHAG98KZ1CNH:12"
+# ── on behalf of others ──────────────────────────────────────────────────────────────────────
 
-    async def asks(here: Endpoint, parent: str) -> Any:
-        return await here.said("x", extra_headers={"X-Fanfold-Parent": parent})
+
+def below(folder: Path, run: str) -> dict[str, Any]:
+    return dict(fanfold(folder, "tree", run, "--json", "--all").receipt)
+
+
+def test_a_request_stands_in_the_tree_of_whoever_it_is_made_for(
+    tmp_path: Path, server: RunningServer
+) -> None:
+    """Across processes: a run's attempt, a server, two requests that name the attempt and one that
+    names nobody. Each dollar is counted once, and one budget holds for the server."""
+    folder = tmp_path / "project"
+    write_project(folder, server.url, items=1)
+    assert fanfold(folder, "run", "plan.yaml").code == 0
+    (attempt,) = below(folder, "talk")["steps"][0]["attempts"]
+    named = {"X-Fanfold-Parent": attempt["span"]}
+    with serving(folder, "--budget", "100") as up:
+        with OpenAI(base_url=up.url, api_key=KEY) as client:
+            answers = [
+                client.chat.completions.create(
+                    model="m", messages=[{"role": "user", "content": text}], extra_headers=more
+                )
+                for text, more in (("one", named), ("two", named), ("three", {}))
+            ]
+            assert below(folder, "talk")["steps"][0]["attempts"][0]["children"][0]["status"] == (
+                "running"
+            )
+        up.program.send(SIGTERM)
+        assert up.program.end().code == 0
+    costs = [answer.fanfold["cost_usd"] for answer in answers]  # type: ignore[attr-defined]
+    tree = below(folder, "talk")
+    (mine,) = tree["steps"][0]["attempts"]
+    (child,) = mine["children"]
+    assert (child["name"], child["parent"], child["status"], child["outcomes"]) == (
+        "serve requests", attempt["span"], "complete", {"passed": 2},
+    )  # fmt: skip
+    assert [one["cost_usd"] for one in child["steps"][0]["attempts"]] == costs[:2]
+    assert {answer.fanfold["run"] for answer in answers[:2]} == {child["run"]}  # type: ignore[attr-defined]
+    whole = attempt["cost_usd"] + costs[0] + costs[1]
+    assert tree["total"]["cost_usd"] == pytest.approx(whole)
+    assert below(folder, "serve")["total"]["cost_usd"] == pytest.approx(costs[2])
+    everything = fanfold(folder, "status", "--json")
+    spent = sum(run["cost_usd"] for run in msgspec.json.decode(everything.out))
+    assert spent == pytest.approx(dollars(server.books().bill))
+
+
+def test_requests_for_others_are_paid_from_the_same_budget(tmp_path: Path) -> None:
+    """At most two of these fit; it does not matter for whom."""
+    priced = {"price": Price(call=1.0)}
+
+    async def main() -> None:
+        async with endpoint(tmp_path, echo(**priced), budget=Budget(usd=2)) as here:
+            named = {"X-Fanfold-Parent": here.run.record.id}
+            await here.said("one")
+            await here.said("two", extra_headers=named)
+            for more in ({}, {"extra_headers": named}):
+                with pytest.raises(openai.APIStatusError) as caught:
+                    await here.said("three", **more)
+                assert fails(caught.value)[:2] == (402, "insufficient_quota")
+
+    asyncio.run(main())
+
+
+def test_a_parent_is_checked(tmp_path: Path) -> None:
+    unknown = "01M7H1G6BDNPPTBHAG98KZ1CNH:12"
 
     async def main() -> None:
         async with endpoint(tmp_path, echo()) as here:
-            answer = await asks(here, span)
-            for wrong in ("a b", "x" * 129, "../x", "-"):
-                with pytest.raises(openai.BadRequestError):
-                    await asks(here, wrong)
-        archive = Archive(tmp_path / ".fanfold")
-        batches = archive.read.batches(here.run.record.no)
-        archive.close()
-        assert list(batches) == [f"{answer.id} of {span}"]
+            for wrong in ("a b", "x" * 129, "../x", "-", "serve", f"{unknown}x", unknown):
+                with pytest.raises(openai.BadRequestError) as caught:
+                    await here.said("x", extra_headers={"X-Fanfold-Parent": wrong})
+            assert fails(caught.value) == (
+                400, "unknown_parent", "X-Fanfold-Parent: there is no run"
+                " 01M7H1G6BDNPPTBHAG98KZ1CNH in this server's store",
+            )  # fmt: skip
+        assert here.run.closing is not None
+        assert here.run.closing.planned == 0
 
     asyncio.run(main())
+
+
+def test_with_many_parents_those_that_are_idle_are_closed(tmp_path: Path) -> None:
+    """And opened anew when they come back: nothing is lost, nothing is asked twice."""
+
+    async def main() -> list[tuple[str, str | None, str]]:
+        company = Given(echo())
+        async with new_run("serve", company, Settings(serving=True), tmp_path / "store") as run:
+            parents, id = Parents(run, most=1), run.record.id
+            for span in (f"{id}:1", f"{id}:2", f"{id}:1"):
+                async with parents.of(span) as one, parents.of(span) as same:
+                    assert one is same
+            await parents.close()
+            return [(one.name, one.parent, one.status) for one in run.journal.read.runs()[1:]]
+
+    runs = asyncio.run(main())
+    assert [(name, (parent or "")[-2:], status) for name, parent, status in runs] == [
+        ("serve requests", ":1", "complete"), ("serve requests", ":2", "complete"),
+        ("serve requests", ":1", "complete"),
+    ]  # fmt: skip

@@ -166,6 +166,8 @@ async def carry_out(
         record = await reopen(journal, earlier, clock, scene.budget)
     settings = Settings(budget=scene.budget, **scene.settings)
     run = Run(journal, record, Given(*scene.members), settings, clock)
+    if record.resumed:
+        await run.adopt()
     with suppress(RunStopped):
         await _mapped(run, scene, meanwhile)
     return await finish(journal, run)

@@ -16,7 +16,7 @@ from fanfold.journal.spending import bounds, month_of
 from fanfold.observe.closing import resume_command
 from fanfold.patterns.fold import collect
 from fanfold.patterns.map_reduce import map_reduce
-from fanfold.price import dollars
+from fanfold.price import Price, dollars
 from fanfold.run.run import Run
 from fanfold.testing.clock import EPOCH, VirtualClock, run_virtual
 from fanfold.testing.member import traits
@@ -81,6 +81,26 @@ def test_two_runs_one_after_the_other_have_one_budget(memory_path: Path) -> None
     assert receipt.reason == "out of budget: provider: budget of the month used up: $0.10"
     assert outcomes(receipt) == {"passed": len(two.sent), "unfunded": 60 - len(two.sent)}
     assert resume_command(receipt) == f"fanfold resume {receipt.run}"
+
+
+def test_used_up_before_it_starts_a_run_that_names_nobody_pauses(memory_path: Path) -> None:
+    """It is the money that is lacking, not a member: nothing is refused, and it can go on later."""
+    first, _ = scene(memory_path, 1, steady, 0.1)
+    play(first)
+    second, provider = scene(memory_path, 2, steady, 0.05)
+    receipt = play(second)
+    assert (receipt.status, outcomes(receipt)) == ("paused", {"unfunded": 60})
+    assert receipt.reason == "out of budget: provider: budget of the month used up: $0.05"
+    assert provider.sent == []
+
+
+def test_used_up_is_passed_over_while_another_member_fits(memory_path: Path) -> None:
+    first, _ = scene(memory_path, 1, steady, 0.1)
+    play(first)
+    empty = Provider(steady, monthly(0.05))
+    dearer = Provider(steady, traits("dearer", price=Price(input=2.0, output=10.0)))
+    receipt = play(Scene(memory_path, (empty, dearer), words(60), how=WIDE))
+    assert (outcomes(receipt), empty.sent, len(dearer.sent)) == ({"passed": 60}, [], 60)
 
 
 @pytest.mark.parametrize("says", [answers, mishaps])

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from fanfold.journal import bulk
+from fanfold.journal.adoption import Adopt, adopt
 from fanfold.journal.attempts import end, ended, failed, key8, lose, start, unclaim
 from fanfold.journal.cascades import Cascade, cascade
 from fanfold.journal.facts import End, Ended, Failed, Lose, RunRecord, Start, Unclaim
@@ -21,17 +22,27 @@ class AddRun(msgspec.Struct, frozen=True):
 
 
 class ReopenRun(msgspec.Struct, frozen=True):
-    """A new session takes the run over from `before`. False: somebody else was quicker."""
+    """A new session takes the run over from `before`. False: somebody else was quicker.
+
+    Outcomes that are not final are dropped, so that it goes on with these items; with `keep` they
+    stay. Those of the ids in `anew` are dropped whatever they are. `plan`: it is changed to this.
+    """
 
     run: int
     session: str
     budget: bytes
     before: str
     active: float = 0.0
+    anew: tuple[str, ...] = ()
+    keep: bool = False
+    plan: bytes | None = None
 
 
 class CloseRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The books are closed. Items that have no outcome yet get `rest` (with the reason)."""
+    """The books are closed. Items that have no outcome yet get `rest` (with the reason).
+
+    `session`: only while the run is still that one's; False when somebody has taken it over.
+    """
 
     run: int
     status: str
@@ -40,6 +51,7 @@ class CloseRun(msgspec.Struct, frozen=True, kw_only=True):
     active: float
     result: bytes | None
     rest: str | None = None
+    session: str | None = None
 
 
 class DropRun(msgspec.Struct, frozen=True):
@@ -117,17 +129,27 @@ def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[bool]:
     for f in facts:
         changed = db.execute(
             "update runs set status = 'running', reason = null, ended = null, session = ?,"
-            " budget = ?, active = active + ? where no = ? and session = ?",
-            (f.session, f.budget, f.active, f.run, f.before),
+            " budget = ?, active = active + ?, plan = coalesce(?, plan) where no = ? and session = ?",
+            (f.session, f.budget, f.active, f.plan, f.run, f.before),
         ).rowcount
         taken.append(changed == 1)
         if changed:
-            db.execute(
-                "delete from outcomes where run = ?"
-                " and state in ('unfunded', 'cancelled', 'in_doubt')",
-                (f.run,),
-            )
+            _drop_outcomes(db, f)
     return taken
+
+
+def _drop_outcomes(db: sqlite3.Connection, f: ReopenRun) -> None:
+    if not f.keep:
+        db.execute(
+            "delete from outcomes where run = ? and state in ('unfunded', 'cancelled', 'in_doubt')",
+            (f.run,),
+        )
+    for id in f.anew:
+        db.execute(
+            "delete from outcomes where run = ?1 and (batch, position) in"
+            " (select batch, position from items where run = ?1 and id = ?2)",
+            (f.run, id),
+        )
 
 
 def _end_the_rest(db: sqlite3.Connection, f: CloseRun) -> None:
@@ -142,8 +164,13 @@ def _end_the_rest(db: sqlite3.Connection, f: CloseRun) -> None:
     )
 
 
-def _close_run(db: sqlite3.Connection, facts: list[CloseRun]) -> list[None]:
-    for f in facts:
+def _close_run(db: sqlite3.Connection, facts: list[CloseRun]) -> list[bool]:
+    return [_close_one(db, f) for f in facts]
+
+
+def _close_one(db: sqlite3.Connection, f: CloseRun) -> bool:
+    whose = "select 1 from runs where no = ? and session = ?"
+    if f.session is None or db.execute(whose, (f.run, f.session)).fetchone():
         if f.rest is not None:
             _end_the_rest(db, f)
         db.execute(
@@ -151,7 +178,8 @@ def _close_run(db: sqlite3.Connection, facts: list[CloseRun]) -> list[None]:
             " where no = ?",
             (f.status, f.reason, f.at, f.active, f.result, f.run),
         )
-    return [None] * len(facts)
+        return True
+    return False
 
 
 def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
@@ -206,7 +234,8 @@ def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
 
 
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
-    Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, Unclaim: unclaim, AddRun: _add_run,
+    Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, Unclaim: unclaim,
+    Adopt: adopt, AddRun: _add_run,
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,
     NameStep: _name_step, Cascade: cascade, PlanItems: _plan_items, PlanBatch: _plan_batch,
 }  # fmt: skip

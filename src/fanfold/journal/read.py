@@ -9,11 +9,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from fanfold.journal.adoption import Doubts
 from fanfold.journal.asking import Asking
 from fanfold.journal.attempts import key8
 from fanfold.journal.cascades import Cascades
 from fanfold.journal.facts import UNSENT, Attempt, AttemptState, Known, RunRecord
 from fanfold.journal.history import History
+from fanfold.journal.items import Items
 from fanfold.journal.lineage import Lineage
 from fanfold.journal.origins import Origins
 from fanfold.journal.spending import Spending
@@ -93,6 +95,8 @@ class Reader:
         self.lineage = Lineage(self._db.execute)
         self.spending = Spending(self._db.execute)
         self.cascades = Cascades(self._db.execute)
+        self.doubts = Doubts(self._db.execute)
+        self.items = Items(self._db.execute)
 
     # ── runs ──
 

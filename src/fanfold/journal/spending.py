@@ -114,6 +114,13 @@ def lose(db: sqlite3.Connection, attempts: Sequence[int]) -> None:
     _change(db, {no: cost for no, _, _, state, cost in rows if state == "started"})
 
 
+def regain(db: sqlite3.Connection, attempt: int) -> None:
+    """Before an attempt in doubt is under way again: what counts as spent is reserved for it."""
+    for _, member, started, state, cost in bulk.among(db, _HELD, [attempt]):
+        if state == "in_doubt":
+            bulk.put(db, _CHANGE, [(member, month_of(started), -cost, cost)], _OF_PAIR)
+
+
 def release(db: sqlite3.Connection, attempts: Iterable[int]) -> None:
     """Before attempts that were never sent are called off: they took nothing."""
     _change(db, dict.fromkeys(attempts, 0))

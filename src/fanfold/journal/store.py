@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from errno import ENOSPC
 from pathlib import Path
 
+import msgspec
+
 from fanfold.errors import StoreError, StoreFull
 from fanfold.journal.bulk import STATEMENTS
 from fanfold.journal.migrations import MIGRATIONS
+from fanfold.journal.owner import Owner, this_process
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
 BALLAST_BYTES = 1 << 20
@@ -132,6 +135,7 @@ class Store:
         session = secrets.token_hex(8)
         handle = os.open(self._lock_file(session), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(handle, msgspec.json.encode(this_process()))
         self._locks[session] = handle
         return session
 
@@ -155,6 +159,15 @@ class Store:
         finally:
             os.close(handle)
         return False
+
+    def owner(self, session: str) -> Owner | None:
+        """The process that carries a session out; None when it is over."""
+        if not self.alive(session):
+            return None
+        try:
+            return msgspec.json.decode(self._lock_file(session).read_bytes(), type=Owner)
+        except (OSError, msgspec.DecodeError):
+            return None
 
     def drop_ballast(self) -> bool:
         """Give up the spare room, so that what is under way can still be written down."""

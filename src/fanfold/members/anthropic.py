@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from fanfold.members.endpoint import Endpoint, Key
 from fanfold.members.status import table
 from fanfold.members.structured import closed, find, in_words
-from fanfold.work.ask import Ask, Finish, Message, Reply, Schema, Usage
+from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
+from fanfold.work.ask import Ask, Call, Finish, Reply, Schema, Usage
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 
 ROWS = table(
@@ -30,12 +33,14 @@ _STREAMED = b',"stream":true}'
 class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     max_tokens: int
-    messages: tuple[Message, ...]
+    messages: tuple[object, ...]
     system: str = ""
     temperature: float | None = None
     top_p: float | None = None
     stop_sequences: tuple[str, ...] = ()
     output_config: msgspec.Raw | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: dict[str, str] | None = None
 
 
 class _Written(msgspec.Struct):
@@ -54,6 +59,9 @@ class _Usage(msgspec.Struct):
 class _Block(msgspec.Struct):
     type: str = ""
     text: str = ""
+    id: str = ""
+    name: str = ""
+    input: Any = None
 
 
 class _Answer(msgspec.Struct):
@@ -72,10 +80,13 @@ class _Delta(msgspec.Struct):
     type: str = ""
     text: str = ""
     stop_reason: str | None = None
+    partial_json: str | None = None
 
 
 class _Event(msgspec.Struct):
     type: str
+    index: int = 0
+    content_block: _Block | None = None
     message: _Start | None = None
     delta: _Delta | None = None
     usage: _Usage | None = None
@@ -111,21 +122,27 @@ class Anthropic:
         await self._endpoint.close()
 
     def prepare(self, ask: Ask) -> Request:
-        params, messages, schema = ask.params, ask.conversation(), ask.schema
+        params, messages, schema, tools = ask.params, ask.conversation(), ask.schema, ask.tools
         most = params.max_tokens or self._traits.max_tokens
         system = [message.content for message in messages if message.role == "system"]
         config = None if schema is None else self._output_config(schema)
         if schema is not None and config is None:
             system.append(in_words(schema))
+        spoken: tuple[object, ...] = tuple(one for one in messages if one.role != "system")
+        if tools is not None:
+            first = (one for one in ask.messages if one.role != "system")
+            spoken = (*first, *messages_turns(tools.rounds), *ask.turns)
         asked = _Asked(
             model=self._model,
             max_tokens=most,
-            messages=tuple(message for message in messages if message.role != "system"),
+            messages=spoken,
             system="\n\n".join(system),
             temperature=params.temperature,
             top_p=params.top_p,
             stop_sequences=params.stop,
             output_config=config,
+            tools=None if tools is None else messages_tools(tools),
+            tool_choice={"type": "none"} if tools is not None and tools.closed else None,
         )
         body = _encode(asked)
         return Request(ask, body, input_tokens=len(body) + 1024, output_tokens=most)
@@ -148,7 +165,9 @@ class Anthropic:
     def _reply(self, request: Request, body: bytes) -> Reply:
         answer = self._endpoint.read(_decode, body)
         text = "".join(block.text for block in answer.content if block.type == "text")
-        return _made(request, text, answer.stop_reason, _used(answer.usage), answer.model)
+        made = _made(request, text, answer.stop_reason, _used(answer.usage), answer.model)
+        uses = [block for block in answer.content if block.type == "tool_use"]
+        return calling(request.ask, made, tuple(Call(one.id, one.name, one.input) for one in uses))
 
 
 class _Heard:
@@ -157,6 +176,7 @@ class _Heard:
     def __init__(self, endpoint: Endpoint, tell: Tell) -> None:
         self._endpoint, self._tell = endpoint, tell
         self._text: list[str] = []
+        self._calls = Gathering()
         self._stop: str | None = None
         self._usage = _Usage()
         self._model: str | None = None
@@ -171,6 +191,11 @@ class _Heard:
             case "content_block_delta" if event.delta and event.delta.type == "text_delta":
                 self._text.append(event.delta.text)
                 self._tell(Event("delta", event.delta.text))
+            case "content_block_start" if event.content_block:
+                if event.content_block.type == "tool_use":
+                    self._calls.begin(event.index, event.content_block.id, event.content_block.name)
+            case "content_block_delta" if event.delta and event.delta.partial_json:
+                self._calls.add(event.index, event.delta.partial_json)
             case "message_delta":
                 self._stop = event.delta.stop_reason if event.delta else None
                 self._count(event.usage)
@@ -188,7 +213,9 @@ class _Heard:
     def reply(self, request: Request) -> Reply:
         if not self._ended:
             raise self._endpoint.broke_off()
-        return _made(request, "".join(self._text), self._stop, _used(self._usage), self._model)
+        text, usage = "".join(self._text), _used(self._usage)
+        made = _made(request, text, self._stop, usage, self._model)
+        return calling(request.ask, made, self._calls.calls())
 
 
 def _made(

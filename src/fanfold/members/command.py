@@ -15,7 +15,7 @@ import msgspec
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
 from fanfold.members.output import Parse, read_output
 from fanfold.members.process import Ended, carry_out
-from fanfold.work.ask import Ask, Message, Reply, Usage
+from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import PARENT, STORE, Request, Tell, Traits
 
 MAX_REPLY = 64_000_000
@@ -83,7 +83,7 @@ class Command:
         """Nothing to close."""
 
     def prepare(self, ask: Ask) -> Request:
-        return Request(ask, body=_spoken(ask.conversation()).encode())
+        return Request(ask, body=ask.spoken().encode())
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
         if self._env is None:
@@ -177,13 +177,6 @@ class Command:
         if ended.code in (126, 127):  # what a shell or env says of a program it cannot start
             return Terminal(text, scope="member")
         return Transient(text)
-
-
-def _spoken(messages: Sequence[Message]) -> str:
-    """The conversation as one text; a single message is just its content."""
-    if len(messages) == 1:
-        return messages[0].content
-    return "\n\n".join(f"{message.role.upper()}:\n{message.content}" for message in messages)
 
 
 def _without_report(out: bytes) -> tuple[bytes, _Report]:

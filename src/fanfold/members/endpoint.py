@@ -26,10 +26,12 @@ class Endpoint:
         key: Key,
         headers: Callable[[str], dict[str, str]],
         rows: tuple[Row, ...],
+        *,
+        direct: bool = False,
     ) -> None:
         self._member, self._timeout = traits.id, traits.timeout
         self._url, self._key, self._headers, self._rows = url, key, headers, rows
-        self._http = Http(traits.id)
+        self._http = Http(traits.id, direct=direct)
 
     async def open(self) -> None:
         await self._http.open()

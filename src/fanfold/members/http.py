@@ -63,14 +63,14 @@ class Events:
 class Http:
     """Connections of one member. Idle ones are reused; nothing is retried, no redirect followed.
 
-    Proxies come from HTTPS_PROXY, HTTP_PROXY and NO_PROXY, trust from the system's certificates or
-    SSL_CERT_FILE. Trap: when a `post` is cancelled before the headers arrived, the client forgets
-    the call, but its connection stays open until the server answers or its time is over. Time
-    running out closes it at once, so bound a call by `within`, not by cancelling.
+    Proxies come from HTTPS_PROXY, HTTP_PROXY and NO_PROXY (`direct`: none), trust from the system's
+    certificates or SSL_CERT_FILE. Trap: when a `post` is cancelled before the headers arrived, the
+    client forgets the call, but its connection stays open until the server answers or its time is
+    over. Time running out closes it at once, so bound a call by `within`, not by cancelling.
     """
 
-    def __init__(self, member: str, *, connect_timeout: float = 10.0) -> None:
-        self._member, self._connect_timeout = member, connect_timeout
+    def __init__(self, member: str, *, connect_timeout: float = 10.0, direct: bool = False) -> None:
+        self._member, self._connect_timeout, self._direct = member, connect_timeout, direct
         self._client: Client | None = None
 
     def __repr__(self) -> str:
@@ -79,14 +79,14 @@ class Http:
     async def open(self) -> None:
         if self._client is None:
             _settle_at_exit()
-            self._client = (
+            builder = (
                 ClientBuilder()
                 .user_agent("fanfold")
                 .follow_redirects(False)
                 .connect_timeout(timedelta(seconds=self._connect_timeout))
                 .pool_idle_timeout(_IDLE)
-                .build()
             )
+            self._client = (builder.no_proxy() if self._direct else builder).build()
 
     async def close(self) -> None:
         """Ends what is under way with Transient(lost=True)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -10,6 +11,14 @@ from fanfold.errors import MemberError
 from fanfold.members.endpoint import Endpoint, Key
 from fanfold.members.status import table
 from fanfold.members.structured import find, in_words, is_object
+from fanfold.members.toolcalls import (
+    Gathering,
+    Wanted,
+    calling,
+    completions_messages,
+    completions_tools,
+    wanted,
+)
 from fanfold.work.ask import Ask, Finish, Message, Reply, Schema, Usage
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 
@@ -30,7 +39,7 @@ _STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'
 
 class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
-    messages: tuple[Message, ...]
+    messages: tuple[object, ...]
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     temperature: float | None = None
@@ -38,6 +47,8 @@ class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     seed: int | None = None
     stop: tuple[str, ...] = ()
     response_format: msgspec.Raw | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | None = None
 
 
 class _Cached(msgspec.Struct):
@@ -53,6 +64,7 @@ class _Usage(msgspec.Struct):
 class _Said(msgspec.Struct):
     content: str | None = None
     refusal: str | None = None
+    tool_calls: list[Wanted] | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -88,12 +100,13 @@ class OpenAI:
 
     OpenAI's own newer models refuse `max_tokens` and other servers ignore its successor (an answer
     without a bound!), so the address decides which is sent. A schema whose root is no object is
-    put into the prompt. Schemas are never sent as `strict`, which refuses most of them.
+    put into the prompt. Schemas are never sent as `strict`, which refuses most of them. `own`: it is
+    our own server (`members/local`), which takes any schema, and no proxy is in between.
     """
 
-    def __init__(self, traits: Traits, base_url: str, key: Key) -> None:
-        self._traits, self._model = traits, traits.model or ""
-        self._endpoint = Endpoint(traits, _url(base_url), key, _headers, ROWS)
+    def __init__(self, traits: Traits, base_url: str, key: Key, *, own: bool = False) -> None:
+        self._traits, self._model, self._own = traits, traits.model or "", own
+        self._endpoint = Endpoint(traits, _url(base_url), key, bearer, ROWS, direct=own)
         host = urlsplit(base_url).hostname or ""
         self._completion = host.endswith((".openai.com", ".openai.azure.com"))
         self._format: tuple[Schema, msgspec.Raw] | None = None
@@ -109,9 +122,12 @@ class OpenAI:
         await self._endpoint.close()
 
     def prepare(self, ask: Ask) -> Request:
-        params, messages = ask.params, ask.conversation()
+        params, tools = ask.params, ask.tools
+        messages: tuple[object, ...] = ask.conversation()
+        if tools is not None:
+            messages = (*ask.messages, *completions_messages(tools.rounds), *ask.turns)
         most = params.max_tokens or self._traits.max_tokens
-        spoken = ask.schema is not None and not is_object(ask.schema.definition)
+        spoken = bool(ask.schema and not self._own and not is_object(ask.schema.definition))
         if ask.schema and spoken:
             messages = (Message("system", in_words(ask.schema)), *messages)
         asked = _Asked(
@@ -124,6 +140,8 @@ class OpenAI:
             seed=params.seed,
             stop=params.stop,
             response_format=None if spoken else self._response_format(ask.schema),
+            tools=None if tools is None else completions_tools(tools),
+            tool_choice="none" if tools is not None and tools.closed else None,
         )
         body = _encode(asked)
         return Request(ask, body, input_tokens=len(body) + 1024, output_tokens=most)
@@ -150,7 +168,9 @@ class OpenAI:
         if not answer.choices:
             raise self._endpoint.unreadable("it has no choices")
         choice = answer.choices[0]
-        return _made(request, choice.message, choice.finish_reason, answer.usage, answer.model)
+        made = _made(request, choice.message, choice.finish_reason, answer.usage, answer.model)
+        uses = choice.message.tool_calls
+        return made if uses is None else calling(request.ask, made, wanted(uses))
 
 
 class _Heard:
@@ -160,6 +180,7 @@ class _Heard:
         self._endpoint, self._tell = endpoint, tell
         self._content: list[str] = []
         self._refusal: list[str] = []
+        self._calls = Gathering()
         self._finish: str | None = None
         self._usage: _Usage | None = None
         self._model: str | None = None
@@ -178,12 +199,16 @@ class _Heard:
             if piece.delta.content:
                 self._content.append(piece.delta.content)
                 self._tell(Event("delta", piece.delta.content))
+            for use in piece.delta.tool_calls or ():
+                self._calls.begin(use.index, use.id, use.function.name)
+                self._calls.add(use.index, use.function.arguments)
 
     def reply(self, request: Request) -> Reply:
         if self._finish is None:
             raise self._broke_off()
         said = _Said("".join(self._content), "".join(self._refusal) or None)
-        return _made(request, said, self._finish, self._usage, self._model)
+        made = _made(request, said, self._finish, self._usage, self._model)
+        return calling(request.ask, made, self._calls.calls())
 
     def _broke_off(self, error: object = None) -> MemberError:
         return self._endpoint.broke_off(error)
@@ -206,7 +231,7 @@ def _used(usage: _Usage | None) -> Usage | None:
     return Usage(usage.prompt_tokens - cached, usage.completion_tokens, cache_read=cached)
 
 
-def _headers(key: str) -> dict[str, str]:
+def bearer(key: str) -> dict[str, str]:
     plain = {"content-type": "application/json"}
     return {**plain, "authorization": f"Bearer {key}"} if key else plain
 

@@ -87,8 +87,22 @@ class Roster(msgspec.Struct, frozen=True):
                 return Command(traits, entry.cmd, folder, hidden=hidden, talk=talk)
             case "replay":
                 return Replay(traits, self._beside(entry.file))
+            case "claude" | "codex":
+                return self._agent(entry, Path(folder))
+            case "local":
+                return _local_member(entry, self._beside(""))
             case _:
                 return _api_member(entry, self._key(entry))
+
+    def _agent(self, entry: Entry, folder: Path) -> Member:
+        """Imported only when one is used."""
+        from fanfold.members.agents.agent import Agent, Site
+        from fanfold.members.agents.dialects import DIALECTS
+
+        where = folder / Path(entry.folder).expanduser()
+        place = None if not entry.place else where / entry.place
+        site = Site(where.absolute(), place and place.absolute(), entry.isolation, self.hidden)
+        return Agent(entry.traits, entry.setup, DIALECTS[entry.traits.kind], site)
 
     def check_keys(self, ids: Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
         """Before a run: every key that will be needed can be found. BadInput for the first not."""
@@ -125,6 +139,13 @@ def _read_key(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def _local_member(entry: Entry, beside: Path) -> Member:
+    """Imported only when one is used: the HTTP client would slow every start down."""
+    from fanfold.members.local import Local
+
+    return Local(entry.traits, entry.tuning, beside=beside)
 
 
 def _api_member(entry: Entry, key: Key) -> Member:

@@ -8,7 +8,9 @@ from pathlib import PurePath
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
+from fanfold.members.agents.dialect import Effort, Sandbox, WorkerType
 from fanfold.members.command import PROMPT
+from fanfold.members.local_store import Answers
 from fanfold.members.output import PARSES
 from fanfold.price import Price
 from fanfold.work import check
@@ -16,9 +18,10 @@ from fanfold.work.check import Check, fields, flag, number, one_of, text, whole
 from fanfold.work.document import Node
 from fanfold.work.member import MemberLimits, Tier
 
-Kind = Literal["function", "command", "openai", "anthropic", "replay"]
+Kind = Literal["function", "command", "openai", "anthropic", "replay", "claude", "codex", "local"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 APIS = ("openai", "anthropic")
+AGENTS = ("claude", "codex")
 
 _TIERS: dict[str, Tier] = {
     "local": "local", "subscription": "subscription", "paid": "paid",
@@ -174,12 +177,55 @@ TALK: dict[str, Check] = {
     "delegate_args": check.many(text),
 }
 _API: dict[str, Check] = {"model": text, "base_url": read_url, "key": read_key}
+
+
+def read_env(node: Node) -> dict[str, str]:
+    """Variables for a program: plain texts, or `env:NAME` for one of ours. Never a secret itself."""
+    found = {}
+    for name, child in check.entries(node, "env"):
+        if not _VARIABLE.fullmatch(name):
+            raise child.bad(f"`{name}` is not the name of an environment variable")
+        found[name] = text(child)
+    return found
+
+
+_AGENT: dict[str, Check] = {
+    "model": text,
+    "program": text,
+    "type": one_of(*get_args(WorkerType)),
+    "effort": one_of(*get_args(Effort)),
+    "max_turns": whole(least=1),
+    "max_budget_usd": number(above=0),
+    "silence": number(above=0),
+    "session": text,
+    "mcp": text,
+    "env": read_env,
+    "folder": text,
+    "place": text,
+    "isolation": one_of("none", "worktree"),
+    "version": read_version,
+}
+_OF_CLAUDE: dict[str, Check] = {
+    "fallback_model": text,
+    "tools": check.one_or_many(text),
+    "system": text,
+}
+_OF_CODEX: dict[str, Check] = {"sandbox": one_of(*get_args(Sandbox)), "network": flag}
+_LOCAL: dict[str, Check] = {
+    "model": text,
+    "slots": whole(least=1),
+    "threads": whole(least=1),
+    "answers": one_of(*get_args(Answers)),
+}
 BY_KIND: dict[str, dict[str, Check]] = {
     "function": {"target": text, "threads": flag, **_PROGRAM},
     "command": {"prompt": one_of("stdin", "argument"), **TALK, **_PROGRAM},
     "openai": _API,
     "anthropic": _API,
     "replay": {"file": text},
+    "claude": {**_AGENT, **_OF_CLAUDE},
+    "codex": {**_AGENT, **_OF_CODEX},
+    "local": _LOCAL,
 }
 NEEDS = {
     "function": ("target",),
@@ -187,4 +233,7 @@ NEEDS = {
     "openai": ("model",),
     "anthropic": ("model",),
     "replay": ("file",),
+    "claude": (),
+    "codex": (),
+    "local": (),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from fanfold.observe.amounts import of_budget
 from fanfold.observe.table import Column, aligned
-from fanfold.price import Price, dollars
+from fanfold.price import dollars, price_text
 from fanfold.work.member import Traits
 
 Used = Mapping[str, int]
@@ -62,14 +62,3 @@ def month_text(traits: Traits, used: Used) -> str:
     if traits.budget_usd_month is None:
         return ""
     return of_budget(dollars(used.get(traits.id, 0)), traits.budget_usd_month)
-
-
-def price_text(price: Price | None) -> str:
-    if price is None:
-        return "unknown"
-    parts = []
-    if price.input or price.output:
-        parts.append(f"${price.input:g} in, ${price.output:g} out per M")
-    if price.call:
-        parts.append(f"${price.call:g} per call")
-    return " + ".join(parts) or "free"

@@ -37,12 +37,12 @@ def report(read: Reader, standing: Standing) -> str:
     sections = [
         _head(standing, account),
         ["## Result", "", *_result(standing), *_rests_on(standing)],
-        ["## Receipt", "", *_receipt(account)],
+        ["## Receipt", "", *receipt_lines(account)],
         ["## What the gate caught", "", *_caught(read, standing)],
         _titled("## Steps", _steps(account.steps)),
         _titled("## Cost by member", _members(by_member(found))),
         _titled("## Escalation", [f"- {cell(saving_text(one), 300)}" for one in account.cascades]),
-        _titled("## In doubt", _doubts(read, standing)),
+        _titled("## In doubt", doubt_lines(read, standing)),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
@@ -119,7 +119,7 @@ def _flat(record: Any) -> dict[str, Any] | None:
 # ── the account ──────────────────────────────────────────────────────────────────────────────
 
 
-def _receipt(account: Receipt) -> list[str]:
+def receipt_lines(account: Receipt) -> list[str]:
     rows = [["planned", f"{account.planned:,}"]]
     rows += [[NAMES.get(state, state), f"{getattr(account, state):,}"] for state in STATES]
     rows += [
@@ -184,7 +184,7 @@ def _members(found: list[MemberAccount]) -> list[str]:
     return table(titles, rows, right=6) if rows else []
 
 
-def _doubts(read: Reader, standing: Standing) -> list[str]:
+def doubt_lines(read: Reader, standing: Standing) -> list[str]:
     """Attempts that were lost under way: they may have been carried out, and count as spent."""
     doubt = standing.in_doubt
     if not doubt.attempts:

@@ -6,10 +6,10 @@ accounts for every task; the budget is the run's, never the caller's.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -37,6 +37,9 @@ AT_ONCE = 8
 REDUCES = (*(kind for kind in stated.KINDS if kind != "python"), "ask")
 _YOURSELF = "Do this one yourself"
 
+Progress: TypeAlias = Callable[[int, int], Awaitable[None]]
+"""Hears how many tasks of a call have ended, of how many."""
+
 NO_RESULT = Result(status="error", message="it was not carried out")
 
 
@@ -55,7 +58,6 @@ class Desk:
         self._without = frozenset(without)
         self._ready: dict[str, str] = {}  # who was made ready, and what went wrong with it ("")
         self._calls: list[tuple[Batch, Terms] | None] = []
-        self._steps = {"delegate": concurrency, "reduce": concurrency}
 
     def menu(self) -> list[dict[str, Any]]:
         """Who may be delegated to: good at what, tier, price, context, and the load of now."""
@@ -86,9 +88,13 @@ class Desk:
         errand = Errand(prompt, member, tags, local, max_tokens, schema)
         return (await self.delegate_many([errand]))[0]
 
-    async def delegate_many(self, tasks: list[Any], concurrency: int | None = None) -> list[Result]:
+    async def delegate_many(
+        self, tasks: list[Any], concurrency: int | None = None, progress: Progress | None = None
+    ) -> list[Result]:
         """Results in input order, whatever happens to single tasks. A task is an Errand, an object
-        with its fields, or just a prompt. BadInput only for what concerns the call as a whole."""
+        with its fields, or just a prompt. BadInput only for what concerns the call as a whole.
+
+        Calls are numbered in the order in which they are made, and ids go by these numbers."""
         at_once = self._at_once(concurrency)
         if not isinstance(tasks, list | tuple):
             raise BadInput(f"`tasks` is a list of tasks, not {type(tasks).__name__}")
@@ -97,10 +103,14 @@ class Desk:
                 f"{len(tasks):,} tasks are too many for one call: at most {MOST_TASKS:,};"
                 " send them in parts, or write a plan for them"
             )
+        self._calls.append(None)
+        call = len(self._calls)
         results, ready = await self._sorted_out(tasks, at_once)
         if ready:
-            async for index, outcome in self._carried_out(ready):
+            async for index, outcome in self._carried_out(call, ready):
                 results[index] = result_of(index, outcome)
+                if progress is not None:
+                    await progress(len(results), len(tasks))
         return [results.get(index, self._not_reached(index)) for index in range(len(tasks))]
 
     def _at_once(self, wanted: int | None) -> int:
@@ -133,13 +143,13 @@ class Desk:
         return results, ready
 
     async def _carried_out(
-        self, ready: Mapping[int, tuple[Errand, Terms]]
+        self, call: int, ready: Mapping[int, tuple[Errand, Terms]]
     ) -> AsyncIterator[tuple[int, Outcome]]:
-        call, indexes = len(self._calls) + 1, list(ready)
-        self._calls.append(None)
+        indexes = list(ready)
         items = [Item(f"{call}.{index}", {"text": ready[index][0].prompt}) for index in indexes]
         first = ready[indexes[0]][1]
-        batch = await self._run.plan(Rows(items), first, name=f"delegate {call}")
+        whole = msgspec.structs.replace(first, concurrency=self._concurrency)
+        batch = await self._run.plan(Rows(items), whole, name=f"delegate {call}")
         self._calls[call - 1] = msgspec.structs.replace(batch, source=Rows(())), first
         tasks = [
             Task(item.id, _ask(*ready[index], item), ready[index][1], Place(batch.no, position))
@@ -176,15 +186,18 @@ class Desk:
             found = fitting(self._company.traits.values(), errand, self._rules())
             if isinstance(found, str):
                 return found
-            terms = Terms(step, gate, Who(found), concurrency=self._steps[step], needed=False)
-            if all([await self._made_ready(id, terms) for id in found]):
-                return msgspec.structs.replace(terms, concurrency=at_once)
+            if all([await self._made_ready(id) for id in found]):
+                break
+        who = Who(found) if errand.member is not None else Who(needs=errand.tags, among=found)
+        terms = Terms(step, gate, who, concurrency=self._concurrency, needed=False)
+        await self._run.begin(terms)
+        return msgspec.structs.replace(terms, concurrency=at_once)
 
-    async def _made_ready(self, id: str, terms: Terms) -> bool:
+    async def _made_ready(self, id: str) -> bool:
         """Built and opened once. One that cannot be is left out from then on; others may fit."""
         if id not in self._ready:
             try:
-                await self._run.begin(msgspec.structs.replace(terms, who=Who((id,))))
+                await self._run.begin_with((id,))
                 self._ready[id] = ""
             except StoreError:
                 raise

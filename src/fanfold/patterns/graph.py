@@ -12,6 +12,8 @@ import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped
 from fanfold.patterns.how import By, Folded, How, by_run, terms_of
+from fanfold.patterns.kept import PARENT, Kept
+from fanfold.patterns.pace import Pace
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -20,13 +22,13 @@ from fanfold.work import dag
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item
 from fanfold.work.nearest import remedy
-from fanfold.work.outcome import Outcome, State
+from fanfold.work.outcome import UNTIL_RESUMED, Outcome, State
 from fanfold.work.task import Place, Task, Terms
 
 NAMES = frozenset({"id", "parents", "missing"})
 _WHO = ("member", "members", "needs", "use")
 _OF_ALL = ("step", "concurrency", "budget")
-_OF_NODE = ("id", "prompt", "depends_on", "schema", "partial", "weight", "data", "by")
+_OF_NODE = ("id", "prompt", "depends_on", "schema", "partial", "weight", "data", "by", "sample")
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -34,7 +36,7 @@ class Node(msgspec.Struct, frozen=True):
 
     `partial`: it can do with the answers of some of its parents. `weight` is about how long it
     takes, against the others. `stated` are the arguments it was made with, if by `node`: where they
-    are silent, those of the graph hold.
+    are silent, those of the graph hold. `sample` is part of the key: another number, another ask.
     """
 
     id: str
@@ -46,6 +48,7 @@ class Node(msgspec.Struct, frozen=True):
     data: Any = None
     by: By = by_run
     stated: How | None = None
+    sample: int = 0
 
     def fields(self) -> dict[str, Any]:
         """What its prompt knows by name, beside `parents`: the fields of its data, and its id."""
@@ -63,6 +66,7 @@ def node(
     weight: float = 1.0,
     data: Any = None,
     by: By = by_run,
+    sample: int = 0,
     **how: Unpack[How],
 ) -> Node:
     """A task of a graph. In `prompt`, `parents.ID` is the answer of a parent (`parents["a-b"]` for
@@ -71,12 +75,13 @@ def node(
 
     With `partial` it is asked also when parents did not pass; `missing` are their ids. Its prompt
     must then provide for that (`parents.a | default("-")`): a parent it cannot do without fails it.
+    To ask the same once more instead of using a reply on record, give another `sample`.
     """
     _check_names(how, "a task")
     for name in (name for name in _OF_ALL if name in how):
         raise BadInput(f"task `{id}` cannot have a `{name}` of its own; give it to the graph")
     parents = (depends_on,) if isinstance(depends_on, str) else tuple(dict.fromkeys(depends_on))
-    plain = Node(id, Prompt(), _PLAIN, parents, partial, weight, data, by, how)
+    plain = Node(id, Prompt(), _PLAIN, parents, partial, weight, data, by, how, sample)
     _check_node(plain)
     made = prompt_of(prompt, schema, NAMES.union(plain.fields()))
     return msgspec.structs.replace(plain, prompt=made, terms=terms_of(how, made.schema, "graph"))
@@ -92,36 +97,42 @@ def _check_node(one: Node) -> None:
     weight = one.weight
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < inf:
         raise BadInput(f"the `weight` of task `{one.id}` is a number from 0 on, not {weight!r}")
+    if not isinstance(one.sample, int) or isinstance(one.sample, bool) or one.sample < 0:
+        what = f"the `sample` of task `{one.id}` is a whole number from 0 on, not {one.sample!r}"
+        raise BadInput(what)
     taken = {"parents", "missing"}.intersection(one.data if isinstance(one.data, dict) else ())
     for name in sorted(taken):
         raise BadInput(f"task `{one.id}`: `{name}` is not free as a name in `data`; rename it")
 
 
-async def graph(run: Run, tasks: Iterable[Node | dict[str, Any]], **how: Unpack[How]) -> Folded:
+async def graph(
+    run: Run, tasks: Iterable[Node | dict[str, Any]], *, delay: float = 0.0, **how: Unpack[How]
+) -> Folded:
     """Carry tasks out that depend on one another; the value is {id: answer} of those that passed.
 
     A task is made by `node`, or a dict with the same fields. It starts when its own parents are
     done; at most `concurrency` (8) are under way, and the one with the longest remaining path goes
     first. When a parent did not pass, its dependents end `failed` with the reason `parent`, unless
-    they are `partial`. The other arguments hold for every task that does not state its own.
+    they are `partial`. Between two starts there are at least `delay` seconds; a task whose reply is
+    on record is no start. The other arguments hold for every task that does not state its own.
     """
     _check_names(how, "a graph")
     nodes = [_with_defaults(_node_of(task, n), how) for n, task in enumerate(tasks)]
     common = nodes[0].terms if nodes else terms_of(how, None, "graph")
     step, concurrency = how.get("step", "graph"), how.get("concurrency", 8)
-    walk = await _planned(run, nodes, concurrency, step, common)
+    walk = await _planned(run, nodes, concurrency, step, common, delay)
     value = await walk.carried_out()
     run.set_result(value)
     return Folded(value, run.receipt(), run, walk.batch, walk.common)
 
 
 async def graph_batch(
-    run: Run, nodes: Sequence[Node], concurrency: int, step: str
+    run: Run, nodes: Sequence[Node], concurrency: int, step: str, delay: float = 0.0
 ) -> dict[str, Any]:
     """The same for nodes that are ready made: their terms hold, but for step and concurrency."""
     if not nodes:
         return {}
-    walk = await _planned(run, nodes, concurrency, step, nodes[0].terms)
+    walk = await _planned(run, nodes, concurrency, step, nodes[0].terms, delay)
     return await walk.carried_out()
 
 
@@ -169,9 +180,11 @@ def check_reads(nodes: Iterable[Node]) -> None:
             )
 
 
-def _check(nodes: Sequence[Node], concurrency: int) -> None:
+def _check(nodes: Sequence[Node], concurrency: int, delay: float) -> None:
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
         raise BadInput(f"`concurrency` is a whole number from 1 on, not {concurrency!r}")
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay < inf:
+        raise BadInput(f"`delay` is a number of seconds from 0 on, not {delay!r}")
     dag.check(nodes)
     check_reads(nodes)
     if len({one.terms.budget for one in nodes}) > 1:
@@ -182,10 +195,10 @@ def _check(nodes: Sequence[Node], concurrency: int) -> None:
 
 
 async def _planned(
-    run: Run, nodes: Sequence[Node], concurrency: int, step: str, common: Terms
+    run: Run, nodes: Sequence[Node], concurrency: int, step: str, common: Terms, delay: float
 ) -> _Walk:
     """Check it all, get everyone ready who may answer, and write the tasks down as planned items."""
-    _check(nodes, concurrency)
+    _check(nodes, concurrency, delay)
     same = {"step": step, "concurrency": concurrency}
     nodes = [
         msgspec.structs.replace(one, terms=msgspec.structs.replace(one.terms, **same))
@@ -201,35 +214,43 @@ async def _planned(
     rows = [Item(n.id, {"depends_on": list(n.depends_on), "data": n.data}) for n in nodes]
     batch = await run.plan(Rows(rows), common)
     run.recall(batch, common)
-    return _Walk(run, batch, nodes, common)
+    return _Walk(run, batch, nodes, common, Pace(run.clock, delay))
+
+
+def _is_of_agents(run: Run, one: Node) -> bool:
+    return one.by is by_run and all(traits.agent for traits in run.traits(one.terms))
 
 
 class _Walk:
     """One pass over a graph: what is under way, what has passed, how the others ended."""
 
-    def __init__(self, run: Run, batch: Batch, nodes: Sequence[Node], common: Terms) -> None:
+    def __init__(
+        self, run: Run, batch: Batch, nodes: Sequence[Node], common: Terms, pace: Pace
+    ) -> None:
         self.batch, self.common = batch, common
-        self._run = run
+        self._run, self._pace = run, pace
         self._nodes = {one.id: one for one in nodes}
         self._positions = {one.id: position for position, one in enumerate(nodes)}
-        self._schedule = dag.Schedule(nodes)
+        kept = Kept(run, batch, common, {one.id for one in nodes if _is_of_agents(run, one)})
+        self._schedule = dag.Schedule(kept.without(nodes))
         self._busy: dict[asyncio.Task[Outcome], Node] = {}
         whos = {one.terms.who: one.terms for one in nodes if one.by is by_run}
         rooms = {who: run.room(terms) for who, terms in whos.items()}
         self._narrow = {who: room for who, room in rooms.items() if room < common.concurrency}
-        self._values: dict[str, Any] = {}
-        self._amiss: dict[str, State] = {}
+        self._values, self._amiss = kept.values, kept.amiss
         self._stopped: RunStopped | None = None
 
     async def carried_out(self) -> dict[str, Any]:
         """The answers that passed, in planned order. When the run stops, what is under way ends by
         itself and nothing new starts; then RunStopped goes on to whoever opened the run."""
+        self._sift(self._schedule.ready())
         try:
             while self._start_some():
-                done, _ = await asyncio.wait(self._busy, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
+                await asyncio.wait(self._awaited(), return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in self._busy if task.done()]:
                     self._land(self._busy.pop(task), task)
         finally:
+            self._pace.end()
             for task in self._busy:
                 task.cancel()
             await asyncio.gather(*self._busy, return_exceptions=True)
@@ -241,12 +262,14 @@ class _Walk:
         return {id: self._values[id] for id in self._nodes if id in self._values}
 
     def _start_some(self) -> bool:
-        """Fill the free slots, the most urgent first. False: nothing is under way any more.
+        """Fill the free slots, the most urgent first. False: nothing is under way any more, and
+        nothing waits for its turn.
 
         Those whose members have no slot left stay where they are: in a queue they would keep slots
         from others, and more urgent ones from going before them.
         """
-        free = self.common.concurrency - len(self._busy)
+        free = self._pace.room(self.common.concurrency - len(self._busy))
+        waits = False
         if self._stopped is None and self._run.stopping is None:
             under_way = Counter(one.terms.who for one in self._busy.values())
             for id in self._schedule.ready(None if self._narrow else free):
@@ -254,10 +277,17 @@ class _Walk:
                 who = one.terms.who
                 if free and under_way[who] < self._narrow.get(who, self.common.concurrency):
                     self._schedule.start(id)
-                    self._busy[asyncio.ensure_future(self._carry(one))] = one
+                    task = asyncio.ensure_future(self._carry(one))
+                    self._busy[task] = one
+                    self._pace.started(task)
                     under_way[who] += 1
                     free -= 1
-        return bool(self._busy)
+            waits = self._pace.pause is not None and bool(self._schedule.ready(1))
+        return bool(self._busy) or waits
+
+    def _awaited(self) -> list[asyncio.Future[Any]]:
+        pause = self._pace.pause
+        return [*self._busy] if pause is None else [*self._busy, pause]
 
     async def _carry(self, one: Node) -> Outcome:
         task = self._task(one)
@@ -271,7 +301,10 @@ class _Walk:
         listing = f"There is no answer for: {', '.join(missing)}" if hidden else ""
         place = Place(self.batch.no, self._positions[one.id])
         try:
-            return Task(one.id, one.prompt.about(made, listing), one.terms, place)
+            ask = one.prompt.about(made, listing)
+            if one.sample:
+                ask = msgspec.structs.replace(ask, sample=one.sample)
+            return Task(one.id, ask, one.terms, place)
         except FanfoldError as error:
             return Task(one.id, Ask(items=(made,)), one.terms, place, str(error))
 
@@ -281,27 +314,31 @@ class _Walk:
         except RunStopped as error:
             self._stopped = self._stopped or error
             return
+        if one.by is by_run and not outcome.calls:
+            self._pace.asked_nobody(task)
         if outcome.state == "passed":
             self._values[one.id] = outcome.value
         else:
             self._amiss[one.id] = outcome.state
-        self._end(one.id)
+        self._sift(self._schedule.end(one.id))
 
-    def _end(self, id: str) -> None:
-        """Its dependents may start now, or have lost a parent they need: then they end too, and so
-        do theirs."""
-        over = [id]
-        while over:
-            for freed in self._schedule.end(over.pop()):
-                child = self._nodes[freed]
-                lost = [parent for parent in child.depends_on if parent in self._amiss]
-                if lost and not child.partial:
-                    self._schedule.start(freed)
-                    self._fail(child, lost)
-                    over.append(freed)
+    def _sift(self, freed: list[str]) -> None:
+        """These may start now, or have lost a parent they need: then they end too, and so do their
+        dependents. But when the run was killed it was not for a parent that they were not reached."""
+        stop = self._run.stopping
+        while freed and (stop is None or stop.status != "killed"):
+            one = self._nodes[freed.pop()]
+            lost = [parent for parent in one.depends_on if parent in self._amiss]
+            if lost and not one.partial:
+                self._schedule.start(one.id)
+                self._fail(one, lost)
+                freed += self._schedule.end(one.id)
 
     def _fail(self, one: Node, lost: list[str]) -> None:
-        reasons = tuple(f"parent: {id} {self._amiss[id]}" for id in lost)
+        """It has failed with its parents; while one of them may still be resumed, so may it."""
+        open_yet = any(self._amiss[id] in UNTIL_RESUMED for id in lost)
+        state: State = "cancelled" if open_yet else "failed"
+        reasons = tuple(f"{PARENT}{id} {self._amiss[id]}" for id in lost)
         task = Task(one.id, Ask(), one.terms, Place(self.batch.no, self._positions[one.id]))
-        self._run.settle(task, Outcome(one.id, "failed", reasons=reasons))
-        self._amiss[one.id] = "failed"
+        self._run.settle(task, Outcome(one.id, state, reasons=reasons))
+        self._amiss[one.id] = state

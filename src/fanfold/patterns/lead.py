@@ -7,13 +7,14 @@ from collections.abc import Iterable
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.gates.default import standard
 from fanfold.patterns.errand import Errand, Rules, fitting
+from fanfold.patterns.orchestrate import Session, leading_gate
+from fanfold.run.choose import Company
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask, Message, Params, Schema
 from fanfold.work.item import Item
-from fanfold.work.member import Traits
+from fanfold.work.member import Tell, Traits
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Place, Task, Terms, Who
 
@@ -56,9 +57,12 @@ def lead(members: Iterable[Traits], errand: Errand, rules: Rules, last: str | No
     return Lead(tuple((id,) for id in ids[after:] + ids[:after]), misfit=not fit)
 
 
-async def answer(run: Run, lead: Lead, errand: Errand) -> Outcome:
+async def answer(
+    run: Run, lead: Lead, errand: Errand, company: Company, tell: Tell | None = None
+) -> Outcome:
     """Ask one after the other until an answer passes. One item of the run, however many are asked.
 
+    Those who orchestrate and take tools get those of a desk. `tell` hears what is said meanwhile.
     Raises RunStopped when the run stops: for lack of money, say.
     """
     item = Item("ask", {"text": errand.prompt})
@@ -67,19 +71,38 @@ async def answer(run: Run, lead: Lead, errand: Errand) -> Outcome:
               Params(max_tokens=errand.max_tokens))  # fmt: skip
     terms = [
         Terms(
-            STEP, standard(None, schema), Who(turn), concurrency=1, needed=False,
+            STEP, leading_gate(schema), who, concurrency=1, needed=False,
             attempts=1 if number < len(lead.turns) else LAST_TRIES,
         )
-        for number, turn in enumerate(lead.turns, 1)
+        for number, who in enumerate(_whos(lead, errand), 1)
     ]  # fmt: skip
     batch = await run.plan(Rows([item]), terms[0])
     outcome = Outcome(item.id, "failed", reasons=("nobody was asked",))
     told: list[str] = []
-    for one in terms:
-        outcome = await run.do(Task(item.id, ask, one))
+    for one, turn in zip(terms, lead.turns, strict=True):
+        outcome = await _turn(run, Task(item.id, ask, one), company, turn, tell)
         if outcome.state == "passed":
             break
         told.append("; ".join(outcome.reasons) or outcome.state)
     if outcome.state != "passed":
         outcome = msgspec.structs.replace(outcome, reasons=tuple(told))
     return run.settle(Task(item.id, ask, terms[0], Place(batch.no, 0)), outcome)
+
+
+def _whos(lead: Lead, errand: Errand) -> list[Who]:
+    """A named one, or whose turn it is; if nobody leads, whom the router chooses."""
+    if lead.direct:
+        needs = () if lead.misfit else errand.tags
+        return [Who(needs=needs, among=turn) for turn in lead.turns]
+    why = "its turn to lead" if errand.member is None else "named"
+    return [Who(turn, why=why) for turn in lead.turns]
+
+
+async def _turn(
+    run: Run, task: Task, company: Company, turn: tuple[str, ...], tell: Tell | None
+) -> Outcome:
+    traits = company.traits[turn[0]]
+    if len(turn) > 1 or not (traits.can_orchestrate and traits.takes_tools):
+        return await run.do(task, tell)
+    session = Session(run, company, traits.id, tell)
+    return await session.answer(msgspec.structs.replace(task, ask=session.equipped(task.ask)))

@@ -14,7 +14,7 @@ from fanfold.errors import FanfoldError, RunStopped, StoreError
 from fanfold.patterns.judged import Judge, hearing, judge_task
 from fanfold.patterns.panel import Panel
 from fanfold.run.run import Run
-from fanfold.work.ask import Reply
+from fanfold.work.ask import Reply, Usage
 from fanfold.work.fields import MISSING, leaves
 from fanfold.work.outcome import Outcome, State, Verdict, unjudged
 from fanfold.work.task import Task, Terms, Who
@@ -123,10 +123,12 @@ class Poll:
 
     def _ended(self, state: State, reasons: tuple[str, ...], reply: Reply | None) -> Outcome:
         asks = self.asks
+        used = [one.reply.usage for one in asks if one.reply and one.reply.usage]
         return Outcome(
             self.question.id, state, reply, reasons, cost=sum(one.cost for one in asks),
             calls=sum(one.calls for one in asks), reused=bool(asks) and all(one.reused for one in asks),
             too_long=reply is None and any(one.too_long for one in asks),
+            usage=sum(used, Usage()) if used else None,
         )  # fmt: skip
 
     def dissent(self) -> list[Vote]:

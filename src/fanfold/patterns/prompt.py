@@ -16,13 +16,32 @@ from fanfold.work.template import Template
 KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
 
 
+class Verbatim:
+    """A prompt that is sent as it stands: what looks like a template in it is plain text."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def __repr__(self) -> str:
+        return f"Verbatim({len(self.source)} characters)"
+
+    def render(self, **names: Any) -> str:
+        return self.source
+
+    def uses(self, name: str) -> bool:
+        return False
+
+    def fields(self, name: str) -> set[str]:
+        return set()
+
+
 class Prompt(msgspec.Struct, frozen=True):
     """How items become an ask. Without a prompt only functions and commands can be asked.
 
     `names` are known to the template beside those that come with the items.
     """
 
-    user: Template | None = None
+    user: Template | Verbatim | None = None
     system: Template | None = None
     schema: Schema | None = None
     params: Params = Params()
@@ -48,7 +67,8 @@ class Prompt(msgspec.Struct, frozen=True):
         messages: tuple[Message, ...] = ()
         if self.user is not None:
             text = self.user.render(**{**self.names, **made.data})
-            text = f"{text.rstrip()}\n\n{listing}" if listing else text
+            if listing and not isinstance(self.user, Verbatim):
+                text = f"{text.rstrip()}\n\n{listing}"
             messages = (Message("user", text),)
         return Ask(messages, (made,), (), self.schema, self.params)
 

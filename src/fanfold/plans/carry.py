@@ -133,8 +133,8 @@ class Carrying:
                 self._result(step, await self._conduct(step))
             case Graph():
                 nodes = self._ready.nodes(step)
-                value = await graph_batch(self._run, nodes, step.concurrency, step.name)
-                self._result(step, value)
+                self._result(step, await graph_batch(
+                    self._run, nodes, step.concurrency, step.name, step.delay))  # fmt: skip
             case Once():
                 self._result(step, await self._ask(step))
             case Reduce():
@@ -333,7 +333,7 @@ def _reads(step: Step) -> set[str]:
     over = produced(step)
     read = set() if over is None else {over.removeprefix("steps.")}
     for _, asking in of_step(step):
-        if asking.prompt is not None and "steps" in asking.prompt:
+        if asking.prompt is not None and not asking.verbatim and "steps" in asking.prompt:
             template = Template(asking.prompt, name="", known=_ANY)
             read |= template.fields("steps")
     return read

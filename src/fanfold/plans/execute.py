@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -18,11 +18,17 @@ from fanfold.journal.apply import DropRun
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive, Journal
 from fanfold.journal.read import Reader
-from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
+from fanfold.members.roster import (
+    DEFAULT_ROSTER,
+    Roster,
+    find_roster,
+    load_roster,
+    read_roster,
+)
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import check_plan, load_plan, with_commands
-from fanfold.plans.plan import Plan
+from fanfold.plans.plan import Graph, Plan
 from fanfold.plans.walk import askings
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
@@ -30,8 +36,9 @@ from fanfold.run.engine import Engine
 from fanfold.run.govern import Approve, Govern
 from fanfold.run.ledger import Ledger
 from fanfold.run.limits import Limits
-from fanfold.run.open import Launch, Listed, finish, reopen, start
+from fanfold.run.open import Again, Launch, Listed, finish, reopen, start
 from fanfold.run.run import Run, Settings
+from fanfold.work.document import Node
 from fanfold.work.item import Source
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget, Who
@@ -40,7 +47,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line may add to a plan. `parent`: the span in whose process it is run."""
+    """What the command line may add to a plan. `parent`: the span in whose process it is run.
+
+    Of an earlier run: `anew` are items whose outcomes are dropped, and with `only` just these are
+    carried out while all others stay as they are.
+    """
 
     store: str = ".fanfold"
     parent: str | None = None
@@ -54,6 +65,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_tasks: int | None = None
     approve_over: float | None = None
     cap: int | None = None
+    anew: frozenset[str] = frozenset()
+    only: bool = False
 
     def governing(self, stated: Govern) -> Govern:
         """What the command line says of stages that nobody could foresee goes before the plan."""
@@ -65,17 +78,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """What a run was started with; `resume` uses this, not the files of now. `roster` is None for
-    fanfold's own, wherever it is installed then."""
+    fanfold's own, wherever it is installed then. `members`: the roster itself, for what brings its
+    own along, such as a fleet."""
 
     plan: Plan
     roster: str | None
     spool: str
     allow_paid: bool = False
     fresh: bool = False
+    members: dict[str, Any] | None = None
+    kind: Literal["plan", "fleet"] = "plan"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything is read and checked: it can start. `record` is the earlier run of a resume."""
+    """Everything is read and checked: it can start. `record` is the earlier run of a resume;
+    `warnings` are for the operator, before anything is paid for."""
 
     stored: Stored
     roster: Roster
@@ -83,6 +100,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     name: str
     record: RunRecord | None = None
+    warnings: tuple[str, ...] = ()
+
+
+Unchanged: TypeAlias = Callable[[Stored, RunRecord], None]
+"""Refuses a run whose files say something else by now than when it was started."""
 
 
 class Watch(Protocol):
@@ -112,14 +134,25 @@ def prepare(path: str, options: Options) -> Job:
         allow_paid=options.allow_paid,
         fresh=options.fresh,
     )
-    budget = _combined(plan.budget, options.budget)
+    budget = combined(plan.budget, options.budget)
     return Job(
         stored=stored, roster=roster, budget=budget, options=options,
         name=options.name or plan.name,
     )  # fmt: skip
 
 
-def prepare_resume(name: str, options: Options) -> Job:
+def refuse_changed_plan(stored: Stored, record: RunRecord) -> None:
+    """A plan file that is gone does no harm: the run has its own copy."""
+    plan = stored.plan
+    file = Path(plan.folder) / Path(plan.file).name
+    if file.exists() and _bare(load_plan(file)) != _bare(plan):
+        raise BadInput(
+            f"{plan.file} has changed since {record.name} was started;"
+            f" start anew with: fanfold run {plan.file} (it reuses what is unchanged)"
+        )
+
+
+def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_changed_plan) -> Job:
     """Find the run, and make sure that what it was started with still holds."""
     archive = Archive(options.store)
     try:
@@ -133,17 +166,29 @@ def prepare_resume(name: str, options: Options) -> Job:
     if not record.plan:
         raise BadInput(f"{name} was started by a script; run the script again to go on")
     stored = msgspec.json.decode(record.plan, type=Stored)
-    _refuse_changed_plan(stored.plan, record)
-    roster = load_roster(options.roster or stored.roster or DEFAULT_ROSTER)
-    roster = with_commands(stored.plan, roster)
+    unchanged(stored, record)
+    roster = with_commands(stored.plan, _stored_roster(stored, options))
     check_plan(stored.plan, roster)
-    budget = _combined(msgspec.json.decode(record.budget, type=Budget), options.budget)
+    budget = combined(msgspec.json.decode(record.budget, type=Budget), options.budget)
     if options.budget is not None and options.budget.usd is not None:
         _refuse_less_than_spent(options.budget.usd, spent)
     return Job(
         stored=stored, roster=roster, budget=budget, options=options, name=record.name,
         record=record,
     )  # fmt: skip
+
+
+def revised(job: Job, stored: Stored) -> Job:
+    """The same, but what the run was started with is changed, at the operator's word."""
+    roster = with_commands(stored.plan, _stored_roster(stored, job.options))
+    check_plan(stored.plan, roster)
+    return msgspec.structs.replace(job, stored=stored, roster=roster)
+
+
+def _stored_roster(stored: Stored, options: Options) -> Roster:
+    if options.roster is None and stored.members is not None:
+        return read_roster(Node(stored.members, stored.plan.file, {}))
+    return load_roster(options.roster or stored.roster or DEFAULT_ROSTER)
 
 
 def _refuse_unknown_ids(read: Reader, record: RunRecord, ids: frozenset[str] | None) -> None:
@@ -161,6 +206,8 @@ async def execute(job: Job, audience: Audience) -> Receipt:
         source = _source(job, journal)
         run = await _open(journal, job, audience.approve)
         try:
+            if job.record is not None:
+                await run.adopt()
             await _carry_out(run, job, source, audience)
         except BadInput as error:
             if await _refuse(journal, run, job, error):
@@ -180,11 +227,14 @@ async def _open(journal: Journal, job: Job, approve: Approve | None) -> Run:
         record = await start(journal, job.name, clock, job.budget, launch)
     else:
         _rehearse(Engine(journal, clock, Ledger(job.budget), Limits(1, Random(0))), company, job)
-        record = await reopen(journal, job.record, clock, job.budget)
+        plan = _encode(job.stored) if options.anew else None
+        how = Again(tuple(sorted(options.anew)), keep=options.only, plan=plan)
+        record = await reopen(journal, job.record, clock, job.budget, how)
     settings = Settings(
         budget=job.budget, max_concurrency=job.roster.settings.max_concurrency,
         fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
         govern=options.governing(job.stored.plan.govern), approve=approve,
+        anew=options.anew, only=options.only,
     )  # fmt: skip
     return Run(journal, record, company, settings, clock)
 
@@ -206,7 +256,8 @@ async def _carry_out(run: Run, job: Job, source: Source | None, audience: Audien
         if run.stopping is None:
             raise
     except asyncio.CancelledError:
-        run.kill("cancelled; calls under way may have been carried out")
+        if run.stopping is None or run.stopping.status != "killed":
+            run.kill("cancelled; calls under way may have been carried out")
         task = asyncio.current_task()
         assert task is not None
         task.uncancel()
@@ -243,24 +294,23 @@ def _source(job: Job, journal: Journal) -> Source | None:
     return source
 
 
-def _refuse_changed_plan(plan: Plan, record: RunRecord) -> None:
-    """A plan file that is gone does no harm: the run has its own copy."""
-    file = Path(plan.folder) / Path(plan.file).name
-    if file.exists() and _bare(load_plan(file)) != _bare(plan):
-        raise BadInput(
-            f"{plan.file} has changed since {record.name} was started;"
-            f" start anew with: fanfold run {plan.file} (it reuses what is unchanged)"
-        )
-
-
 def _bare(plan: Plan) -> Plan:
     """The plan without the name under which its file was given, in the form it is stored in."""
     given = None if plan.input is None else msgspec.structs.replace(plan.input, file=None)
-    bare = msgspec.structs.replace(plan, file="", input=given)
+    steps = tuple(_bare_graph(step) if isinstance(step, Graph) else step for step in plan.steps)
+    bare = msgspec.structs.replace(plan, file="", input=given, steps=steps)
     return msgspec.json.decode(_encode(bare), type=Plan)
 
 
-def _combined(stated: Budget, more: Budget | None) -> Budget:
+def _bare_graph(step: Graph) -> Graph:
+    """Tasks that were relaunched have another sample, and stand where they stood then."""
+    tasks = tuple(
+        msgspec.structs.replace(task, sample=0, line=None, lines={}) for task in step.tasks
+    )
+    return msgspec.structs.replace(step, tasks=tasks)
+
+
+def combined(stated: Budget, more: Budget | None) -> Budget:
     """What the command line says counts, amount by amount."""
     if more is None:
         return stated

@@ -32,14 +32,17 @@ def load_plan(path: str | Path) -> Plan:
 
     Nothing is asked and no input is read. BadInput names the file and the line.
     """
-    top = read(path)
+    return read_plan(read(path), Path(path).resolve().parent)
+
+
+def read_plan(top: Node, folder: Path) -> Plan:
+    """A plan that was parsed, or made of something else; its paths start from `folder`."""
     stated = fields(top, _PLAN, "a plan", required=("steps",))
-    folder = Path(path).resolve().parent
     steps = Steps(folder, stated.get("task"))
     steps.read(top.child("steps"))
     plan = Plan(
-        name=stated.get("name", Path(path).stem),
-        file=str(path),
+        name=stated.get("name", Path(top.file).stem),
+        file=top.file,
         folder=str(folder),
         roster=stated.get("roster"),
         budget=stated.get("budget", Budget()),

@@ -35,11 +35,12 @@ class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
 class Asking(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What every step that asks can state. Without a prompt only functions and replay can answer.
 
-    `gate` is as written in the plan; None is the default gate alone. `line` is the step's,
-    `lines` those of its fields.
+    `verbatim`: the prompt is no template, it is sent as it stands. `gate` is as written in the plan;
+    None is the default gate alone. `line` is the step's, `lines` those of its fields.
     """
 
     prompt: str | None = None
+    verbatim: bool = False
     schema: Schema | None = None
     who: Who = Who()
     concurrency: int = 8
@@ -171,18 +172,23 @@ class Node(Asking, frozen=True, omit_defaults=True, kw_only=True):
     """A task of a graph. `partial`: it can do with the answers of some of its parents.
 
     `weight` is about how long it takes, against the others; for the order when slots are scarce.
+    `sample` is part of the key: another number, another ask.
     """
 
     id: str
     depends_on: tuple[str, ...] = ()
     partial: bool = False
     weight: float = 1.0
+    sample: int = 0
 
 
 class Graph(msgspec.Struct, frozen=True, omit_defaults=True, tag="graph", kw_only=True):
+    """Tasks that depend on one another; at least `delay` seconds between two starts."""
+
     name: str = "graph"
     tasks: tuple[Node, ...]
     concurrency: int = 8
+    delay: float = 0.0
     budget: Budget = Budget()
     lines: dict[str, int] = {}
     line: int | None = None

@@ -24,7 +24,7 @@ from fanfold.patterns.judged import Judge
 from fanfold.patterns.map_reduce import sharding_of
 from fanfold.patterns.panel import Knobs, Panel, panel_of
 from fanfold.patterns.pipeline import Stage
-from fanfold.patterns.prompt import KNOWN_NAMES, Prompt
+from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, Verbatim
 from fanfold.patterns.scatter import Question
 from fanfold.plans import plan as plans
 from fanfold.plans.plan import (
@@ -78,8 +78,10 @@ class Ready:
         )  # fmt: skip
 
     def prompt(self, asking: Asking, known: Collection[str] = KNOWN_NAMES) -> Prompt:
-        user = None
-        if asking.prompt is not None:
+        user: Template | Verbatim | None = None
+        if asking.prompt is not None and asking.verbatim:
+            user = Verbatim(asking.prompt)
+        elif asking.prompt is not None:
             user = Template(asking.prompt, name=self.plan.file, known=known)
         names = {"task": self.plan.task or "", "steps": dict(self.results)}
         return Prompt(user, None, asking.schema, asking.params, names)
@@ -204,7 +206,7 @@ class Ready:
         return [
             graph.Node(
                 task.id, self.prompt(task, TASK_NAMES), self.terms(task, step.name),
-                task.depends_on, task.partial, task.weight,
+                task.depends_on, task.partial, task.weight, sample=task.sample,
             )
             for task in step.tasks
         ]  # fmt: skip

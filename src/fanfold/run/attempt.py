@@ -180,7 +180,7 @@ async def _ask(grant: Grant, tell: Tell | None) -> Reply:
 async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: Reply) -> None:
     """A reply: free the slot, settle the money, and make reply and outcome durable together."""
     traits = grant.traits
-    actual = _actual(traits, grant.reserved, reply)
+    actual = actual_of(traits, grant.reserved, reply)
     if reply.usage is not None:
         engine.counts.used(reply.usage)
         grant.gauge.correct(
@@ -246,7 +246,7 @@ def _shares(total: int, count: int) -> list[int]:
     return [each + (total - each * count if n == 0 else 0) for n in range(count)]
 
 
-def _actual(traits: Traits, reserved: Sum, reply: Reply) -> Sum:
+def actual_of(traits: Traits, reserved: Sum, reply: Reply) -> Sum:
     """What the call took: as the member said, else by its tokens, else the worst case stands."""
     if not traits.metered:
         return ONE_CALL
@@ -268,21 +268,30 @@ async def failed(engine: Engine, group: Group, grant: Grant, number: int, error:
         engine.dispatch.settle(grant, ONE_CALL)
         fact = Failed(
             run=engine.no, step=group.step.no, session=engine.session, member=traits.id,
-            answerer=traits.answerer, ids=group.ids, error=_one_line(error), at=engine.clock.now(),
+            answerer=traits.answerer, ids=group.ids, error=one_line(error), at=engine.clock.now(),
         )  # fmt: skip
         await engine.journal.write(fact)
         return
-    lost = is_lost(error)
-    spent = grant.reserved if lost or isinstance(error, InvalidReply) else Sum()
+    lost, usage = is_lost(error), getattr(error, "usage", None)
+    spent = spent_on(error, grant.reserved)
+    engine.counts.used(usage)
     engine.dispatch.settle(grant, spent)
     await engine.journal.write(
-        End(run=engine.no, attempt=number, state="in_doubt" if lost else "error", cost=spent.usd,
-            tokens=spent.tokens,
-            error=_one_line(error), at=engine.clock.now(), answerer=traits.answerer,
+        End(run=engine.no, attempt=number, state="in_doubt" if lost else "error", usage=usage,
+            cost=spent.usd, tokens=spent.tokens,
+            error=one_line(error), at=engine.clock.now(), answerer=traits.answerer,
             released=() if lost else group.keys(traits.takes),
+            endings=group.failing(str(error)) if traits.agent and not lost else (),
             monthly=traits.budget_usd_month is not None)
     )  # fmt: skip
     _settled(engine, grant)
+
+
+def spent_on(error: Exception, reserved: Sum) -> Sum:
+    """As the member knows; else all that was reserved when it may have been carried out."""
+    if isinstance(error, MemberError) and error.cost is not None:
+        return Sum(error.cost, 0 if error.usage is None else error.usage.total, 1)
+    return reserved if is_lost(error) or isinstance(error, InvalidReply) else Sum()
 
 
 def is_lost(error: Exception) -> bool:
@@ -319,7 +328,7 @@ def call_off(engine: Engine, group: Group, grant: Grant, number: int) -> None:
 def come_late(engine: Engine, group: Group, grant: Grant, number: int, reply: Reply | None) -> None:
     """Another's answer came first. What it took is known when it answered too; else, called off,
     its reservation counts as spent. Either way there is no doubt about the key."""
-    spent = grant.reserved if reply is None else _actual(grant.traits, grant.reserved, reply)
+    spent = grant.reserved if reply is None else actual_of(grant.traits, grant.reserved, reply)
     usage = None if reply is None else reply.usage
     engine.counts.used(usage)
     engine.dispatch.settle(grant, spent)
@@ -346,6 +355,6 @@ def _tell_limits(engine: Engine, group: Group, grant: Grant, error: Exception) -
             engine.limits.failed(grant.gauge, grant.permit, now)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     text = str(error) if isinstance(error, MemberError) else f"{type(error).__name__}: {error}"
     return " ".join(text.encode("utf-8", "replace").decode().split())[:500]

@@ -81,7 +81,7 @@ class Chooser:
 
     def __call__(self, who: Who) -> tuple[Candidate, ...]:
         if who.members:
-            found = [Ranked(self._named(id), 0, "named") for id in who.members][: who.use]
+            found = [Ranked(self._named(id), 0, who.why) for id in who.members][: who.use]
         else:
             found = list(self._routed(who))
         there = {one.id for one in found}
@@ -99,8 +99,12 @@ class Chooser:
         if who.members:
             return ()
         needs = set(who.needs)
-        everyone = self._company.traits.values()
+        everyone = self._among(who)
         return tuple(t for t in everyone if t.enabled and needs <= set(t.good_at))
+
+    def known(self, id: str) -> Candidate | None:
+        """A member by its id, though no task has asked for it yet; None when there is none."""
+        return self._candidate(id) if id in self._company.traits else None
 
     @property
     def members(self) -> list[Member]:
@@ -120,13 +124,23 @@ class Chooser:
             )
         return id
 
+    def _among(self, who: Who) -> tuple[Traits, ...]:
+        everyone = self._company.traits
+        return tuple(everyone[id] for id in who.among) if who.among else tuple(everyone.values())
+
     def _routed(self, who: Who) -> tuple[Ranked, ...]:
-        """Capacity and the past are looked at when a task goes out, so they are not in here."""
+        """Capacity and the past are looked at when a task goes out, so they are not in here. If
+        budgets of the month are all that is in the way, it is the run that lacks money: then it
+        is not refused, but finds out when it asks."""
         need = Need(
             needs=who.needs, dollars=self._dollars, use=who.use,
             allow_paid=self._company.allow_paid, closed=self._closed(),
         )  # fmt: skip
-        return rank(tuple(self._company.traits.values()), need).chosen
+        everyone = self._among(who)
+        found = rank(everyone, need)
+        if not found.ranked and need.closed:
+            found = rank(everyone, msgspec.structs.replace(need, closed={}))
+        return found.chosen
 
     def _candidate(self, id: str) -> Candidate:
         candidate = self._built.get(id)

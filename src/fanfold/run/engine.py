@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -105,6 +105,10 @@ class Engine:
         self._numbers: dict[str, int] = {}
         self._budgets: dict[str, Budget] = {}
         self._spent: dict[int, Sum] = {}
+        self._held: dict[int, Sum] = {}  # reserved for what was adopted, by step
+        self.adopted: set[asyncio.Task[None]] = set()
+        self.anew: frozenset[str] = frozenset()  # tasks that are carried out again, by their ids
+        self.gone: dict[Mark, str] = {}  # what was adopted and brought nothing, and why
         self._circles: dict[Who, Circle] = {}
         self._hedging: dict[int, Hedging] = {}
         self.opened: set[str] = set()
@@ -113,6 +117,12 @@ class Engine:
         self.accepts: Callable[[Who], tuple[Traits, ...]] = lambda who: ()
         self._better: dict[str, Circle] = {}
         self.ask_power: AskPower = _no_power
+
+    def draw_on(self, other: Engine) -> None:
+        """Budget, limits and members are those of the other; only the account is our own."""
+        self.ledger, self.limits, self.dispatch = other.ledger, other.limits, other.dispatch
+        self.months, self.choose, self.accepts = other.months, other.choose, other.accepts
+        self.opened, self._opening = other.opened, other._opening
 
     # ── steps ──
 
@@ -123,11 +133,12 @@ class Engine:
         if step is None:
             no = self._numbers.setdefault(terms.step, len(self._numbers))
             chain = self.ledger.chain(terms.step, terms.budget, self._spent.get(no, Sum()))
+            chain[-1].reserve(self._held.pop(no, Sum()))
             step = self.steps[terms.step] = Step(no, terms.step, terms.concurrency, chain)
             self.journal.note(NameStep(self.no, no, terms.step))
             self._budgets[terms.step] = terms.budget
             self.check_prices(_whos(terms), terms.budget)
-            step.past = self._past_of(terms)
+            step.past = self._past_of(terms, {})
             if terms.escalate:
                 better = self.circle_of(terms.escalate[0]).candidates[0].traits
                 self.journal.note(Cascade(self.no, no, terms.escalate, better.price))
@@ -144,12 +155,30 @@ class Engine:
                 " another name"
             )
         step.concurrency = terms.concurrency
+        step.past |= self._past_of(terms, step.past)
         self.check_prices(_whos(terms), stated)
 
     def known_before(self, steps: list[str], spent: dict[int, Sum]) -> None:
         """What earlier invocations of this run left: their steps, and what these took."""
         self._numbers = {name: no for no, name in enumerate(steps)}
         self._spent = spent
+
+    def reopen(self, step: int, sum: Sum) -> None:
+        """Before the steps are open: what an attempt counted as is reserved for it again."""
+        self.ledger.run.reopen(sum)
+        self._spent[step] = self._spent.get(step, Sum()) - sum
+        self._held[step] = self._held.get(step, Sum()) + sum
+
+    def close_again(self, step: int, reserved: Sum, actual: Sum) -> None:
+        """Such an attempt is over."""
+        self.ledger.run.settle(reserved, actual)
+        opened = next((one for one in self.steps.values() if one.no == step), None)
+        if opened is not None:
+            opened.chain[-1].settle(reserved, actual)
+        else:
+            self._held[step] -= reserved
+            self._spent[step] += actual
+        self.dispatch.poke()
 
     def hedging_of(self, step: Step, stated: Hedge) -> Hedging:
         """What is usual at the step, learned from its calls in this run and in earlier ones."""
@@ -189,8 +218,8 @@ class Engine:
             circle = self._better[member] = msgspec.structs.replace(plain, candidates=ours)
         return circle
 
-    def _past_of(self, terms: Terms) -> dict[str, tuple[int, int]]:
-        """How those did at such a step before between whom there is a choice."""
+    def _past_of(self, terms: Terms, known: dict[str, Any]) -> dict[str, tuple[int, int]]:
+        """How those did at such a step before between whom there is a choice; not those known."""
         candidates = self.circle(terms.who).candidates
         if terms.who.members or len(candidates) < 2:
             return {}
@@ -198,7 +227,7 @@ class Engine:
         return {
             t.id: standing(history.stats(t.id, t.answerer, terms.step))
             for t in (candidate.traits for candidate in candidates)
-            if t.metered
+            if t.metered and t.id not in known
         }
 
     def check_prices(self, whos: Iterable[Who], budget: Budget = Budget()) -> None:
@@ -207,14 +236,11 @@ class Engine:
         free = self.ledger.run.max_usd is None and budget.usd is None
         for who in whos:
             everyone = [candidate.traits for candidate in self.circle(who).candidates]
-            unpriced = [t for t in everyone if t.price is None
+            unpriced = [t for t in everyone if (t.price is None or not t.bounded)
                         and not (free and t.budget_usd_month is None)]  # fmt: skip
             stated = [t for t in unpriced if t.id in (*who.members, *who.fallback)]
             if stated or len(unpriced) == len(everyone) > 0:
-                raise BadInput(
-                    f"member {(stated or unpriced)[0].id} has no known price, so it cannot run"
-                    " under a dollar budget; give it a `price` in the roster"
-                )
+                raise BadInput(_unbounded((stated or unpriced)[0]))
 
     async def open_member(self, member: Member) -> None:
         """Before its first ask; several tasks may come here at once, it is opened once."""
@@ -314,6 +340,14 @@ class Engine:
             self._stopping = asyncio.get_running_loop().create_future()
         if self.stop is None:
             await asyncio.wait((self._stopping,), timeout=seconds)
+
+
+def _unbounded(traits: Traits) -> str:
+    """Why nobody can say what an ask of this member may cost at most."""
+    under = "so it cannot run under a dollar budget"
+    if traits.price is None:
+        return f"member {traits.id} has no known price, {under}; give it a `price` in the roster"
+    return f"nothing bounds what member {traits.id} spends, {under}; give it a `max_budget_usd`"
 
 
 def _whos(terms: Terms) -> list[Who]:

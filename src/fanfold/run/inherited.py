@@ -12,7 +12,7 @@ import msgspec
 
 from fanfold.work.member import PARENT, STORE
 
-_SPAN = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}(:[0-9]{1,18})?", re.ASCII)
+SPAN = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}(:[0-9]{1,18})?", re.ASCII)
 _USUAL = ".fanfold"
 
 
@@ -28,5 +28,5 @@ def inherited(environ: Mapping[str, str] = os.environ) -> Inherited:
     that is not a full path is not taken."""
     span, store = environ.get(PARENT, ""), environ.get(STORE, "")
     return Inherited(
-        span if _SPAN.fullmatch(span) else None, store if Path(store).is_absolute() else _USUAL
+        span if SPAN.fullmatch(span) else None, store if Path(store).is_absolute() else _USUAL
     )

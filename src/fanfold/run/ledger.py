@@ -19,6 +19,12 @@ class Sum(msgspec.Struct, frozen=True, gc=False):
     tokens: int = 0
     calls: int = 0
 
+    def __add__(self, other: Sum) -> Sum:
+        return Sum(self.usd + other.usd, self.tokens + other.tokens, self.calls + other.calls)
+
+    def __sub__(self, other: Sum) -> Sum:
+        return Sum(self.usd - other.usd, self.tokens - other.tokens, self.calls - other.calls)
+
 
 ONE_CALL = Sum(calls=1)
 
@@ -77,6 +83,23 @@ class Account:
             )
         return f"calls of the {self.name}: all {self.max_calls} were made"
 
+    def reopen(self, sum: Sum) -> None:
+        """What counted as spent is only reserved after all."""
+        self.settle(Sum() - sum, Sum() - sum)
+
+    def reserve(self, more: Sum) -> None:
+        self.reserved_usd += more.usd
+        self.reserved_tokens += more.tokens
+        self.reserved_calls += more.calls
+
+    def settle(self, reserved: Sum, actual: Sum) -> None:
+        self.reserved_usd -= reserved.usd
+        self.reserved_tokens -= reserved.tokens
+        self.reserved_calls -= reserved.calls
+        self.usd += actual.usd
+        self.tokens += actual.tokens
+        self.calls += actual.calls
+
     def __repr__(self) -> str:
         limit = "∞" if self.max_usd is None else f"{dollars(self.max_usd):.6f}"
         return (
@@ -116,9 +139,7 @@ class Ledger:
                 account.reserved_calls += 1
             return
         for account in chain:
-            account.reserved_usd += want.usd
-            account.reserved_tokens += want.tokens
-            account.reserved_calls += want.calls
+            account.reserve(want)
 
     def settle(self, chain: Chain, reserved: Sum, actual: Sum) -> None:
         """The call is over: what was reserved is released, what it really took is settled."""
@@ -128,9 +149,4 @@ class Ledger:
                 account.calls += 1
             return
         for account in chain:
-            account.reserved_usd -= reserved.usd
-            account.reserved_tokens -= reserved.tokens
-            account.reserved_calls -= reserved.calls
-            account.usd += actual.usd
-            account.tokens += actual.tokens
-            account.calls += actual.calls
+            account.settle(reserved, actual)

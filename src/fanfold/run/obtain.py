@@ -44,6 +44,9 @@ async def _obtain_once(engine: Engine, group: Group) -> None:
         claim = None
         if not await _wait_in_process(engine, group):
             marks = _marks(group)
+            for mark in marks:
+                if mark in engine.gone:
+                    raise NoReply(engine.gone.pop(mark))
             mine = engine.mark_under_way(marks)
             try:
                 claim = await _try_until_landed(engine, group)
@@ -166,6 +169,8 @@ async def again(
         and not engine.may_repeat(group.ids, group.terms, traits)
     ):
         raise NoReply(f"{error}; resume with --retry-in-doubt to repeat it", "in_doubt") from None
+    if traits.agent:  # whether a worker is started again is for the operator to say
+        raise NoReply(str(error), too_long=getattr(error, "too_long", False)) from None
     gauge = engine.limits.gauges[traits.id]
     if gauge.down and isinstance(error, Transient | TimedOut):
         decision: Again | GiveUp = Again(0.0, counts=False)  # the breaker says when to try again

@@ -68,14 +68,27 @@ async def start(
     return msgspec.structs.replace(record, no=no)
 
 
-async def reopen(journal: Journal, record: RunRecord, clock: Clock, budget: Budget) -> RunRecord:
+class Again(msgspec.Struct, frozen=True):
+    """How an earlier run goes on. `anew`: items whose outcomes are dropped, whatever they are;
+    `keep`: all others stay, also those that would go on. `plan`: what it is changed to."""
+
+    anew: tuple[str, ...] = ()
+    keep: bool = False
+    plan: bytes | None = None
+
+
+async def reopen(
+    journal: Journal, record: RunRecord, clock: Clock, budget: Budget, how: Again = Again()
+) -> RunRecord:
     """An earlier run goes on. Refused while another process carries it out."""
     if record.session and journal.store.alive(record.session):
         raise AlreadyRunning(f"{record.name} ({record.id}) is already running; see: fanfold status")
     await journal.recover(clock.now())
     session = journal.store.enter()
-    active = _unbooked(journal, record)
-    fact = ReopenRun(record.no, session, _encode(budget), record.session, active)
+    active = unbooked(journal, record)
+    fact = ReopenRun(
+        record.no, session, _encode(budget), record.session, active, how.anew, how.keep, how.plan
+    )
     if not await journal.write(fact):
         journal.store.leave(session)
         raise AlreadyRunning(f"{record.name} ({record.id}) is already running; see: fanfold status")
@@ -85,7 +98,7 @@ async def reopen(journal: Journal, record: RunRecord, clock: Clock, budget: Budg
     )  # fmt: skip
 
 
-def _unbooked(journal: Journal, record: RunRecord) -> float:
+def unbooked(journal: Journal, record: RunRecord) -> float:
     """Active seconds of a process that died before it could book them, as its attempts show."""
     if record.status != "running":
         return 0.0
@@ -128,6 +141,8 @@ async def open_run(
         record = await _record(journal, name, settings.budget, clock, around.parent)  # type: ignore[arg-type]
         run = Run(journal, record, company, settings, clock)  # type: ignore[arg-type]
         try:
+            if record.resumed:
+                await run.adopt()
             yield run
         except RunStopped:
             if run.stopping is None:

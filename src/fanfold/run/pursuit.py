@@ -185,6 +185,12 @@ class Pursuit:
         if gone.state == "failed":
             self.engine.item_failed(self.task, str(gone))
 
+    def failing(self, reason: str) -> Ending:
+        return Ending(
+            self.place.batch, self.place.position, self.step.no, "failed", (_writable(reason),),
+            self.member, self.cost, self.calls,
+        )  # fmt: skip
+
     def _ending(self, landed: int) -> Ending:
         reasons = () if self.verdict is None else self.verdict.reasons
         assert self.final is not None
@@ -232,6 +238,11 @@ class Group:
         """Nobody waits for the answer any more, though it may have been given."""
         for pursuit in self.pursuits:
             pursuit.end_without(NoReply(why, "in_doubt"))
+
+    def failing(self, reason: str) -> tuple[Ending, ...]:
+        """The outcomes, when it is not tried again: for the same fact as the attempt's end, so that
+        no crash in between has an agent started a second time."""
+        return tuple(p.failing(reason) for p in self.pursuits if p.place is not NOWHERE)
 
     def filed(self, rows: tuple[int, ...]) -> None:
         """The replies are durable: remember where."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -17,6 +18,7 @@ from fanfold.journal.apply import CloseRun
 from fanfold.journal.facts import Ending, Landed, RunRecord
 from fanfold.journal.journal import Journal
 from fanfold.price import dollars
+from fanfold.run.adopt import adopt_all
 from fanfold.run.carry import carry
 from fanfold.run.choose import Chooser, Company, used_up
 from fanfold.run.engine import Engine, Stop
@@ -29,9 +31,9 @@ from fanfold.run.receipt import Tally, receipt, status_of
 from fanfold.run.stream import Sharding, Stream, Way
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
-from fanfold.work.member import Tell, Traits
-from fanfold.work.outcome import Missing, Outcome, Part, Receipt
-from fanfold.work.task import Budget, Task, Terms, Who
+from fanfold.work.member import Adopts, Tell, Traits
+from fanfold.work.outcome import Missing, Outcome, Part, Receipt, State
+from fanfold.work.task import Budget, Place, Task, Terms, Who
 
 _encode = msgspec.json.Encoder().encode
 
@@ -58,6 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     `retry_in_doubt`: ids whose attempts in doubt may be repeated; None means all of them.
     `govern`: how far stages may grow that nobody could foresee; `approve` asks somebody above that.
+    `anew`: graph tasks of an earlier run that are carried out again, and with `only` no others.
     `serving`: requests that have nothing to do with one another; what one of them lacks (money, a
     member that is left) does not stop the others.
     """
@@ -70,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     govern: Govern = Govern()
     approve: Approve | None = None
     serving: bool = False
+    anew: frozenset[str] = frozenset()
+    only: bool = False
 
 
 class Run:
@@ -104,8 +109,6 @@ class Run:
         engine.new = not record.resumed
         engine.known_before(journal.read.step_names(record.no), spent)
         engine.ask_power = self.do
-        full = Stop("paused", "the disk is full; make room, then resume")
-        journal.when_low_on_space(lambda: engine.halt(full))
         self._began = self.clock.monotonic()
         priced = settings.budget.usd is not None
         closed = partial(used_up, journal.read.spending, company.traits, self.clock)
@@ -113,12 +116,34 @@ class Run:
         engine.choose, engine.accepts = self._chooser, self._chooser.accepts
         if settings.budget.seconds is not None:
             engine.dispatch.deadline = self._began + settings.budget.seconds - record.active
-        self._journal = journal
+        self.anew, self.only = settings.anew, settings.only
+        engine.anew = settings.anew
+        self._journal, self._company = journal, company
+        self._whole: Run | None = None
+        self._watch_space()
         self._planning = Planning(journal, record)
         self._governor = Governor(engine, settings.govern, settings.approve)
         self._result: Any = None
         self._flaw: str | None = None
         self.closing: Receipt | None = None  # the closing account, once the run is closed
+
+    async def adopt(self) -> int:
+        """Before an earlier run goes on: take over the agents that its dead process left at work."""
+        return await adopt_all(self._engine, self._chooser.known)
+
+    def branch(self, record: RunRecord) -> Run:
+        """A run of its own on record, on the budget, the limits and the members of this one. Its
+        tasks stand alone. It is closed before this one."""
+        settings = msgspec.structs.replace(self.settings, serving=True)
+        made = Run(self._journal, record, self._company, settings, self.clock)
+        made._whole = self
+        made._engine.draw_on(self._engine)
+        self._watch_space()
+        return made
+
+    def _watch_space(self) -> None:
+        full = Stop("paused", "the disk is full; make room, then resume")
+        self._journal.when_low_on_space(lambda: self._engine.halt(full))
 
     # ── planning ──
 
@@ -228,6 +253,10 @@ class Run:
             engine.item_failed(task, "; ".join(outcome.reasons))
         return msgspec.structs.replace(outcome, id=task.id, position=place.position)
 
+    def stands(self, place: Place, terms: Terms, state: State) -> None:
+        """An outcome of an earlier invocation counts as it is; nothing is asked or written."""
+        self._engine.count(place, self._engine.open_step(terms), state)
+
     async def govern(self, terms: Terms, asks: Iterable[Ask]) -> None:
         """Before a stage whose size was not known at the start: may so many asks be made?
 
@@ -309,9 +338,17 @@ class Run:
     def kill(self, reason: str) -> None:
         self._engine.stop = Stop("killed", reason)
 
+    def end_agents(self, why: str, said: str) -> None:
+        """At the operator's word: all agents at work are ended, with all that they started. Their
+        tasks end as failed, and what they took is settled as far as it is known."""
+        for member in self._chooser.members:
+            if member.traits.agent:
+                cast(Adopts, member).end(why, said)
+
     @property
     def stopping(self) -> Stop | None:
-        return self._engine.stop
+        """Why it ends early; what a branch is part of may be why."""
+        return self._engine.stop or (self._whole.stopping if self._whole else None)
 
     def flawed(self, reason: str) -> None:
         """The result could not be made as planned: the run ends flagged."""
@@ -371,6 +408,7 @@ class Run:
     async def close(self) -> Receipt:
         """Close the books: every planned item has an outcome, and the account adds up."""
         engine = self._engine
+        await self._let_go()
         await engine.close_members(self._chooser.members)
         await self._journal.flush()
         tally = self._journal.read.tally(self.record.no)
@@ -385,12 +423,24 @@ class Run:
         self.closing = self.receipt(tally if settled else None)
         return self.closing
 
+    async def _let_go(self) -> None:
+        """What was adopted ends by itself, as all that is under way; a killed run waits for none."""
+        adopted = tuple(self._engine.adopted)
+        if adopted:
+            if self.stopping is not None and self.stopping.status == "killed":
+                for task in adopted:
+                    task.cancel()
+            await asyncio.gather(*adopted, return_exceptions=True)
+
     def _end(self, tally: Tally, planned: int) -> tuple[str, str | None]:
         engine = self._engine
         if engine.stop is not None:
             return engine.stop.status, engine.stop.reason
         if engine.held:
             return "paused", f"{engine.held} failed items are held; resume to try them again"
+        left = tally["cancelled"] + tally["unfunded"]
+        if self.only and left:
+            return "paused", "the other items were left as they were; resume to carry them out"
         if tally["in_doubt"]:
             return "paused", "items in doubt are held; resume with --retry-in-doubt to repeat them"
         return ("flagged", self._flaw) if self._flaw else (status_of(tally, planned), None)

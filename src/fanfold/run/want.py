@@ -110,7 +110,7 @@ def broken(gauge: Gauge) -> bool:
 
 
 def worst_case(traits: Traits, request: Request) -> Sum:
-    usd = 0
-    if traits.price is not None:
+    usd = request.most or 0
+    if request.most is None and traits.price is not None:
         usd = worst(traits.price, request.input_tokens, request.output_tokens)
     return Sum(usd, request.input_tokens + request.output_tokens, 1)

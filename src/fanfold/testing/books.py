@@ -22,7 +22,8 @@ it was never answered."""
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One request. `key` is a digest, never the value; `cost` is in nano-dollars, by our prices."""
+    """One request. `key` is a digest, never the value; `cost` is in nano-dollars, by our prices;
+    `session` is that of the agent which asked, if one did."""
 
     n: int
     path: str
@@ -35,6 +36,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     billed: bool = False
     usage: Usage = Usage()
     cost: int = 0
+    session: str = ""
 
     @property
     def answered(self) -> bool:
@@ -94,7 +96,10 @@ class Books:
     def arrive(self, asked: Asked) -> None:
         """Requests arrive in the order of their numbers, from 1."""
         key = key_digest(asked.key)
-        entry = Entry(asked.n, asked.path, asked.prompt, asked.model, asked.content, key)
+        entry = Entry(
+            *(asked.n, asked.path, asked.prompt, asked.model, asked.content, key),
+            session=asked.session,
+        )
         self._entries.append(entry)
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
@@ -111,6 +116,7 @@ class Books:
             billed=billed,
             usage=usage,
             cost=self._cost(entry.model, usage) if billed else 0,
+            session=entry.session,
         )
         self._entries[n - 1] = entry
         self.in_flight -= 1
@@ -151,6 +157,10 @@ class Books:
     def bill(self) -> int:
         """Nano-dollars."""
         return sum(entry.cost for entry in self._entries)
+
+    def of_session(self, session: str) -> Books:
+        """The books of one agent's session alone."""
+        return Books.of(entry for entry in self._entries if entry.session == session)
 
     def paid_twice(self) -> dict[str, int]:
         """Contents that were billed more than once, with how often."""

@@ -22,6 +22,9 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _refuses = "I cannot help with that."
 
+WireName = Literal["openai", "anthropic", "responses"]
+_SESSIONS = ("x-claude-code-session-id", "session-id")
+
 
 class Turn(msgspec.Struct, frozen=True):
     role: str
@@ -38,7 +41,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     n: int
     path: str
-    wire: Literal["openai", "anthropic"]
+    wire: WireName
     headers: dict[str, str]
     model: str = ""
     system: str = ""
@@ -66,6 +69,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
         return self.headers.get("x-api-key", "") or bearer
 
+    @property
+    def session(self) -> str:
+        """The agent's own session, as claude and codex name it in a header; empty for others."""
+        return next((self.headers[name] for name in _SESSIONS if name in self.headers), "")
+
 
 class Says(msgspec.Struct, frozen=True, kw_only=True):
     """What the server does with one request.
@@ -77,7 +85,8 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     "before" the headers or in the "mid"dle of the reply; `broken` sends a body that is not JSON:
     both were produced, so they are billed. `hang` never answers and is not billed.
     `tells_usage` False leaves usage out of a reply that is billed all the same. `tool`: call this
-    tool of the client's with `data` (Anthropic's wire only), whether the request forces it or not.
+    tool of the client's with `data`, whether the request forces it or not. `reasoning`: how much
+    of the output was that, where the wire tells it (Responses).
     """
 
     text: str | None = None
@@ -94,6 +103,7 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     broken: bool = False
     hang: bool = False
     tool: str | None = None
+    reasoning: int = 0
 
 
 Script: TypeAlias = Callable[[Asked], Says]
@@ -108,6 +118,7 @@ class Answer(msgspec.Struct, frozen=True):
     finish: Finish
     tells_usage: bool
     tool: str | None = None
+    reasoning: int = 0
 
 
 def answer(asked: Asked, says: Says) -> Answer:
@@ -116,7 +127,8 @@ def answer(asked: Asked, says: Says) -> Answer:
         data = example(asked.schema)
     text = says.text if says.text is not None else _said(asked, says, data)
     usage = _as_reported(asked, says.usage or _by_length(asked, text))
-    return Answer(text, data, usage, says.finish, says.tells_usage, says.tool or asked.tool)
+    tool = says.tool or asked.tool
+    return Answer(text, data, usage, says.finish, says.tells_usage, tool, says.reasoning)
 
 
 def _said(asked: Asked, says: Says, data: Any) -> str:
@@ -133,8 +145,8 @@ def _by_length(asked: Asked, text: str) -> Usage:
 
 
 def _as_reported(asked: Asked, usage: Usage) -> Usage:
-    """OpenAI knows no writes to the cache: they are plain input there."""
-    if asked.wire == "anthropic" or not usage.cache_write:
+    """Chat completions know no writes to the cache: they are plain input there."""
+    if asked.wire != "openai" or not usage.cache_write:
         return usage
     return msgspec.structs.replace(usage, input=usage.input + usage.cache_write, cache_write=0)
 

@@ -1,4 +1,4 @@
-"""A model server on loopback that speaks OpenAI chat completions and Anthropic Messages.
+"""A model server on loopback: OpenAI chat completions and Responses, Anthropic Messages.
 
 In this process: `async with ModelServer(script, prices=...) as server: server.url, server.books`.
 In its own process: `python -m fanfold.testing.server --port 0 --latency-ms 50 --books books.jsonl`
@@ -29,8 +29,13 @@ from fanfold.testing.script import Asked, Says, Script, echo
 from fanfold.testing.wire import Reading, Wire, encode, json_response
 from fanfold.testing.wire_anthropic import ANTHROPIC
 from fanfold.testing.wire_openai import OPENAI
+from fanfold.testing.wire_responses import RESPONSES
 
-_ASKS = {"/v1/chat/completions": OPENAI, "/v1/messages": ANTHROPIC}
+_ASKS = {
+    "/v1/chat/completions": OPENAI,
+    "/v1/messages": ANTHROPIC,
+    "/v1/responses": RESPONSES,
+}
 _MODELS = "/v1/models"
 
 

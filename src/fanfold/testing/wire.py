@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from fanfold.testing.http import head
-from fanfold.testing.script import Answer, Asked, Turn
+from fanfold.testing.script import Answer, Asked, Turn, WireName
 
 encode = msgspec.json.Encoder().encode
 
@@ -17,7 +17,7 @@ CREATED = 1_700_000_000
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a request that both wires have in common, as Asked has it."""
+    """The part of a request that all wires have in common, as Asked has it."""
 
     model: str = ""
     messages: tuple[Turn, ...] = ()
@@ -48,7 +48,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     others get the number of the request, for the ids in the body.
     """
 
-    name: Literal["openai", "anthropic"]
+    name: WireName
     read: Callable[[bytes, dict[str, str]], Reading]
     reply: Callable[[Asked, Answer], bytes]
     stream: Callable[[Asked, Answer], list[bytes]]

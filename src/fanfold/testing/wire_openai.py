@@ -77,7 +77,27 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _message(answer: Answer) -> dict[str, Any]:
+def _uses_tool(answer: Answer) -> bool:
+    """Text that a script dictates comes as text."""
+    return answer.tool is not None and answer.data is not None
+
+
+def _call(asked: Asked, answer: Answer) -> dict[str, Any]:
+    text = encode(answer.data).decode()
+    whole = text[: len(text) // 2] if answer.finish == "length" else text
+    function = {"name": answer.tool, "arguments": whole}
+    return {"id": f"call_{asked.n}", "type": "function", "function": function}
+
+
+def _finish(answer: Answer) -> str:
+    if answer.finish == "stop" and _uses_tool(answer):
+        return "tool_calls"
+    return _FINISH[answer.finish]
+
+
+def _message(asked: Asked, answer: Answer) -> dict[str, Any]:
+    if _uses_tool(answer):
+        return {"role": "assistant", "content": None, "tool_calls": [_call(asked, answer)]}
     refused = answer.finish == "refusal"
     return {
         "role": "assistant",
@@ -87,7 +107,8 @@ def _message(answer: Answer) -> dict[str, Any]:
 
 
 def reply(asked: Asked, answer: Answer) -> bytes:
-    choice = {"index": 0, "message": _message(answer), "finish_reason": _FINISH[answer.finish]}
+    message = _message(asked, answer)
+    choice = {"index": 0, "message": message, "finish_reason": _finish(answer)}
     whole: dict[str, Any] = {
         "id": f"chatcmpl-{asked.n}",
         "object": "chat.completion",
@@ -100,13 +121,24 @@ def reply(asked: Asked, answer: Answer) -> bytes:
     return encode(whole)
 
 
-def stream(asked: Asked, answer: Answer) -> list[bytes]:
+def _deltas(asked: Asked, answer: Answer) -> list[dict[str, Any]]:
+    """A call begins with its id and its name; its arguments follow in pieces."""
+    if _uses_tool(answer):
+        whole = _call(asked, answer)
+        arguments = whole["function"]["arguments"]
+        first = {**whole, "index": 0, "function": {**whole["function"], "arguments": ""}}
+        rest = [{"index": 0, "function": {"arguments": piece}} for piece in pieces(arguments)]
+        begun = {"role": "assistant", "content": None, "tool_calls": [first]}
+        return [begun, *({"tool_calls": [piece]} for piece in rest)]
     part = "refusal" if answer.finish == "refusal" else "content"
-    deltas: list[dict[str, Any]] = [{"role": "assistant", part: ""}]
-    deltas += [{part: piece} for piece in pieces(answer.text)]
+    return [{"role": "assistant", part: ""}, *({part: one} for one in pieces(answer.text))]
+
+
+def stream(asked: Asked, answer: Answer) -> list[bytes]:
+    deltas = _deltas(asked, answer)
     options = asked.body.get("stream_options") or {}
     counts = bool(options.get("include_usage")) and answer.tells_usage
-    ends: list[str | None] = [None] * len(deltas) + [_FINISH[answer.finish]]
+    ends: list[str | None] = [None] * len(deltas) + [_finish(answer)]
     more: dict[str, Any] = {"usage": None} if counts else {}
     events = [
         _event(asked, [{"index": 0, "delta": delta, "finish_reason": end}], more)

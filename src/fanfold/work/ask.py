@@ -52,8 +52,47 @@ def _plain_head(takes: Takes, schema: str) -> bytes:
     return _encode((takes, (), schema, PLAIN, 0))
 
 
+class Tool(msgspec.Struct, frozen=True):
+    """What a model reads about a tool that it may use; `schema` is that of its arguments."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A model wants a tool used. `given` is what it gives to it: an object, or the text that was
+    meant to be one."""
+
+    id: str
+    name: str
+    given: Any
+
+
+class Round(msgspec.Struct, frozen=True):
+    """What a model said and wanted used, and what came of each call, in the same order."""
+
+    said: str
+    calls: tuple[Call, ...]
+    results: tuple[str, ...]
+
+
+class Tools(msgspec.Struct, frozen=True):
+    """What may be used, and what was used so far. `closed`: nothing more may be, an answer is due."""
+
+    offered: tuple[Tool, ...]
+    digest: str
+    rounds: tuple[Round, ...] = ()
+    closed: bool = False
+
+    @staticmethod
+    def of(offered: tuple[Tool, ...]) -> Tools:
+        return Tools(offered, digest(canonical(msgspec.to_builtins(offered))).hex())
+
+
 class Ask(msgspec.Struct, frozen=True, gc=False):
-    """`messages` is the rendered prompt; `turns` is what kick-backs added (a reply, the reasons)."""
+    """`messages` is the rendered prompt; `turns` is what kick-backs added (a reply, the reasons).
+    `tools` are only for members that take them (`Traits.takes_tools`)."""
 
     messages: tuple[Message, ...] = ()
     items: tuple[Item, ...] = ()
@@ -61,6 +100,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     schema: Schema | None = None
     params: Params = PLAIN
     sample: int = 0
+    tools: Tools | None = None
 
     def key(self, takes: Takes) -> bytes:
         """Content hash: the same content has the same key, in any order, in any run.
@@ -75,6 +115,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
             whole = _encode((takes, self.turns, schema, params, self.sample))
         else:
             whole = _plain_head(takes, schema)
+        if self.tools is not None:
+            whole += _encode((self.tools.digest, self.tools.rounds, self.tools.closed))
         if takes != "items":
             whole += _encode(self.messages)
         if takes != "messages":
@@ -85,6 +127,13 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     def conversation(self) -> tuple[Message, ...]:
         return self.messages + self.turns if self.turns else self.messages
 
+    def spoken(self) -> str:
+        """The conversation as one text; a single message is just its content."""
+        messages = self.conversation()
+        if len(messages) == 1:
+            return messages[0].content
+        return "\n\n".join(f"{message.role.upper()}:\n{message.content}" for message in messages)
+
     def revised(self, reply: Reply, reasons: tuple[str, ...]) -> Ask:
         """The kick-back: the same ask with the earlier reply and why it was not accepted."""
         said = reply.text or (_encode(reply.data).decode() if reply.data is not None else "(empty)")
@@ -92,6 +141,13 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         again = f"That reply was not accepted:\n{why}\nReply again, in full, with this put right."
         turns = (*self.turns, Message("assistant", said), Message("user", again))
         return msgspec.structs.replace(self, turns=turns)
+
+    def after(self, reply: Reply, results: tuple[str, ...], *, last: bool = False) -> Ask:
+        """The next ask, when what the reply wanted used was used. `last`: an answer is due now."""
+        assert self.tools is not None
+        rounds = (*self.tools.rounds, Round(reply.text, reply.calls, results))
+        tools = msgspec.structs.replace(self.tools, rounds=rounds, closed=last)
+        return msgspec.structs.replace(self, tools=tools)
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -116,7 +172,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """`data` is the parsed answer when a schema was asked for or a function returned a value."""
+    """`data` is the parsed answer when a schema was asked for or a function returned a value.
+    With `calls` it is no answer yet: tools are to be used first."""
 
     text: str = ""
     data: Any = None
@@ -124,6 +181,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     finish: Finish = "stop"
     model: str | None = None
     cost_usd: float | None = None
+    calls: tuple[Call, ...] = ()
 
     @property
     def value(self) -> Any:

@@ -49,10 +49,10 @@ def check(tasks: Tasks) -> None:
                 raise BadInput(_unknown(task.id, parent, known))
             if parent == task.id:
                 raise BadInput(f"task `{task.id}` depends on itself; CYCLE:{task.id}")
-    if cycle := _cycle(tasks):
+    if around := cycle(tasks):
         raise BadInput(
             "these tasks wait for one another, so none of them can start; take one of them out of"
-            f" a `depends_on`: CYCLE:{','.join(cycle)}"
+            f" a `depends_on`: CYCLE:{','.join(around)}"
         )
 
 
@@ -62,8 +62,9 @@ def _unknown(id: str, parent: str, known: Iterable[str]) -> str:
     return f"task `{id}` depends on `{parent}`, which is not there: {hint}"
 
 
-def _cycle(tasks: Tasks) -> list[str]:
-    """One that the first task which can never start hangs on; from its first planned task on."""
+def cycle(tasks: Tasks) -> list[str]:
+    """One that the first task which can never start hangs on, in the order in which its tasks would
+    run, from the first planned of them on. None: empty. Every parent must be there."""
     free = {task.id for task in ordered(tasks)}
     stuck = {task.id: task for task in tasks if task.id not in free}
     if not stuck:

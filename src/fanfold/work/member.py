@@ -27,8 +27,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     `answerer`: who gave a reply, as far as it matters for reusing it (kind and model, or target and
     version). `sees_ask`: it takes items, but looks at the rendered prompt too. `shared`: its replies
     serve other runs too. `metered`: a call costs money or has effects, so its start is journaled
-    first. `price` None is unknown, never zero. `keeps_time`: it ends by itself at its timeout, and
-    closes what it opened.
+    first. `price` None is unknown, never zero. `bounded` False: nothing says how much one ask may
+    take, though tokens have a price. `keeps_time`: it ends by itself at its timeout, and
+    closes what it opened. `takes_tools`: an ask may offer it tools, and a reply may want some used.
     """
 
     id: str
@@ -49,10 +50,12 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     good_at: tuple[str, ...] = ()
     tier: Tier = "local"
     agent: bool = False
+    bounded: bool = True
     enabled: bool = True
     enabled_written: bool = False
     can_orchestrate: bool = False
     can_delegate: bool = True
+    takes_tools: bool = False
     budget_usd_month: float | None = None
 
 
@@ -70,6 +73,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
     `span` is the attempt that it is sent for, `RUNID:NO` (the run's id alone where attempts are not
     on record), in the store at `store`: what is started on its behalf names it as parent.
+    `most`: nano-dollars that it can cost at most, where tokens do not tell (an agent, which decides
+    itself how often it asks its model).
     """
 
     ask: Ask
@@ -78,6 +83,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     output_tokens: int = 0
     span: str = ""
     store: str = ""
+    most: int | None = None
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -115,6 +121,16 @@ class Member(Protocol):
 
 
 class Adopts(Protocol):
-    """A member whose work outlives the process that started it (an agent) can find it again."""
+    """A member whose work outlives the process that started it (an agent) can find it again.
 
-    async def adopt(self, attempt: dict[str, Any], tell: Tell) -> Reply | None: ...
+    `adopt` goes on with the attempt of this span: it waits for the end if it is still at work, and
+    gives the reply or raises the MemberError of then. None: nothing is left that could tell.
+    """
+
+    def has_trace(self, span: str, store: str) -> bool: ...
+
+    async def adopt(self, span: str, store: str, tell: Tell) -> Reply | None: ...
+
+    def end(self, why: str, said: str) -> None:
+        """End all that is at work, at the operator's word; their asks end with an error."""
+        ...

@@ -14,6 +14,7 @@ State = Literal[
 STATES: tuple[State, ...] = (
     "passed", "kicked", "failed", "skipped", "unjudged", "unfunded", "in_doubt", "cancelled",
 )  # fmt: skip
+UNTIL_RESUMED: tuple[State, ...] = ("unfunded", "in_doubt", "cancelled")
 RunStatus = Literal["running", "complete", "flagged", "paused", "aborted", "killed"]
 
 
@@ -41,7 +42,8 @@ def unjudged(*reasons: str) -> Verdict:
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How one item ended. `cost` is in nano-dollars; `reused` says the reply came from the journal,
-    `too_long` that no member takes so much at once."""
+    `too_long` that no member takes so much at once. `usage`: of all replies behind it, where it is
+    not that of the one."""
 
     id: str
     state: State
@@ -53,6 +55,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     reused: bool = False
     position: int = -1
     too_long: bool = False
+    usage: Usage | None = None
 
     @property
     def value(self) -> Any:

@@ -38,12 +38,16 @@ class Who(msgspec.Struct, frozen=True):
     """Who may answer: the named members, or those good at `needs`, or anyone. `use`: at most so many.
 
     `fallback`: these, in order, but each only when all before it are closed or have failed.
+    `among`: the router chooses, but only among these. `why`: what an attempt's record says of those
+    that are named; usually just that.
     """
 
     members: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     use: int | None = None
     fallback: tuple[str, ...] = ()
+    among: tuple[str, ...] = ()
+    why: str = "named"
 
 
 class Terms(msgspec.Struct, frozen=True):

@@ -409,6 +409,27 @@ def test_what_is_on_record_is_reused_through_all_steps(tmp_path: Path, served: s
     assert (fresh.total.calls, fresh.total.reused) == (calls, 0)
 
 
+def test_replies_of_those_who_fit_but_may_not_be_asked_now_are_reused(
+    tmp_path: Path, served: str
+) -> None:
+    """As the run reuses them: what was paid for is not paid again."""
+    folder, store = tmp_path / "p", tmp_path / "store"
+    plan = write(folder, "- map: {prompt: 'Say {{ item.text }}', needs: [law]}", url=served)
+    roster = folder / "roster.yaml"
+    text = roster.read_text()
+    roster.write_text(text.replace("{id: a,", "{id: a, good_at: [law],"))
+    assert carried_out(plan, store).calls == 12
+    roster.write_text(
+        text.replace("{id: a,", "{id: a, good_at: [law], tier: paid,").replace(
+            "{id: b,", "{id: b, good_at: [law],"
+        )
+    )
+    made = previewed(plan, store)
+    assert (made.total.calls, made.total.reused) == (0, 12)
+    receipt = carried_out(plan, store)
+    assert (receipt.calls, receipt.reused) == (0, 12)
+
+
 def test_one_edited_item_is_its_own_calls_and_the_nodes_above_it(
     tmp_path: Path, served: str
 ) -> None:

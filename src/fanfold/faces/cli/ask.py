@@ -29,8 +29,7 @@ from fanfold.price import dollars
 from fanfold.run.inherited import inherited
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run, Settings
-from fanfold.work.ask import Ask, Reply
-from fanfold.work.member import Event, Member, Request, Tell, Traits, tell_nobody
+from fanfold.work.member import Event, Member, Tell
 from fanfold.work.outcome import Outcome, Receipt
 from fanfold.work.task import Budget
 
@@ -74,7 +73,7 @@ async def _ask(errand: Errand, front: Front, settings: Settings, store: str, as_
     async with new_run(NAME, front, settings, store, inherited().parent) as run:
         front.serve(run)
         try:
-            outcome = await answer(run, who, errand)
+            outcome = await answer(run, who, errand, front, front.view.tell)
             run.set_result(outcome.value if outcome.state == "passed" else None)
         except RunStopped:
             if run.stopping is None:
@@ -133,20 +132,24 @@ class View:
         self.shown = ""
 
     @property
-    def tell(self) -> Tell:
-        return tell_nobody if self._stream is None else self._hear
-
-    def begin(self) -> None:
-        """Somebody is asked. What another one began to say does not count any more."""
-        if self.shown:
-            _say("that was not the answer; asking again")
-        self.shown = ""
+    def tell(self) -> Tell | None:
+        return None if self._stream is None else self._hear
 
     def _hear(self, event: Event) -> None:
+        """A delta; or a note: tools are used, or somebody is asked, and then what another one began
+        to say does not count any more."""
         if event.kind == "delta" and self._stream is not None:
             self.shown += event.text
             self._stream.write(event.text)
             self._stream.flush()
+        elif event.kind == "note" and isinstance(event.data, dict):
+            if "tools" in event.data:
+                self.close()
+                _say(event.text)
+            elif "member" in event.data and self.shown:
+                self.close()
+                _say("that was not the answer; asking again")
+            self.shown = ""
 
     def covers(self, text: str) -> bool:
         """The reader has seen this very text, where the answer is printed to."""
@@ -159,7 +162,8 @@ class View:
 
 
 class Front:
-    """The members of a roster, each of them heard; those with `delegate_args` can delegate."""
+    """The members of a roster; agents that orchestrate, and commands with `delegate_args`,
+    can delegate over MCP."""
 
     def __init__(self, staff: Staff, view: View) -> None:
         self._staff, self.view = staff, view
@@ -171,35 +175,12 @@ class Front:
 
     def build(self, id: str) -> Member:
         entry = self._staff.roster.entry(id)
-        if not entry.delegate_args:
-            return Heard(self._staff.build(id), self.view)
+        agent = entry.traits.agent and entry.traits.can_orchestrate
+        if not entry.delegate_args and not agent:
+            return self._staff.build(id)
         leading = Orchestrator(self._staff, entry)
         leading.run = self._run
-        return Heard(leading, self.view)
-
-
-class Heard:
-    """A member whose deltas go to the view."""
-
-    def __init__(self, member: Member, view: View) -> None:
-        self._member, self._view = member, view
-
-    @property
-    def traits(self) -> Traits:
-        return self._member.traits
-
-    async def open(self) -> None:
-        await self._member.open()
-
-    async def close(self) -> None:
-        await self._member.close()
-
-    def prepare(self, ask: Ask) -> Request:
-        return self._member.prepare(ask)
-
-    async def ask(self, request: Request, tell: Tell) -> Reply:
-        self._view.begin()
-        return await self._member.ask(request, self._view.tell)
+        return leading
 
 
 # ── what is printed ──────────────────────────────────────────────────────────────────────────

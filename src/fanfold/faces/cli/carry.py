@@ -7,19 +7,26 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from fanfold.clock import RealClock
+from fanfold.faces.cli.launched import show_launched
 from fanfold.faces.cli.preview import show_preview
+from fanfold.faces.cli.store import located
 from fanfold.faces.cli.store import store_option as _store
+from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
+from fanfold.fleet.launch import resume_detached
+from fanfold.fleet.load import is_fleet
 from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.progress import Progress, Quiet
 from fanfold.observe.standing import may_resume
-from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare, prepare_resume
+from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
 from fanfold.plans.load import parse_budget
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import Approve, told
@@ -38,7 +45,7 @@ _MANY = click.IntRange(min=0)
 _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 
 
-def _governed(command: Callable[..., int]) -> Callable[..., int]:
+def governed(command: Callable[..., Any]) -> Callable[..., Any]:
     """What may be said of stages whose size nobody knew when the run was started."""
     for option in (
         click.option("--cap", type=_MANY, metavar="N", help="At most N asks that nobody foresaw."),
@@ -51,20 +58,24 @@ def _governed(command: Callable[..., int]) -> Callable[..., int]:
 
 
 @click.command()
-@click.argument("plan")
+@click.argument("plan", metavar="PLAN")
 @_roster
 @click.option("--budget", metavar="USD", help="5, or usd=5,calls=900,tokens=…,seconds=….")
 @click.option("--name", help="The run's name; the plan's by default.")
 @_store
 @click.option("--fresh", is_flag=True, help="Do not reuse replies of earlier runs.")
 @click.option("--dry-run", is_flag=True, help="Show what it would do and cost; ask nobody.")
-@_governed
+@governed
 @_paid
 @_json
 @_quiet
 def run(plan: str, dry_run: bool, as_json: bool, quiet: bool, **given: Any) -> int:
-    """Carry a plan out."""
-    job = prepare(plan, _options(given))
+    """Carry a plan out, or a fleet: PLAN is a file, or a folder with a fleet.json."""
+    options = options_of(given)
+    fleet = is_fleet(plan) or Path(plan).is_dir()
+    job = prepare_fleet(plan, _in_fleet(plan, options)) if fleet else prepare(plan, options)
+    for line in job.warnings:
+        click.echo(f"warning: {line}", err=True)
     if dry_run:
         return show_preview(job, as_json=as_json)
     return perform(job, as_json=as_json, quiet=quiet)
@@ -77,22 +88,37 @@ def run(plan: str, dry_run: bool, as_json: bool, quiet: bool, **given: Any) -> i
 @click.option("--retry-in-doubt", is_flag=True, help="Repeat attempts in doubt: all, or these IDs.")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @_store
-@_governed
+@governed
 @_paid
+@click.option("--detach", is_flag=True, help="Under a supervisor of its own, as launch does.")
 @_json
 @_quiet
-def resume(
-    run: str, ids: tuple[str, ...], retry_in_doubt: bool, as_json: bool, quiet: bool, **given: Any
-) -> int:
-    """Go on after a crash, a pause, a kill or an empty purse. RUN is a run's id or name."""
+def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -> int:
+    """Go on after a crash, a pause, a kill or an empty purse. RUN is a run's id or name, or the
+    folder of a fleet."""
     if ids and not retry_in_doubt:
         raise click.UsageError(f"what is {ids[0]!r}? IDs go with --retry-in-doubt")
     repeat = (frozenset(ids) or None) if retry_in_doubt else frozenset[str]()
-    options = msgspec.structs.replace(_options(given), retry_in_doubt=repeat)
-    return perform(prepare_resume(run, options), as_json=as_json, quiet=quiet)
+    detach, as_json, quiet = (given.pop(name) for name in ("detach", "as_json", "quiet"))
+    where = located(run, given.pop("store"))
+    options = msgspec.structs.replace(options_of(given), retry_in_doubt=repeat, store=where.store)
+    job = prepare_resume(where.run, options)
+    if not detach:
+        return perform(job, as_json=as_json, quiet=quiet)
+    launched = resume_detached(job)
+    show_launched(launched, "resumed", as_json=as_json)
+    return 0
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _in_fleet(path: str, options: Options) -> Options:
+    """A fleet's runs are kept beside its fleet.json, unless a store is named on the command line."""
+    source = click.get_current_context().get_parameter_source("store")
+    if source is ParameterSource.COMMANDLINE:
+        return options
+    return msgspec.structs.replace(options, store=store_of(path), parent=None)
+
+
+def options_of(given: dict[str, Any]) -> Options:
     said = given.pop("budget", None)
     budget = None if said is None else parse_budget(said)
     stated = {name: v for name, v in given.items() if v is not None}

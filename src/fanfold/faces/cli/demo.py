@@ -38,7 +38,7 @@ def _unpack(name: str, folder: Path) -> None:
     """The demo's files, into the store; those of an earlier time are written over."""
     ignore = shutil.ignore_patterns("__pycache__")
     try:
-        with resources.as_file(resources.files("fanfold") / "demo" / name) as shipped:
+        with resources.as_file(resources.files("fanfold") / "apps" / name) as shipped:
             shutil.copytree(shipped, folder, dirs_exist_ok=True, ignore=ignore)
     except (OSError, shutil.Error) as error:
         why = getattr(error, "strerror", None) or "its files cannot be written"

@@ -8,6 +8,9 @@ from pathlib import Path
 import click
 
 from fanfold.errors import BadInput
+from fanfold.fleet.draw import layered, mermaid_of
+from fanfold.fleet.job import planned
+from fanfold.fleet.load import is_fleet, outline
 from fanfold.members.roster import find_roster, load_roster
 from fanfold.observe.draw import WIDTH, draw
 from fanfold.observe.mermaid import mermaid
@@ -28,17 +31,28 @@ _LEAST = 60
 def graph(
     plan: str, roster: str | None, as_mermaid: bool, as_svg: bool, output: str | None
 ) -> None:
-    """Draw a plan: its steps, who answers, the shape of each. Nothing is asked or written."""
+    """Draw a plan: its steps, who answers, the shape of each; or a fleet, layer by layer. Nothing is
+    asked or written."""
     if as_mermaid and as_svg:
         raise click.UsageError("say --mermaid or --svg, not both")
-    found = _pictured(plan, roster)
-    if as_svg:
-        text = svg(found)
+    width = _width() if output is None else WIDTH
+    if is_fleet(plan) or Path(plan).is_dir():
+        text = _fleet(plan, as_mermaid, as_svg, width)
+    elif as_svg:
+        text = svg(_pictured(plan, roster))
     elif as_mermaid:
-        text = mermaid(found)
+        text = mermaid(_pictured(plan, roster))
     else:
-        text = draw(found, _width() if output is None else WIDTH)
+        text = draw(_pictured(plan, roster), width)
     _put(text, output)
+
+
+def _fleet(path: str, as_mermaid: bool, as_svg: bool, width: int) -> str:
+    """The prompts need not be written yet."""
+    fleet = outline(path)
+    if as_svg:
+        return svg(picture(planned(fleet)))
+    return mermaid_of(fleet) if as_mermaid else layered(fleet, width)
 
 
 def _pictured(path: str, roster: str | None) -> Picture:

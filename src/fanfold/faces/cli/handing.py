@@ -28,8 +28,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Orchestrator:
-    """A command with `delegate_args`. While it works, a launcher for `fanfold mcp` is there, with
-    what is left of the run's budget; what was spent through it is taken off that budget."""
+    """An agent, or a command with `delegate_args`. While it works, a launcher for `fanfold mcp` is
+    there, with what is left of the run's budget; what was spent through it is taken off that."""
 
     def __init__(self, staff: Staff, entry: Entry) -> None:
         self._staff, self._entry = staff, entry

@@ -13,11 +13,24 @@ import click
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.faces.cli.store import find_run as _find
+from fanfold.faces.cli.finding import Opened, looked_at, named
+from fanfold.faces.cli.screen import Text, columns
+from fanfold.faces.cli.screen import watch as watching
 from fanfold.faces.cli.store import opened as _archive
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.why import Asked, tell_why
-from fanfold.journal.journal import Archive
+from fanfold.fleet.crew import crew_of
+from fanfold.fleet.diffs import diff_of
+from fanfold.fleet.locate import Located
+from fanfold.fleet.look import Looker
+from fanfold.fleet.report import fleet_report
+from fanfold.fleet.status import (
+    FleetStatus,
+    fleet_json,
+    fleet_status,
+    supervisor_of,
+    worker_lines,
+)
 from fanfold.journal.spending import month_of
 from fanfold.members.reach import trouble_with
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
@@ -28,6 +41,7 @@ from fanfold.observe.standing import stand
 from fanfold.observe.status import overview, overview_json
 from fanfold.work.member import Traits
 
+AGAIN = 2.0  # seconds
 _json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
@@ -36,34 +50,71 @@ _json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @_store
 @_json
 @click.option("--watch", is_flag=True, help="Again and again, until it has ended.")
-@click.option("-v", "verbose", is_flag=True, help="Each item that did not pass, with its reasons.")
+@click.option("-v", "verbose", is_flag=True, help="More of each worker; items that did not pass.")
 def status(run: str | None, store: str, as_json: bool, watch: bool, verbose: bool) -> None:
-    """All runs, or one. RUN is a run's id or name; the newest of that name wins."""
-    while True:
-        with _archive(store) as archive:
-            text, over = _status(archive, run, as_json, verbose)
-        if watch:
-            click.clear()
-        click.echo(text)
-        if over or not watch:
-            return
-        time.sleep(1.0)
-
-
-def _status(archive: Archive, run: str | None, as_json: bool, verbose: bool) -> tuple[str, bool]:
-    width, now = shutil.get_terminal_size((100, 24)).columns, time.time()
-    folder = archive.store.folder.as_posix()
-    store = "" if folder == ".fanfold" else folder
-    records = archive.read.runs() if run is None else [_find(archive, run)]
-    stands = [stand(archive.read, record, archive.store.alive, now) for record in records]
-    over = not any(standing.status == "running" for standing in stands)
-    if run is None:
-        text = overview_json(stands).decode() if as_json else overview(stands, now=now, width=width)
-    elif as_json:
-        text = detail_json(archive.read, stands[0], store).decode()
+    """All runs, or one. RUN is a run's id or name, or a fleet's folder; the newest of a name wins."""
+    show = _all(store, as_json) if run is None else _one(named(run, store), as_json, verbose)
+    if watch:
+        watching(show, AGAIN)
     else:
-        text = detail(archive.read, stands[0], verbose=verbose, width=width, store=store)
-    return text, over
+        click.echo(show(columns(), None)[0])
+
+
+def _all(store: str, as_json: bool) -> Text:
+    def show(width: int, height: int | None) -> tuple[str, bool]:
+        now = time.time()
+        with _archive(store) as archive:
+            alive = archive.store.alive
+            stands = [stand(archive.read, one, alive, now) for one in archive.read.runs()]
+        over = not any(standing.status == "running" for standing in stands)
+        if as_json:
+            return overview_json(stands).decode(), over
+        return overview(stands, now=now, width=width), over
+
+    return show
+
+
+def _one(located: Located, as_json: bool, verbose: bool) -> Text:
+    looker = Looker()
+
+    def show(width: int, height: int | None) -> tuple[str, bool]:
+        with looked_at(located) as opened:
+            status = _fleet(opened, looker)
+            if as_json:
+                return _told(opened, status), status.over
+            if opened.scene().of_tasks:
+                text = fleet_status(status, verbose=verbose, width=width, height=height)
+                return text, status.over
+            return _detail(opened, status, verbose, width), status.over
+
+    return show
+
+
+def _fleet(opened: Opened, looker: Looker) -> FleetStatus:
+    archive, record, now = opened.archive, opened.record, time.time()
+    standing = stand(archive.read, record, archive.store.alive, now)
+    return FleetStatus(
+        standing=standing, workers=looker.look(archive, record, now), now=now,
+        supervisor=supervisor_of(archive.store, record), store=opened.store,
+        root=crew_of(record).folder,
+    )  # fmt: skip
+
+
+def _told(opened: Opened, status: FleetStatus) -> str:
+    """The receipt's fields, and those of a fleet where there are workers."""
+    whole = detail_json(opened.archive.read, status.standing, opened.store)
+    if not status.workers:
+        return whole.decode()
+    return msgspec.json.encode(msgspec.json.decode(whole) | fleet_json(status)).decode()
+
+
+def _detail(opened: Opened, status: FleetStatus, verbose: bool, width: int) -> str:
+    """As for every run; with its agents, while some are at work."""
+    read, standing = opened.archive.read, status.standing
+    text = detail(read, standing, verbose=verbose, width=width, store=opened.store)
+    if not any(one.state == "RUNNING" for one in status.workers):
+        return text
+    return "\n".join([text, "", "workers", *worker_lines(status, verbose=verbose, width=width)])
 
 
 @click.command()
@@ -71,10 +122,10 @@ def _status(archive: Archive, run: str | None, as_json: bool, verbose: bool) -> 
 @_store
 @click.option("--output", "-o", metavar="FILE", help="Into a file instead of the terminal.")
 def report(run: str, store: str, output: str | None) -> None:
-    """A run's account, as Markdown: result, receipt, what the gate caught, cost by member."""
-    with _archive(store) as archive:
-        standing = stand(archive.read, _find(archive, run), archive.store.alive, time.time())
-        text = account(archive.read, standing)
+    """A run's account, as Markdown: result, receipt, what the gate caught, cost by member; of a
+    fleet its workers, their files and errors."""
+    with looked_at(named(run, store)) as opened:
+        text = _report(opened)
     if output is None:
         click.echo(text)
         return
@@ -82,6 +133,20 @@ def report(run: str, store: str, output: str | None) -> None:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{output}: cannot be written: {error.strerror}") from error
+
+
+def _report(opened: Opened) -> str:
+    archive, record = opened.archive, opened.record
+    if not opened.scene().of_tasks:
+        return account(archive.read, stand(archive.read, record, archive.store.alive, time.time()))
+    status = _fleet(opened, Looker())
+    store = archive.store.folder.absolute()
+    diffs = {
+        one.id: diff_of(store, one.span, one.member)
+        for one in status.workers
+        if one.isolated and one.span
+    }
+    return fleet_report(archive.read, status, diffs)
 
 
 @click.command()

@@ -16,14 +16,20 @@ COMMANDS = {
     "run": ("fanfold.faces.cli.carry:run", "Carry a plan out."),
     "graph": ("fanfold.faces.cli.graph:graph", "Draw a plan."),
     "resume": ("fanfold.faces.cli.carry:resume", "Go on after a crash, a pause or a kill."),
+    "launch": ("fanfold.faces.cli.launch:launch", "Start a run that outlives the terminal."),
+    "kill": ("fanfold.faces.cli.kill:kill", "End a worker, or a whole run."),
+    "relaunch": ("fanfold.faces.cli.relaunch:relaunch", "Start one worker anew."),
     "status": ("fanfold.faces.cli.look:status", "All runs, or one."),
     "report": ("fanfold.faces.cli.look:report", "A run's account, as Markdown."),
+    "view": ("fanfold.faces.cli.view:view", "What one worker says and does."),
+    "feed": ("fanfold.faces.cli.feed:feed", "What happens across all workers, as it comes."),
     "tree": ("fanfold.faces.cli.tree:tree", "Which run, step and attempt started what."),
     "members": ("fanfold.faces.cli.members:members", "Who is there, good at what, at which price."),
     "ask": ("fanfold.faces.cli.ask:ask", "One request to the best orchestrator."),
     "mcp": ("fanfold.faces.cli.mcp:mcp", "Serve the members to an agent, over MCP."),
     "serve": ("fanfold.faces.cli.serve:serve", "The members behind an OpenAI-compatible endpoint."),
     "skill": ("fanfold.faces.cli.skill:skill", "Tells Claude Code and Codex how to use fanfold."),
+    "local": ("fanfold.faces.cli.local:local", "The embedded model: a model that needs no account."),
     "demo": ("fanfold.faces.cli.demo:demo", "A reference application; needs no account."),
 }
 REFUSED, STOPPED, PAUSED = 2, 3, 4
@@ -105,6 +111,12 @@ def _misused(error: click.ClickException) -> int:
     return REFUSED
 
 
+def _told(text: str) -> str:
+    """Whose it is stands before it. But a line for programs, `CYCLE:a,b`, stands alone and first."""
+    first, _, rest = text.partition("\n")
+    return f"{first}\nfanfold: {rest}" if rest and first.startswith("CYCLE:") else f"fanfold: {text}"
+
+
 def _say(error: Exception) -> int:
     """One or two lines for people, and the code for programs."""
     match error:
@@ -112,7 +124,7 @@ def _say(error: Exception) -> int:
             click.echo(f"fanfold: {error}", err=True)
             return PAUSED
         case BadInput() | AlreadyRunning() | StoreError():
-            click.echo(f"fanfold: {error}", err=True)
+            click.echo(_told(str(error)), err=True)
             return REFUSED
         case FanfoldError():
             click.echo(f"fanfold: {error}", err=True)

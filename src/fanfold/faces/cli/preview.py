@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from fanfold.fleet.draw import layered
+from fanfold.fleet.load import outline
 from fanfold.journal.journal import Archive
 from fanfold.journal.store import Store
 from fanfold.observe.draw import draw
@@ -24,13 +26,19 @@ def show_preview(job: Job, *, as_json: bool) -> int:
     if as_json:
         click.echo(preview_json(found))
         return 0
-    plan = job.stored.plan
     width = max(60, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))
-    items = None if plan.input is None else count_items(plan.input, plan.folder)
-    click.echo(draw(picture(plan, items=items, roster=job.roster), width))
+    click.echo(_drawn(job, width))
     click.echo("")
     click.echo(preview_text(found, width))
     return 0
+
+
+def _drawn(job: Job, width: int) -> str:
+    plan = job.stored.plan
+    if job.stored.kind == "fleet":
+        return layered(outline(plan.folder), width)
+    items = None if plan.input is None else count_items(plan.input, plan.folder)
+    return draw(picture(plan, items=items, roster=job.roster), width)
 
 
 def _preview(job: Job) -> Preview:

@@ -1,4 +1,4 @@
-"""Where runs are kept: the option, and looking into it."""
+"""Where runs are kept: the option, which run is meant, and looking into a store."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from contextlib import contextmanager
 import click
 
 from fanfold.errors import BadInput
+from fanfold.fleet import locate
+from fanfold.fleet.locate import Located
+from fanfold.fleet.registry import Registry
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive
 from fanfold.run.inherited import inherited
@@ -15,6 +18,16 @@ from fanfold.run.inherited import inherited
 store_option = click.option(
     "--store", default=lambda: inherited().store, metavar="DIR", help="Where runs are kept."
 )
+
+
+def registry() -> Registry:
+    """The user's. What is wrong with it is said on stderr, and stops nothing."""
+    return Registry(warn=lambda text: click.echo(f"fanfold: warning: {text}", err=True))
+
+
+def located(run: str, store: str) -> Located:
+    """Which run is meant: a folder, a run of the store, or a name that was launched elsewhere."""
+    return locate.locate(run, store, registry())
 
 
 @contextmanager
@@ -32,3 +45,11 @@ def find_run(archive: Archive, name: str) -> RunRecord:
         known = ", ".join(archive.read.names()[:8]) or "none yet"
         raise BadInput(f"no run {name!r}; there are: {known}")
     return record
+
+
+@contextmanager
+def found(run: str, store: str) -> Iterator[tuple[Archive, RunRecord]]:
+    """The run that is meant, in the store that it is kept in."""
+    where = located(run, store)
+    with opened(where.store) as archive:
+        yield archive, find_run(archive, where.run)

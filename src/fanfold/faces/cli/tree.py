@@ -7,7 +7,7 @@ import shutil
 import click
 import msgspec
 
-from fanfold.faces.cli.store import find_run, opened, store_option
+from fanfold.faces.cli.store import found, store_option
 from fanfold.observe.foliage import draw_tree
 from fanfold.observe.tree import ALL, SHOWN, tree_json
 from fanfold.observe.tree import tree as grown
@@ -25,8 +25,8 @@ def tree(run: str, store: str, as_json: bool, everything: bool) -> None:
 
     The first line has the total; each dollar is in it once.
     """
-    with opened(store) as archive:
-        branch = grown(archive, find_run(archive, run), most=ALL if everything else SHOWN)
+    with found(run, store) as (archive, record):
+        branch = grown(archive, record, most=ALL if everything else SHOWN)
     if as_json:
         click.echo(msgspec.json.encode(tree_json(branch)))
         return

@@ -19,8 +19,9 @@ from fanfold.observe.detail import detail_json
 from fanfold.observe.report import report
 from fanfold.observe.standing import Standing, stand
 from fanfold.observe.status import overview_json
-from fanfold.patterns.delegate import Desk, new_run
+from fanfold.patterns.delegate import Desk, Progress, new_run
 from fanfold.patterns.staff import Staff, budget_words, find_staff
+from fanfold.patterns.toolbox import TOOLS, Given, use
 from fanfold.plans.load import load_plan
 from fanfold.price import dollars, nanos
 from fanfold.run.ledger import Sum
@@ -55,24 +56,11 @@ class Office:
         self._store = str(Path(posting.store).absolute())
         self._roster = posting.roster and str(Path(posting.roster).absolute())
 
-    async def call(self, tool: str, given: dict[str, Any]) -> Any:
+    async def call(self, tool: str, given: dict[str, Any], progress: Progress | None = None) -> Any:
+        if tool in TOOLS:
+            found = await use(self.desk, tool, given, progress)
+            return {**found, **self._money()} if tool in ("menu", "delegate_many") else found
         match tool:
-            case "menu":
-                _Nothing.read(given)
-                return {"members": self.desk.menu(), **self._money()}
-            case "delegate":
-                (result,) = await self.desk.delegate_many([_listed(given, "needs")])
-                return result.plain()
-            case "delegate_many":
-                many = _Many.read(_listed(given, "tasks"))
-                results = await self.desk.delegate_many(many.tasks, many.concurrency)
-                return {"results": [one.plain() for one in results], **self._money()}
-            case "reduce":
-                fold = _Fold.read(_listed(_listed(given, "ids", "values"), "options"))
-                found = await self.desk.reduce(
-                    fold.kind, fold.values, ids=fold.ids, options=fold.options
-                )
-                return found.plain()
             case "run_plan":
                 return await self._run_plan(_Plan.read(given).plan)
             case "status":
@@ -169,11 +157,13 @@ class Office:
 
 @asynccontextmanager
 async def open_office(posting: Posting, folder: Path) -> AsyncIterator[Office]:
-    """A run for the time of one server, closed with its receipt at the end."""
+    """A run for the time of one server, closed with its receipt at the end. Its tasks stand alone:
+    one that the budget does not bear stops no other."""
     staff = find_staff(posting.roster, folder, allow_paid=posting.allow_paid)
     settings = Settings(
-        budget=posting.budget, max_concurrency=staff.roster.settings.max_concurrency
-    )
+        budget=posting.budget, max_concurrency=staff.roster.settings.max_concurrency,
+        serving=True,
+    )  # fmt: skip
     async with new_run(posting.name, staff, settings, posting.store, posting.parent) as run:
         yield Office(run, staff, posting)
 
@@ -193,47 +183,9 @@ def _smaller(stated: Budget, left: Budget) -> Budget:
 # ── what comes in ────────────────────────────────────────────────────────────────────────────
 
 
-class _Given(msgspec.Struct, forbid_unknown_fields=True):
-    @classmethod
-    def read(cls, given: dict[str, Any]) -> Any:
-        try:
-            return msgspec.convert(given, cls)
-        except msgspec.ValidationError as error:
-            raise BadInput(f"the arguments cannot be read: {error}") from None
-
-
-class _Nothing(_Given):
-    pass
-
-
-class _Many(_Given):
-    tasks: Any
-    concurrency: Any = None
-
-
-class _Fold(_Given):
-    kind: str
-    values: Any = None
-    ids: Any = None
-    options: dict[str, Any] | None = None
-
-
-class _Plan(_Given):
+class _Plan(Given):
     plan: str
 
 
-class _OneRun(_Given):
+class _OneRun(Given):
     run: str | None = None
-
-
-def _listed(given: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Models write lists and objects as JSON texts now and then: they are read as what they are."""
-    found = dict(given)
-    for name in names:
-        written = found.get(name)
-        if isinstance(written, str) and written.lstrip()[:1] in ("[", "{"):
-            try:
-                found[name] = _decode(written)
-            except msgspec.DecodeError:
-                continue
-    return found

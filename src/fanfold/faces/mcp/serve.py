@@ -10,7 +10,7 @@ import hmac
 import signal
 import socket
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.faces.mcp.office import Office, Posting, open_office
 from fanfold.faces.mcp.stdio import Lines, protocol_output
-from fanfold.faces.mcp.tools import INSTRUCTIONS, tools
+from fanfold.faces.mcp.tools import tools
+from fanfold.patterns.delegate import Progress
+from fanfold.patterns.tools import INSTRUCTIONS
 from fanfold.work.outcome import Receipt
 
 HOST = "127.0.0.1"
@@ -65,8 +67,8 @@ class _Work:
         self.office = office
         self._under_way: set[asyncio.Task[Any]] = set()
 
-    async def call(self, tool: str, given: dict[str, Any]) -> Any:
-        task = asyncio.create_task(self.office.call(tool, given))
+    async def call(self, tool: str, given: dict[str, Any], progress: Progress | None = None) -> Any:
+        task = asyncio.create_task(self.office.call(tool, given, progress))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         try:
@@ -94,8 +96,9 @@ def _server(work: _Work) -> Any:
         return types.ServerResult(types.ListToolsResult(tools=made))
 
     async def called(request: types.CallToolRequest) -> Any:
+        params, progress = request.params, _progress(server.request_context)
         try:
-            found = await work.call(request.params.name, request.params.arguments or {})
+            found = await work.call(params.name, params.arguments or {}, progress)
         except FanfoldError as error:
             return _answer(types, str(error), wrong=True)
         return _answer(types, found)
@@ -104,6 +107,22 @@ def _server(work: _Work) -> Any:
     server.request_handlers[types.ListToolsRequest] = listed
     server.request_handlers[types.CallToolRequest] = called
     return server
+
+
+def _progress(context: Any) -> Progress | None:
+    """Tells a client how far a call is, if it gave a token for that. A client that does not listen
+    any more is no reason to stop."""
+    token = context.meta.progressToken if context.meta else None
+    if token is None:
+        return None
+
+    async def tell(done: int, all: int) -> None:
+        with suppress(Exception):
+            await context.session.send_progress_notification(
+                token, done, all, f"{done} of {all} tasks done", str(context.request_id)
+            )
+
+    return tell
 
 
 def _answer(types: Any, found: Any, *, wrong: bool = False) -> Any:

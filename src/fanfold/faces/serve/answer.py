@@ -4,7 +4,6 @@ and on record like any other."""
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
+from fanfold.faces.serve.parents import Parents
 from fanfold.faces.serve.wire import AUTO, Chat, Refused, Said
 from fanfold.gates.default import standard
 from fanfold.members.ensembles import Ensemble
@@ -21,6 +21,7 @@ from fanfold.patterns.judged import judged
 from fanfold.patterns.panel import Knobs
 from fanfold.price import dollars
 from fanfold.run.choose import Company
+from fanfold.run.inherited import SPAN
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask, Reply
@@ -31,12 +32,12 @@ from fanfold.work.outcome import Outcome
 from fanfold.work.task import Place, Task, Terms, Who
 
 MOST_AT_ONCE = 1000
-_SPAN = re.compile(r"[A-Za-z0-9][A-Za-z0-9:._-]{0,127}", re.ASCII)
 _encode = msgspec.json.Encoder().encode
 
 
 class Manner(msgspec.Struct, frozen=True):
-    """How a request wants to be treated, beside what it says. `fresh`: not from the journal."""
+    """How a request wants to be treated, beside what it says. `fresh`: not from the journal.
+    `parent`: the span that it is made for."""
 
     fresh: bool = False
     parent: str = ""
@@ -44,8 +45,8 @@ class Manner(msgspec.Struct, frozen=True):
 
 def read_manner(fresh: str, parent: str) -> Manner:
     """From the headers of a request. Raises Refused."""
-    if parent and not _SPAN.fullmatch(parent):
-        raise Refused("X-Fanfold-Parent is no span: at most 128 letters, digits and :._-")
+    if parent and not SPAN.fullmatch(parent):
+        raise Refused("X-Fanfold-Parent is no span: a run's id, and `:` with an attempt's number")
     if fresh.lower() not in ("", "0", "1", "false", "true"):
         raise Refused("X-Fanfold-Fresh is 1 or 0")
     return Manner(fresh.lower() in ("1", "true"), parent)
@@ -65,8 +66,8 @@ class Service:
         concurrency: int = 64,
         most: int = MOST_AT_ONCE,
     ) -> None:
-        self._run, self._company, self._concurrency = run, company, concurrency
-        self._most = most
+        self._company, self._concurrency, self._most = company, concurrency, most
+        self._parents = Parents(run)
         self._ensembles = ensembles
         self._under_way: set[asyncio.Task[Said]] = set()
 
@@ -109,6 +110,10 @@ class Service:
         while self._under_way:
             await asyncio.wait(self._under_way)
 
+    async def close(self) -> None:
+        """The books of those requests that others made; when nothing is under way any more."""
+        await self._parents.close()
+
     def hands_on(self, chat: Chat) -> bool:
         """May what a member says be handed on while it speaks? Not before a vote or a revision."""
         return chat.schema is None and chat.model not in self._ensembles
@@ -125,7 +130,8 @@ class Service:
 
     async def _answer(self, id: str, chat: Chat, manner: Manner, tell: Tell | None) -> Said:
         try:
-            return told(await self._outcome(id, chat, manner, tell), self._run.record.id, chat)
+            async with self._parents.of(manner.parent) as run:
+                return told(await self._outcome(run, id, chat, manner, tell), run.record.id, chat)
         except BadInput as error:
             code = "no_fit" if chat.model == AUTO else None
             raise Refused(str(error), code=code, param="model") from None
@@ -138,18 +144,19 @@ class Service:
         except FanfoldError as error:
             raise Refused(str(error), status=502, code="member_failed") from None
 
-    async def _outcome(self, id: str, chat: Chat, manner: Manner, tell: Tell | None) -> Outcome:
+    async def _outcome(
+        self, run: Run, id: str, chat: Chat, manner: Manner, tell: Tell | None
+    ) -> Outcome:
         terms = self._terms(chat)
         item = Item(id, _data(chat))
-        name = f"{id} of {manner.parent}" if manner.parent else id
-        batch = await self._run.plan(Rows([item]), terms, name=name)
+        batch = await run.plan(Rows([item]), terms, name=id)
         sample = secrets.randbits(48) + 1 if manner.fresh else 0
         ask = Ask(chat.messages, (item,), (), chat.schema, chat.params, sample)
         task = Task(id, ask, terms, Place(batch.no, 0))
         ensemble = self._ensembles.get(chat.model)
         if ensemble is not None:
-            return await ensemble.by(self._run, task)
-        return await self._run.do(task, tell if self.hands_on(chat) else None)
+            return await ensemble.by(run, task)
+        return await run.do(task, tell if self.hands_on(chat) else None)
 
     def _terms(self, chat: Chat) -> Terms:
         """A cut-off reply or a refusal is an answer in a chat; only a schema is worth a revision."""
@@ -213,13 +220,14 @@ def told(outcome: Outcome, run: str, chat: Chat) -> Said:
         "cost_usd": dollars(outcome.cost), "calls": outcome.calls, "reused": outcome.reused,
     }  # fmt: skip
     reply = outcome.reply
+    usage = outcome.usage or (reply.usage if reply else None)
     if outcome.state == "passed" and reply is not None:
-        return Said(_text(reply), usage=reply.usage, about=about)
+        return Said(_text(reply), usage=usage, about=about)
     if outcome.state == "kicked" and reply is not None and _text(reply).strip():
         if reply.finish == "length":
-            return Said(_text(reply), "length", usage=reply.usage, about=about)
+            return Said(_text(reply), "length", usage=usage, about=about)
         if reply.finish == "refusal" or chat.schema is None:
-            return Said(_text(reply), refused=True, usage=reply.usage, about=about)
+            return Said(_text(reply), refused=True, usage=usage, about=about)
     why = "; ".join(outcome.reasons) or "no reason was given"
     raise _REFUSALS[outcome.state](outcome, why)
 

@@ -61,6 +61,7 @@ class Server:
             await self._service.abandon()
             raise
         finally:
+            await self._service.close()
             await self._runner.cleanup()
 
     # ── every request ──

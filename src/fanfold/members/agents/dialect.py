@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from fanfold.errors import MemberError
-from fanfold.members.agents.worker import Exit
+from fanfold.members.agents.worker import Bounds, Exit
 from fanfold.price import Price
 from fanfold.work.ask import Ask, Finish, Reply, Usage
 from fanfold.work.member import Traits
@@ -132,6 +132,10 @@ class Dialect(Protocol):
     ) -> dict[str, str]:
         """The variables for the program, from those around: what would make it misbehave or be
         billed to another account is taken out, bounds that only the environment takes are put in."""
+        ...
+
+    def bounds(self, traits: Traits, setup: Setup) -> Bounds:
+        """What the worker's host must see to, since the program does not by itself."""
         ...
 
     def reader(self, price: Price | None, *, resumed: bool = False) -> Reader: ...

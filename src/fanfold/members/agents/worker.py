@@ -7,7 +7,7 @@ The files are the truth: they outlive the process that started the worker, and w
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -42,6 +42,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     No secret may stand here: the environment is handed over directly, never through a file.
     `session`: the id of the program's own session, when it was chosen beforehand. `meter`: files
     beside the log that tell what it spends, as a glob (codex's rollout); "" when the log does.
+    `schema`: what the answer was asked to be like, for whoever reads it later.
     """
 
     span: str
@@ -53,6 +54,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     meter: str = ""
     price: Price | None = None
+    schema: dict[str, Any] | None = None
     bounds: Bounds = Bounds()
     begun: float = 0.0
 

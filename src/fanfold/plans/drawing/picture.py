@@ -109,7 +109,7 @@ def _stages(step: Step) -> tuple[Stage, ...]:
 
 
 def _steps_in(asking: Asking) -> set[str]:
-    if asking.prompt is None or "steps" not in asking.prompt:
+    if asking.prompt is None or asking.verbatim or "steps" not in asking.prompt:
         return set()
     try:
         return Template(asking.prompt, name="prompt", known=_NAMES).fields("steps")

@@ -199,7 +199,8 @@ class Sketch(msgspec.Struct, frozen=True):
         deep = max(level.values(), default=-1) + 1
         lines = told.joined([
             told.many(len(step.tasks), "task"), f"longest path {deep}",
-            f"{step.concurrency} at once", told.budget_told(step.budget),
+            f"{step.concurrency} at once", f"{step.delay:g}s between starts" if step.delay else "",
+            told.budget_told(step.budget),
         ])  # fmt: skip
         small = len(step.tasks) <= MOST_TASKS
         inside = self._tasks(step) if small else _summary(step, level)

@@ -117,10 +117,14 @@ class Desk:
         spare = frozenset(one.traits.id for one in chosen if one.grade)
         return Cast(terms.step, members, better, slots, past, votes, extra, spare)
 
-    def look(self, cast: Cast) -> Look:
-        accept = frozenset(one.traits.answerer for one in cast.members)
+    def look(self, cast: Cast, who: Who) -> Look:
+        """The replies that a run would use: of those who may be asked, and of all who would fit."""
+        asked = [one.traits for one in cast.members]
+        takes = {one.takes for one in asked}
+        serve = [*asked, *(one for one in self._choose.accepts(who) if one.takes in takes)]
+        accept = frozenset(one.answerer for one in serve)
         archive, fresh = self._archive, self.premises.fresh
-        if archive is None or not any(one.traits.shared for one in cast.members):
+        if archive is None or not any(one.shared for one in serve):
             return lambda keys: {}
         return lambda keys: archive.read.known(keys, accept, _NO_RUN, fresh)
 
@@ -163,7 +167,7 @@ class Asker:
         self.cast = cast = desk.cast(terms, votes=votes)
         takes = tuple(dict.fromkeys(one.traits.takes for one in cast.members))
         self._by_items = "items" in takes
-        self._survey = Survey(takes, desk.look(cast), once=cast.metered)
+        self._survey = Survey(takes, desk.look(cast, terms.who), once=cast.metered)
         self._template = prompt.user
         shows = prompt.user is not None and prompt.user.uses("steps")
         self._steps: dict[str, Any] = prompt.names.get("steps", {}) if shows else {}

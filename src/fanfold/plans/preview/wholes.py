@@ -143,14 +143,15 @@ def graphed(desk: Desk, step: Graph) -> tuple[list[StepPreview], Size]:
         asker = Asker(desk, one.terms, one.prompt, judges=judges_of(desk, stated[one.id]))
         parents = {p: values[p] for p in one.depends_on if values[p] is not None}
         made = Item(one.id, {**one.fields(), "parents": parents, "missing": []})
-        (values[one.id],) = asker.take([_about(asker, made)])
+        (values[one.id],) = asker.take([_about(asker, made, one.sample)])
         begins = max((ends[p] for p in one.depends_on), default=0.0)
         ends[one.id] = begins + (asker.forecast().seconds or 0.0)
         askers.append(asker)
     own, *judges = _as_one(step.name, "graph", askers, len(values))
     work = sum(asker.forecast().seconds or 0.0 for asker in askers) / step.concurrency
     if own.forecast.seconds is not None:
-        seconds = max(work, *ends.values())
+        apart = step.delay * sum(asker.forecast().most_calls != 0 for asker in askers[1:])
+        seconds = max(work, apart, *ends.values())
         timed = msgspec.structs.replace(own.forecast, seconds=seconds)
         own = msgspec.structs.replace(own, forecast=timed)
     return [own, *judges], _sum(asker.size for asker in askers)
@@ -172,8 +173,9 @@ def asked_once(desk: Desk, step: Once) -> tuple[list[StepPreview], Size]:
     return rows_of(step.name, "ask", asker, 1, 1), asker.size
 
 
-def _about(asker: Asker, made: Item) -> Task:
+def _about(asker: Asker, made: Item, sample: int = 0) -> Task:
     try:
-        return Task(made.id, asker.prompt.about(made), asker.terms)
+        ask = msgspec.structs.replace(asker.prompt.about(made), sample=sample)
+        return Task(made.id, ask, asker.terms)
     except FanfoldError as error:
         return Task(made.id, Ask(items=(made,)), asker.terms, flaw=str(error))

@@ -56,7 +56,9 @@ PARAM_FIELDS: dict[str, Check] = {
     "stop": one_or_many(text),
 }
 _WHO = ("member", "members", "agent", "needs", "use", "fallback")
-_SAME = ("concurrency", "budget", "revise", "escalate", "on_failure", "in_doubt", "hedge")
+_SAME = (
+    "concurrency", "budget", "revise", "escalate", "on_failure", "in_doubt", "hedge", "verbatim",
+)  # fmt: skip
 _HEDGE: dict[str, Check] = {"extra": number(above=0), "after": number(above=0)}
 
 
@@ -83,7 +85,10 @@ class Reading(msgspec.Struct, frozen=True):
         its prompt, when it is not about items."""
         made = {name: stated[name] for name in _SAME if name in stated}
         seen = self.earlier if known is None else list(self.results)
-        prompt = read_prompt(node, self.folder, seen, known or KNOWN_NAMES)
+        if stated.get("verbatim"):
+            prompt = read_verbatim(node, self.folder)
+        else:
+            prompt = read_prompt(node, self.folder, seen, known or KNOWN_NAMES)
         if prompt is not None:
             made["prompt"] = prompt
         if (schema := read_schema(node, self.folder)) is not None:
@@ -176,6 +181,14 @@ def read_prompt(
             f"the prompt reads `steps.{step}`, but it cannot see an earlier step of that name; {there}"
         )
     return source
+
+
+def read_verbatim(node: Node, folder: Path) -> str | None:
+    """The same text, but no template: nothing in it is looked at."""
+    child = _one_way(node, "prompt", "prompt_file")
+    if child is None:
+        raise node.child("verbatim").bad("`verbatim` needs a `prompt` or a `prompt_file`")
+    return text(child) if child.place[-1] == "prompt" else _file_text(child, folder)
 
 
 def _inline_template(node: Node, known: Collection[str]) -> Template:

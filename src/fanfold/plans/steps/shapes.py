@@ -165,7 +165,7 @@ def read_conduct(node: Node, reading: Reading) -> Conduct:
 
 
 def read_once(node: Node, reading: Reading) -> Once:
-    stated = fields(node, ASK_FIELDS, "an ask")
+    stated = fields(node, _ONCE, "an ask")
     made = reading.asking(node, stated, _ONCE_NAMES)
     if "prompt" not in made:
         raise node.bad("an ask needs a `prompt`")
@@ -181,7 +181,7 @@ def read_graph(node: Node, reading: Reading) -> Graph:
     shared = reading.asking(node, {k: v for k, v in stated.items() if k != "concurrency"})
     tasks = [_read_task(child, reading, shared) for child in elements(node.child("tasks"))]
     at(node.child("tasks"), lambda: dag.check(tasks))
-    own = _own(stated, "name", "concurrency", "budget")
+    own = _own(stated, "name", "concurrency", "budget", "delay")
     return Graph(tasks=tuple(tasks), lines=lines_of(node), line=node.line, **own)
 
 
@@ -189,10 +189,9 @@ def _read_task(node: Node, reading: Reading, shared: dict[str, Any]) -> Task:
     stated = fields(node, _TASK, "a task of a graph", required=("id",))
     own = reading.asking(node, stated, _TASK_NAMES)
     lines = {**shared["lines"], **own["lines"]}
-    task = Task(
-        **{**shared, **own, "lines": lines}, **_own(stated, "id", "depends_on", "partial", "weight"),
-    )  # fmt: skip
-    if task.prompt is not None and "prompt" in own:
+    own_words = _own(stated, "id", "depends_on", "partial", "weight", "sample")
+    task = Task(**{**shared, **own, "lines": lines}, **own_words)
+    if task.prompt is not None and "prompt" in own and not task.verbatim:
         reads = Template(task.prompt, name=node.file, known=_TASK_NAMES).fields("parents")
         for parent in sorted(reads - set(task.depends_on)):
             raise node.bad(
@@ -238,6 +237,7 @@ _CONDUCT: dict[str, Check] = {**ASK_FIELDS, "most": whole(least=1), "synthesise"
 _GRAPH: dict[str, Check] = {
     **{name: check for name, check in ASK_FIELDS.items() if name not in ("prompt", "prompt_file")},
     "tasks": anything,
+    "delay": number(least=0),
 }
 _TASK: dict[str, Check] = {
     **{
@@ -249,4 +249,7 @@ _TASK: dict[str, Check] = {
     "depends_on": one_or_many(_read_id),
     "partial": flag,
     "weight": number(above=0),
+    "verbatim": flag,
+    "sample": whole(least=0),
 }
+_ONCE: dict[str, Check] = {**ASK_FIELDS, "verbatim": flag}

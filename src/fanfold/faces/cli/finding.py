@@ -1,0 +1,44 @@
+"""Which run is meant on the command line, and looking at it again and again while it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from fanfold.faces.cli.store import find_run, opened
+from fanfold.fleet.locate import Located, locate
+from fanfold.fleet.look import Scene, scene_of
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Archive
+from fanfold.run.inherited import inherited
+
+
+class Opened(NamedTuple):
+    """A run in its store, opened to look at. `store` is how it is to be named in a command."""
+
+    archive: Archive
+    record: RunRecord
+    store: str
+
+    def scene(self) -> Scene:
+        return scene_of(self.archive, self.record, time.time())
+
+
+def named(run: str, store: str) -> Located:
+    """The run of that name; a store that was named must be there."""
+    if store != inherited().store and not Path(run).is_dir():
+        with opened(store):
+            pass
+    return locate(run, store)
+
+
+@contextmanager
+def looked_at(located: Located) -> Iterator[Opened]:
+    """Open again to see what came since: a store that nobody had open is seen as it was then."""
+    with opened(located.store) as archive:
+        folder = archive.store.folder.as_posix()
+        shown = "" if folder == ".fanfold" else folder
+        yield Opened(archive, find_run(archive, located.run), shown)

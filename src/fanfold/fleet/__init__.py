@@ -1,0 +1,1 @@
+"""The operator's fleet: long-running agents with dependencies, budgets and a window for each."""

@@ -1,0 +1,66 @@
+"""What workers with a worktree of their own have changed. Only looked at: nothing is merged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from fanfold.members.agents.worktree import isolated
+
+SECONDS = 60.0
+MOST_LINES = 60
+
+
+class Diff(msgspec.Struct, frozen=True):
+    """A worker's branch against the commit that it began with. `stat` is git's own summary, with
+    what is not committed yet; `new` are files that git does not know. `trouble`: why not."""
+
+    branch: str
+    folder: str
+    base: str = ""
+    stat: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+def diff_of(store: Path, span: str, member: str) -> Diff:
+    """Where its worktree branched off is found in git itself: the newest commit that both the
+    branch and the checkout it was made from have."""
+    folder, branch = isolated(store, span, member)
+    made = Diff(branch, str(folder))
+    if not folder.is_dir():
+        return msgspec.structs.replace(
+            made, trouble="its worktree is gone; the branch may be there"
+        )
+    try:
+        common = Path(
+            _git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir").strip()
+        )
+        start = _git(common, "rev-parse", "HEAD").strip()
+        base = _git(folder, "merge-base", start, "HEAD").strip()
+        stat = _git(folder, "diff", "--stat=100", base).splitlines()
+        new = _git(folder, "ls-files", "--others", "--exclude-standard").splitlines()
+    except OSError as error:
+        return msgspec.structs.replace(made, trouble=f"git does not tell: {error}")
+    return msgspec.structs.replace(
+        made, base=base, stat=tuple(stat[-MOST_LINES:]), new=tuple(new[:MOST_LINES])
+    )
+
+
+def _git(folder: Path, *words: str) -> str:
+    """Its own settings may start programs of the user's; none of them is needed to look."""
+    around = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", "-c", "core.fsmonitor=false", "-c", "core.quotepath=false", "--no-pager", *words],
+            cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False,
+            env={**around, "GIT_OPTIONAL_LOCKS": "0"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise OSError("it takes too long") from None
+    if done.returncode:
+        raise OSError(" ".join(done.stderr.decode(errors="replace").split())[:200])
+    return done.stdout.decode(errors="replace")

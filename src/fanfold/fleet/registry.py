@@ -1,0 +1,107 @@
+"""The runs that were launched, by name, so that a name is enough from any folder.
+
+A JSON array in the user's state folder. Whoever changes it holds a lock on a file beside it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+Warn = Callable[[str], None]
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One run that was launched. `root`: the folder of its fleet.json, or of its plan; `pid`: of the
+    supervisor that was started last; `started_at`: UTC."""
+
+    name: str
+    root: str
+    store: str
+    run: str
+    pid: int
+    started_at: str
+
+
+def registry_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """`FANFOLD_REGISTRY`, else `fanfold/registry.json` in the user's state folder."""
+    if stated := environ.get("FANFOLD_REGISTRY"):
+        return Path(stated).expanduser()
+    state = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "~"), ".local", "state")
+    return Path(state).expanduser() / "fanfold" / "registry.json"
+
+
+class Registry:
+    """A file that cannot be read counts as empty: a warning says so, and it is kept aside before it
+    is written over."""
+
+    def __init__(self, file: Path | None = None, warn: Warn = lambda text: None) -> None:
+        self.file = registry_file() if file is None else file
+        self._warn = warn
+
+    def entries(self) -> list[Entry]:
+        """In the order in which the names came up first."""
+        found = self._read()
+        if found is None:
+            self._warn(f"{self.file}: not a registry, so it counts as empty")
+        return found or []
+
+    def find(self, name: str) -> Entry | None:
+        return next((entry for entry in self.entries() if entry.name == name), None)
+
+    def put(self, entry: Entry) -> None:
+        """The entry takes the place of the one with its name. Raises OSError."""
+        with self._change() as entries:
+            entries[entry.name] = entry
+
+    def remove(self, name: str, run: str) -> None:
+        """Takes a run out, but not a later one of that name."""
+        if self.file.exists():
+            with self._change() as entries:
+                if name in entries and entries[name].run == run:
+                    del entries[name]
+
+    @contextmanager
+    def _change(self) -> Iterator[dict[str, Entry]]:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        lock = self.file.with_name(f"{self.file.name}.lock")
+        handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            entries = {entry.name: entry for entry in self._sound()}
+            yield entries
+            self._write(list(entries.values()))
+        finally:
+            os.close(handle)
+
+    def _sound(self) -> list[Entry]:
+        found = self._read()
+        if found is None:
+            aside = self.file.with_name(f"{self.file.name}.corrupt")
+            os.replace(self.file, aside)
+            self._warn(f"{self.file}: not a registry; it is kept as {aside.name}, a new one begins")
+        return found or []
+
+    def _read(self) -> list[Entry] | None:
+        """None: there is something that is no registry."""
+        try:
+            return msgspec.json.decode(self.file.read_bytes(), type=list[Entry])
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def _write(self, entries: list[Entry]) -> None:
+        new = self.file.with_name(f".{self.file.name}.new")
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
+        os.replace(new, self.file)
+
+
+def utc(now: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))

@@ -1,0 +1,215 @@
+"""Launch one worker again, with its prompt as it is now. All others stay untouched."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
+from fanfold.fleet.job import prepare_fleet
+from fanfold.fleet.kill import tell
+from fanfold.fleet.launch import Launched, start
+from fanfold.fleet.locks import acting
+from fanfold.fleet.orders import Orders
+from fanfold.fleet.workers import worker_of
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Archive
+from fanfold.journal.store import Store
+from fanfold.patterns.kept import only_by_parents
+from fanfold.plans.execute import Job, Options, Stored, prepare, prepare_resume, revised
+from fanfold.plans.plan import Graph, Node
+from fanfold.work.nearest import remedy
+
+LEAVES = 30.0  # seconds for a supervisor to hand over
+MOST = 1_000_000
+
+
+def relaunch(run: str, id: str, options: Options) -> Launched:
+    """Its log is put aside and it starts anew; dependents that failed for lack of it get their turn.
+
+    While the run is under way its supervisor hands over to a new one, which adopts the workers that
+    live. A run that is over is opened again for this worker alone.
+    """
+    options = msgspec.structs.replace(options, store=str(Path(options.store).absolute()))
+    with acting(options.store, _record(options.store, run).name):
+        job = prepare_resume(run, options, _whatever_changed)
+        assert job.record is not None
+        changed = _changed(job.stored, id, options)
+        _refuse_busy(job, job.record, id)
+        anew = _with_those_after(job, job.record, id)
+        goes_on = job.record.status == "running"
+        more = msgspec.structs.replace(options, anew=frozenset(anew), only=not goes_on)
+        again = revised(msgspec.structs.replace(job, options=more), changed)
+        if goes_on:
+            _take_over(options.store, job.record)
+        return _instead(job, again, id)
+
+
+def _whatever_changed(stored: Stored, record: RunRecord) -> None:
+    """That files say something else by now is no reason to refuse: it is why it is launched again."""
+
+
+def _record(store: str, run: str) -> RunRecord:
+    archive = Archive(store)
+    try:
+        found = archive.read.find(run)
+    finally:
+        archive.close()
+    assert found is not None
+    return found
+
+
+def _instead(job: Job, again: Job, id: str) -> Launched:
+    """A run that was handed over must not be left alone: when the change is refused at the last
+    moment it goes on as it was."""
+    assert job.record is not None
+    try:
+        _refuse_busy(job, job.record, id)
+        return start(again)
+    except FanfoldError:
+        if job.record.status == "running":
+            start(job)
+        raise
+
+
+# ── may it, and who else ─────────────────────────────────────────────────────────────────────
+
+
+def _refuse_busy(job: Job, record: RunRecord, id: str) -> None:
+    """While it runs, or one that depends on it and works with what it has left."""
+    archive = Archive(job.options.store)
+    try:
+        busy = _busy(archive, record)
+    finally:
+        archive.close()
+    for other in (id, *below(_tasks(job.stored), id)):
+        if other in busy:
+            what = "is running" if other == id else f"is running, which depends on {id}"
+            raise AlreadyRunning(f"{other} {what}; first: fanfold kill {record.name} {other}")
+
+
+def _with_those_after(job: Job, record: RunRecord, id: str) -> set[str]:
+    """The worker, and its dependents that failed for nothing but a parent."""
+    archive = Archive(job.options.store)
+    try:
+        failed = archive.read.endings(record.no, ("failed",), limit=MOST)
+    finally:
+        archive.close()
+    by_parents = {one.id for one in failed if only_by_parents(one.reasons)}
+    return {id, *below([task for task in _tasks(job.stored) if task.id in by_parents], id)}
+
+
+def _busy(archive: Archive, record: RunRecord) -> set[str]:
+    """Tasks that are being worked on: by a living worker, or in a process that lives."""
+    alive = archive.store.alive(record.session)
+    found: set[str] = set()
+    for attempt in archive.read.newest(record.no, ("started", "in_doubt"), limit=10_000):
+        worker = worker_of(archive.store.folder, record, attempt)
+        if (alive and attempt.state == "started") or (worker and worker.host.alive()):
+            found.update(attempt.ids)
+    return found
+
+
+def below(tasks: Iterable[Node], id: str) -> list[str]:
+    """All that depend on it, directly or not, in planned order."""
+    found = {id}
+    several = list(tasks)
+    grown = -1
+    while grown != len(found):
+        grown = len(found)
+        found.update(task.id for task in several if found.intersection(task.depends_on))
+    return [task.id for task in several if task.id in found and task.id != id]
+
+
+# ── what changes ─────────────────────────────────────────────────────────────────────────────
+
+
+def _tasks(stored: Stored) -> list[Node]:
+    return [t for step in stored.plan.steps if isinstance(step, Graph) for t in step.tasks]
+
+
+def _changed(stored: Stored, id: str, options: Options) -> Stored:
+    """What the run was started with, but for this one task as the files say it now."""
+    before = _task(stored, id)
+    now = _now(stored, id, options)
+    after = _task(now, id)
+    if after.depends_on != before.depends_on:
+        raise BadInput(
+            f"the `depends_on` of {id} has changed since the run was started; that needs a new run:"
+            " fanfold launch, with --force-relaunch"
+        )
+    plan = _with_task(stored, msgspec.structs.replace(after, sample=before.sample + 1))
+    return msgspec.structs.replace(plan, members=_with_member(stored.members, now.members, id))
+
+
+def _task(stored: Stored, id: str) -> Node:
+    tasks = {task.id: task for task in _tasks(stored)}
+    if not tasks:
+        raise BadInput("only tasks of a graph can be relaunched, such as the workers of a fleet")
+    if id not in tasks:
+        raise BadInput(f"there is no worker {id!r}: {remedy(id, tasks)}")
+    return tasks[id]
+
+
+def _now(stored: Stored, id: str, options: Options) -> Stored:
+    """Files that are gone do no harm: then it is launched again as it was."""
+    file = Path(stored.plan.folder) / Path(stored.plan.file).name
+    if not file.exists():
+        return stored
+    options = msgspec.structs.replace(options, roster=stored.roster)
+    if stored.kind == "fleet":
+        return prepare_fleet(file, options).stored
+    return prepare(str(file), options).stored
+
+
+def _with_task(stored: Stored, task: Node) -> Stored:
+    steps = tuple(
+        msgspec.structs.replace(
+            step, tasks=tuple(task if one.id == task.id else one for one in step.tasks)
+        )
+        if isinstance(step, Graph)
+        else step
+        for step in stored.plan.steps
+    )
+    plan = msgspec.structs.replace(stored.plan, steps=steps)
+    return msgspec.structs.replace(stored, plan=plan)
+
+
+def _with_member(
+    before: dict[str, Any] | None, now: dict[str, Any] | None, id: str
+) -> dict[str, Any] | None:
+    """The roster that a fleet brings along, with this worker's entry as it is now."""
+    if before is None or now is None:
+        return before
+    entry = next(one for one in now["members"] if one["id"] == id)
+    members = [entry if one["id"] == id else one for one in before["members"]]
+    return {**before, "members": members}
+
+
+# ── the one who carries it out ───────────────────────────────────────────────────────────────
+
+
+def _take_over(store: str, record: RunRecord) -> None:
+    """Have the supervisor leave, if it lives; its workers go on by themselves."""
+    sessions, orders = Store(Path(store)), Orders(Path(store), record.session)
+    if not sessions.alive(record.session):
+        return
+    if not orders.heard:
+        raise AlreadyRunning(
+            f"{record.name} is carried out in the foreground, which cannot hand it over; stop it"
+            " there with Ctrl-C first"
+        )
+    orders.give("hand-over")
+    tell(sessions, record.session, signal.SIGUSR1)
+    deadline = time.monotonic() + LEAVES
+    while sessions.alive(record.session):
+        if (why := orders.refusal()) is not None:
+            raise AlreadyRunning(f"{why}; try again when it is done")
+        if time.monotonic() > deadline:
+            raise FanfoldError(f"the supervisor of {record.name} does not hand over; see its log")
+        time.sleep(0.02)

@@ -1,0 +1,209 @@
+"""The account of a fleet as a Markdown page: the original's sections, then ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from fanfold.fleet.diffs import Diff
+from fanfold.fleet.status import FleetStatus, amount, elapsed_of
+from fanfold.fleet.worker_view import OUTPUT, Sum, WorkerView
+from fanfold.journal.read import Reader
+from fanfold.observe.amounts import count, duration, money
+from fanfold.observe.closing import cost_text, headline
+from fanfold.observe.markdown import cell, table
+from fanfold.observe.report import doubt_lines, receipt_lines
+from fanfold.observe.standing import accounts, whole_receipt
+from fanfold.observe.table import one_line
+
+PARENT = "parent"
+_STATUS = {"DONE": "SUCCESS"}
+_NO_ERRORS = "_No errors — all workers completed successfully._"
+_FAILED = ("FAILED", "KILLED", "IN DOUBT", "UNFUNDED")
+
+
+def fleet_report(read: Reader, s: FleetStatus, diffs: dict[str, Diff]) -> str:
+    """Values that come from workers are escaped and cut. `diffs`: by worker, of those that had a
+    worktree of their own."""
+    sections = [
+        _head(s),
+        ["## Workers", "", *_workers(s)],
+        ["## Output Files", "", *_outputs(s)],
+        ["## Errors", "", *_errors(s)],
+        _titled("## Failed For A Parent", _orphans(s.workers)),
+        _titled("## Permission Denials", _denials(s.workers)),
+        _titled("## Branches", _branches(diffs)),
+        _titled("## Billing", _billing(s)),
+        [
+            "## Receipt",
+            "",
+            *receipt_lines(whole_receipt(s.standing, accounts(read, s.standing.run))),
+        ],
+        _titled("## In Doubt", doubt_lines(read, s.standing)),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def _titled(title: str, lines: list[str]) -> list[str]:
+    return [title, "", *lines] if lines else []
+
+
+def _head(s: FleetStatus) -> list[str]:
+    run = s.standing.run
+    over = run.ended is not None and run.status != "running"
+    done = _utc(run.ended) if over and run.ended else f"not yet: {s.standing.status}"
+    lines = [
+        f"# Fleet Report: {cell(run.name)}", "",
+        f"**Completed**: {done}",
+        f"**Duration**: {duration(s.elapsed)}",
+        f"**Total Cost**: {_said(s.total)}",
+    ]  # fmt: skip
+    if s.standing.status not in ("complete", "running"):
+        lines.append(f"**Status**: {cell(headline(s.standing.status, s.standing.receipt), 400)}")
+    return lines
+
+
+def _utc(stamp: float) -> str:
+    return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _said(cost: Sum) -> str:
+    """In words: a page has room for them."""
+    note = " (at most: an end is in doubt)" if cost.at_most else ""
+    note = " (estimated)" if cost.estimated and not note else note
+    bare = msgspec.structs.replace(cost, estimated=False, at_most=False)
+    return amount(bare) + note
+
+
+# ── as the original has it ───────────────────────────────────────────────────────────────────
+
+
+def _workers(s: FleetStatus) -> list[str]:
+    rows = [
+        [cell(one.id, 60), _outcome(one), str(len(one.outputs)), amount(one.cost),
+         str(one.turns), _duration(one, s.now)]
+        for one in s.workers
+    ]  # fmt: skip
+    lines = table(["Worker", "Status", "Files", "Cost", "Turns", "Duration"], rows)
+    marks = [
+        mark
+        for mark, held in (
+            ("`~` is estimated", any(one.cost.estimated for one in s.workers)),
+            ("`≤` is at most", any(one.cost.at_most for one in s.workers)),
+        )
+        if held
+    ]
+    return [*lines, "", "; ".join(marks) + "."] if marks else lines
+
+
+def _outcome(one: WorkerView) -> str:
+    if one.stuck:
+        return f"RUNNING (stuck? {duration(one.silent)} without a word)"
+    if one.state == "FAILED" and one.subtype and one.subtype not in ("success", "turn.completed"):
+        return f"FAILED ({cell(one.subtype, 60)})"
+    return _STATUS.get(one.state, one.state)
+
+
+def _duration(one: WorkerView, now: float) -> str:
+    seconds = elapsed_of(one, now)
+    return "n/a" if seconds is None else duration(seconds)
+
+
+def _outputs(s: FleetStatus) -> list[str]:
+    lines: list[str] = []
+    for one in s.workers:
+        if one.place is not None and one.outputs:
+            files = [_file(s.root, one.place / OUTPUT / name) for name in one.outputs]
+            lines += [*([""] if lines else []), f"### {cell(one.id, 60)}", "", *files]
+    return lines or ["_No output files._"]
+
+
+def _file(root: str, file: Path) -> str:
+    shown = os.path.relpath(file, root) if root else str(file)
+    try:
+        size = count(file.stat().st_size, "byte")
+    except OSError:
+        size = "gone"
+    return f"- `{one_line(shown, 400).replace('`', chr(39))}` ({size})"
+
+
+def _errors(s: FleetStatus) -> list[str]:
+    failed = [one for one in s.workers if one.state in _FAILED and not _for_parent(one)]
+    if not failed:
+        going = [one for one in s.workers if one.state in ("RUNNING", "PENDING")]
+        bad = any(one.state in _FAILED for one in s.workers)
+        return ["_No errors so far._" if going or bad else _NO_ERRORS]
+    lines: list[str] = []
+    for one in failed:
+        lines += [""] if lines else []
+        lines += [f"### {cell(one.id, 60)}", "", f"- **Status**: {_outcome(one)}"]
+        lines += [f"- **Detail**: {cell(one.error, 600)}"] if one.error else []
+        lines += [f"- **Exit code**: {one.code}"] if one.code is not None else []
+        lines += [f"- **Session**: `{cell(one.session, 80)}`"] if one.session else []
+        lines += _summary(s.root, one)
+    return lines
+
+
+def _summary(root: str, one: WorkerView) -> list[str]:
+    """What it left to be read, if it did."""
+    if one.place is None or "summary.md" not in one.outputs:
+        return []
+    shown = os.path.relpath(one.place / OUTPUT / "summary.md", root or ".")
+    return [f"- **Summary**: `{one_line(shown, 400)}`"]
+
+
+# ── ours ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _for_parent(one: WorkerView) -> bool:
+    return one.error.startswith(f"{PARENT}:")
+
+
+def _orphans(workers: Sequence[WorkerView]) -> list[str]:
+    return [
+        f"- `{cell(one.id, 60)}`: {cell(one.error, 200)}" for one in workers if _for_parent(one)
+    ]
+
+
+def _denials(workers: Sequence[WorkerView]) -> list[str]:
+    return [
+        f"- `{cell(one.id, 60)}`: {cell(', '.join(one.denied), 400)}"
+        for one in workers
+        if one.denied
+    ]
+
+
+def _branches(diffs: dict[str, Diff]) -> list[str]:
+    if not diffs:
+        return []
+    lines = ["Nothing was merged. Each worker's changes are on its own branch."]
+    for worker, diff in diffs.items():
+        lines += ["", f"### {cell(worker, 60)}: `{one_line(diff.branch)}`", ""]
+        lines += [f"In `{one_line(diff.folder, 400)}`, against `{diff.base[:12]}`:", ""]
+        if diff.trouble:
+            lines[-2:] = [cell(diff.trouble, 300)]
+            continue
+        shown = [*diff.stat, *(f" {name} (not added to git)" for name in diff.new)]
+        lines += ["```", *(one_line(line, 200) for line in shown), "```"] if shown else [
+            "_No changes._"
+        ]  # fmt: skip
+    return lines
+
+
+def _billing(s: FleetStatus) -> list[str]:
+    lanes = list(dict.fromkeys(one.lane or "unknown" for one in s.workers))
+    rows = []
+    for lane in lanes:
+        own = [one for one in s.workers if (one.lane or "unknown") == lane]
+        note = {"subscription": "estimated by list prices; no bill by the dollar",
+                "api": "billed", "local": "free"}.get(lane, "")  # fmt: skip
+        total = Sum(sum(one.cost.usd or 0 for one in own), any(one.cost.estimated for one in own))
+        rows.append([lane, str(len(own)), amount(total), note])
+    reserved = s.standing.under_way.at_most
+    held = f", {money(reserved)} of it reserved for what is under way" if reserved else ""
+    whole = f"Fleet: {cost_text(s.standing.receipt)}{held}."
+    return [*table(["Lane", "Workers", "Cost", ""], rows), "", whole]

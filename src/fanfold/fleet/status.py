@@ -1,0 +1,295 @@
+"""A fleet in a table: each worker, what it takes, what it said last; for people and for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from fanfold.fleet.worker_view import Sum, WorkerState, WorkerView
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.store import Store
+from fanfold.observe.amounts import duration, money, usd, utc_time
+from fanfold.observe.closing import headline, resume_command
+from fanfold.observe.standing import Standing
+from fanfold.observe.table import Column, aligned, cells_wide, cut, one_line
+from fanfold.price import dollars
+
+WIDE = 100
+LONGEST_MESSAGE = 120
+RULE = "─"
+ESTIMATED = "~ estimated: by list prices, or no bill by the dollar"
+AT_MOST = "≤ at most: its end is in doubt"
+_OTHERS: tuple[WorkerState, ...] = ("PENDING", "KILLED", "IN DOUBT", "UNFUNDED", "SKIPPED")
+_DROP_FIRST: tuple[WorkerState, ...] = ("DONE", "SKIPPED", "PENDING", "UNFUNDED")
+
+
+class Supervisor(msgspec.Struct, frozen=True):
+    """Who carries the run out. `finished`: its books are closed, so nobody has to."""
+
+    state: Literal["alive", "dead", "finished"]
+    pid: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.state} (pid {self.pid})" if self.pid else self.state
+
+
+def supervisor_of(store: Store, record: RunRecord) -> Supervisor:
+    if record.status != "running":
+        return Supervisor("finished")
+    owner = store.owner(record.session)
+    if owner is not None:
+        return Supervisor("alive", owner.pid)
+    return Supervisor("alive" if store.alive(record.session) else "dead")
+
+
+class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """All that there is to show. `root` is the folder of the fleet or the plan, `store` as the
+    operator named it, for the command to go on with."""
+
+    standing: Standing
+    workers: Sequence[WorkerView]
+    supervisor: Supervisor
+    root: str
+    now: float
+    store: str = ""
+
+    @property
+    def elapsed(self) -> float:
+        """From the first start to the last end, or until now."""
+        began = [one.began for one in self.workers if one.began is not None]
+        ended = [one.ended for one in self.workers if one.ended is not None]
+        if not began:
+            return 0.0
+        return max(0.0, (self.now if not self.over else max(ended, default=self.now)) - min(began))
+
+    @property
+    def over(self) -> bool:
+        """Nothing runs any more, and nobody is there who would start something."""
+        return self.supervisor.state != "alive" and not any(
+            one.state == "RUNNING" for one in self.workers
+        )
+
+    @property
+    def total(self) -> Sum:
+        known = [one.cost for one in self.workers if one.cost.usd is not None]
+        return Sum(
+            sum(cost.usd or 0 for cost in known),
+            any(cost.estimated for cost in known),
+            any(cost.at_most for cost in known),
+        )
+
+
+# ── for people ───────────────────────────────────────────────────────────────────────────────
+
+
+def fleet_status(
+    status: FleetStatus, *, verbose: bool = False, width: int = 80, height: int | None = None
+) -> str:
+    """`height`: so many lines at most; then workers that need no attention are left out first."""
+    head, foot = _head(status, width), _foot(status, width)
+    room = None if height is None else height - len(head) - len(foot) - 4
+    title, *rows = worker_lines(status, verbose=verbose, width=width, room=room)
+    rule = RULE * max(map(cells_wide, (title, *rows)))
+    return "\n".join([*head, "", title, rule, *rows, rule, *foot])
+
+
+def worker_lines(
+    status: FleetStatus, *, verbose: bool = False, width: int = 80, room: int | None = None
+) -> list[str]:
+    """The table alone: its titles, then a line for each worker (two with `verbose`)."""
+    shown = _fitting(status.workers, room, 2 if verbose else 1)
+    title, *rows = aligned(_columns(shown, status.now, width), width)
+    lines = [title]
+    for one, row in zip(shown, rows, strict=True):
+        lines += [row, cut(f"    ↳ {_details(one)}", width)] if verbose else [row]
+    hidden = len(status.workers) - len(shown)
+    return [*lines, f"… and {hidden:,} more"] if hidden else lines
+
+
+def _head(s: FleetStatus, width: int) -> list[str]:
+    stamp = datetime.fromtimestamp(s.now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    name = one_line(s.standing.run.name, 60)
+    lines = [
+        f"Fleet Status — {stamp}",
+        f"Fleet: {name} (run {s.standing.run.id})",
+        f"Fleet root: {one_line(s.root, 400)}",
+        f"Elapsed: {duration(s.elapsed)}",
+    ]
+    return [cut(line, width) for line in lines]
+
+
+def _foot(s: FleetStatus, width: int) -> list[str]:
+    lines = [_summary(s), _state_line(s), _budget_line(s), f"supervisor: {s.supervisor}"]
+    lines += [ESTIMATED] if any(one.cost.estimated for one in s.workers) else []
+    lines += [AT_MOST] if any(one.cost.at_most for one in s.workers) else []
+    folded = [part for line in lines if line for part in _folded(line, width)]
+    if s.standing.resumable:
+        folded.append(f"to go on: {resume_command(s.standing.receipt, s.store)}")
+    return folded
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """A line of parts, broken between them where it does not fit."""
+    found = [""]
+    for part in line.split("  "):
+        longer = f"{found[-1]}  {part}" if found[-1] else part
+        if len(longer) <= width or not found[-1]:
+            found[-1] = longer
+        else:
+            found.append(f"  {part}")
+    return [cut(part, width) for part in found]
+
+
+def _summary(s: FleetStatus) -> str:
+    count = state_counts(s.workers)
+    stuck = sum(one.stuck for one in s.workers)
+    shown = [("Total", len(s.workers)), ("Running", count["RUNNING"] - stuck),
+             ("Done", count["DONE"]), ("Failed", count["FAILED"]), ("Stuck", stuck)]  # fmt: skip
+    shown += [(state.capitalize(), count[state]) for state in _OTHERS if count[state]]
+    parts = [f"{name}: {n:,}" for name, n in shown]
+    return "  ".join([f"Fleet Summary: {parts[0]}", *parts[1:], f"Total Cost: {amount(s.total)}"])
+
+
+def _state_line(s: FleetStatus) -> str:
+    """Why it stands where it stands; that it runs, or is complete, the table says."""
+    if s.standing.status == "crashed":
+        living = sum(one.state == "RUNNING" for one in s.workers)
+        still = f"; {living:,} of its workers live on" if living else ""
+        return f"run: crashed: its process died{still}"
+    if s.standing.status in ("running", "complete"):
+        return ""
+    return f"run: {headline(s.standing.status, s.standing.receipt)}"
+
+
+def _budget_line(s: FleetStatus) -> str:
+    receipt, reserved = s.standing.receipt, s.standing.under_way.at_most
+    spent = max(0.0, receipt.cost_usd - dollars(reserved))
+    parts = [f"budget: {usd(spent)} spent"]
+    parts += [f"{money(reserved)} reserved"] if reserved else []
+    parts += [f"of {usd(receipt.budget_usd)}" if receipt.budget_usd is not None else "no limit"]
+    lanes = sorted({one.lane for one in s.workers if one.lane})
+    parts += [f"billing: {', '.join(lanes)}"] if lanes else []
+    return "  ".join(parts)
+
+
+def amount(cost: Sum) -> str:
+    """`$0.41`; `~` before an estimate, `≤` before what is the most, `-` where nobody knows."""
+    if cost.usd is None:
+        return "-"
+    return ("≤" if cost.at_most else "~" if cost.estimated else "") + money(cost.usd)
+
+
+def _columns(workers: Sequence[WorkerView], now: float, width: int) -> list[Column]:
+    wide = width >= WIDE
+    ago = [_ago(one.heard, now, wide) for one in workers]
+    return [
+        Column("ID", [one_line(one.id, 60) for one in workers], least=12),
+        Column("STATUS", [status_word(one) for one in workers]),
+        Column("MODEL", [one_line(one.model, 40) for one in workers], rank=2, least=8),
+        Column("ELAPSED", [_elapsed(one, now) for one in workers], rank=1),
+        Column("LAST ACTIVITY" if wide else "ACTIVITY", ago, rank=3),
+        Column("COST", [amount(one.cost) for one in workers], right=True),
+        Column("RETRIES", [str(one.retries) for one in workers], right=True, rank=4),
+        Column("LAST MSG", [one_line(one.last, LONGEST_MESSAGE) for one in workers], least=22),
+    ]
+
+
+def status_word(one: WorkerView) -> str:
+    """`stuck? 4m 10s`: it runs, but has not said a word for so long. Nothing is done about it."""
+    return f"stuck? {duration(one.silent)}" if one.stuck else one.state
+
+
+def elapsed_of(one: WorkerView, now: float) -> float | None:
+    if one.began is None:
+        return None
+    return max(0.0, (one.ended if one.ended is not None else now) - one.began)
+
+
+def _elapsed(one: WorkerView, now: float) -> str:
+    seconds = elapsed_of(one, now)
+    return "-" if seconds is None else duration(seconds)
+
+
+def _ago(heard: float | None, now: float, wide: bool) -> str:
+    if heard is None:
+        return "-"
+    text = duration(max(0.0, now - heard))
+    return f"{text} ago" if wide else f"{text.split()[0]} ago"
+
+
+def _details(one: WorkerView) -> str:
+    files = ", ".join(one.outputs[:4]) + (
+        f" +{len(one.outputs) - 4}" if len(one.outputs) > 4 else ""
+    )
+    parts = [f"lines={one.lines}", f"tail={one.tail or '-'}", f"outputs={files or '-'}"]
+    parts += [f"turns={one.turns}"] if one.turns else []
+    parts += [f"tokens={one.usage.total:,}"] if one.usage.total else []
+    parts += [f"exit={one.code}"] if one.code is not None else []
+    parts += [f"attempts={one.tries}"] if one.tries > 1 else []
+    parts += [f"denied={len(one.denied)}"] if one.denied else []
+    parts += [one.lane] if one.lane else []
+    parts += [f"session={one.session}"] if one.session else []
+    return "  ".join(one_line(part, 200) for part in parts)
+
+
+def _fitting(workers: Sequence[WorkerView], room: int | None, each: int) -> list[WorkerView]:
+    """Those that are shown where there is little room, in their order."""
+    if room is None or len(workers) * each <= room:
+        return list(workers)
+    most = max(1, (room - 1) // each)
+    order = {state: n for n, state in enumerate(reversed(_DROP_FIRST), 1)}
+    kept = sorted(range(len(workers)), key=lambda n: order.get(workers[n].state, 0))[:most]
+    return [workers[n] for n in sorted(kept)]
+
+
+def state_counts(workers: Sequence[WorkerView]) -> Counter[WorkerState]:
+    return Counter(one.state for one in workers)
+
+
+# ── for programs ─────────────────────────────────────────────────────────────────────────────
+
+
+def fleet_json(s: FleetStatus) -> dict[str, Any]:
+    """The original's names, and ours beside them; to go with the receipt's fields."""
+    count, stuck = state_counts(s.workers), sum(one.stuck for one in s.workers)
+    receipt, reserved = s.standing.receipt, dollars(s.standing.under_way.at_most)
+    return {
+        "fleet_root": s.root, "timestamp": utc_time(s.now), "elapsed_seconds": round(s.elapsed),
+        "workers": [worker_json(one, s.now) for one in s.workers],
+        "summary": {
+            "total": len(s.workers), "running": count["RUNNING"] - stuck, "done": count["DONE"],
+            "failed": count["FAILED"], "stuck": stuck, "total_cost": _dollars(s.total),
+            **{state.lower().replace(" ", "_"): count[state] for state in _OTHERS},
+            "estimated": s.total.estimated,
+        },
+        "budget": {"spent_usd": round(max(0.0, receipt.cost_usd - reserved), 9),
+                   "reserved_usd": reserved, "limit_usd": receipt.budget_usd},
+        "liveness": {"launcher_pid": s.supervisor.pid,
+                     "launcher_alive": s.supervisor.state == "alive",
+                     "supervisor": s.supervisor.state},
+    }  # fmt: skip
+
+
+def worker_json(one: WorkerView, now: float) -> dict[str, Any]:
+    seconds = elapsed_of(one, now)
+    return {
+        "id": one.id, "status": "STUCK" if one.stuck else one.state, "model": one.model,
+        "elapsed": _elapsed(one, now), "last_activity": _ago(one.heard, now, True),
+        "cost": _dollars(one.cost), "retries": one.retries, "last_msg": one_line(one.last, 400),
+        "member": one.member, "lane": one.lane, "estimated": one.cost.estimated,
+        "at_most": one.cost.at_most,
+        "elapsed_seconds": None if seconds is None else round(seconds, 3),
+        "silent_seconds": round(one.silent, 3), "lines": one.lines, "tail": one.tail,
+        "outputs": list(one.outputs), "session": one.session, "turns": one.turns,
+        "tokens": msgspec.structs.asdict(one.usage), "exit_code": one.code, "error": one.error,
+        "attempt": one.attempt, "attempts": one.tries, "depends_on": list(one.depends_on),
+        "denied": list(one.denied), "place": None if one.place is None else str(one.place),
+    }  # fmt: skip
+
+
+def _dollars(cost: Sum) -> float | None:
+    return None if cost.usd is None else dollars(cost.usd)

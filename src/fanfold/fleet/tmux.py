@@ -1,0 +1,238 @@
+"""tmux as a view: a session for a run, a window for each worker that shows its readable stream.
+
+Nothing depends on it. Windows run `fanfold view … --follow`, which reads files; whether tmux is
+there, dies or is killed changes nothing for the run, and nothing here ever raises into it.
+
+Windows of workers that ended stay, so that they can be read; a worker that is relaunched gets its
+own window again. They go with the session: `fanfold kill RUN all` closes it, or the operator does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+
+import msgspec
+
+SECONDS = 10.0
+OWNER, WORKER = "@fanfold_run", "@fanfold_worker"
+MOST_NAMES = 20
+_UNSAFE = re.compile(r"[^A-Za-z0-9_/-]+")  # a name is a format to tmux: `#(…)` in it would be run
+Log = Callable[[str], None]
+
+
+class NoTmux(Exception):
+    """tmux is not there or does not do what it is told; stays in this file."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """The run that is shown: `store` is the absolute path of the folder that its journal is in."""
+
+    name: str
+    run: str
+    store: str
+
+    @property
+    def key(self) -> str:
+        """What a session is marked with, so that it is known to be this run's."""
+        return f"{self.run} {self.store}"
+
+    def view_words(self, worker: str) -> list[str]:
+        return [*_program(), "view", "--follow", "--store", self.store, "--", self.run, worker]
+
+    def status_words(self) -> list[str]:
+        return [*_program(), "status", "--watch", "--store", self.store, "--", self.run]
+
+
+def _program() -> list[str]:
+    """As it runs now: the PATH of a tmux server that was there before may lead elsewhere. `-P`: what
+    lies in the folder where it is opened is not imported."""
+    return [sys.executable, "-P", "-m", "fanfold"]
+
+
+class Tmux:
+    """The tmux of an environment: TMUX and TMUX_TMPDIR say which server, PATH which program."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+
+    @property
+    def there(self) -> bool:
+        return shutil.which("tmux", path=self._environ.get("PATH", os.defpath)) is not None
+
+    def open_session(self, shown: Shown) -> str:
+        """The session of this run: the one that is there, or a new one that begins with its status.
+
+        Another run's session of the same name is left alone; ours gets a number then.
+        """
+        for name in _names(shown):
+            owner = self._owner(name)
+            if owner == shown.key or (owner is None and self._new_session(name, shown)):
+                return name
+        raise NoTmux(f"{MOST_NAMES} sessions of that name are there already")
+
+    def _new_session(self, name: str, shown: Shown) -> bool:
+        """False: somebody else was quicker with that name."""
+        size = ["-x", "200", "-y", "50"]
+        words = ["new-session", "-d", "-s", name, "-n", "status", *size, *self._given()]
+        owned = ["set-option", "-t", f"={name}:", OWNER, shown.key]
+        done = self._run(_joined([*words, *shown.status_words()], owned, *_kept(f"={name}:")))
+        if done.returncode and b"duplicate session" in done.stderr:
+            return False
+        _check(done)
+        return True
+
+    def open_window(self, session: str, shown: Shown, worker: str) -> None:
+        """A worker's window. One that is there already and still follows is left as it is."""
+        view = [*self._given(), *shown.view_words(worker)]
+        for id, of, dead in self._windows(session):
+            if of == worker:
+                if dead:
+                    words = ["respawn-pane", "-k", "-t", id, *view]
+                    _check(self._run(_joined(words)))
+                return
+        last = f"={session}:{{end}}"  # behind the last one, so that the next commands find it there
+        made = ["new-window", "-d", "-a", "-t", last, "-n", _UNSAFE.sub("_", worker) or "_", *view]
+        marked = ["set-option", "-w", "-t", last, WORKER, worker]
+        _check(self._run(_joined(made, marked, *_kept(last))))
+
+    def close_session(self, shown: Shown) -> None:
+        """The session of this run, if there is one; its windows only showed what is in files."""
+        for name in _names(shown):
+            owner = self._owner(name)
+            if owner == shown.key:
+                _check(self._run(["kill-session", "-t", f"={name}"]))
+            if owner is None or owner == shown.key:
+                return
+
+    def _owner(self, session: str) -> str | None:
+        """The run that a session shows; "" for a session of others, None when there is none."""
+        if self._run(["has-session", "-t", f"={session}"]).returncode:
+            return None
+        return _text(self._run(["show-options", "-qv", "-t", f"={session}:", OWNER]))
+
+    def _windows(self, session: str) -> list[tuple[str, str, bool]]:
+        """Id, worker and whether its pane is dead, of each window."""
+        shown = "#{window_id}\t#{pane_dead}\t#{" + WORKER + "}"
+        listed = _text(_check(self._run(["list-windows", "-t", f"={session}:", "-F", shown])))
+        rows = (line.split("\t", 2) for line in listed.splitlines())
+        return [(row[0], row[2], row[1] == "1") for row in rows if len(row) == 3]
+
+    def _given(self) -> list[str]:
+        """A server that runs already has its own variables: where our modules are goes along."""
+        path = self._environ.get("PYTHONPATH")
+        return ["-e", f"PYTHONPATH={path}"] if path else []
+
+    def _run(self, words: list[str]) -> subprocess.CompletedProcess[bytes]:
+        """It gets no handle of ours but its pipes: a server that it starts would keep our locks."""
+        try:
+            return subprocess.run(
+                ["tmux", *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS,
+                check=False, close_fds=True, env=dict(self._environ),
+            )  # fmt: skip
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            raise NoTmux(f"{type(error).__name__}: {error}") from None
+
+
+class Panes:
+    """The windows of a run, for whoever carries it out. What is asked for is done by a thread of
+    its own, one after the other, so that a tmux that hangs holds nobody up.
+
+    `session` is the name to attach to; None until it is there, and for good when tmux fails.
+    """
+
+    def __init__(self, shown: Shown, log: Log, tmux: Tmux) -> None:
+        self.session: str | None = None
+        self._shown, self._log, self._tmux = shown, log, tmux
+        self._wanted: SimpleQueue[str | None] = SimpleQueue()
+        self._failed = False
+        self._thread = threading.Thread(target=self._carry_out, name="tmux", daemon=True)
+        self._thread.start()
+
+    def started(self, worker: str) -> None:
+        """A worker runs now: it has a window, a new one or the one that it had before."""
+        self._wanted.put(worker)
+
+    def ended(self, worker: str) -> None:
+        """A worker has ended. Its window stays, with its last words."""
+
+    def close(self, seconds: float = SECONDS) -> None:
+        """No more windows; those that are there stay."""
+        self._wanted.put(None)
+        self._thread.join(seconds)
+
+    def _carry_out(self) -> None:
+        while (worker := self._wanted.get()) is not None:
+            if self._failed:
+                continue
+            try:
+                self.session = self.session or self._tmux.open_session(self._shown)
+                self._tmux.open_window(self.session, self._shown, worker)
+            except NoTmux as error:
+                self._failed, self.session = True, None
+                self._log(f"tmux: no windows, the run goes on without: {error}")
+
+
+def show(name: str, run: str, store: Path, log: Log, tmux: Tmux | None = None) -> Panes | None:
+    """The windows of a run; None where there is no tmux."""
+    tmux = Tmux() if tmux is None else tmux
+    return Panes(Shown(name, run, str(store.absolute())), log, tmux) if tmux.there else None
+
+
+def open_windows(shown: Shown, workers: Iterable[str], tmux: Tmux) -> str:
+    """A session with a window for each of these. The name of the session; raises NoTmux."""
+    session = tmux.open_session(shown)
+    for worker in workers:
+        tmux.open_window(session, shown, worker)
+    return session
+
+
+def close_session(name: str, run: str, store: Path, tmux: Tmux | None = None) -> None:
+    """Close the session of a run, if there is one. Never raises."""
+    with suppress(NoTmux):
+        (Tmux() if tmux is None else tmux).close_session(Shown(name, run, str(store.absolute())))
+
+
+def session_name(name: str) -> str:
+    """tmux takes no `.` and `:` in the name of a session."""
+    return _UNSAFE.sub("_", name) or "fanfold"
+
+
+def _names(shown: Shown) -> Iterator[str]:
+    plain = session_name(shown.name)
+    return (plain if n == 1 else f"{plain}-{n}" for n in range(1, MOST_NAMES + 1))
+
+
+def _kept(target: str) -> list[list[str]]:
+    """What makes a window stay when its program has ended, under the name that it was given."""
+    options = {"remain-on-exit": "on", "automatic-rename": "off", "allow-rename": "off"}
+    return [["set-option", "-w", "-t", target, name, how] for name, how in options.items()]
+
+
+def _joined(*commands: list[str]) -> list[str]:
+    """Several commands in one call, with nothing in between. A word that ends with `;` would end
+    its command, so that is escaped."""
+    found: list[str] = []
+    for command in commands:
+        found += [";"] if found else []
+        found += [f"{word[:-1]}\\;" if word.endswith(";") else word for word in command]
+    return found
+
+
+def _check(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
+    if done.returncode:
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        raise NoTmux(said or f"tmux ended with code {done.returncode}")
+    return done
+
+
+def _text(done: subprocess.CompletedProcess[bytes]) -> str:
+    return done.stdout.decode(errors="replace").rstrip("\n")

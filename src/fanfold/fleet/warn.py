@@ -1,0 +1,79 @@
+"""What is allowed in a fleet, but likely to end badly. Told at launch; nothing is refused for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fanfold.fleet.records import Fleet, WorkerSpec
+from fanfold.work import dag
+
+_WRITES = re.compile(
+    r"\b(?:write|save|store|create|append|put|export|dump)\b[^.\n]{0,80}?"
+    r"(?:\bfiles?\b|\boutput/|\bdisk\b|\w\.(?:md|json|txt|csv|html|ya?ml|py|ts|js)\b)",
+    re.IGNORECASE,
+)
+_NOT = re.compile(r"\b(?:not|never|no|without|nor|neither)\b|n't\b", re.IGNORECASE)
+
+
+def warnings_of(fleet: Fleet) -> list[str]:
+    """One line each, with the worker's id and what to do about it."""
+    return [*_unable_to_write(fleet), *_other_caps(fleet), *_money(fleet), *_not_done(fleet)]
+
+
+def _unable_to_write(fleet: Fleet) -> Iterator[str]:
+    for one in fleet.workers:
+        if one.type != "read-only":
+            continue
+        readers = [r.id for r in fleet.workers if one.id in r.depends_on and _reads(r, one)]
+        if _asks_to_write(f"{one.task}\n{one.prompt}"):
+            why = "is asked to write files"
+        elif readers:
+            why = f"cannot write the files that {', '.join(readers)} is told to read"
+        else:
+            continue
+        yield (
+            f"worker `{one.id}` is read-only and {why}: it would look for a tool that it does not"
+            " have until its budget is gone; use the type write, research or code-run"
+        )
+
+
+def _asks_to_write(text: str) -> bool:
+    """`do not write any files` does not."""
+    return any(
+        not _NOT.search(text, max(0, found.start() - 25), found.start())
+        for found in _WRITES.finditer(text)
+    )
+
+
+def _reads(reader: WorkerSpec, one: WorkerSpec) -> bool:
+    return re.search(rf"\bworkers/{re.escape(one.id)}/", reader.prompt) is not None
+
+
+def _other_caps(fleet: Fleet) -> Iterator[str]:
+    capped = [
+        f"`{one.id}`"
+        for one in fleet.workers
+        if one.provider == "codex" and "max_budget_usd" in one.stated
+    ]
+    if capped:
+        yield (
+            f"codex takes no budget: `max_budget_usd` of {', '.join(capped)} is kept by fanfold's own"
+            " meter, which ends the worker when it has been passed"
+        )
+
+
+def _money(fleet: Fleet) -> Iterator[str]:
+    budget = fleet.config.max_budget_fleet
+    layer = dag.layers(fleet.workers)
+    first = sum(one.max_budget_usd for one in fleet.workers if not layer[one.id])
+    if 0 < budget < first:
+        yield (
+            f"`max_budget_fleet` is ${budget:.2f}, but those who start first may take ${first:.2f}:"
+            " some of them will wait for money, or get none"
+        )
+
+
+def _not_done(fleet: Fleet) -> Iterator[str]:
+    if fleet.config.record:
+        yield "`record` is ignored: every worker's log is kept, see `fanfold view`"

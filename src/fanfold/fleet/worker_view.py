@@ -1,0 +1,237 @@
+"""One worker as it is shown: the record, and how its parts follow from attempt, files and log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from fanfold.fleet.crew import Colleague, Lane
+from fanfold.fleet.logs import last_stamp
+from fanfold.journal.facts import Attempt
+from fanfold.members.agents.dialect import Reading
+from fanfold.members.agents.worker import LOG, TIMES, Exit, Spec, read_order
+from fanfold.work.ask import Usage
+from fanfold.work.outcome import State
+
+SILENT = 90.0
+"""Seconds without a word after which a worker that runs is shown as `stuck?`."""
+OUTPUT = "output"
+MOST_OUTPUTS = 200
+GLYPHS = {"tool": "🔧 ", "done": "✓ ", "failed": "✗ ", "retry": "↻ "}
+
+WorkerState = Literal[
+    "PENDING", "RUNNING", "DONE", "FAILED", "KILLED", "IN DOUBT", "UNFUNDED", "SKIPPED"
+]
+ENDED: tuple[WorkerState, ...] = ("DONE", "FAILED", "KILLED", "SKIPPED")
+BAD: tuple[WorkerState, ...] = ("FAILED", "KILLED", "IN DOUBT", "UNFUNDED")
+_SETTLED: dict[State, WorkerState] = {
+    "passed": "DONE", "kicked": "FAILED", "failed": "FAILED", "skipped": "SKIPPED",
+    "unjudged": "FAILED", "unfunded": "UNFUNDED", "in_doubt": "IN DOUBT",
+}  # fmt: skip
+
+
+class Sum(msgspec.Struct, frozen=True):
+    """What a worker took, in nano-dollars, over all its attempts. `usd` None: nobody knows.
+
+    `estimated`: by the list price of the tokens seen so far, or by an account that is not billed by
+    the dollar. `at_most`: a reservation that counts as spent, since its end is in doubt.
+    """
+
+    usd: int | None = None
+    estimated: bool = False
+    at_most: bool = False
+
+
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker. `silent`: seconds without a word, while it runs. `attempt` is its newest, 0 before
+    the first, and `tries` how many there were. `place` is None when it left no files."""
+
+    id: str
+    state: WorkerState = "PENDING"
+    silent: float = 0.0
+    member: str = ""
+    model: str = ""
+    lane: Lane | None = None
+    began: float | None = None
+    ended: float | None = None
+    heard: float | None = None
+    cost: Sum = Sum()
+    retries: int = 0
+    last: str = ""
+    error: str = ""
+    lines: int = 0
+    tail: str = ""
+    outputs: tuple[str, ...] = ()
+    session: str = ""
+    turns: int = 0
+    usage: Usage = Usage()
+    denied: tuple[str, ...] = ()
+    subtype: str = ""
+    code: int | None = None
+    attempt: int = 0
+    tries: int = 0
+    depends_on: tuple[str, ...] = ()
+    isolated: bool = False
+    place: Path | None = None
+    span: str = ""
+
+    @property
+    def stuck(self) -> bool:
+        return self.state == "RUNNING" and self.silent > SILENT
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """What a worker left in its place. `lives`: it may go on writing. `hosted`: it has begun; before
+    that there is nothing but its record."""
+
+    place: Path
+    spec: Spec
+    lives: bool
+    exit: Exit | None
+    hosted: bool = True
+
+    @property
+    def over(self) -> bool:
+        """Nobody writes there any more."""
+        return not self.lives and (self.hosted or self.exit is not None)
+
+    @property
+    def killed(self) -> bool:
+        """By the operator, or with the whole run."""
+        if self.lives:
+            return False
+        word = read_order(self.place) if self.exit is None else self.exit
+        return word is not None and word.why in ("killed", "cancelled")
+
+
+# ── what state it is in ──────────────────────────────────────────────────────────────────────
+
+
+def settled(
+    outcome: State, trace: Trace | None, reading: Reading | None, run_over: bool
+) -> WorkerState:
+    """By the outcome on record. `run_over`: the run was killed or aborted, so what was not reached
+    will not be; otherwise it is still to come."""
+    killed = trace is not None and trace.killed
+    if outcome == "cancelled":
+        return "KILLED" if run_over or killed else "PENDING"
+    if outcome == "in_doubt":
+        return _at_work(trace, reading, run_alive=False)
+    return "KILLED" if outcome == "failed" and killed else _SETTLED[outcome]
+
+
+def under_way(
+    newest: Attempt | None, trace: Trace | None, reading: Reading | None, run_alive: bool
+) -> WorkerState:
+    """By the newest attempt and its worker, where no outcome is on record."""
+    if newest is None:
+        return "PENDING"
+    match newest.state:
+        case "in_doubt":
+            return _at_work(trace, reading, run_alive=False)
+        case "error":
+            return "KILLED" if trace is not None and trace.killed else "FAILED"
+        case "ok" | "late":
+            return "DONE"
+        case "started":
+            return _at_work(trace, reading, run_alive)
+
+
+def _at_work(trace: Trace | None, reading: Reading | None, run_alive: bool) -> WorkerState:
+    """Its end may not be settled yet, or will not be until somebody resumes the run: what is in
+    doubt by the journal may live on, or have ended well."""
+    if trace is None or (trace.exit is None and not trace.hosted):
+        return "RUNNING" if run_alive else "IN DOUBT"
+    if trace.lives:
+        return "RUNNING"
+    if trace.exit is None:
+        return "IN DOUBT"
+    if trace.killed:
+        return "KILLED"
+    well = reading is not None and reading.ended and not reading.error
+    return "DONE" if well and trace.exit.code == 0 and not trace.exit.why else "FAILED"
+
+
+# ── what it took, what it said, what it left ─────────────────────────────────────────────────
+
+
+def cost_of(tries: list[Attempt], reading: Reading | None, state: WorkerState) -> Sum:
+    """What was settled, and what the newest has taken so far by its own log."""
+    if not tries:
+        return Sum()
+    *earlier, newest = tries
+    before = sum(one.cost for one in earlier)
+    rough = reading is not None and not reading.exact
+    if state == "IN DOUBT":
+        return Sum(before + newest.cost, at_most=True)
+    if newest.state not in ("started", "in_doubt"):
+        return Sum(before + newest.cost, estimated=rough)
+    if reading is None or reading.cost is None:
+        return Sum(before or None, estimated=True)
+    return Sum(before + reading.cost, estimated=rough)
+
+
+def heard_of(trace: Trace) -> float | None:
+    """When its log last grew. The host notes it; the file's own time counts too, should the host
+    be gone. Before its first word, that it was started is one."""
+    told = last_stamp(trace.place / TIMES)
+    try:
+        status = (trace.place / LOG).stat()
+    except OSError:
+        return told or trace.spec.begun or None
+    if not status.st_size:
+        return told or trace.spec.begun or status.st_mtime
+    return status.st_mtime if told is None else max(told, status.st_mtime)
+
+
+def outputs(place: Path) -> Iterator[str]:
+    """The files that a worker has put into its output folder, by name; at most so many."""
+    found = 0
+    for folder, folders, files in os.walk(place / OUTPUT):
+        folders.sort()
+        for name in sorted(files):
+            yield Path(folder, name).relative_to(place / OUTPUT).as_posix()
+            found += 1
+            if found == MOST_OUTPUTS:
+                return
+
+
+def with_reading(view: WorkerView, reading: Reading) -> WorkerView:
+    """With what its log has told. What was settled goes before what was read."""
+    last = reading.last
+    return msgspec.structs.replace(
+        view, model=view.model or reading.model or "", retries=reading.retries,
+        lines=reading.lines, session=reading.session or view.session, turns=reading.turns,
+        usage=view.usage if view.usage.total else reading.usage, denied=reading.denied,
+        subtype=reading.subtype, error=reading.error,
+        last=GLYPHS.get(last.kind, "") + last.text if last else "", tail=last.name if last else "",
+    )  # fmt: skip
+
+
+def with_member(view: WorkerView, member: str, known: Colleague) -> WorkerView:
+    """With what the roster says. On a subscription no dollar is billed: all cost is an estimate."""
+    cost = view.cost
+    if known.lane == "subscription" and cost.usd and not cost.at_most:
+        cost = msgspec.structs.replace(cost, estimated=True)
+    return msgspec.structs.replace(
+        view, member=member, model=known.model or view.model, lane=known.lane, cost=cost,
+        isolated=known.isolated,
+    )  # fmt: skip
+
+
+def with_reasons(view: WorkerView, reasons: str, exit: Exit | None) -> WorkerView:
+    """Why it did not end well, in place of its last words. Nothing for all others."""
+    if view.state not in BAD:
+        return msgspec.structs.replace(view, error="")
+    error = (reasons or view.error or _last_resort(view, exit)).removeprefix(f"{view.member}: ")
+    return msgspec.structs.replace(view, error=error, last=f"✗ {error}" if error else view.last)
+
+
+def _last_resort(view: WorkerView, exit: Exit | None) -> str:
+    if exit is None:
+        return "gone without a word" if view.state == "IN DOUBT" else ""
+    return exit.said or (f"exit code {exit.code}" if exit.code else "")

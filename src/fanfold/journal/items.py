@@ -1,0 +1,24 @@
+"""The planned items of a run, by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+MOST = 10_000
+
+
+class Items:
+    """For readers who have an id that somebody typed."""
+
+    def __init__(self, execute: Callable[[str, Any], Any]) -> None:
+        self._execute = execute
+
+    def has(self, run: int, id: str) -> bool:
+        question = "select 1 from items where run = ? and id = ? limit 1"
+        return self._execute(question, (run, id)).fetchone() is not None
+
+    def ids(self, run: int) -> list[str]:
+        """The first of them, in planned order; enough to find one that is spelled alike."""
+        question = "select id from items where run = ? order by batch, position limit ?"
+        return [row[0] for row in self._execute(question, (run, MOST))]

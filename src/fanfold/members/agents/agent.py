@@ -1,0 +1,189 @@
+"""The kinds `claude` and `codex`: an agent's program, in a host of its own that outlives us."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+import uuid
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from fanfold.errors import CalledOff, MemberError, Terminal, Transient
+from fanfold.members.agents.dialect import Dialect, Reader, Setup, Start, Words
+from fanfold.members.agents.environment import references
+from fanfold.members.agents.hosting import Host, find, start
+from fanfold.members.agents.meter import Meter
+from fanfold.members.agents.tail import Tail
+from fanfold.members.agents.worker import LOG, Exit, Spec, Why
+from fanfold.members.agents.worktree import make_worktree
+from fanfold.work.ask import Ask, Reply, Schema
+from fanfold.work.member import PARENT, STORE, Event, Request, Tell, Traits, tell_nobody
+
+LOOK = 0.5  # seconds between looks at a log that somebody listens to
+UNBOUNDED = 1_000_000_000  # tokens of an agent without `max_turns`: no budget of tokens bears that
+
+
+class Site(msgspec.Struct, frozen=True):
+    """Where an agent works. `place`: its own folder, for all its workers one after the other, as in
+    a fleet; None: each has one in the store. `hidden`: variables that it must not see."""
+
+    folder: Path
+    place: Path | None = None
+    isolation: Literal["none", "worktree"] = "none"
+    hidden: frozenset[str] = frozenset()
+
+
+class Agent:
+    """Starts a worker for each ask, and reads its answer from the log that it leaves.
+
+    A worker that goes wrong is not started again by itself: that is for the operator to decide.
+    When an ask is called off its worker is ended, with all its children; when our process dies the
+    worker goes on, and `adopt` finds it again.
+    """
+
+    def __init__(self, traits: Traits, setup: Setup, dialect: Dialect, site: Site) -> None:
+        self._traits, self._setup, self._dialect, self._site = traits, setup, dialect, site
+        self._at_work: set[Host] = set()
+
+    @property
+    def traits(self) -> Traits:
+        return self._traits
+
+    async def open(self) -> None:
+        """Nothing to open: a missing program shows at the first ask."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def prepare(self, ask: Ask) -> Request:
+        turns = self._setup.max_turns
+        room = (self._traits.context or 200_000) + self._traits.max_tokens
+        tokens = UNBOUNDED if turns is None else turns * room
+        most = self._dialect.most(self._traits, self._setup)
+        return Request(ask, body=ask.spoken().encode(), input_tokens=tokens, most=most)
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        place = self.place_of(request.span, request.store)
+        folder = self._site.folder
+        if self._site.isolation == "worktree":
+            store, id = Path(request.store), self._traits.id
+            folder = await asyncio.to_thread(make_worktree, folder, store, request.span, id)
+        host = await self._start(request, place, folder)
+        return await self._watch(host, tell)
+
+    # ── a worker that was started before ──
+
+    def place_of(self, span: str, store: str) -> Path:
+        """The folder of the worker that an attempt started."""
+        return self._site.place or Path(store, "agents", *span.split(":"))
+
+    def has_trace(self, span: str, store: str) -> bool:
+        return find(self.place_of(span, store), span) is not None
+
+    async def adopt(self, span: str, store: str, tell: Tell) -> Reply | None:
+        host = find(self.place_of(span, store), span)
+        return None if host is None else await self._watch(host, tell)
+
+    def end(self, why: Why, said: str) -> None:
+        for host in tuple(self._at_work):
+            host.kill(why, said)
+
+    # ── one worker ──
+
+    async def _start(self, request: Request, place: Path, folder: Path) -> Host:
+        ask, traits, setup = request.ask, self._traits, self._setup
+        session = str(uuid.uuid4())
+        label = ask.items[0].id if ask.items else traits.id
+        given = Start(ask, str(folder), str(place), session, label)
+        words = self._dialect.words(traits, setup, given)
+        spec = Spec(
+            span=request.span, id=label, dialect=self._dialect.name, words=words.words,
+            folder=str(folder), model=traits.model, session=setup.session or session,
+            meter=words.meter, price=traits.price,
+            schema=None if ask.schema is None else ask.schema.definition,
+            bounds=self._dialect.bounds(traits, setup), begun=time.time(),
+        )  # fmt: skip
+        try:
+            self._make_room(place, words)
+            return await start(place, spec, words.stdin, self._environment(request, place))
+        except OSError as error:
+            raise self._not_started(error, words.words[0]) from None
+        except asyncio.CancelledError:
+            if (host := find(place, request.span)) is not None:
+                host.kill("cancelled", "the run was called off")
+            raise
+
+    def _make_room(self, place: Path, words: Words) -> None:
+        """What must be there before it starts: files that its words name, a place for its output."""
+        place.mkdir(parents=True, exist_ok=True)
+        if self._site.place is not None:
+            (place / "output").mkdir(exist_ok=True)
+        for name, content in words.files.items():
+            (place / name).write_bytes(content)
+
+    def _environment(self, request: Request, place: Path) -> dict[str, str]:
+        unseen = self._site.hidden - references(self._setup.env)
+        shown = {name: value for name, value in os.environ.items() if name not in unseen}
+        made = self._dialect.environment(shown, self._traits, self._setup)
+        made |= {PARENT: request.span, STORE: request.store}
+        if self._site.place is not None:
+            made |= {"WORKER_ID": self._traits.id, "FLEET_ROOT": str(self._site.folder),
+                     "WORKER_OUTPUT_DIR": str(place / "output")}  # fmt: skip
+        return made
+
+    async def _watch(self, host: Host, tell: Tell) -> Reply:
+        """Until it has ended. Called off, it is ended; then nobody knows what its last call took."""
+        self._at_work.add(host)
+        reader = self._dialect.reader(host.spec.price, resumed=self._setup.session is not None)
+        try:
+            exit = await self._follow(host, reader, tell)
+        except asyncio.CancelledError:
+            host.kill("cancelled", "the run was called off")
+            await asyncio.wait((asyncio.ensure_future(host.ended()),), timeout=10)
+            raise
+        finally:
+            self._at_work.discard(host)
+        reading = reader.reading
+        if exit is None:
+            session = reading.session or host.spec.session
+            text = f"{self._traits.id}: gone without a word; its session is {session}"
+            raise MemberError(text, lost=True)
+        ask = Ask(schema=None if host.spec.schema is None else Schema.of(host.spec.schema))
+        made = self._dialect.conclude(self._traits.id, reading, exit, ask)
+        if isinstance(made, Reply):
+            return made
+        if exit.why == "cancelled":
+            called_off = CalledOff(f"{self._traits.id}: called off with its run")
+            called_off.cost, called_off.usage = made.cost, made.usage
+            raise called_off
+        raise made
+
+    async def _follow(self, host: Host, reader: Reader, tell: Tell) -> Exit | None:
+        """Read along while somebody listens; else once, at the end."""
+        log, meter = Tail(host.place / LOG), Meter(host.spec)
+        ended = asyncio.ensure_future(host.ended())
+        try:
+            while not ended.done():
+                await asyncio.wait((ended,), timeout=None if tell is tell_nobody else LOOK)
+                for line in log.lines():
+                    for told in reader.feed(line):
+                        tell(Event("note", told.text, {"kind": told.kind, "name": told.name}))
+            for line in log.rest():
+                reader.feed(line)
+            meter.search(reader.reading.session)
+            for line in meter.lines():
+                reader.meter(line)
+            return ended.result()
+        finally:
+            ended.cancel()
+
+    def _not_started(self, error: OSError, program: str) -> MemberError:
+        why = (error.strerror or str(error)).lower()
+        text = f"{self._traits.id}: cannot start `{program}`: {why}"
+        if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EPERM):
+            return Terminal(text, scope="member")
+        return Transient(text)

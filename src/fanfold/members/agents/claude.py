@@ -1,0 +1,246 @@
+"""The dialect of Claude Code's command line, `claude -p`.
+
+Its words are an allow-list: `--tools` takes every other tool away, and under `dontAsk` what is not
+allowed is denied without asking anybody. The prompt goes to stdin, never into the words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import InvalidReply, MemberError, Terminal
+from fanfold.members.agents.claude_events import ClaudeReader, ClaudeReading
+from fanfold.members.agents.claude_meter import CONTEXT, worst_call
+from fanfold.members.agents.dialect import Reading, Setup, Start, Words
+from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
+from fanfold.members.agents.environment import resolved
+from fanfold.members.agents.models import pricing_model
+from fanfold.members.agents.permissions import claude_tools
+from fanfold.members.agents.worker import Bounds, Exit
+from fanfold.members.printed import decoded, failure, said_by
+from fanfold.price import Price, lookup, nanos
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.member import Traits
+
+MCP = "mcp.json"
+INSIDE = frozenset({
+    "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_CODE_SESSION_KIND",
+    "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN", "CLAUDE_CODE_EXECPATH",
+    "CLAUDE_CODE_TASK_LIST_ID", "CLAUDE_PID", "CLAUDE_JOB_DIR", "CLAUDE_PROJECT_DIR",
+    "CLAUDE_ENV_FILE", "CLAUDE_EFFORT", "CLAUDE_CODE_SIMPLE", "AI_AGENT",
+})  # fmt: skip
+"""By these a claude thinks that it runs inside another one's session, or that it is `--bare`."""
+ACCOUNTS = frozenset({
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
+})  # fmt: skip
+"""With these it bills another account than the login's own."""
+
+
+class Claude:
+    """Success is: exit code 0, a last result that is no error, and data where a schema was asked for."""
+
+    name = "claude"
+
+    def words(self, traits: Traits, setup: Setup, start: Start) -> Words:
+        """Raises a Terminal for an `mcp` that cannot be read."""
+        mcp = _Mcp.of(setup.mcp, start)
+        words = [
+            setup.program or "claude", "-p", "--output-format", "stream-json", "--verbose",
+            "--include-partial-messages", "--permission-mode", "dontAsk",
+            *_tools(setup, mcp.servers), *_options(traits, setup, start), "--strict-mcp-config",
+            *(("--mcp-config", mcp.file) if mcp.file else ()),
+        ]  # fmt: skip
+        return Words(tuple(words), start.ask.spoken().encode(), mcp.files)
+
+    def environment(
+        self, around: Mapping[str, str], traits: Traits, setup: Setup
+    ) -> dict[str, str]:
+        """A subscription's worker gets no API key, unless the roster states one."""
+        without = INSIDE | (ACCOUNTS if traits.tier == "subscription" else frozenset())
+        kept = {name: value for name, value in around.items() if name not in without}
+        bounds = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(traits.max_tokens)}
+        if (traits.context or CONTEXT) <= CONTEXT:
+            bounds["CLAUDE_CODE_DISABLE_1M_CONTEXT"] = "1"
+        return {**kept, "DISABLE_AUTOUPDATER": "1", **bounds, **resolved(setup.env, around)}
+
+    def bounds(self, traits: Traits, setup: Setup) -> Bounds:
+        """It sees to its turns and its budget itself, the latter by its own table of prices: where
+        the roster states others, the host counts too."""
+        usual = lookup(pricing_model("claude", traits.model), "anthropic")
+        other = traits.price not in (None, usual) and setup.max_budget_usd is not None
+        usd = nanos(setup.max_budget_usd or 0.0) if other else None
+        return Bounds(seconds=traits.timeout or None, silence=setup.silence, usd=usd)
+
+    def reader(self, price: Price | None, *, resumed: bool = False) -> ClaudeReader:
+        """A price that the roster states goes before claude's own figures. One that was looked up for
+        a short name does not: only claude knows which model `sonnet` is by now."""
+        return ClaudeReader(None if price in _short_names() else price, resumed=resumed)
+
+    def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+        made = _concluded(member, reading, exit, ask)
+        more = reading.more if isinstance(reading, ClaudeReading) else 0
+        return made if isinstance(made, Reply) else with_cost(made, reading, more)
+
+    def most(self, traits: Traits, setup: Setup) -> int | None:
+        """It looks at its budget after each call, so one call more is possible."""
+        call = _worst_call(traits, setup)
+        if call is None:
+            return None
+        flat = 0 if traits.price is None else nanos(traits.price.call)
+        if setup.max_budget_usd is not None:
+            return flat + nanos(setup.max_budget_usd) + call
+        return None if setup.max_turns is None else flat + setup.max_turns * call
+
+
+# ── words ────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Mcp(msgspec.Struct, frozen=True):
+    """Servers by name, the file that states them, and that file if it is still to be written: what
+    the roster states itself may hold secrets, so it never stands among the words."""
+
+    servers: tuple[str, ...] = ()
+    file: str = ""
+    files: dict[str, bytes] = {}
+
+    @staticmethod
+    def of(stated: str | None, start: Start) -> _Mcp:
+        if not stated:
+            return _Mcp()
+        if stated.lstrip().startswith("{"):
+            text, file = stated.encode(), str(Path(start.home, MCP))
+            return _Mcp(_servers(text, "mcp"), file, {MCP: text})
+        path = Path(start.folder, stated).absolute()
+        try:
+            return _Mcp(_servers(path.read_bytes(), str(path)), str(path))
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise Terminal(f"mcp: cannot read {path}: {why}", scope="member") from None
+
+
+def _servers(text: bytes, where: str) -> tuple[str, ...]:
+    stated = decoded(text)
+    servers = stated.get("mcpServers") if isinstance(stated, dict) else None
+    if not isinstance(servers, dict):
+        raise Terminal(f'{where}: not of the form {{"mcpServers": {{...}}}}', scope="member")
+    return tuple(servers)
+
+
+def _tools(setup: Setup, servers: tuple[str, ...]) -> Iterator[str]:
+    """Those there are, and those it may use: `Bash(git *)` is the tool Bash, for git alone."""
+    tools = claude_tools(setup.type) if setup.tools is None else setup.tools
+    there = dict.fromkeys(tool.partition("(")[0] for tool in tools if not tool.startswith("mcp__"))
+    allowed = (*tools, *(f"mcp__{server}" for server in servers))
+    yield from ("--tools", ",".join(there))
+    if allowed:
+        yield from ("--allowed-tools", *allowed)
+
+
+def _options(traits: Traits, setup: Setup, start: Start) -> Iterator[str]:
+    budget, schema = setup.max_budget_usd, start.ask.schema
+    fallback = setup.fallback_model if setup.fallback_model != traits.model else None
+    stated: dict[str, Any] = {
+        "--model": traits.model,
+        "--fallback-model": fallback,
+        "--effort": setup.effort,
+        "--max-turns": setup.max_turns,
+        "--max-budget-usd": None if budget is None else _plain(budget),
+        "--resume": setup.session,
+        "--session-id": None if setup.session else start.session,
+        "--name": start.label,
+        "--append-system-prompt": setup.system,
+        "--json-schema": schema and msgspec.json.encode(schema.definition).decode(),
+    }
+    for option, value in stated.items():
+        if value:
+            yield from (option, str(value))
+
+
+def _plain(amount: float) -> str:
+    """As one writes it: 0.5 and 2, never 1e-05."""
+    return f"{amount:.9f}".rstrip("0").rstrip(".")
+
+
+# ── money ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _short_names() -> tuple[Price | None, ...]:
+    """The prices that short names of models are reserved by."""
+    names = (pricing_model("claude", name) for name in ("sonnet", "haiku", "opus"))
+    return tuple(lookup(name, "anthropic") for name in names)
+
+
+def _worst_call(traits: Traits, setup: Setup) -> int | None:
+    """A whole context, written to the cache for an hour, and all the output that is allowed; by the
+    dearer of the models it may use. None: a price is not known."""
+    models = (traits.model, setup.fallback_model) if setup.fallback_model else (traits.model,)
+    listed = [lookup(pricing_model("claude", model), "anthropic") for model in models]
+    prices = listed if traits.price is None else [traits.price]
+    if None in prices:
+        return None
+    room = traits.context or CONTEXT
+    return max(worst_call(price, room, traits.max_tokens) for price in prices if price)
+
+
+# ── how it ended ─────────────────────────────────────────────────────────────────────────────
+
+
+def _concluded(member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+    well = reading.ended and not reading.error and exit.code == 0
+    if not well and (ended := from_outside(member, reading, exit)):
+        return ended
+    if not reading.ended:
+        return without_result(member, reading, exit)
+    if reading.finish == "refusal":
+        return reply_of(reading)
+    if reading.error:
+        return _failed(member, reading, exit)
+    if exit.code:
+        return InvalidReply(f"{member}: exit code {exit.code} although there is a result")
+    if ask.schema is not None and reading.data is None:
+        return InvalidReply(f"{member}: it never gave the data that the schema asks for")
+    return reply_of(reading)
+
+
+def _failed(member: str, reading: Reading, exit: Exit) -> MemberError:
+    """`success` is among the subtypes of failure: an API error is one."""
+    why = reading.error
+    match reading.subtype:
+        case "error_max_budget_usd":
+            return Terminal(f"{member}: stopped at its budget{_limit(why)}", scope="ask")
+        case "error_max_turns":
+            return Terminal(f"{member}: stopped at its limit of turns{_limit(why)}", scope="ask")
+        case "error_max_structured_output_retries":
+            return InvalidReply(said_by(member, why))
+        case "success":
+            return _api_error(member, reading, exit)
+    return Terminal(said_by(member, why), scope="ask")
+
+
+def _api_error(member: str, reading: Reading, exit: Exit) -> MemberError:
+    why, text = reading.error, said_by(member, reading.error, reading.status)
+    if isinstance(reading, ClaudeReading):
+        if reading.reset_at is not None:
+            wait = max(0.0, reading.reset_at - exit.at)
+            return Terminal(text, scope="pool", reset_after=wait)
+        if reading.cut:
+            text = f"{member}: a reply was longer than one call may be; raise its max_tokens"
+            return Terminal(text, scope="ask")
+    if "prompt is too long" in why.lower():
+        return Terminal(text, scope="ask", too_long=True)
+    return failure(member, reading.status, why)
+
+
+def _limit(why: str) -> str:
+    """`: 2` or ` of $0.5`, from `Reached maximum number of turns (2)` or `... budget ($0.5)`."""
+    found = re.search(r"\((\$?)([\d.]+)\)", why)
+    if found is None:
+        return ""
+    return f" of ${found[2]}" if found[1] else f": {found[2]}"

@@ -1,0 +1,211 @@
+"""What a run of claude has taken so far, from its events: live, and after each of its results.
+
+A message comes in several events, each with the usage of its beginning (output tokens: 1), so it is
+counted once, by its id. How much it wrote is told at its end (`message_delta`); until then, and in
+logs without partial messages, it is estimated from the length of what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec.structs import astuple
+
+from fanfold.members.agents.claude_result import Result, Spent, tokens
+from fanfold.members.printed import count
+from fanfold.price import Price, cost, lookup, nanos, worst
+from fanfold.work.ask import Usage
+
+BYTES_PER_TOKEN = 2.6  # measured on a run of the real service, thinking and tool calls included
+CONTEXT, OUTPUT = 200_000, 32_000  # the most that one call takes in and gives out, unless told else
+HOUR = 2  # a write to the cache for an hour is billed as twice as much input
+
+
+class _Call(msgspec.Struct):
+    """One message of the model. `hour`: how much of the cache writes were for an hour."""
+
+    model: str
+    usage: Usage = Usage()
+    hour: int = 0
+    written: int = 0
+    final: bool = False
+
+    def spent(self) -> Usage:
+        """Output is never less than reported; a final count is not estimated."""
+        if self.final:
+            return self.usage
+        written = max(self.usage.output, round(self.written / BYTES_PER_TOKEN))
+        return msgspec.structs.replace(self.usage, output=written)
+
+
+class ClaudeMeter:
+    """`price`: what the roster states, which then prices every token, whatever claude says; without
+    it the list price of each message's model serves while it runs, and claude's own figure is what
+    counts in the end.
+
+    `hours`: this claude bills cache writes for an hour at their own price (2.1.325 does, one of April
+    2026 billed them like all others).
+    """
+
+    def __init__(self, price: Price | None, *, resumed: bool) -> None:
+        self._rates = None if price is None else msgspec.structs.replace(price, call=0.0)
+        self._flat = 0 if price is None else nanos(price.call)
+        self._resumed = resumed
+        self._calls: dict[str, _Call] = {}
+        self._settled = Spent(Usage(), None)
+        self._known = False  # the program's own figures cover all that is settled
+        self.hours = False
+        self.streamed = False
+        self.messages = 0
+
+    # ── what is told of a message ──
+
+    def begun(self, id: str, model: str, usage: Any) -> None:
+        """The first word of it, or one of its later ones."""
+        if id not in self._calls:
+            self._calls[id] = _Call(model)
+            self.messages += 1
+        call = self._calls[id]
+        if not call.final:
+            call.usage, call.hour = tokens(usage), _hour(usage)
+
+    def wrote(self, id: str, size: int) -> None:
+        self._calls[id].written += size
+
+    def finished(self, id: str, usage: Any) -> None:
+        """Its last word. Some servers tell only the output here."""
+        call = self._calls.get(id)
+        if call is None:
+            return
+        told = tokens(usage)
+        if told.total == told.output:
+            told = msgspec.structs.replace(call.usage, output=told.output)
+        else:
+            call.hour = _hour(usage)
+        call.usage, call.final = told, True
+
+    # ── what it comes to ──
+
+    @property
+    def usage(self) -> Usage:
+        return self._settled.usage + _sum(call.spent() for call in self._calls.values())
+
+    @property
+    def cost(self) -> int | None:
+        """Nano-dollars; None while no price is known for anything."""
+        if not self._calls:
+            return self._settled.cost
+        open = self._priced(self._calls.values())
+        settled = self._settled.cost
+        if open is None:
+            return settled
+        return open + (self._flat if settled is None else settled)
+
+    @property
+    def exact(self) -> bool:
+        """All of it by final counts or by the program's own figures."""
+        settled = self._known or not self._settled.usage.total
+        return settled and all(call.final for call in self._calls.values())
+
+    def one_call(self, model: str | None) -> int:
+        """The most that a call under way can have taken, beyond what it has told."""
+        rates = self._rates or _list_price(model or "")
+        begun = any(not call.final for call in self._calls.values())
+        return 0 if rates is None else worst_call(rates, 0 if begun else CONTEXT, OUTPUT)
+
+    def settle(self, result: Result) -> None:
+        """Take the result's account for the messages since the last one. What was begun and cut off
+        may be missing there, and is paid all the same."""
+        part = self._part(result)
+        calls = [*self._calls.values()] if self.streamed else []
+        usage = _larger(part.usage, _sum(call.spent() for call in calls))
+        if self._rates is None and part.cost is not None:
+            amount = part.cost + self._by_list(_beyond(usage, part.usage), result)
+        else:
+            amount = self._of_tokens([call for call in calls if call.final], usage, result)
+        before = self._flat if self._settled.cost is None else self._settled.cost
+        self._settled = Spent(self._settled.usage + usage, before + amount)
+        self._calls.clear()
+
+    def _part(self, result: Result) -> Spent:
+        """What this result adds. Figures of a whole session hold earlier runs of it too; an older
+        claude tells nothing else, so then the tokens of the log are counted."""
+        if result.since is not None:
+            self._known = True
+            return result.since
+        if not self._resumed:
+            self._known = True
+            before = 0 if self._settled.cost is None else self._settled.cost
+            cost = None if result.whole.cost is None else max(0, result.whole.cost - before)
+            return Spent(_beyond(result.whole.usage, self._settled.usage), cost)
+        self._known = False
+        return Spent(_larger(result.own, _sum(call.spent() for call in self._calls.values())), None)
+
+    def _of_tokens(self, calls: list[_Call], usage: Usage, result: Result) -> int:
+        """Each call by itself, since a long one may cost more for each token; then what is not known
+        by call. Where there is no price the session's whole figure stands: rather too much."""
+        rates = self._rates or _list_price(result.model or "")
+        if rates is None:
+            return result.whole.cost or 0
+        rest = _beyond(usage, _sum(call.usage for call in calls))
+        return sum(self._call_cost(rates, call) for call in calls) + _cost(rates, rest)
+
+    def _by_list(self, usage: Usage, result: Result) -> int:
+        rates = _list_price(result.model or "")
+        return 0 if rates is None or not usage.total else _cost(rates, usage)
+
+    def _priced(self, calls: Iterable[_Call]) -> int | None:
+        amounts = [
+            self._call_cost(rates, call)
+            for call in calls
+            if (rates := self._rates or _list_price(call.model)) is not None
+        ]
+        return sum(amounts) if amounts else None
+
+    def _call_cost(self, rates: Price, call: _Call) -> int:
+        usage, hour = call.spent(), min(call.hour, call.usage.cache_write) if self.hours else 0
+        input, write = usage.input + HOUR * hour, usage.cache_write - hour
+        return cost(rates, input, usage.output, usage.cache_read, write)
+
+
+def worst_call(price: Price, context: int, output: int) -> int:
+    """All of the context written to the cache for an hour, and all the output there may be."""
+    tiers = tuple(
+        msgspec.structs.replace(tier, cache_write=max(tier.cache_write or 0.0, HOUR * tier.input))
+        for tier in price.tiers
+    )
+    write = max(price.cache_write or 0.0, HOUR * price.input)
+    rates = msgspec.structs.replace(price, call=0.0, cache_write=write, tiers=tiers)
+    return worst(rates, context, output)
+
+
+def _cost(rates: Price, usage: Usage) -> int:
+    return cost(rates, usage.input, usage.output, usage.cache_read, usage.cache_write)
+
+
+def _sum(usages: Iterable[Usage]) -> Usage:
+    return sum(usages, Usage())
+
+
+def _larger(one: Usage, other: Usage) -> Usage:
+    """Of each kind of tokens the larger number."""
+    return Usage(*map(max, astuple(one), astuple(other)))
+
+
+def _beyond(whole: Usage, part: Usage) -> Usage:
+    """What `whole` has that `part` has not."""
+    pairs = zip(astuple(whole), astuple(part), strict=True)
+    return Usage(*(max(0, all - some) for all, some in pairs))
+
+
+def _hour(usage: Any) -> int:
+    split = usage.get("cache_creation") if isinstance(usage, dict) else None
+    return count(split.get("ephemeral_1h_input_tokens")) if isinstance(split, dict) else 0
+
+
+@lru_cache(64)
+def _list_price(model: str) -> Price | None:
+    return lookup(model, "anthropic")

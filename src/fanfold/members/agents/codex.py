@@ -1,0 +1,153 @@
+"""The command line `codex`, as `codex exec --json` (made for 0.166.0)."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from fanfold.errors import InvalidReply, MemberError
+from fanfold.members.agents.codex_config import ALWAYS, mcp_settings, options, toml
+from fanfold.members.agents.codex_failure import failed
+from fanfold.members.agents.codex_meter import BEGUN, CONTEXT, OUTPUT
+from fanfold.members.agents.codex_reader import CodexReader, CodexReading
+from fanfold.members.agents.dialect import Reading, Sandbox, Setup, Start, Words
+from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
+from fanfold.members.agents.environment import resolved
+from fanfold.members.agents.meter import SESSION
+from fanfold.members.agents.permissions import codex_network, codex_sandbox, codex_web_search
+from fanfold.members.agents.worker import Bounds, Exit
+from fanfold.members.printed import decoded
+from fanfold.price import Price, nanos, worst
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.member import Traits
+
+LAST, SCHEMA, OUTPUT_FOLDER = "last-message.txt", "schema.json", "output"
+_KEYS = ("OPENAI_API_KEY", "CODEX_API_KEY")
+_INSIDE = (
+    "CODEX_VERSION", "CODEX_SESSION_ID", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID", "CODEX_CI",
+    "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS",
+)  # fmt: skip
+_ROLLOUT = ("sessions", "*", "*", "*", f"rollout-*-{SESSION}.jsonl")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Codex:
+    """It has no limits of its own, neither for money nor for turns: the host carries them out, by
+    the rollout file that codex keeps of each session."""
+
+    name = "codex"
+
+    def __init__(self, around: Mapping[str, str] = os.environ) -> None:
+        self._around = around
+
+    # ── the start ──
+
+    def words(self, traits: Traits, setup: Setup, start: Start) -> Words:
+        schema = start.ask.schema
+        words = (
+            setup.program or "codex", "exec", "--json",
+            *(() if traits.model is None else ("-m", traits.model)),
+            "-s", _sandbox(setup), "-C", start.folder, "--skip-git-repo-check",
+            "-o", str(Path(start.home, LAST)),
+            *options(_settings(traits, setup, start)),
+            *(() if schema is None else ("--output-schema", str(Path(start.home, SCHEMA)))),
+            *(() if setup.session is None else ("resume", setup.session)),
+            "-",
+        )  # fmt: skip
+        files = {} if schema is None else {SCHEMA: _encode(schema.definition)}
+        return Words(words, start.ask.spoken().encode(), files, self._meter(setup))
+
+    def environment(
+        self, around: Mapping[str, str], traits: Traits, setup: Setup
+    ) -> dict[str, str]:
+        """A subscription is not to be paid by a key that happens to lie around."""
+        hidden = (*_INSIDE, *(_KEYS if traits.tier == "subscription" else ()))
+        shown = {name: value for name, value in around.items() if name not in hidden}
+        return shown | resolved(setup.env, around)
+
+    def bounds(self, traits: Traits, setup: Setup) -> Bounds:
+        budget = setup.max_budget_usd
+        return Bounds(
+            seconds=traits.timeout or None,
+            silence=setup.silence,
+            usd=None if budget is None or traits.price is None else nanos(budget),
+            turns=setup.max_turns,
+        )
+
+    def most(self, traits: Traits, setup: Setup) -> int | None:
+        """Its cap is looked at after each reply: that reply can go over it by a whole call, and the
+        next call may have begun before the host has ended it."""
+        price, budget = traits.price, setup.max_budget_usd
+        if price is None or budget is None:
+            return None
+        context = traits.context or CONTEXT
+        return nanos(budget) + worst(price, context, OUTPUT) + worst(price, context, BEGUN)
+
+    def _meter(self, setup: Setup) -> str:
+        """Where its rollout will be. The folder is no secret, so it may stand in a record."""
+        told = {name: value for name, value in setup.env.items() if name in ("CODEX_HOME", "HOME")}
+        env = {**self._around, **resolved(told, self._around)}
+        home = env.get("CODEX_HOME") or os.path.join(env.get("HOME") or str(Path.home()), ".codex")
+        return os.path.join(glob.escape(os.path.abspath(home)), *_ROLLOUT)
+
+    # ── the course, and the end ──
+
+    def reader(self, price: Price | None, *, resumed: bool = False) -> CodexReader:
+        return CodexReader(price, resumed=resumed)
+
+    def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+        made = _concluded(member, reading, exit, ask)
+        if isinstance(made, Reply):
+            return made
+        return with_cost(made, reading, _under_way(reading, exit))
+
+
+def _sandbox(setup: Setup) -> Sandbox:
+    return setup.sandbox or codex_sandbox(setup.type)
+
+
+def _settings(traits: Traits, setup: Setup, start: Start) -> Iterator[str]:
+    yield from ALWAYS
+    if setup.effort is not None:
+        yield f"model_reasoning_effort={toml(setup.effort)}"
+    yield f"web_search={toml('live' if codex_web_search(setup.type) else 'disabled')}"
+    if _sandbox(setup) == "workspace-write":
+        network = codex_network(setup.type) if setup.network is None else setup.network
+        yield f"sandbox_workspace_write.network_access={toml(network)}"
+        output = Path(start.home, OUTPUT_FOLDER)
+        if not output.is_relative_to(start.folder) and output.is_dir():  # else no command runs
+            yield f"sandbox_workspace_write.writable_roots={toml([str(output)])}"
+    if setup.system is not None:
+        yield f"developer_instructions={toml(setup.system)}"
+    if setup.mcp is not None:
+        yield from mcp_settings(traits.id, setup.mcp, Path(start.folder))
+
+
+# ── how it ended ─────────────────────────────────────────────────────────────────────────────
+
+
+def _concluded(member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+    """codex does not check the schema: what is no JSON stays text, for the gate."""
+    if exit.code == 0 and reading.subtype == "turn.completed":
+        reading.data = None if ask.schema is None else decoded(reading.text.encode())
+        return reply_of(reading)
+    if ended := from_outside(member, reading, exit):
+        return ended
+    if reading.subtype == "turn.failed":
+        return failed(member, reading.error)
+    if reading.subtype == "turn.completed":
+        return InvalidReply(f"{member}: exit code {exit.code} although there is a result")
+    return without_result(member, reading, exit)
+
+
+def _under_way(reading: Reading, exit: Exit) -> int:
+    """The most that a call can have taken of which nothing was told. One that was stopped at its
+    budget was stopped as soon as its host looked, so then the call had only begun."""
+    if not isinstance(reading, CodexReading) or not reading.under_way:
+        return 0
+    return reading.meter.one_call(BEGUN if exit.why == "budget" else OUTPUT)

@@ -1,0 +1,183 @@
+"""The events of `codex exec --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fanfold.members.agents.codex_meter import CodexMeter, tokens
+from fanfold.members.agents.dialect import Reading, Told
+from fanfold.members.agents.telling import one_line
+from fanfold.members.printed import decoded
+from fanfold.price import Price
+
+_RETRYING = "Reconnecting"
+_CUT, _UNSENT = "stream disconnected", "error sending request"
+
+
+class CodexReading(Reading):
+    """`under_way`: the model was being asked, as far as we know, so what that took is not in `cost`;
+    `meter` knows what it can have taken."""
+
+    def __init__(self, meter: CodexMeter) -> None:
+        super().__init__()
+        self.meter, self.under_way = meter, False
+
+
+class CodexReader:
+    """An item of type `error` is a warning, and an `error` while it reconnects is not final: only
+    `turn.failed` is a failure. Usage comes from the meter; the log has it at the very end only."""
+
+    def __init__(self, price: Price | None, *, resumed: bool) -> None:
+        self._meter = CodexMeter(price, resumed=resumed)
+        self._reading = CodexReading(self._meter)
+        self._asks = False  # its turn has begun
+        self._torn = False  # it gave up on a call that was sent, and may have been carried out
+        self._whole = True  # no reply was lost on the way, so the tokens told are all there were
+        self._take()
+
+    @property
+    def reading(self) -> CodexReading:
+        return self._reading
+
+    def feed(self, line: bytes) -> tuple[Told, ...]:
+        event = decoded(line)
+        kind = event.get("type") if isinstance(event, dict) else None
+        if not isinstance(kind, str):
+            return ()
+        self._reading.lines += 1
+        read = _READ.get(kind)
+        told = None if read is None else read(self, event)
+        if told is None:
+            return ()
+        self._reading.last = told
+        return (told,)
+
+    def meter(self, line: bytes) -> None:
+        self._meter.feed(line)
+        self._take()
+
+    def _take(self) -> None:
+        reading, meter = self._reading, self._meter
+        reading.usage, reading.cost, reading.model = meter.usage, meter.cost, meter.model
+        reading.turns = max(meter.replies, int(reading.subtype == "turn.completed"))
+        reading.exact = reading.ended and meter.sure and self._whole
+        reading.under_way = self._torn or (self._asks and not reading.ended and meter.asking)
+
+    # ── one event each ──
+
+    def _thread(self, event: dict[str, Any]) -> Told:
+        self._reading.session = _text(event.get("thread_id"))
+        return Told("system", f"session {self._reading.session}", name="thread.started")
+
+    def _turn(self, event: dict[str, Any]) -> None:
+        self._asks = True
+        self._take()
+
+    def _started(self, event: dict[str, Any]) -> Told | None:
+        item = _table(event.get("item"))
+        say = _BEGUN.get(_text(item.get("type")))
+        return None if say is None else Told("tool", one_line(say(item)), name="item.started")
+
+    def _completed(self, event: dict[str, Any]) -> Told | None:
+        item, name = _table(event.get("item")), "item.completed"
+        match item.get("type"):
+            case "agent_message":
+                self._reading.text = _text(item.get("text"))
+                return Told("text", one_line(self._reading.text), name=name)
+            case "reasoning":
+                return Told("thought", one_line(_text(item.get("text"))), name=name)
+            case "error":
+                return Told("system", one_line(_text(item.get("message"))), name=name)
+            case kind:
+                say = _ENDED.get(_text(kind))
+                return None if say is None else Told("result", one_line(say(item)), name=name)
+
+    def _error(self, event: dict[str, Any]) -> Told:
+        said = _text(event.get("message"))
+        if not said.startswith(_RETRYING):
+            self._reading.error = said
+            return Told("system", one_line(said), name="error")
+        self._reading.retries += 1
+        self._whole = self._whole and _CUT not in said
+        return Told("retry", one_line(said), name="error")
+
+    def _failed(self, event: dict[str, Any]) -> Told:
+        reading = self._reading
+        reading.error = _text(_table(event.get("error")).get("message")) or "it failed"
+        reading.ended, reading.subtype = True, "turn.failed"
+        self._whole = self._whole and _CUT not in reading.error
+        self._torn = _CUT in reading.error and _UNSENT not in reading.error
+        self._take()
+        return Told("failed", one_line(reading.error), name="turn.failed")
+
+    def _done(self, event: dict[str, Any]) -> Told:
+        reading = self._reading
+        reading.ended, reading.subtype, reading.error = True, "turn.completed", ""
+        self._meter.close(tokens(event.get("usage")))
+        self._take()
+        return Told("done", "done", name="turn.completed")
+
+
+_READ: dict[str, Callable[[CodexReader, dict[str, Any]], Told | None]] = {
+    "thread.started": CodexReader._thread,
+    "turn.started": CodexReader._turn,
+    "item.started": CodexReader._started,
+    "item.completed": CodexReader._completed,
+    "error": CodexReader._error,
+    "turn.failed": CodexReader._failed,
+    "turn.completed": CodexReader._done,
+}
+
+
+# ── items, in a line for people ──────────────────────────────────────────────────────────────
+
+
+def _command(item: dict[str, Any]) -> str:
+    return f"$ {_text(item.get('command'))}"
+
+
+def _command_ended(item: dict[str, Any]) -> str:
+    code, output = item.get("exit_code"), _text(item.get("aggregated_output")).strip()
+    return f"exit {code}: {output}" if output else f"exit {code}"
+
+
+def _changes(item: dict[str, Any]) -> str:
+    changes = item.get("changes")
+    each = [_table(one) for one in changes] if isinstance(changes, list) else []
+    files = ", ".join(f"{one.get('kind')} {one.get('path')}" for one in each)
+    return f"{files} ({item.get('status')})"
+
+
+def _mcp(item: dict[str, Any]) -> str:
+    return f"{item.get('server')}.{item.get('tool')} {item.get('arguments')}"
+
+
+def _mcp_ended(item: dict[str, Any]) -> str:
+    error = _text(_table(item.get("error")).get("message"))
+    return f"{item.get('server')}.{item.get('tool')}: {error or item.get('status')}"
+
+
+def _search(item: dict[str, Any]) -> str:
+    return f"search: {_text(item.get('query'))}"
+
+
+_BEGUN: dict[str, Callable[[dict[str, Any]], str]] = {
+    "command_execution": _command,
+    "mcp_tool_call": _mcp,
+    "web_search": _search,
+}
+_ENDED: dict[str, Callable[[dict[str, Any]], str]] = {
+    "command_execution": _command_ended,
+    "file_change": _changes,
+    "mcp_tool_call": _mcp_ended,
+    "web_search": _search,
+}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,40 @@
+"""Small files that are there after a power cut, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+
+def keep(file: Path, record: msgspec.Struct) -> None:
+    """Write a record and wait until it is on the disk. Raises OSError and leaves what was there."""
+    put(file, msgspec.json.encode(record))
+    settle(file.parent)
+
+
+def put(file: Path, content: bytes) -> None:
+    """As `keep`, but its name may be lost until the folder is settled too."""
+    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    try:
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(handle)
+        os.replace(new, file)
+    except OSError:
+        with suppress(OSError):
+            new.unlink()
+        raise
+
+
+def settle(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

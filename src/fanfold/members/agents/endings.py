@@ -1,0 +1,61 @@
+"""How a worker ended, where that is the same for every program: ended from outside, or gone."""
+
+from __future__ import annotations
+
+from fanfold.errors import MemberError, Terminal, TimedOut
+from fanfold.members.agents.dialect import Reading
+from fanfold.members.agents.worker import Exit
+from fanfold.price import dollars
+from fanfold.work.ask import Reply
+
+_ENDED = {
+    "killed": "killed by the operator",
+    "cancelled": "called off",
+    "time": "ended at its time limit",
+    "silence": "ended after its limit of silence",
+    "budget": "ended at its budget",
+    "turns": "ended at its limit of turns",
+}
+
+
+def from_outside(member: str, reading: Reading, exit: Exit) -> MemberError | None:
+    """None: nobody ended it."""
+    if exit.why == "":
+        return None
+    text = f"{member}: {exit.said or _ENDED[exit.why]}{_session(reading)}"
+    match exit.why:
+        case "cancelled":
+            return MemberError(text, lost=True)
+        case "time" | "silence":
+            return TimedOut(text)
+        case "killed" | "budget" | "turns":
+            return Terminal(text, scope="ask")
+
+
+def _session(reading: Reading) -> str:
+    return f"; its session is {reading.session}" if reading.session else ""
+
+
+def without_result(member: str, reading: Reading, exit: Exit) -> MemberError:
+    """It gave no result. Without a single event it never began (wrong words, a session in use): then
+    only its errors say why. After that, what it did and took is in doubt."""
+    if reading.lines == 0 and exit.code > 0:
+        text = f"{member}: exit code {exit.code} without a word; its session.err says why"
+        return Terminal(text, scope="ask")
+    how = f"signal {-exit.code}" if exit.code < 0 else f"exit code {exit.code}"
+    return MemberError(f"{member}: ended by {how} without a result{_session(reading)}", lost=True)
+
+
+def with_cost(error: MemberError, reading: Reading, more: int = 0) -> MemberError:
+    """What it took all the same: as far as it told, and what a call under way may have taken."""
+    error.usage, error.cost = reading.usage, reading.cost
+    if more:
+        error.cost = (reading.cost or 0) + more
+    return error
+
+
+def reply_of(reading: Reading) -> Reply:
+    return Reply(
+        reading.text, reading.data, reading.usage, reading.finish, reading.model,
+        None if reading.cost is None else dollars(reading.cost),
+    )  # fmt: skip

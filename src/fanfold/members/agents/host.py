@@ -1,0 +1,251 @@
+"""The host of one worker: a process that starts the program, watches it and records its end.
+
+It depends on nobody's life. There is one for every worker, so it imports little.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fanfold.members.agents import durable, processes
+from fanfold.members.agents.bell import TICK, Bell
+from fanfold.members.agents.bounds import Reached, Watch
+from fanfold.members.agents.cage import Cage, adopt_orphans, call_yourself, make_cage
+from fanfold.members.agents.growth import Growth, append
+from fanfold.members.agents.latch import Latch, Program
+from fanfold.members.agents.processes import Row
+from fanfold.members.agents.report import Report
+from fanfold.members.agents.tree import Tree
+from fanfold.members.agents.worker import (
+    ERRORS,
+    EXIT,
+    HOST,
+    KILL,
+    PROMPT,
+    Exit,
+    HostRecord,
+    Process,
+    Spec,
+    read_order,
+    read_spec,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from fanfold.members.agents.dialect import Reader
+
+LAST_WORDS = 3.0  # seconds that a program has to end once it was told to
+STRAGGLERS = 1.0  # seconds that its children have to end after it; and again, once told to
+_SOON = 0.05
+_AGAIN = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries to write the exit
+_NOT_STARTED = 127
+
+
+def main() -> None:
+    """`PLACE [HANDLE]`: the worker's folder, and the pipe to report to that it runs."""
+    report = Report(int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    if os.fork():  # so whoever starts us has no child to wait for
+        os._exit(0)
+    try:
+        Hosting(Path(sys.argv[1])).carry_out(report)
+    except OSError as error:
+        report.failed(error)
+        raise
+
+
+class Hosting:
+    """From the spec in the folder to the exit in the folder."""
+
+    def __init__(self, place: Path) -> None:
+        spec = read_spec(place)
+        if spec is None:
+            raise FileNotFoundError(2, "no worker is stated here", str(place))
+        self._place, self._spec = place, spec
+        self._log = Growth(place)
+        self._bell = Bell(place)
+        self._watch = Watch(spec, place, time.monotonic(), _reader(spec))
+
+    def carry_out(self, report: Report) -> None:
+        call_yourself(b"fanfold-host")
+        firm = adopt_orphans()
+        latch = self._latch()
+        tree = Tree(_identify(latch.pid), _caged(latch.pid), firm=firm)
+        try:
+            if self._let_go(latch, tree, report):
+                self._see_through(tree)
+        finally:
+            tree.clear()
+            if tree.cage is not None:
+                tree.cage.remove()
+
+    # ── the start ──
+
+    def _latch(self) -> Latch:
+        prompt, errors = os.open(self._place / PROMPT, os.O_RDONLY), append(self._place / ERRORS)
+        files = (prompt, self._log.handle, errors)
+        try:
+            return Latch(Program(self._spec.words, self._spec.folder, _given(), files))
+        finally:
+            os.close(prompt)
+            os.close(errors)
+
+    def _let_go(self, latch: Latch, tree: Tree, report: Report) -> bool:
+        """Start the program, unless it was called off, or whoever wanted it is gone by now.
+
+        First its record is durable, then it runs: what nobody can find does not run.
+        """
+        ordered = self._ordered()
+        if ordered is not None:
+            latch.drop()
+            self._conclude(-signal.SIGTERM, ordered)
+            report.ready()
+            return False
+        cage = "" if tree.cage is None else str(tree.cage.path)
+        me = _identify(os.getpid())
+        record = HostRecord(host=me, program=tree.program, cage=cage, at=time.time())
+        durable.keep(self._place / HOST, record)
+        if not report.ready():
+            latch.drop()
+            (self._place / HOST).unlink()
+            return False
+        return self._started(latch.lift(), report)
+
+    def _started(self, error: OSError | None, report: Report) -> bool:
+        if error is not None:
+            said = f"cannot start `{error.filename}`: {error.strerror}"
+            self._conclude(_NOT_STARTED, None, said)
+            report.failed(error)
+            return False
+        report.close()
+        return True
+
+    # ── its life ──
+
+    def _see_through(self, tree: Tree) -> None:
+        reached = self._until_its_end(tree)
+        self._log.look(last=True)
+        said = self._end_children(tree) if reached is None else self._end(tree)
+        self._log.look(last=True)
+        self._conclude(-signal.SIGKILL if tree.code is None else tree.code, reached, said)
+
+    def _until_its_end(self, tree: Tree) -> Reached | None:
+        """None: the program has ended by itself."""
+        while True:
+            tree.reap()
+            if tree.code is not None:
+                return None
+            now, grown = time.monotonic(), self._log.look()
+            reached = self._ordered() or self._watch.look(now, grown)
+            if reached is not None:
+                return reached
+            if grown:
+                self._bell.wait(TICK)
+            else:
+                self._bell.rest(self._watch.rest(now))
+
+    def _ordered(self) -> Reached | None:
+        """An order counts once it is written; a signal only makes it quick."""
+        if not self._bell.told and not os.path.exists(self._place / KILL):
+            return None
+        order = read_order(self._place)
+        if order is None:
+            return "cancelled", "its host was told to end"
+        return order.why, order.said
+
+    # ── its end ──
+
+    def _end(self, tree: Tree) -> str:
+        """The program is asked first, so that it can say its last words; then all are ended."""
+        tree.ask()
+        self._wait(lambda: tree.reap() or tree.code is not None, LAST_WORDS)
+        return _stubborn(tree.clear(self._pause))
+
+    def _end_children(self, tree: Tree) -> str:
+        """What a program leaves running does not outlive it: it gets a moment, is told, is ended."""
+        if self._wait(tree.gone, STRAGGLERS):
+            return ""
+        rows = tree.rows()
+        processes.send_all(rows, signal.SIGTERM)
+        self._wait(tree.gone, STRAGGLERS)
+        left = _stubborn(tree.clear(self._pause))
+        return left or f"ended what it left running: {_names(rows)}"
+
+    def _wait(self, over: Callable[[], bool], seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while not over():
+            if time.monotonic() >= until:
+                return False
+            self._pause(_SOON)
+        return True
+
+    def _pause(self, seconds: float) -> None:
+        self._log.look()
+        self._bell.wait(seconds)
+
+    def _conclude(self, code: int, reached: Reached | None, said: str = "") -> None:
+        """The last word, durable. On a full disk it is tried again for a while; then only the log
+        is left to tell."""
+        why, reason = reached or ("", "")
+        told = "; ".join(filter(None, (reason, said)))
+        exit = Exit(code=code, at=time.time(), why=why, said=told)
+        for seconds in _AGAIN:
+            try:
+                return durable.keep(self._place / EXIT, exit)
+            except OSError:
+                time.sleep(seconds)
+        return durable.keep(self._place / EXIT, exit)
+
+
+def _identify(pid: int) -> Process:
+    return processes.identify(pid) or Process(pid, 0, processes.boot())
+
+
+def _caged(pid: int) -> Cage | None:
+    """A cage with this process in it, where one can be had."""
+    cage = make_cage(f"fanfold-{os.getpid()}-{time.time_ns()}")
+    if cage is None:
+        return None
+    try:
+        cage.take(pid)
+    except OSError:
+        cage.remove()
+        return None
+    return cage
+
+
+def _given() -> dict[bytes, bytes]:
+    """The environment exactly as it was handed over: Python adds a variable to its own."""
+    try:
+        listed = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:
+        return dict(os.environb)
+    pairs = (entry.partition(b"=") for entry in listed if b"=" in entry)
+    return {name: value for name, _, value in pairs}
+
+
+def _reader(spec: Spec) -> Reader | None:
+    """Only a host that has to meter loads the dialects, or one that must know the program's session
+    to tell which files are its words."""
+    bounds = spec.bounds
+    if bounds.usd is None and bounds.turns is None and (bounds.silence is None or not spec.meter):
+        return None
+    from fanfold.members.agents.dialects import DIALECTS
+
+    return DIALECTS[spec.dialect].reader(spec.price)
+
+
+def _names(rows: list[Row]) -> str:
+    return ", ".join(sorted({row.name for row in rows}))
+
+
+def _stubborn(rows: list[Row]) -> str:
+    return f"could not be ended: {_names(rows)}" if rows else ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Workers in hosts of their own: find one again, wait for its end, end it; and start one.
+
+All of it goes by the files in the worker's folder, so it makes no difference who started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from fanfold.errors import AlreadyRunning
+from fanfold.members.agents import durable, launching
+from fanfold.members.agents.orphans import sweep, tidy
+from fanfold.members.agents.processes import living, send
+from fanfold.members.agents.waiting import gone
+from fanfold.members.agents.worker import (
+    EXIT,
+    KILL,
+    SPEC,
+    Exit,
+    HostRecord,
+    KillOrder,
+    Spec,
+    Why,
+    read_exit,
+    read_host,
+    read_order,
+    read_spec,
+)
+
+_BEGINNING = 10.0  # seconds after its spec in which a worker without a record may still come
+_SOON = 0.05
+
+
+async def start(place: Path, spec: Spec, prompt: bytes, env: Mapping[str, str]) -> Host:
+    """Start a worker in `place`; it runs, and can be found again, when this returns.
+
+    Files of an earlier worker are kept as NAME.EPOCH.bak; AlreadyRunning while it runs. Raises the
+    OSError for which the program could not be started: its `filename` is the program, or the folder
+    if that was at fault. `env` is all that the program gets, and its span. Called off meanwhile, the
+    worker is ended.
+    """
+    starting = asyncio.ensure_future(asyncio.to_thread(_start, place, spec, prompt, env))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait((starting,))
+        if not starting.cancelled() and starting.exception() is None:
+            starting.result().kill("cancelled", "called off while it was started")
+        raise
+
+
+def _start(place: Path, spec: Spec, prompt: bytes, env: Mapping[str, str]) -> Host:
+    place = place.absolute()
+    earlier = read_spec(place)
+    if earlier is not None and Host(place, earlier).alive():
+        raise AlreadyRunning(f"{earlier.id}: still at work in {place}; end it first")
+    if not spec.begun:
+        spec = msgspec.structs.replace(spec, begun=time.time())
+    launching.prepare(place, spec, prompt)
+    launching.launch(place, spec, env)
+    return Host(place, spec)
+
+
+def find(place: Path, span: str) -> Host | None:
+    """The worker of this very span, running or not; None when another or none was started here."""
+    place = place.absolute()
+    spec = read_spec(place)
+    return None if spec is None or spec.span != span else Host(place, spec)
+
+
+class Host:
+    """A worker that was started once, here or elsewhere, and may have ended long ago."""
+
+    def __init__(self, place: Path, spec: Spec) -> None:
+        self.place, self.spec = place, spec
+
+    def __repr__(self) -> str:
+        state = "alive" if self.alive() else "gone" if self.exit() is None else "ended"
+        return f"<Host {self.spec.id} {self.spec.span} {state}>"
+
+    def alive(self) -> bool:
+        """Whether its host or, when that was killed, its program still runs."""
+        record = read_host(self.place)
+        if record is None or self.exit() is not None:
+            return False
+        return living(record.host) or living(record.program)
+
+    def exit(self) -> Exit | None:
+        return read_exit(self.place)
+
+    async def ended(self, poll: float = 1.0) -> Exit | None:
+        """Wait for the end. None: gone without a word, as after a restart of the machine.
+
+        Costs nothing while it waits; `poll` is for systems that do not tell and have to be asked.
+        """
+        record = read_host(self.place)
+        if record is None:
+            return self.exit()
+        await gone(record.host, poll)
+        if self.exit() is None and read_order(self.place) is not None:
+            await asyncio.to_thread(sweep, record, self.spec.span)
+        if self.exit() is None:
+            await gone(record.program, poll)
+            tidy(record)
+        return self.exit() or self._ended_by_order(record)
+
+    def kill(self, why: Why, said: str) -> None:
+        """Have it ended, with all that it has started; returns at once. The first order counts.
+
+        What a dead host has left behind is ended here and now, with no time for last words.
+        """
+        record = read_host(self.place)
+        if self.exit() is not None:
+            return
+        if record is None or self.alive():
+            self._order(why, said)
+        if record is not None and not send(record.host, signal.SIGTERM):
+            self._end_orphans(record)
+
+    async def killed(self, why: Why, said: str, seconds: float = 15.0) -> bool:
+        """Have it ended, and wait until all of it is gone. A host that has not obeyed by then is
+        killed itself. False: something could not be ended."""
+        self.kill(why, said)
+        await self._has_begun()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.ended()
+        record = read_host(self.place)
+        if self.exit() is not None or record is None:
+            return True
+        send(record.host, signal.SIGKILL)
+        await gone(record.host, _SOON)
+        return await asyncio.to_thread(self._end_orphans, record)
+
+    def _order(self, why: Why, said: str) -> None:
+        """On a full disk it is told to end all the same; only why is lost."""
+        if read_order(self.place) is None:
+            with suppress(OSError):
+                durable.keep(self.place / KILL, KillOrder(why, said, time.time()))
+
+    async def _has_begun(self) -> None:
+        """One that is being started now obeys once it is; nothing is known of it before."""
+        while True:
+            known = read_host(self.place) is not None or self.exit() is not None
+            if known or not self._is_new():
+                return
+            await asyncio.sleep(_SOON)
+
+    def _is_new(self) -> bool:
+        try:
+            return time.time() - os.stat(self.place / SPEC).st_mtime < _BEGINNING
+        except OSError:
+            return False
+
+    def _end_orphans(self, record: HostRecord) -> bool:
+        done = sweep(record, self.spec.span)
+        if done and self.exit() is None:
+            self._ended_by_order(record)
+        return done
+
+    def _ended_by_order(self, record: HostRecord) -> Exit | None:
+        """What its host would have written, had it lived: it was to be ended, and it is gone."""
+        order = read_order(self.place)
+        if order is None or living(record.host) or living(record.program):
+            return None
+        said = f"{order.said}; its host was gone"
+        exit = Exit(code=-signal.SIGKILL, at=time.time(), why=order.why, said=said)
+        with suppress(OSError):
+            durable.keep(self.place / EXIT, exit)
+        return exit

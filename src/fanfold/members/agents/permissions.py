@@ -1,0 +1,67 @@
+"""What a worker may do, by its type: the matrix of what is forbidden, turned into what is allowed,
+so that a tool nobody thought of is not open.
+
+For claude these are tools; codex has a sandbox instead, which is coarser: whoever may write may run
+commands there too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fanfold.members.agents.dialect import Sandbox, WorkerType
+
+_LOOK = ("Read", "Glob", "Grep")
+_EDIT = ("Write", "Edit", "NotebookEdit")
+
+
+class Permit(NamedTuple):
+    """`tools` of claude; the rest is codex's: `network` for its commands, `web_search` for the
+    model itself."""
+
+    tools: tuple[str, ...]
+    sandbox: Sandbox = "workspace-write"
+    network: bool = False
+    web_search: bool = False
+
+
+PERMITS: dict[WorkerType, Permit] = {
+    "read-only": Permit(_LOOK, sandbox="read-only"),
+    "write": Permit((*_LOOK, *_EDIT)),
+    "code-run": Permit((*_LOOK, *_EDIT, "Bash")),
+    "research": Permit((*_LOOK, "Write", "WebFetch", "WebSearch"), network=True, web_search=True),
+    "reviewer": Permit(("Read", "Write")),
+    "orchestrator": Permit((*_LOOK, "Write", "Bash")),
+}
+
+
+def permit(type: WorkerType | None) -> Permit:
+    """Without a type it may only look."""
+    return PERMITS[type or "read-only"]
+
+
+def claude_tools(type: WorkerType | None) -> tuple[str, ...]:
+    return permit(type).tools
+
+
+def codex_sandbox(type: WorkerType | None) -> Sandbox:
+    return permit(type).sandbox
+
+
+def codex_network(type: WorkerType | None) -> bool:
+    """Whether its commands may reach the network: research only."""
+    return permit(type).network
+
+
+def codex_web_search(type: WorkerType | None) -> bool:
+    return permit(type).web_search
+
+
+def may_write(type: WorkerType | None) -> bool:
+    """False: asked to save files, it would burn its budget looking for a way."""
+    return permit(type).sandbox != "read-only"
+
+
+def may_run(type: WorkerType | None) -> bool:
+    """Whether it may run commands."""
+    return "Bash" in permit(type).tools

@@ -1,0 +1,171 @@
+"""The machine's processes: which is which, who started whom, and a signal that hits the right one.
+
+Read from /proc. Where there is none (macOS), `ps` tells the same, more slowly and to the second.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from functools import cache
+from typing import NamedTuple
+
+from fanfold.members.agents.worker import Process
+
+ENDED = "ZXx"  # states of one that has ended, and that nobody has taken note of yet
+_PROC = os.path.exists("/proc/self/stat")
+_PS = "LC_ALL=C ps -A -o pid=,ppid=,pgid=,stat=,lstart=,comm="
+
+
+class Row(NamedTuple):
+    """One process. `started`: ticks since the machine started, or seconds since the epoch."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    state: str
+    started: int
+    name: str
+
+
+def table() -> list[Row]:
+    """All processes that can be seen. Those that come and go meanwhile may be missing."""
+    if not _PROC:
+        return _told_by_ps()
+    numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    return [row for row in map(look, numbers) if row is not None]
+
+
+def look(pid: int) -> Row | None:
+    """One process; None when there is no such."""
+    if not _PROC:
+        return next((row for row in _told_by_ps() if row.pid == pid), None)
+    try:
+        handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return _read(os.read(handle, 4096))
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+
+
+def _read(stat: bytes) -> Row:
+    """The line `PID (NAME) STATE PARENT GROUP SESSION …`; a name may hold spaces and brackets."""
+    front, _, back = stat.rpartition(b") ")
+    pid, _, name = front.partition(b" (")
+    state, parent, group, session, *rest = back.split()
+    return Row(
+        int(pid), int(parent), int(group), int(session), state.decode(), int(rest[15]),
+        name.decode(errors="replace"),
+    )  # fmt: skip
+
+
+def _told_by_ps() -> list[Row]:
+    with os.popen(_PS) as told:
+        return [read_ps(line) for line in told if line.strip()]
+
+
+def read_ps(line: str) -> Row:
+    """A line of `ps`: `PID PARENT GROUP STATE Sun Nov 16 03:44:01 2026 NAME`. It names no session."""
+    pid, parent, group, state, *rest = line.split(maxsplit=9)
+    at = int(time.mktime(time.strptime(" ".join(rest[:5]), "%a %b %d %H:%M:%S %Y")))
+    name = rest[5] if len(rest) > 5 else ""
+    return Row(int(pid), int(parent), int(group), 0, state[:1], at, os.path.basename(name.strip()))
+
+
+# ── one process, known for certain ──
+
+
+@cache
+def boot() -> str:
+    """The machine's boot id, "" where it has none: a number and a start time have to do then."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def identify(pid: int) -> Process | None:
+    row = look(pid)
+    return None if row is None else Process(pid, row.started, boot())
+
+
+def living(process: Process) -> bool:
+    """Whether it still runs. One that has ended but was not yet reaped does not."""
+    if process.boot != boot():
+        return False
+    row = look(process.pid)
+    return row is not None and row.started == process.started and row.state not in ENDED
+
+
+def send(process: Process, number: int) -> bool:
+    """Signal this very process, never another that has got its number. False: it is gone, or it
+    belongs to somebody else."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        handle = -1
+    try:
+        if not living(process):
+            return False
+        if handle < 0:
+            os.kill(process.pid, number)
+        else:
+            signal.pidfd_send_signal(handle, number)
+        return True
+    except OSError:
+        return False
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def send_all(rows: Iterable[Row], number: int) -> None:
+    for row in rows:
+        send(_known(row), number)
+
+
+def runs(row: Row) -> bool:
+    """Whether one that was seen before still does."""
+    return living(_known(row))
+
+
+def _known(row: Row) -> Process:
+    return Process(row.pid, row.started, boot())
+
+
+# ── who belongs to whom ──
+
+
+def below(rows: Collection[Row], root: int) -> list[Row]:
+    """The children of `root`, their children, and so on; not those that have ended."""
+    children: dict[int, list[Row]] = {}
+    for row in rows:
+        children.setdefault(row.parent, []).append(row)
+    found, queue = [], [root]
+    while queue:
+        for row in children.pop(queue.pop(), ()):
+            queue.append(row.pid)
+            if row.state not in ENDED:
+                found.append(row)
+    return found
+
+
+def marked(rows: Iterable[Row], name: str, value: str) -> list[Row]:
+    """Those that were started with exactly this variable: `run:1` is not found for `run:12`."""
+    wanted = f"{name}={value}".encode()
+    return [row for row in rows if wanted in _environment(row.pid) and row.state not in ENDED]
+
+
+def _environment(pid: int) -> list[bytes]:
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read().split(b"\0")
+    return []

@@ -1,0 +1,142 @@
+"""Asks the embedded model's server how well each label goes on from a prompt."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fanfold.errors import Terminal
+from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.labels import Fork, Tokens, best, choice, ended, fork
+from fanfold.members.openai import ROWS, bearer
+from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.member import Request, Tell, Traits
+
+_LIFT = 100.0  # far above what any other token could reach, so only the labels' are left
+_FIELDS = ("completion_probabilities", "tokens_evaluated", "timings/cache_n")
+
+
+class _Tokens(msgspec.Struct):
+    tokens: list[int]
+
+
+class _Token(msgspec.Struct):
+    id: int
+    prob: float
+
+
+class _Place(msgspec.Struct):
+    top_probs: list[_Token]
+
+
+class _Weighed(msgspec.Struct):
+    completion_probabilities: list[_Place]
+    tokens_evaluated: int = 0
+    cached: int = msgspec.field(name="timings/cache_n", default=0)
+
+
+class Labels:
+    """The prompt is put as it stands, without a chat template, less the white space at its end; a
+    label goes on from it after a space. Their probabilities add up to one: the model's own, among
+    the labels alone, token by token. That takes one request where all labels begin with different
+    tokens, else one for each place where they part.
+
+    A kick-back gets the same reply: the reasons are no part of the prompt.
+    """
+
+    def __init__(self, traits: Traits, address: str, key: Key) -> None:
+        self._traits = traits
+        self._ask = Endpoint(traits, f"{address}/completion", key, bearer, ROWS, direct=True)
+        self._cut = Endpoint(traits, f"{address}/tokenize", key, bearer, ROWS, direct=True)
+        self._known: dict[tuple[str, ...], dict[str, Tokens]] = {}
+
+    @property
+    def traits(self) -> Traits:
+        return self._traits
+
+    async def open(self) -> None:
+        await self._ask.open()
+        await self._cut.open()
+
+    async def close(self) -> None:
+        await self._ask.close()
+        await self._cut.close()
+
+    def prepare(self, ask: Ask) -> Request:
+        body = "\n\n".join(message.content for message in ask.messages).rstrip().encode()
+        wanted = choice(ask.schema)
+        most = len(wanted.values) - 1 if wanted else 0
+        longest = min(len(body) + 1024, self._traits.context or len(body) + 1024)
+        return Request(ask, body, input_tokens=most * longest, output_tokens=most)
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        wanted = choice(request.ask.schema)
+        if wanted is None:
+            raise Terminal(
+                f"{self._traits.id}: `answers: labels` needs a schema with labels, one item an ask:"
+                " {enum: [...]}, or an object with one such field",
+                scope="ask",
+            )
+        shares, usage = await self._weigh(request.body.decode(), wanted.labels)
+        text, data = best(shares), wanted.data(shares)
+        return Reply(text, data, usage, "stop", self._traits.model)
+
+    async def _weigh(self, prompt: str, labels: tuple[str, ...]) -> tuple[dict[str, float], Usage]:
+        tokens = await self._tokens(labels)
+        shares, usage, left = dict.fromkeys(labels, 0.0), Usage(), [(labels, 1.0)]
+        while left:
+            among, share = left.pop()
+            parting = fork(tokens, among)
+            if parting is None:
+                shares |= dict.fromkeys(among, share / len(among))
+                continue
+            weighed = await self._weighed(prompt, parting)
+            usage += _used(weighed)
+            odds = _odds(weighed, parting)
+            left += [(way, share * odds[token]) for token, way in parting.ways.items()]
+        return shares, usage
+
+    async def _weighed(self, prompt: str, parting: Fork) -> _Weighed:
+        """Only the tokens asked for have a chance, so their probabilities are among themselves."""
+        asked = {
+            "prompt": [prompt, *parting.prefix] if parting.prefix else prompt,
+            "n_predict": 1,
+            "n_probs": len(parting.ways),
+            "logit_bias": [[token, _LIFT] for token in parting.ways],
+            "post_sampling_probs": True,
+            "samplers": [],
+            "temperature": 1.0,
+            "cache_prompt": True,
+            "response_fields": _FIELDS,
+        }
+        answer = await self._ask.ask(msgspec.json.encode(asked))
+        weighed = self._ask.read(msgspec.json.Decoder(_Weighed).decode, answer)
+        if not weighed.completion_probabilities:
+            raise self._ask.unreadable("it has no probabilities")
+        return weighed
+
+    async def _tokens(self, labels: tuple[str, ...]) -> dict[str, Tokens]:
+        if labels not in self._known:
+            cut = {label: await self._token(f" {label}") for label in labels}
+            end = await self._token("\n")
+            self._known[labels] = ended(cut, end[-1])
+        return self._known[labels]
+
+    async def _token(self, text: str) -> Tokens:
+        answer = await self._cut.ask(msgspec.json.encode({"content": text, "add_special": False}))
+        found = self._cut.read(msgspec.json.Decoder(_Tokens).decode, answer).tokens
+        if not found:
+            raise self._cut.unreadable(f"no tokens for {text!r}")
+        return tuple(found)
+
+
+def _odds(weighed: _Weighed, parting: Fork) -> dict[int, float]:
+    """They add up to one, whatever was lost in rounding."""
+    found = {token.id: token.prob for token in weighed.completion_probabilities[0].top_probs}
+    odds = {token: found.get(token, 0.0) for token in parting.ways}
+    whole = sum(odds.values())
+    return {token: one / whole if whole else 1 / len(odds) for token, one in odds.items()}
+
+
+def _used(weighed: _Weighed) -> Usage:
+    cached = min(weighed.cached, weighed.tokens_evaluated)
+    return Usage(weighed.tokens_evaluated - cached, 1, cache_read=cached)

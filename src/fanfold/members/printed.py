@@ -1,0 +1,68 @@
+"""Numbers and failures as programs print them in JSON: read with care, since nobody vouches for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import MemberError, RateLimited, Terminal, Transient
+from fanfold.work.ask import Usage
+
+_LONGEST = 200
+
+
+def decoded(text: bytes) -> Any:
+    """None for what is no JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def usage_of(counted: Any, *named: str) -> Usage:
+    """Tokens under these names: input, output, read from and written to a cache."""
+    if not isinstance(counted, dict):
+        return Usage()
+    return Usage(*(count(counted.get(name)) for name in named))
+
+
+def count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def amount(value: Any) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value < float("inf") else None
+
+
+def status_of(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def only(models: Any) -> str | None:
+    """The model, when it was one alone."""
+    return next(iter(models)) if isinstance(models, dict) and len(models) == 1 else None
+
+
+def said_by(member: str, why: str, status: int | None = None) -> str:
+    """One line for people: who, what, and the status if there is one."""
+    line = " ".join(why.split())
+    line = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    return f"{member}: {line}" if status is None else f"{member}: {line} ({status})"
+
+
+def failure(member: str, status: int | None, why: str) -> MemberError:
+    """What a server's refusal means when a program hands it on: by its status alone."""
+    text = said_by(member, why, status)
+    match status:
+        case 429 | 529:
+            return RateLimited(text)
+        case 401 | 402 | 403:
+            return Terminal(text, scope="pool")
+        case 404:
+            return Terminal(text, scope="member")
+        case 400 | 413 | 422:
+            return Terminal(text, scope="ask", too_long=status == 413)
+        case _:
+            return Transient(text)

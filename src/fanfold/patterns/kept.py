@@ -1,0 +1,69 @@
+"""What an earlier invocation left of a graph, and a resumed run does not touch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
+from fanfold.work.dag import Dependent
+from fanfold.work.outcome import Missing, State
+from fanfold.work.task import Place, Terms
+
+PARENT = "parent: "  # what the reasons of those begin with whose parents did not pass
+
+
+def only_by_parents(reasons: Sequence[str]) -> bool:
+    """Did it fail for nothing but that a parent had not passed?"""
+    return bool(reasons) and all(reason.startswith(PARENT) for reason in reasons)
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A task that is still to be carried out, with the parents that it has to wait for."""
+
+    id: str
+    depends_on: tuple[str, ...]
+    weight: float
+
+
+class Kept:
+    """Answers that passed, and how the others ended. In a new run there are none.
+
+    Tasks that are carried out anew (`run.anew`) keep nothing; if only these are, all others stay as
+    they are. Else what agents ended with: one that failed is not started again by itself. But not
+    what failed for nothing but a parent, which may have passed by now.
+    """
+
+    def __init__(self, run: Run, batch: Batch, terms: Terms, agents: Collection[str]) -> None:
+        self.values: dict[str, Any] = {}
+        self.amiss: dict[str, State] = {}
+        self._anew, self._only, self._agents = run.anew, run.only, agents
+        if not run.record.resumed or not (run.only or agents):
+            return
+        for part in run.passed(batch, terms):
+            if self._may_stay(part.id):
+                self.values[part.id] = part.value
+                run.stands(Place(batch.no, part.position), terms, "passed")
+        for ended in run.missing(batch, terms):
+            if self._stays(ended):
+                state = self.amiss[ended.id] = ended.state or "cancelled"
+                run.stands(Place(batch.no, ended.position), terms, state)
+
+    def _may_stay(self, id: str) -> bool:
+        return id not in self._anew and (self._only or id in self._agents)
+
+    def _stays(self, ended: Missing) -> bool:
+        final = ended.state in ("failed", "kicked") and not only_by_parents(ended.reasons)
+        return self._may_stay(ended.id) and (self._only or final)
+
+    def without(self, tasks: Iterable[Dependent]) -> list[Left]:
+        """The tasks that are left."""
+        there = {*self.values, *self.amiss}
+        return [
+            Left(one.id, tuple(id for id in one.depends_on if id not in there), one.weight)
+            for one in tasks
+            if one.id not in there
+        ]

@@ -1,0 +1,92 @@
+"""A desk's tools, carried out from the arguments that a model wrote. The same over every wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.patterns.delegate import Desk, Progress
+
+_decode = msgspec.json.Decoder().decode
+
+TOOLS = ("menu", "delegate", "delegate_many", "reduce")
+ASKING = ("delegate", "delegate_many", "reduce")
+"""Those by which members are asked, or may be."""
+_PASSING = {"busy", "cost_usd", "tokens"}
+
+
+async def use(desk: Desk, tool: str, given: Any, progress: Progress | None = None) -> Any:
+    """What the tool gives, as plain data. BadInput is for the model to read."""
+    match tool:
+        case "menu":
+            Nothing.read(given)
+            return {"members": desk.menu()}
+        case "delegate":
+            (result,) = await desk.delegate_many([_listed(given, "needs")], progress=progress)
+            return result.plain()
+        case "delegate_many":
+            many = _Many.read(_listed(given, "tasks"))
+            results = await desk.delegate_many(many.tasks, many.concurrency, progress)
+            return {"results": [one.plain() for one in results]}
+        case "reduce":
+            fold = _Fold.read(_listed(given, "ids", "values", "options"))
+            found = await desk.reduce(fold.kind, fold.values, ids=fold.ids, options=fold.options)
+            return found.plain()
+    raise BadInput(f"there is no tool `{tool}`")
+
+
+def steady(found: dict[str, Any]) -> dict[str, Any]:
+    """Without what is another the next time, though nothing has changed: load and cost. So that the
+    ask which holds it has the same key then, and is not paid again."""
+    kept = {name: value for name, value in found.items() if name not in _PASSING}
+    for many in ("members", "results"):
+        if many in kept:
+            kept[many] = [steady(one) for one in kept[many]]
+    return kept
+
+
+# ── what comes in ────────────────────────────────────────────────────────────────────────────
+
+
+class Given(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of a tool."""
+
+    @classmethod
+    def read(cls, given: Any) -> Any:
+        try:
+            return msgspec.convert(given, cls)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"the arguments cannot be read: {error}") from None
+
+
+class Nothing(Given):
+    pass
+
+
+class _Many(Given):
+    tasks: Any
+    concurrency: Any = None
+
+
+class _Fold(Given):
+    kind: str
+    values: Any = None
+    ids: Any = None
+    options: dict[str, Any] | None = None
+
+
+def _listed(given: Any, *names: str) -> dict[str, Any]:
+    """Models write lists and objects as JSON texts now and then: they are read as what they are."""
+    if not isinstance(given, dict):
+        raise BadInput("the arguments cannot be read: a JSON object is needed")
+    found = dict(given)
+    for name in names:
+        written = found.get(name)
+        if isinstance(written, str) and written.lstrip()[:1] in ("[", "{"):
+            try:
+                found[name] = _decode(written)
+            except msgspec.DecodeError:
+                continue
+    return found

@@ -1,0 +1,126 @@
+"""Small fleets for the verbs: workers are a stand-in that does what its prompt says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.faces.cli import Ended, fanfold, wait_until
+
+STAND_IN = Path(__file__).with_name("stand_in.py")
+
+
+class Root:
+    """A fleet in a folder of its own, with a home, a registry and a tmux server of its own."""
+
+    def __init__(self, folder: Path, name: str = "crew") -> None:
+        self.folder, self.name = folder, name
+        self.root = folder / name
+        self.store = self.root / ".fanfold"
+        program = folder / "claude"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {STAND_IN} "$@"\n')
+        program.chmod(0o755)
+        (folder / "tmux").mkdir()
+        self.env = {
+            "FANFOLD_CLAUDE": str(program),
+            "TMUX_TMPDIR": str(folder / "tmux"),
+            "XDG_STATE_HOME": str(folder / "state"),
+        }
+
+    def write(self, workers: dict[str, str], **depends_on: list[str]) -> None:
+        """A fleet.json with these workers, each with its prompt."""
+        listed = [
+            {"id": id, "type": "write", "task": id, "model": "sonnet", "max_budget_usd": 1.0}
+            | ({"depends_on": depends_on[id]} if id in depends_on else {})
+            for id in workers
+        ]
+        config = {"launch_delay_seconds": 0, "max_concurrent": 8}
+        self.root.mkdir(exist_ok=True)
+        (self.root / "fleet.json").write_text(
+            json.dumps({"fleet_name": self.name, "config": config, "workers": listed})
+        )
+        for id, prompt in workers.items():
+            self.prompt(id, prompt)
+
+    def prompt(self, id: str, text: str) -> None:
+        place = self.root / "workers" / id
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "prompt.md").write_text(text)
+
+    def gate(self, name: str) -> Path:
+        return self.folder / f"gate-{name}"
+
+    def waits(self, name: str) -> str:
+        """A prompt for a worker that waits until its gate is open."""
+        return f"I am {name}\nWAIT {self.gate(name)}\n"
+
+    def fanfold(self, *words: str) -> Ended:
+        return fanfold(self.folder, *words, **self.env)
+
+    def ok(self, *words: str) -> Ended:
+        ended = self.fanfold(*words)
+        assert ended.code == 0, ended
+        return ended
+
+    def launch(self, *words: str) -> dict[str, Any]:
+        return self.ok("launch", str(self.root), "--no-tmux", "--json", *words).receipt
+
+    def states(self) -> dict[str, str]:
+        """As `fanfold status` tells them."""
+        shown = self.ok("status", self.name, "--json").receipt
+        return {one["id"]: one["status"] for one in shown["workers"]}
+
+    def status(self) -> str:
+        """The run's, by the journal."""
+        (row, *_) = reversed(self._runs())
+        return str(row["status"])
+
+    def _runs(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(
+            self.ok("status", "--json", "--store", str(self.store)).out
+        )
+        return found
+
+    def runs(self) -> int:
+        return len(self._runs())
+
+    def log(self, id: str) -> Path:
+        return self.root / "workers" / id / "session.jsonl"
+
+    def program(self, id: str) -> int:
+        """The process of a worker, once it runs and has said something."""
+        host = self.root / "workers" / id / "host.json"
+        wait_until(lambda: host.exists() and self.log(id).exists() and self.log(id).stat().st_size > 0)
+        return int(json.loads(host.read_text())["program"]["pid"])
+
+
+def lives(pid: int) -> bool:
+    """By the kernel's word: there, and not a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+@contextmanager
+def fleet(folder: Path, name: str = "crew") -> Iterator[Root]:
+    """Whatever a test leaves behind is ended by `kill all`, and what does not obey by its number."""
+    root = Root(folder, name)
+    try:
+        yield root
+    finally:
+        if root.store.exists():
+            root.fanfold("kill", str(root.root), "all", "--force")
+        for host in root.root.glob("workers/*/host.json"):
+            record = json.loads(host.read_text())
+            for process in (record["host"], record["program"]):
+                with suppress(ProcessLookupError):
+                    if lives(process["pid"]):
+                        os.kill(process["pid"], signal.SIGKILL)

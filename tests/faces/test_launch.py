@@ -1,0 +1,320 @@
+"""`fanfold launch`: everything is checked first; then the run outlives all that started it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faces.cli import Ended, environment, fanfold, started, wait_until
+from tests.faces.fleet_root import Root, fleet, lives
+
+ROSTER = """\
+members:
+  - id: waiter
+    kind: command
+    cmd: [{python}, -S, {code}, {gate}]
+    effects: true
+"""
+CODE = """\
+import sys, time
+from pathlib import Path
+while not Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+print(sys.stdin.read())
+"""
+PLAN = """\
+name: wait
+input: {count: 2}
+steps:
+  - map: {prompt: "{{ item.id }}", member: waiter}
+"""
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+
+
+class Project:
+    """A plan whose commands wait for a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.gate = folder, folder / "gate"
+        (folder / "wait.py").write_text(CODE)
+        (folder / "plan.yaml").write_text(PLAN)
+        (folder / "roster.yaml").write_text(
+            ROSTER.format(python=sys.executable, code=folder / "wait.py", gate=self.gate)
+        )
+
+    def fanfold(self, *words: str, **env: str) -> Ended:
+        return fanfold(self.folder, *words, **env)
+
+    def launched(self, *words: str) -> dict[str, object]:
+        ended = self.fanfold("launch", "plan.yaml", "--json", *words)
+        assert (ended.code, ended.err) == (0, ""), ended
+        return ended.receipt
+
+    def status(self, run: str = "wait") -> str:
+        ended = self.fanfold("status", run, "--json")
+        assert ended.code == 0, ended
+        return str(ended.receipt["status"])
+
+    def finish(self, run: str = "wait") -> None:
+        self.gate.touch()
+        wait_until(lambda: self.status(run) == "complete")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path)
+    yield made
+    if (tmp_path / ".fanfold").exists():
+        made.fanfold("kill", ".", "all", "--force")
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[Root]:
+    with fleet(tmp_path) as root:
+        yield root
+
+
+# ── what it says ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_returns_at_once_and_says_what_to_do_next(project: Project) -> None:
+    ended = project.fanfold("launch", "plan.yaml")
+    title, status, kill, log = ended.out.splitlines()
+    run = title.removeprefix("launched wait (").partition(")")[0]
+    assert (ended.code, ended.err) == (0, "")
+    assert title == f"launched wait ({run}): 2 items"
+    assert status == "status:  fanfold status wait"
+    assert kill == "kill:    fanfold kill wait all"
+    assert log == f"log:     {project.folder}/.fanfold/logs/wait.log"
+    assert project.status() == "running"
+    (entry,) = json.loads((project.folder / ".local/state/fanfold/registry.json").read_text())
+    assert entry | {"pid": 0, "started_at": ""} == {
+        "name": "wait", "root": str(project.folder), "store": f"{project.folder}/.fanfold",
+        "run": run, "pid": 0, "started_at": "",
+    }  # fmt: skip
+    assert lives(entry["pid"])
+    project.finish()
+    wait_until(lambda: not lives(entry["pid"]))
+    assert "wait complete" in (project.folder / ".fanfold/logs/wait.log").read_text()
+
+
+def test_a_name_is_enough_from_another_folder(project: Project, tmp_path: Path) -> None:
+    said = project.launched()
+    other = tmp_path / "other"
+    other.mkdir()
+    shown = fanfold(other, "status", "wait", "--json", HOME=str(project.folder))
+    assert shown.receipt["run"] == said["run"]
+    tree = fanfold(other, "tree", "wait", "--json", HOME=str(project.folder))
+    assert tree.code == 0, tree
+    again = fanfold(other, "resume", "wait", HOME=str(project.folder))
+    assert (again.code, "already running" in again.err) == (2, True)
+
+
+def test_json_names_all_that_programs_need(project: Project) -> None:
+    said = project.launched("--name", "a b")
+    assert said | {"run": "", "pid": 0} == {
+        "run": "", "name": "a b", "store": f"{project.folder}/.fanfold", "pid": 0,
+        "log": f"{project.folder}/.fanfold/logs/a-b.log", "status": "fanfold status 'a b'",
+    }  # fmt: skip
+
+
+def test_a_registry_that_cannot_be_written_stops_nothing(project: Project) -> None:
+    (project.folder / "file").write_text("")
+    ended = project.fanfold("launch", "plan.yaml", FANFOLD_REGISTRY=f"{project.folder}/file/r.json")
+    assert (ended.code, ended.err) == (0, "fanfold: warning: the registry cannot be written\n")
+    assert f"--store {project.folder}/.fanfold" in ended.out.splitlines()[1]
+
+
+# ── what is refused ──────────────────────────────────────────────────────────────────────────
+
+
+def test_bad_input_is_refused_before_anything_is_touched(project: Project) -> None:
+    before = sorted(path.name for path in project.folder.iterdir() if path.name[0] != ".")
+    for words in (["no.yaml"], ["plan.yaml", "--roster", "no.yaml"], ["."]):
+        ended = project.fanfold("launch", *words)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1), ended
+    assert not (project.folder / ".fanfold").exists()
+    assert before == sorted(path.name for path in project.folder.iterdir() if path.name[0] != ".")
+
+
+def test_what_only_the_supervisor_can_find_out_is_said_by_the_launcher(project: Project) -> None:
+    ended = project.fanfold("launch", "plan.yaml", "--budget", "5")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("fanfold: member waiter has no known price")
+    assert project.fanfold("status").out.startswith("no runs in this store yet")
+
+
+def test_a_run_that_is_under_way_is_not_launched_twice(project: Project) -> None:
+    said = project.launched()
+    again = project.fanfold("launch", "plan.yaml")
+    text = f"fanfold: wait ({said['run']}) is already running; see: fanfold status wait\n"
+    assert again == Ended(2, "", text)
+    project.finish()
+    assert project.launched()["run"] != said["run"], "a plan may be run again when it is over"
+
+
+def test_of_two_launchers_at_once_one_is_refused(project: Project) -> None:
+    words = ("launch", "plan.yaml")
+    with started(project.folder, *words) as one, started(project.folder, *words) as two:
+        ended = sorted((one.end(), two.end()))
+    assert [e.code for e in ended] == [0, 2]
+    assert ended[1].err.count("\n") == 1
+    assert "another process is launching" in ended[1].err or "already running" in ended[1].err
+    assert len(json.loads(project.fanfold("status", "--json").out)) == 1
+
+
+def test_a_cycle_touches_nothing_and_says_so_for_programs(crew: Root) -> None:
+    crew.write({"a": "x", "b": "y"}, a=["b"], b=["a"])
+    ended = crew.fanfold("launch", str(crew.root))
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines()[0] in ("CYCLE:a,b", "CYCLE:b,a")
+    assert not crew.store.exists()
+    assert not (crew.root / "logs").exists()
+
+
+# ── a fleet that ran before ──────────────────────────────────────────────────────────────────
+
+
+def test_a_finished_fleet_is_not_begun_anew_by_accident(crew: Root) -> None:
+    crew.write({"a": "I am a"})
+    first = crew.launch()
+    wait_until(lambda: crew.status() == "complete")
+    again = crew.fanfold("launch", str(crew.root), "--no-tmux")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "fanfold relaunch crew WORKER" in again.err
+    assert f"fanfold launch {crew.root} --force-relaunch" in again.err
+    log = crew.log("a").read_bytes()
+    second = crew.launch("--force-relaunch")
+    assert second["run"] != first["run"]
+    wait_until(lambda: crew.status() == "complete")
+    assert crew.runs() == 2
+    (old,) = crew.log("a").parent.glob("session.jsonl.*.bak")
+    assert old.read_bytes() == log, "asked again, and the old log is kept"
+
+
+def test_a_fleet_that_stopped_says_how_to_go_on(crew: Root) -> None:
+    crew.write({"a": crew.waits("a"), "b": "I am b"}, b=["a"])
+    said = crew.launch()
+    program = crew.program("a")
+    os.kill(said["pid"], signal.SIGKILL)
+    wait_until(lambda: not lives(said["pid"]))
+    again = crew.fanfold("launch", str(crew.root), "--no-tmux")
+    text = "crew crashed before it was done; go on: fanfold resume"
+    assert (again.code, again.err) == (2, f"fanfold: {text} {crew.root} --detach\n")
+    forced = crew.fanfold("launch", str(crew.root), "--no-tmux", "--force-relaunch")
+    assert (forced.code, "still at work: a;" in forced.err) == (2, True), forced
+    assert lives(program)
+    resumed = crew.ok("resume", str(crew.root), "--detach", "--json").receipt
+    assert (resumed["run"], resumed["pid"] != said["pid"]) == (said["run"], True)
+    assert crew.program("a") == program, "adopted, not started again"
+    crew.gate("a").touch()
+    wait_until(lambda: crew.status() == "complete")
+    assert crew.states() == {"a": "DONE", "b": "DONE"}
+
+
+# ── what it survives ─────────────────────────────────────────────────────────────────────────
+
+
+def handles(pid: int) -> dict[str, str]:
+    folder = Path(f"/proc/{pid}/fd")
+    return {entry.name: str(entry.readlink()) for entry in folder.iterdir()}
+
+
+def test_the_supervisor_has_nothing_of_the_launcher(project: Project) -> None:
+    said = project.launched()
+    pid = int(str(said["pid"]))
+    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    parent, group, session, terminal = (int(word) for word in stat[1:5])
+    assert terminal == 0
+    assert session not in (pid, os.getsid(0)), "a session of its own, which it does not lead"
+    assert group == session
+    assert parent != os.getpid()
+    held = handles(pid)
+    log = f"{project.folder}/.fanfold/logs/wait.log"
+    assert (held["0"], held["1"], held["2"]) == ("/dev/null", log, log)
+    allowed = ("journal.db", "live/", "anon_inode", "socket:", "pipe:", "/dev/null", "wait.log")
+    assert [path for path in held.values() if not any(word in path for word in allowed)] == []
+    os.kill(pid, signal.SIGHUP)
+    project.finish()
+
+
+def test_it_outlives_its_terminal(project: Project) -> None:
+    """A real terminal, which is closed while the run is under way."""
+    child, handle = pty.fork()
+    if child == 0:
+        words = [sys.executable, "-m", "fanfold", "launch", "plan.yaml"]
+        os.chdir(project.folder)
+        os.execve(sys.executable, words, environment(project.folder))
+    shown = b""
+    while b"log:" not in shown:
+        shown += os.read(handle, 4096)
+    os.waitpid(child, 0)
+    os.close(handle)
+    entry = json.loads((project.folder / ".local/state/fanfold/registry.json").read_text())[0]
+    assert lives(entry["pid"])
+    project.finish()
+
+
+@needs_tmux
+def test_the_first_tmux_server_under_a_launch_keeps_no_lock_and_its_death_changes_nothing(
+    crew: Root,
+) -> None:
+    """Launched from inside tmux, with windows in tmux; then its server is killed."""
+    crew.write({"a": crew.waits("a")})
+    env = environment(crew.folder, crew.env)
+    words = [sys.executable, "-m", "fanfold", "launch", str(crew.root)]
+    subprocess.run(
+        ["tmux", "new-session", "-d", "-x", "120", "-y", "30", "-c", str(crew.folder), *words],
+        env=env, check=True,
+    )  # fmt: skip
+    program = crew.program("a")
+    entry = crew.folder / "state/fanfold/registry.json"
+    wait_until(entry.exists)
+    refused = crew.fanfold("launch", str(crew.root))
+    assert (refused.code, "is already running" in refused.err) == (2, True), refused
+    subprocess.run(["tmux", "kill-server"], env=env, check=True)
+    pid = json.loads(entry.read_text())[0]["pid"]
+    assert lives(pid) and lives(program)
+    crew.gate("a").touch()
+    wait_until(lambda: crew.status() == "complete")
+
+
+@needs_tmux
+def test_a_tmux_server_that_the_launch_starts_does_not_block_the_next_one(crew: Root) -> None:
+    """The original's deadlock: the server inherited the launch lock, and held it for ever."""
+    crew.write({"a": "I am a"})
+    crew.ok("launch", str(crew.root))
+    env = environment(crew.folder, crew.env)
+    listed = subprocess.run(["tmux", "list-windows", "-a", "-F", "#{session_name} #{window_name}"],
+                            env=env, capture_output=True, text=True, check=True)  # fmt: skip
+    assert "crew a" in listed.stdout
+    wait_until(lambda: crew.status() == "complete")
+    assert crew.ok("launch", str(crew.root), "--force-relaunch").code == 0
+    wait_until(lambda: crew.status() == "complete")
+
+
+# ── signals ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sigterm_pauses_and_resume_detached_goes_on(project: Project) -> None:
+    said = project.launched()
+    pid = int(str(said["pid"]))
+    log = project.folder / ".fanfold/logs/wait.log"
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: "stopping: 2 calls are under way" in log.read_text())
+    project.gate.touch()
+    wait_until(lambda: not lives(pid))
+    shown = project.fanfold("status", "wait", "--json").receipt
+    assert (shown["status"], shown["passed"]) == ("paused", 2)
+    resumed = project.fanfold("resume", "wait", "--detach")
+    assert resumed.out.startswith(f"resumed wait ({said['run']}): 2 items\n")
+    wait_until(lambda: project.status() == "complete")

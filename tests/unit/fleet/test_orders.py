@@ -1,0 +1,81 @@
+"""Words to a supervisor, and the lock that only one launcher holds."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fanfold.errors import AlreadyRunning, StoreError
+from fanfold.fleet.locks import acting
+from fanfold.fleet.orders import Orders
+from fanfold.journal.journal import Journal
+
+
+def test_words_are_given_heard_and_refused(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    session = journal.store.enter()
+    mine = Orders(tmp_path, session)
+    mine.give("kill")
+    assert (mine.heard, mine.given("kill")) == (False, False), "nobody listens yet"
+    mine.listen(journal.store)
+    operator = Orders(tmp_path, session)
+    operator.give("hand-over")
+    assert (operator.heard, mine.given("hand-over"), mine.given("kill")) == (True, True, False)
+    mine.refuse("hand-over", "busy")
+    assert (mine.given("hand-over"), operator.refusal()) == (False, "busy")
+    operator.give("hand-over")
+    assert operator.refusal() is None, "a new word is answered anew"
+    mine.close()
+    assert not operator.heard
+    journal.close()
+
+
+def test_folders_of_those_who_died_are_removed(tmp_path: Path) -> None:
+    async def both() -> None:
+        journal = Journal(tmp_path)
+        dead, mine = Orders(tmp_path, "00"), Orders(tmp_path, journal.store.enter())
+        (tmp_path / "orders" / "00").mkdir(parents=True)
+        mine.listen(journal.store)
+        assert (dead.heard, mine.heard) == (False, True)
+        journal.close()
+
+    asyncio.run(both())
+
+
+def test_a_session_names_its_process(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    session = journal.store.enter()
+    owner = journal.store.owner(session)
+    assert owner is not None
+    stat = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    assert (owner.pid, owner.started) == (int(Path("/proc/self").resolve().name), int(stat[19]))
+    journal.store.leave(session)
+    assert journal.store.owner(session) is None
+    journal.close()
+
+
+def test_the_second_launcher_is_refused_and_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    with acting(store, "crew"):
+        with pytest.raises(AlreadyRunning, match="another process is launching .* crew right now"):
+            with acting(store, "crew"):
+                pass
+        with acting(store, "another"):
+            pass
+        words, pipe = [sys.executable, "-c", "print(1, flush=True); input()"], subprocess.PIPE
+        child = subprocess.Popen(words, stdin=pipe, stdout=pipe, close_fds=False)
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"1\n"
+    with acting(store, "crew"):
+        assert child.poll() is None, "the child that was started meanwhile lives"
+    child.communicate(b"\n")
+
+
+def test_a_store_that_cannot_be_made_is_said_to_be_that(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="use --store DIR"), acting(str(tmp_path / "file"), "crew"):
+        pass

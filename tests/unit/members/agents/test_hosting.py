@@ -1,0 +1,561 @@
+"""A worker in its host: it starts, it is found again, it ends or is ended, and the files say how."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fanfold.errors import AlreadyRunning
+from fanfold.members.agents import durable, launching
+from fanfold.members.agents.hosting import Host, find, start
+from fanfold.members.agents.worker import (
+    ERRORS,
+    EXIT,
+    FILES,
+    HOST,
+    KILL,
+    LOG,
+    PROMPT,
+    SPEC,
+    TIMES,
+    Bounds,
+    Exit,
+    KillOrder,
+    read_exit,
+    read_host,
+    read_order,
+)
+from tests.faces.disk import fill, make_room, small_disk
+from tests.unit.members.agents.hosted import (
+    PATH,
+    SPAN,
+    Stage,
+    command_lines,
+    daemon,
+    ended,
+    how,
+    kill_host,
+    log_of,
+    number_in,
+    python,
+    record_of,
+    runs,
+    sh,
+    stated,
+    until,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="judged by /proc")
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path)
+    yield made
+    made.clear()
+
+
+# ── the start ──
+
+
+def test_a_program_gets_its_prompt_and_leaves_its_words_and_its_exit(stage: Stage) -> None:
+    host = stage.start(sh("cat; echo oops >&2; exit 7"), prompt=b"do this\n")
+    before = time.time()
+    exit = ended(host)
+    assert how(exit) == (7, "", "")
+    assert exit is not None and abs(exit.at - before) < 20
+    assert log_of(host) == "do this\n"
+    assert (host.place / ERRORS).read_text() == "oops\n"
+    assert (host.place / launching.HOST_LOG).read_text() == ""
+    assert sorted(os.listdir(host.place)) == sorted({*FILES, launching.HOST_LOG} - {KILL})
+
+
+def test_nobody_else_may_look_into_the_folder(stage: Stage) -> None:
+    host = stage.start(sh("true"))
+    ended(host)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in host.place.iterdir()}
+    assert set(modes.values()) == {0o600}
+    assert host.place.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_variables_reach_the_program_alone_and_as_they_are(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    env = {**PATH, "TOKEN": "hush-hush", "ODD": "a=b\nc"}
+    spec = stated(("cat", "/proc/self/environ"), tmp_path)
+    host = asyncio.run(start(place, spec, b"", env))
+    ended(host)
+    seen = dict(entry.split("=", 1) for entry in log_of(host).split("\0") if entry)
+    assert seen == {**env, "FANFOLD_PARENT": SPAN}
+    told = [file.name for file in place.iterdir() if b"hush-hush" in file.read_bytes()]
+    assert told == [LOG]
+
+
+@pytest.mark.parametrize(
+    ("words", "folder", "error", "at_fault"),
+    [
+        (("no-such-program",), "", FileNotFoundError, "no-such-program"),
+        (("./plain",), "", PermissionError, "./plain"),
+        (("./odd",), "", OSError, "./odd"),
+        (("true",), "nowhere", FileNotFoundError, "nowhere"),
+        (("true",), "plain", NotADirectoryError, "plain"),
+    ],
+)
+def test_what_cannot_be_started_says_why_and_whose_fault_it_is(
+    tmp_path: Path, words: tuple[str, ...], folder: str, error: type[OSError], at_fault: str
+) -> None:
+    (tmp_path / "plain").write_text("no program")
+    (tmp_path / "odd").write_bytes(b"\0\1\2\3")
+    (tmp_path / "odd").chmod(0o755)
+    spec = stated(words, tmp_path / folder)
+    with pytest.raises(error) as raised:
+        asyncio.run(start(tmp_path / "place", spec, b"", PATH))
+    fault = str(tmp_path / folder) if folder else at_fault
+    assert type(raised.value) is error
+    assert raised.value.filename == fault
+    host = find(tmp_path / "place", SPAN)
+    assert host is not None and not host.alive()
+    assert how(ended(host)) == (127, "", f"cannot start `{fault}`: {raised.value.strerror}")
+
+
+def test_a_host_has_nothing_to_do_with_who_started_it(stage: Stage) -> None:
+    """Not its session, not its children, not its handles: a lock of ours is free when we close it."""
+    lock = os.open(stage.root / "lock", os.O_RDWR | os.O_CREAT)
+    os.set_inheritable(lock, True)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    host = stage.start(sh("exec sleep 300"))
+    record = record_of(host)
+    until(lambda: os.readlink(f"/proc/{record.program.pid}/exe").endswith("sleep"))
+    assert sorted(os.listdir(f"/proc/{record.program.pid}/fd")) == ["0", "1", "2"]
+    held = [os.readlink(f"/proc/{record.host.pid}/fd/{n}") for n in fds(record.host.pid)]
+    assert not any(name.endswith("/lock") for name in held)
+    assert parent(record.host.pid) != os.getpid()
+    assert os.getsid(record.host.pid) not in (os.getsid(0), record.program.pid)
+    assert os.getsid(record.program.pid) == record.program.pid
+    os.close(lock)
+    again = os.open(stage.root / "lock", os.O_RDWR)
+    fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(again)
+
+
+def fds(pid: int) -> list[str]:
+    return os.listdir(f"/proc/{pid}/fd")
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+def test_a_terminal_that_closes_ends_neither_host_nor_program(stage: Stage) -> None:
+    host = stage.start(sh("exec sleep 300"))
+    record = record_of(host)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        os.kill(record.host.pid, number)
+    until(lambda: caught(record.host.pid))
+    assert host.alive()
+    assert runs(record.host.pid) and runs(record.program.pid)
+
+
+def caught(pid: int) -> bool:
+    """No signal waits for this process any more."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return all(int(line.split()[1], 16) == 0 for line in lines if line.startswith("ShdPnd"))
+
+
+def test_a_module_in_the_folder_at_hand_is_not_taken_for_one_of_python(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (stage.root / "json.py").write_text("raise SystemExit('wrong')")
+    (stage.root / "typing.py").write_text("raise SystemExit('wrong')")
+    monkeypatch.chdir(stage.root)
+    assert how(ended(stage.start(sh("exit 3")))) == (3, "", "")
+
+
+def test_files_of_an_earlier_worker_are_kept_under_one_number(stage: Stage) -> None:
+    first = stage.start(sh("echo one"), prompt=b"1")
+    ended(first)
+    (first.place / "prompt.md").write_text("the user's")
+    second = stage.start(sh("echo two"), prompt=b"2", span=SPAN + "2")
+    ended(second)
+    third = stage.start(sh("echo three"), prompt=b"3", span=SPAN + "3")
+    ended(third)
+    assert log_of(third) == "three\n"
+    logs = sorted(third.place.glob(f"{LOG}.*.bak"))
+    assert sorted(log.read_text() for log in logs) == ["one\n", "two\n"]
+    numbers = {file.suffixes[-2] for file in third.place.glob("*.bak")}
+    assert len(numbers) == 2
+    assert {file.name.split(".")[0] for file in third.place.glob("*.bak")} == {
+        name.split(".")[0] for name in set(FILES) - {KILL}
+    }
+    assert (third.place / "prompt.md").read_text() == "the user's"
+    assert find(first.place, SPAN) is None
+
+
+def test_a_place_where_a_worker_runs_is_refused_and_nothing_touched(stage: Stage) -> None:
+    host = stage.start(sh("echo hello; exec sleep 300"))
+    until(lambda: log_of(host) == "hello\n")
+    with pytest.raises(AlreadyRunning, match=r"worker: still at work in .*place; end it first"):
+        stage.start(sh("true"), span=SPAN + "2")
+    assert host.alive()
+    assert log_of(host) == "hello\n"
+    assert list(host.place.glob("*.bak")) == []
+
+
+def test_a_host_that_dies_before_it_can_start_the_program_is_known_as_gone(stage: Stage) -> None:
+    spec = stated(sh("touch ran"), stage.root, dialect="none", bounds=Bounds(turns=1))
+    place = stage.root / "place"
+    with pytest.raises(launching.NotHosted, match=r"worker: its host died .*host\.log"):
+        asyncio.run(start(place, spec, b"", PATH))
+    host = find(place, SPAN)
+    assert host is not None
+    assert (host.alive(), ended(host), read_host(place)) == (False, None, None)
+    assert not (stage.root / "ran").exists()
+
+
+def test_a_worker_that_nobody_waits_for_any_more_is_not_started(stage: Stage) -> None:
+    """Whoever wanted it died before its record was durable, so nobody could know of it."""
+    place = stage.root / "place"
+    launching.prepare(place, stated(sh("touch ran"), stage.root), b"")
+    listens, tells = os.pipe()
+    os.close(listens)
+    launching.spawn(place, tells, {**PATH, "FANFOLD_PARENT": SPAN})
+    os.close(tells)
+    until(lambda: (place / HOST).exists() or (place / TIMES).exists())
+    until(lambda: not any(f"{place}" in line for line in command_lines()))
+    assert sorted(os.listdir(place)) == sorted(
+        {SPEC, PROMPT, LOG, ERRORS, TIMES, launching.HOST_LOG}
+    )
+    assert not (stage.root / "ran").exists()
+
+
+def test_a_start_that_is_called_off_leaves_no_worker(stage: Stage) -> None:
+    place = stage.root / "place"
+
+    async def call_off() -> None:
+        starting = asyncio.create_task(start(place, stated(sh("sleep 300"), stage.root), b"", PATH))
+        while not (place / SPEC).exists():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    asyncio.run(call_off())
+    host = find(place, SPAN)
+    assert host is not None
+    assert how(ended(host)) == (-15, "cancelled", "called off while it was started")
+
+
+# ── its log ──
+
+
+def test_each_word_has_its_true_time(stage: Stage) -> None:
+    host = stage.start(sh("echo one; until test -e go; do sleep 0.01; done; echo three"))
+    until(lambda: (host.place / TIMES).read_text() != "")
+    between = time.time()
+    (stage.root / "go").touch()
+    ended(host)
+    (one, at_one), (all, at_all) = times(host)
+    assert (one, all) == (4, 10)
+    assert at_one - 0.001 <= between <= at_all + 0.001
+
+
+def times(host: Host) -> list[tuple[int, float]]:
+    pairs = [line.split(" ") for line in (host.place / TIMES).read_text().splitlines()]
+    return [(int(offset), float(at)) for offset, at in pairs]
+
+
+def test_a_log_that_grows_fast_has_few_times(stage: Stage) -> None:
+    begun = time.monotonic()
+    host = stage.start(python("for _ in range(300_000): print('x' * 99)"))
+    assert how(ended(host)) == (0, "", "")
+    took = time.monotonic() - begun
+    offsets = [offset for offset, _ in times(host)]
+    assert offsets == sorted(set(offsets))
+    assert offsets[-1] == 30_000_000
+    assert len(offsets) <= took / 0.1 + 2
+
+
+# ── its end ──
+
+
+def test_an_order_ends_the_program_and_says_why(stage: Stage) -> None:
+    host = stage.start(sh("trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done"))
+    until(lambda: log_of(host) == "ready\n")
+    assert host.alive()
+    host.kill("killed", "killed by the operator")
+    assert how(ended(host)) == (5, "killed", "killed by the operator")
+    assert log_of(host) == "ready\nbye\n"
+    assert not host.alive()
+    assert times(host)[-1][0] == len("ready\nbye\n")
+
+
+def test_the_first_of_two_orders_counts(stage: Stage) -> None:
+    host = stage.start(sh("exec sleep 300"))
+    host.kill("cancelled", "one")
+    host.kill("killed", "two")
+    assert how(ended(host)) == (-15, "cancelled", "one")
+    before = {file.name: file.read_bytes() for file in host.place.iterdir()}
+    host.kill("killed", "three")
+    assert asyncio.run(host.killed("killed", "four"))
+    assert {file.name: file.read_bytes() for file in host.place.iterdir()} == before
+
+
+def test_a_host_that_is_told_to_end_without_an_order_ends_its_program(stage: Stage) -> None:
+    host = stage.start(sh("exec sleep 300"))
+    os.kill(record_of(host).host.pid, signal.SIGTERM)
+    assert how(ended(host)) == (-15, "cancelled", "its host was told to end")
+
+
+def test_a_written_order_counts_without_a_signal(stage: Stage) -> None:
+    host = stage.start(sh("exec sleep 300"))
+    durable.keep(host.place / KILL, KillOrder("killed", "in writing", time.time()))
+    assert how(ended(host)) == (-15, "killed", "in writing")
+
+
+def test_an_order_before_the_start_is_carried_out(stage: Stage) -> None:
+    place = stage.root / "place"
+    spec = stated(sh("touch ran"), stage.root)
+    launching.prepare(place, spec, b"")
+    host = find(place, SPAN)
+    assert host is not None
+    host.kill("killed", "never mind")
+    launching.launch(place, spec, PATH)
+    assert how(ended(host)) == (-15, "killed", "never mind")
+    assert not (stage.root / "ran").exists()
+
+
+def test_a_program_that_does_not_listen_is_killed_after_a_while(stage: Stage) -> None:
+    host = stage.start(sh("trap '' TERM; echo ready; while :; do sleep 300; done"))
+    until(lambda: log_of(host) == "ready\n")
+    assert asyncio.run(host.killed("killed", "enough"))
+    assert how(host.exit()) == (-9, "killed", "enough")
+
+
+def test_a_daemon_that_left_its_session_is_ended_with_the_worker(stage: Stage) -> None:
+    host = stage.start(daemon(stage.root / "number", "time.sleep(300)", bare=True))
+    number = number_in(stage.root / "number")
+    assert os.getsid(number) != record_of(host).program.pid
+    assert asyncio.run(host.killed("killed", "all of it"))
+    assert not runs(number)
+    assert how(host.exit()) == (-15, "killed", "all of it")
+
+
+def test_what_a_program_leaves_running_does_not_outlive_it(stage: Stage) -> None:
+    host = stage.start(daemon(stage.root / "number", "sys.exit(4)"))
+    exit = ended(host)
+    name = Path(sys.executable).name[:15]
+    assert how(exit) == (4, "", f"ended what it left running: {name}")
+    assert not runs(number_in(stage.root / "number"))
+
+
+def test_children_that_end_soon_after_the_program_are_left_in_peace(stage: Stage) -> None:
+    host = stage.start(sh("(sleep 0.3; echo done) & exit 4"))
+    assert how(ended(host)) == (4, "", "")
+    assert log_of(host) == "done\n"
+
+
+def test_killing_one_worker_does_not_touch_one_with_a_longer_name(stage: Stage) -> None:
+    short = stage.start(sh("exec sleep 300"), name="a", span=SPAN)
+    long = stage.start(sh("exec sleep 300"), name="ab", span=SPAN + "2")
+    for host in (short, long):
+        kill_host(host)
+    assert asyncio.run(short.killed("killed", "only this"))
+    assert not runs(record_of(short).program.pid)
+    assert runs(record_of(long).program.pid)
+    assert long.alive()
+
+
+# ── limits ──
+
+
+def test_time_is_up(stage: Stage) -> None:
+    host = stage.start(sh("while :; do echo x; sleep 0.05; done"), bounds=Bounds(seconds=0.5))
+    exit = ended(host)
+    assert how(exit) == (-15, "time", "ended at its limit of 0.5 s")
+    assert exit is not None and 0.4 < exit.at - record_of(host).at < 5
+
+
+def test_silence_is_counted_from_the_last_word(stage: Stage) -> None:
+    line = "for i in 1 2 3 4 5 6; do echo x; sleep 0.2; done; exec sleep 300"
+    host = stage.start(sh(line), bounds=Bounds(silence=0.6))
+    assert how(ended(host)) == (-15, "silence", "ended after 0.6 s without a word")
+    assert log_of(host) == "x\n" * 6
+
+
+def test_words_in_other_files_are_words_too(stage: Stage) -> None:
+    line = "for i in 1 2 3 4 5 6; do echo x >> rollout-1; sleep 0.2; done; exec sleep 300"
+    bounds = Bounds(silence=0.6)
+    host = stage.start(sh(line), bounds=bounds, meter=str(stage.root / "rollout-*"))
+    assert how(ended(host)) == (-15, "silence", "ended after 0.6 s without a word")
+    assert (stage.root / "rollout-1").read_text() == "x\n" * 6
+
+
+# ── when its host was killed ──
+
+
+def test_a_program_outlives_its_host_and_is_waited_for(stage: Stage) -> None:
+    host = stage.start(sh("until test -e go; do sleep 0.01; done; echo over"))
+    kill_host(host)
+    assert host.alive()
+
+    async def wait() -> Exit | None:
+        waiting = asyncio.ensure_future(host.ended())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        (stage.root / "go").touch()
+        return await asyncio.wait_for(waiting, 20)
+
+    assert asyncio.run(wait()) is None
+    assert log_of(host) == "over\n"
+    assert (host.alive(), host.exit()) == (False, None)
+    host.kill("killed", "too late")
+    assert (read_order(host.place), host.exit()) == (None, None)
+
+
+@pytest.mark.parametrize("caged", [True, False])
+def test_a_program_without_its_host_is_ended_with_its_tree(stage: Stage, caged: bool) -> None:
+    """The daemon lost its parents and its session; without a cage only its variables tell."""
+    host = stage.start(daemon(stage.root / "number", "time.sleep(300)"))
+    number, record = number_in(stage.root / "number"), record_of(host)
+    if not caged:
+        stage.forget_cage(host)
+    kill_host(host)
+    assert runs(number)
+    host.kill("killed", "killed by the operator")
+    assert not runs(number)
+    assert not runs(record.program.pid)
+    assert how(ended(host)) == (-9, "killed", "killed by the operator; its host was gone")
+    assert not (caged and record.cage and Path(record.cage).exists())
+
+
+def test_children_of_a_program_without_its_host_need_no_mark(stage: Stage) -> None:
+    host = stage.start(sh("env -i setsid sh -c 'echo $$; exec sleep 300'; true"))
+    until(lambda: log_of(host).endswith("\n"))
+    child = int(log_of(host))
+    stage.forget_cage(host)
+    kill_host(host)
+    assert asyncio.run(host.killed("killed", "gone"))
+    assert not runs(child)
+
+
+def test_a_host_that_does_not_obey_is_killed_too(stage: Stage) -> None:
+    host = stage.start(sh("exec sleep 300"))
+    record = record_of(host)
+    os.kill(record.host.pid, signal.SIGSTOP)
+    assert asyncio.run(host.killed("killed", "now", seconds=0.2))
+    assert not runs(record.host.pid)
+    assert not runs(record.program.pid)
+    assert how(host.exit()) == (-9, "killed", "now; its host was gone")
+
+
+def test_a_host_killed_while_an_order_stands_leaves_the_rest_to_who_waits(stage: Stage) -> None:
+    host = stage.start(sh("trap '' TERM; echo ready; while :; do sleep 300; done"))
+    until(lambda: log_of(host) == "ready\n")
+    host.kill("killed", "go")
+    kill_host(host)
+    assert how(ended(host)) == (-9, "killed", "go; its host was gone")
+    assert not runs(record_of(host).program.pid)
+
+
+def test_after_a_restart_of_the_machine_nothing_is_alive(stage: Stage) -> None:
+    host = stage.start(sh("exec sleep 300"))
+    record = record_of(host)
+    before = {
+        name: msgspec.structs.replace(getattr(record, name), boot="an earlier one")
+        for name in ("host", "program")
+    }
+    durable.keep(host.place / HOST, msgspec.structs.replace(record, **before))
+    assert (host.alive(), ended(host)) == (False, None)
+    host.kill("killed", "nobody there")
+    assert runs(record.host.pid) and runs(record.program.pid)
+    durable.keep(host.place / HOST, record)
+
+
+def test_a_number_that_is_another_process_by_now_is_left_alone(stage: Stage) -> None:
+    bystander = subprocess.Popen(("sleep", "300"))
+    host = stage.start(sh("exec sleep 300"))
+    record = record_of(host)
+    kill_host(host)
+    os.kill(record.program.pid, signal.SIGKILL)
+    until(lambda: not runs(record.program.pid))
+    stolen = {
+        name: msgspec.structs.replace(getattr(record, name), pid=bystander.pid)
+        for name in ("host", "program")
+    }
+    durable.keep(host.place / HOST, msgspec.structs.replace(record, **stolen))
+    assert (host.alive(), ended(host)) == (False, None)
+    assert asyncio.run(host.killed("killed", "wrong one"))
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+# ── found by others ──
+
+
+def test_only_the_very_span_is_found(stage: Stage) -> None:
+    host = stage.start(sh("true"))
+    ended(host)
+    found = find(host.place, SPAN)
+    assert found is not None and found.spec == host.spec
+    assert find(host.place, SPAN[:-1]) is None
+    assert find(host.place, SPAN + "0") is None
+    assert find(stage.root / "nowhere", SPAN) is None
+
+
+def test_another_process_can_end_a_worker(stage: Stage) -> None:
+    host = stage.start(daemon(stage.root / "number", "time.sleep(300)"))
+    number = number_in(stage.root / "number")
+    code = (
+        "import asyncio, sys; from pathlib import Path\n"
+        "from fanfold.members.agents.hosting import find\n"
+        "host = find(Path(sys.argv[1]), sys.argv[2])\n"
+        "assert host.alive()\n"
+        "assert asyncio.run(host.killed('killed', 'from afar'))\n"
+        "assert not host.alive()"
+    )
+    words = (sys.executable, "-c", code, str(host.place), SPAN)
+    subprocess.run(words, check=True, timeout=60)
+    assert not runs(number)
+    assert how(ended(host)) == (-15, "killed", "from afar")
+
+
+def test_many_are_waited_for_at_once_also_by_several(stage: Stage) -> None:
+    """Some end just while they are found again."""
+    hosts = [
+        stage.start(sh(f"sleep 0.{n}; exit {n}"), name=f"{n}", span=f"{SPAN}{n}") for n in range(8)
+    ]
+    again = [find(host.place, host.spec.span) for host in hosts]
+
+    async def wait() -> list[int | None]:
+        waits = [host.ended() for host in (*hosts, *again) if host is not None]
+        exits = await asyncio.wait_for(asyncio.gather(*waits), 20)
+        return [None if exit is None else exit.code for exit in exits]
+
+    assert asyncio.run(wait()) == [*range(8), *range(8)]
+
+
+def test_a_disk_that_is_full_at_the_end_is_waited_for(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        spec = stated(sh("echo said; until test -e go; do sleep 0.01; done; exit 6"), tmp_path)
+        host = asyncio.run(start(disk / "place", spec, b"", PATH))
+        until(lambda: (host.place / TIMES).read_text() != "")
+        fill(disk)
+        (tmp_path / "go").touch()
+        until(lambda: not runs(record_of(host).program.pid))
+        assert read_exit(host.place) is None
+        assert host.alive()
+        make_room(disk)
+        assert how(ended(host)) == (6, "", "")
+        assert log_of(host) == "said\n"
+        assert sorted(file.name for file in host.place.glob(".*")) == []
+        assert (host.place / EXIT).exists()

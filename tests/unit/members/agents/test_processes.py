@@ -1,0 +1,143 @@
+"""Processes are known for certain, and by what they were started with to the letter."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fanfold.members.agents import processes
+from fanfold.members.agents.processes import Row, below, identify, living, look, marked, send, table
+from fanfold.members.agents.waiting import by_looking, gone
+from fanfold.members.agents.worker import Process
+from tests.unit.members.agents.hosted import runs, until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="judged by /proc")
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(("sleep", "300"), env={"SPAN": "run:1", "PATH": os.defpath}) as process:
+        until(lambda: named(process.pid) == "sleep")
+        yield process
+        process.kill()
+
+
+def named(pid: int) -> str:
+    row = look(pid)
+    return "" if row is None else row.name
+
+
+def known(process: subprocess.Popen[bytes]) -> Process:
+    found = identify(process.pid)
+    assert found is not None
+    return found
+
+
+def test_a_name_with_brackets_and_spaces_is_read(tmp_path: Path) -> None:
+    odd = tmp_path / "a) R 1 (b"
+    odd.symlink_to("/bin/sleep")
+    with subprocess.Popen((str(odd), "300")) as process:
+        until(lambda: named(process.pid) == "a) R 1 (b")
+        row = look(process.pid)
+        assert row is not None
+        assert (row.pid, row.parent) == (process.pid, os.getpid())
+        assert (row.group, row.session) == (os.getpgid(0), os.getsid(0))
+        process.kill()
+
+
+def test_we_are_in_the_table_ourselves() -> None:
+    (row,) = [row for row in table() if row.pid == os.getpid()]
+    assert row == Row(
+        os.getpid(), os.getppid(), os.getpgid(0), os.getsid(0), row.state, row.started, row.name
+    )
+    assert identify(os.getpid()) == Process(os.getpid(), row.started, processes.boot())
+    assert look(2**22 + 1) is None
+
+
+def test_one_that_has_ended_does_not_live_even_before_it_is_reaped(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    process = known(sleeper)
+    assert living(process)
+    os.kill(sleeper.pid, signal.SIGKILL)
+    until(lambda: not runs(sleeper.pid))
+    assert look(sleeper.pid) is not None
+    assert not living(process)
+    assert not send(process, 0)
+
+
+@pytest.mark.parametrize("wrong", [{"started": 1}, {"boot": "an earlier one"}])
+def test_another_with_the_same_number_gets_no_signal(
+    sleeper: subprocess.Popen[bytes], wrong: dict[str, object]
+) -> None:
+    process = known(sleeper)
+    assert not send(msgspec.structs.replace(process, **wrong), signal.SIGKILL)
+    assert living(process)
+    assert send(process, signal.SIGKILL)
+    assert sleeper.wait(timeout=20) == -signal.SIGKILL
+
+
+def test_a_mark_counts_only_to_the_letter(sleeper: subprocess.Popen[bytes]) -> None:
+    def found(name: str, value: str) -> list[int]:
+        return [row.pid for row in marked(table(), name, value) if row.parent == os.getpid()]
+
+    assert found("SPAN", "run:1") == [sleeper.pid]
+    assert found("SPAN", "run:") == []
+    assert found("SPAN", "run:12") == []
+    assert found("PAN", "run:1") == []
+
+
+def test_below_are_children_and_theirs_but_not_the_dead() -> None:
+    rows = [
+        Row(2, 1, 2, 2, "S", 10, "root"),
+        Row(3, 2, 3, 3, "S", 11, "child"),
+        Row(4, 3, 3, 3, "Z", 12, "dead"),
+        Row(5, 4, 3, 3, "R", 13, "child of the dead"),
+        Row(6, 1, 2, 2, "S", 14, "beside"),
+    ]
+    assert below(rows, 2) == [rows[1], rows[3]]
+    assert below(rows, 6) == []
+
+
+def test_ps_tells_the_same_where_there_is_no_proc(sleeper: subprocess.Popen[bytes]) -> None:
+    line = " 4711  1 4711 Ss   Sun Nov  1 03:44:01 2026 /usr/bin/my program"
+    row = processes.read_ps(line)
+    assert row == Row(4711, 1, 4711, 0, "S", row.started, "my program")
+    later = processes.read_ps(line.replace("03:44:01", "03:45:02"))
+    assert later.started - row.started == 61
+
+
+def test_the_end_of_one_that_is_no_child_is_waited_for(sleeper: subprocess.Popen[bytes]) -> None:
+    process = known(sleeper)
+
+    async def wait() -> None:
+        waits = [
+            asyncio.ensure_future(each) for each in (gone(process, 60), by_looking(process, 0.01))
+        ]
+        await asyncio.sleep(0)
+        assert not any(each.done() for each in waits)
+        sleeper.kill()
+        await asyncio.wait_for(asyncio.gather(*waits), 20)
+
+    asyncio.run(wait())
+    assert not runs(sleeper.pid)
+
+
+def test_one_that_is_not_there_is_not_waited_for(sleeper: subprocess.Popen[bytes]) -> None:
+    other = msgspec.structs.replace(known(sleeper), started=1)
+    asyncio.run(asyncio.wait_for(gone(other, 60), 20))
+    sleeper.kill()
+    sleeper.wait()
+    asyncio.run(asyncio.wait_for(gone(known_before(other), 60), 20))
+
+
+def known_before(process: Process) -> Process:
+    return msgspec.structs.replace(process, pid=2**22 - 1)
