@@ -11,15 +11,16 @@ AGENTS := .agents
 CLAUDE := 2.1.325
 CODEX  := 0.166.0
 PINNED := claude-$(CLAUDE)-codex-$(CODEX)
+APPS   := $(patsubst %/plan.yaml,%,$(wildcard src/fanfold/apps/*/plan.yaml))
 PATHS  := src tests tools $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format format-check lint types bench sweep build lock agents clean
+.PHONY: help demo test check format format-check lint types bench score sweep build lock agents clean
 
 help: ## this list
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-8s %s\n' "$$name" "$$does"; done
 
-demo: $(BASE) ## a gated map over 163 contracts, without a key or a network
+demo: $(BASE) ## a risk report over 163 contracts, without a key or a network
 	@$(BIN)/fanfold demo
 
 test: $(DEV) ## all tests but the long ones
@@ -39,9 +40,13 @@ lint: $(DEV) ## ruff
 
 types: $(DEV) ## mypy, strict
 	@$(BIN)/python -m mypy
+	@for app in $(APPS); do $(BIN)/python -m mypy $$app/*.py || exit 1; done
 
 bench: $(DEV) ## the numbers, each against a raw baseline in the same run
 	@$(BIN)/python bench/run.py
+
+score: $(DEV) ## every application against its ground truth; rewrites the tables of the scores
+	@$(BIN)/python tools/score.py
 
 sweep: $(DEV) ## the long tests: every crash point, a million items
 	@$(BIN)/python -m pytest -m sweep

@@ -96,7 +96,9 @@ class Root:
     def program(self, id: str) -> int:
         """The process of a worker, once it runs and has said something."""
         host = self.root / "workers" / id / "host.json"
-        wait_until(lambda: host.exists() and self.log(id).exists() and self.log(id).stat().st_size > 0)
+        wait_until(
+            lambda: host.exists() and self.log(id).exists() and self.log(id).stat().st_size > 0
+        )
         return int(json.loads(host.read_text())["program"]["pid"])
 
 

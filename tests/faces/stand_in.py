@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A stand-in for `claude`: it does what its prompt says, line by line, and tells it as claude does.
 
-    WAIT FILE     until the file is there
-    START FILE    a child in a session of its own, which lives on; its number goes into the file
-    WRITE FILE    puts the first line of the prompt there
-    FAIL          ends with an error
+WAIT FILE     until the file is there
+START FILE    a child in a session of its own, which lives on; its number goes into the file
+WRITE FILE    puts the first line of the prompt there
+FAIL          ends with an error
 """
 
 from __future__ import annotations

@@ -112,7 +112,9 @@ def test_the_report_of_a_fleet_has_the_sections_of_the_original(stage: Stage) ->
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("spoilt", ["spec.json", "host.json", "exit.json", "session.jsonl", "session.times"])
+@pytest.mark.parametrize(
+    "spoilt", ["spec.json", "host.json", "exit.json", "session.jsonl", "session.times"]
+)
 @pytest.mark.parametrize("content", [b"", b'{"torn', b"\x00\xff\xfe" * 999])
 def test_torn_files_of_workers_are_no_reason_not_to_show_the_rest(
     stage: Stage, spoilt: str, content: bytes

@@ -209,7 +209,7 @@ def _answerer(kind: Kind, stated: dict[str, Any], roster: Path) -> str:
             tuning = _tuning(stated)
             size = _file_size(roster.parent, tuning.model)
             return f"local:{tuning.name}:{size}:{tuning.answers}"
-        case "claude" | "codex":
+        case "claude" | "codex" | "gemini" | "opencode":
             may = stated.get("type") or ",".join(stated.get("tools", ())) or "-"
             return f"{kind}:{stated.get('model', '-')}:{may}@{version}"
 

@@ -87,7 +87,7 @@ class Roster(msgspec.Struct, frozen=True):
                 return Command(traits, entry.cmd, folder, hidden=hidden, talk=talk)
             case "replay":
                 return Replay(traits, self._beside(entry.file))
-            case "claude" | "codex":
+            case "claude" | "codex" | "gemini" | "opencode":
                 return self._agent(entry, Path(folder))
             case "local":
                 return _local_member(entry, self._beside(""))

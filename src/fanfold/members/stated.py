@@ -18,10 +18,13 @@ from fanfold.work.check import Check, fields, flag, number, one_of, text, whole
 from fanfold.work.document import Node
 from fanfold.work.member import MemberLimits, Tier
 
-Kind = Literal["function", "command", "openai", "anthropic", "replay", "claude", "codex", "local"]
+Kind = Literal[
+    "function", "command", "openai", "anthropic", "replay", "claude", "codex", "gemini", "opencode",
+    "local",
+]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 APIS = ("openai", "anthropic")
-AGENTS = ("claude", "codex")
+AGENTS = ("claude", "codex", "gemini", "opencode")
 
 _TIERS: dict[str, Tier] = {
     "local": "local", "subscription": "subscription", "paid": "paid",
@@ -225,6 +228,8 @@ BY_KIND: dict[str, dict[str, Check]] = {
     "replay": {"file": text},
     "claude": {**_AGENT, **_OF_CLAUDE},
     "codex": {**_AGENT, **_OF_CODEX},
+    "gemini": _AGENT,
+    "opencode": _AGENT,
     "local": _LOCAL,
 }
 NEEDS = {
@@ -233,7 +238,6 @@ NEEDS = {
     "openai": ("model",),
     "anthropic": ("model",),
     "replay": ("file",),
-    "claude": (),
-    "codex": (),
+    **dict.fromkeys(AGENTS, ()),
     "local": (),
 }

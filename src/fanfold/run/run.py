@@ -438,7 +438,7 @@ class Run:
             return engine.stop.status, engine.stop.reason
         if engine.held:
             return "paused", f"{engine.held} failed items are held; resume to try them again"
-        left = tally["cancelled"] + tally["unfunded"]
+        left = planned - sum(tally.values()) + tally["cancelled"] + tally["unfunded"]
         if self.only and left:
             return "paused", "the other items were left as they were; resume to carry them out"
         if tally["in_doubt"]:

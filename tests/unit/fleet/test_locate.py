@@ -107,7 +107,7 @@ def test_a_named_store_is_the_only_one_that_is_looked_into(
 
 def test_a_fleet_that_was_never_launched_says_how_to(here: Path, registry: Registry) -> None:
     fleet_in(here / "root")
-    with pytest.raises(BadInput, match="nothing was launched here yet.*fanfold launch root"):
+    with pytest.raises(BadInput, match=r"nothing was launched here yet.*fanfold launch root"):
         locate("root", None, registry)
 
 
@@ -116,5 +116,5 @@ def test_an_entry_whose_store_is_gone_says_so(
 ) -> None:
     run_in(here / ".fanfold", "other")
     registry.put(Entry("talk", "/gone", str(tmp_path / "gone"), "01A", 1, ""))
-    with pytest.raises(BadInput, match="talk was launched in /gone, but its store .* is gone"):
+    with pytest.raises(BadInput, match=r"talk was launched in /gone, but its store .* is gone"):
         locate("talk", None, registry)

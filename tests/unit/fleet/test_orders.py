@@ -61,9 +61,9 @@ def test_a_session_names_its_process(tmp_path: Path) -> None:
 def test_the_second_launcher_is_refused_and_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     with acting(store, "crew"):
-        with pytest.raises(AlreadyRunning, match="another process is launching .* crew right now"):
-            with acting(store, "crew"):
-                pass
+        said = r"another process is launching .* crew right now"
+        with pytest.raises(AlreadyRunning, match=said), acting(store, "crew"):
+            pass
         with acting(store, "another"):
             pass
         words, pipe = [sys.executable, "-c", "print(1, flush=True); input()"], subprocess.PIPE

@@ -1,49 +1,65 @@
-"""`fanfold demo`: a reference application on its embedded default."""
+"""`fanfold demo`: an application that comes with fanfold, on its embedded default."""
 
 from __future__ import annotations
 
 import shlex
-import shutil
-from importlib import resources
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from fanfold.errors import BadInput
+from fanfold.faces.cli import shipped
 from fanfold.faces.cli.carry import perform
-from fanfold.plans.execute import Options, prepare
+from fanfold.plans.execute import Job, Options, prepare
+from fanfold.plans.plan import Write
 
-DEMOS = ("contracts",)
 USUAL_STORE = ".fanfold"
+REPORT = "report.md"
+MORE = "<!-- more -->"
+"""The line of a report up to which it is shown here."""
 
 
 @click.command()
-@click.argument("name", metavar="[NAME]", default="contracts", type=click.Choice(DEMOS))
+@click.argument("name", metavar="[NAME]", default=shipped.USUAL)
 @click.option("--store", default=USUAL_STORE, metavar="DIR", help="Where runs are kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
-    """Run a reference application. It needs no key, no account and no network."""
-    folder = Path(store) / "demo" / name
+    """Run an application that comes with fanfold. It needs no key, no account and no network."""
+    folder = Path(store) / "demo" / shipped.known(name)
     _unpack(name, folder)
-    job = prepare(str(folder / "plan.yaml"), Options(store=store))
+    job = prepare(str(folder / shipped.PLAN), Options(store=store))
     code = perform(job, as_json=as_json, quiet=quiet)
     if not as_json:
-        words = ["fanfold", "report", job.name, *_where(store)]
-        click.echo(f"report: {folder / 'report.md'}    account: {shlex.join(words)}")
+        for line in (*_head(folder / REPORT), *_places(job, folder, store), *_onward(name)):
+            click.echo(line)
     return code
 
 
 def _unpack(name: str, folder: Path) -> None:
-    """The demo's files, into the store; those of an earlier time are written over."""
-    ignore = shutil.ignore_patterns("__pycache__")
+    """Its files, into the store. A report of an earlier time must not pass for this run's."""
     try:
-        with resources.as_file(resources.files("fanfold") / "apps" / name) as shipped:
-            shutil.copytree(shipped, folder, dirs_exist_ok=True, ignore=ignore)
-    except (OSError, shutil.Error) as error:
-        why = getattr(error, "strerror", None) or "its files cannot be written"
-        raise BadInput(f"{folder}: {why.lower()}; use --store DIR") from None
+        shipped.copy(name, folder)
+        (folder / REPORT).unlink(missing_ok=True)
+    except OSError as error:
+        raise BadInput(f"{folder}: {shipped.why(error)}; use --store DIR") from None
 
 
-def _where(store: str) -> list[str]:
-    return [] if store == USUAL_STORE else ["--store", store]
+def _head(report: Path) -> Iterator[str]:
+    """The part of the report that is meant for the terminal; nothing when there is no report."""
+    if report.exists():
+        shown, _, _ = report.read_text(encoding="utf-8").partition(f"{MORE}\n")
+        yield from ("", shown.rstrip(), "")
+
+
+def _places(job: Job, folder: Path, store: str) -> Iterator[str]:
+    """Where all that was written is, and the command for the run's account."""
+    written = [folder / step.path for step in job.stored.plan.steps if isinstance(step, Write)]
+    yield f"files:   {', '.join(str(path) for path in written if path.exists())}"
+    words = ["fanfold", "report", job.name, *([] if store == USUAL_STORE else ["--store", store])]
+    yield f"account: {shlex.join(words)}"
+
+
+def _onward(name: str) -> Iterator[str]:
+    yield f"yours:   fanfold new my-{name} --from {name}"

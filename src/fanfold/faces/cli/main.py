@@ -30,7 +30,8 @@ COMMANDS = {
     "serve": ("fanfold.faces.cli.serve:serve", "The members behind an OpenAI-compatible endpoint."),
     "skill": ("fanfold.faces.cli.skill:skill", "Tells Claude Code and Codex how to use fanfold."),
     "local": ("fanfold.faces.cli.local:local", "The embedded model: a model that needs no account."),
-    "demo": ("fanfold.faces.cli.demo:demo", "A reference application; needs no account."),
+    "demo": ("fanfold.faces.cli.demo:demo", "An application to look at; needs no account."),
+    "new": ("fanfold.faces.cli.new:new", "A copy of such an application, for your own."),
 }
 REFUSED, STOPPED, PAUSED = 2, 3, 4
 

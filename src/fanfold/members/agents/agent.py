@@ -13,12 +13,12 @@ from typing import Literal
 import msgspec
 
 from fanfold.errors import CalledOff, MemberError, Terminal, Transient
-from fanfold.members.agents.dialect import Dialect, Reader, Setup, Start, Words
+from fanfold.members.agents.dialect import Dialect, Reader, Reading, Setup, Start, Words
 from fanfold.members.agents.environment import references
 from fanfold.members.agents.hosting import Host, find, start
 from fanfold.members.agents.meter import Meter
 from fanfold.members.agents.tail import Tail
-from fanfold.members.agents.worker import LOG, Exit, Spec, Why
+from fanfold.members.agents.worker import ERRORS, LOG, Exit, Spec, Why
 from fanfold.members.agents.worktree import make_worktree
 from fanfold.work.ask import Ask, Reply, Schema
 from fanfold.work.member import PARENT, STORE, Event, Request, Tell, Traits, tell_nobody
@@ -147,20 +147,27 @@ class Agent:
             raise
         finally:
             self._at_work.discard(host)
-        reading = reader.reading
         if exit is None:
-            session = reading.session or host.spec.session
+            session = reader.reading.session or host.spec.session
             text = f"{self._traits.id}: gone without a word; its session is {session}"
             raise MemberError(text, lost=True)
-        ask = Ask(schema=None if host.spec.schema is None else Schema.of(host.spec.schema))
-        made = self._dialect.conclude(self._traits.id, reading, exit, ask)
+        return self._concluded(host, reader.reading, exit)
+
+    def _concluded(self, host: Host, reading: Reading, exit: Exit) -> Reply:
+        schema = None if host.spec.schema is None else Schema.of(host.spec.schema)
+        made = self._dialect.conclude(self._traits.id, reading, exit, Ask(schema=schema))
         if isinstance(made, Reply):
             return made
+        error = made
         if exit.why == "cancelled":
-            called_off = CalledOff(f"{self._traits.id}: called off with its run")
-            called_off.cost, called_off.usage = made.cost, made.usage
-            raise called_off
-        raise made
+            error = CalledOff(f"{self._traits.id}: called off with its run")
+        elif reading.lines == 0 and (why := _last_words(host)):
+            error.args = (f"{error}: {why}",)
+        most = self._dialect.most(self._traits, self._setup)
+        error.usage, error.cost = made.usage, made.cost
+        if error.cost is not None and most is not None:
+            error.cost = min(error.cost, most)
+        raise error
 
     async def _follow(self, host: Host, reader: Reader, tell: Tell) -> Exit | None:
         """Read along while somebody listens; else once, at the end."""
@@ -187,3 +194,12 @@ class Agent:
         if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EPERM):
             return Terminal(text, scope="member")
         return Transient(text)
+
+
+def _last_words(host: Host) -> str:
+    """What a program complained about before it ended."""
+    try:
+        said = (host.place / ERRORS).read_bytes()[-2000:].decode(errors="replace")
+    except OSError:
+        return ""
+    return " ".join(said.split())[-200:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanfold.errors import MemberError, Terminal, TimedOut
+from fanfold.errors import MemberError, Terminal
 from fanfold.members.agents.dialect import Reading
 from fanfold.members.agents.worker import Exit
 from fanfold.price import dollars
@@ -23,13 +23,9 @@ def from_outside(member: str, reading: Reading, exit: Exit) -> MemberError | Non
     if exit.why == "":
         return None
     text = f"{member}: {exit.said or _ENDED[exit.why]}{_session(reading)}"
-    match exit.why:
-        case "cancelled":
-            return MemberError(text, lost=True)
-        case "time" | "silence":
-            return TimedOut(text)
-        case "killed" | "budget" | "turns":
-            return Terminal(text, scope="ask")
+    if exit.why == "cancelled":
+        return MemberError(text, lost=True)
+    return Terminal(text, scope="ask")
 
 
 def _session(reading: Reading) -> str:
@@ -40,7 +36,7 @@ def without_result(member: str, reading: Reading, exit: Exit) -> MemberError:
     """It gave no result. Without a single event it never began (wrong words, a session in use): then
     only its errors say why. After that, what it did and took is in doubt."""
     if reading.lines == 0 and exit.code > 0:
-        text = f"{member}: exit code {exit.code} without a word; its session.err says why"
+        text = f"{member}: exit code {exit.code} without a word"
         return Terminal(text, scope="ask")
     how = f"signal {-exit.code}" if exit.code < 0 else f"exit code {exit.code}"
     return MemberError(f"{member}: ended by {how} without a result{_session(reading)}", lost=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fanfold.errors import InvalidReply, MemberError, RateLimited, Terminal, TimedOut, Transient
+from fanfold.errors import InvalidReply, MemberError, RateLimited, Terminal, Transient
 from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.worker import Exit, Why
 from fanfold.price import nanos
@@ -153,7 +153,7 @@ def test_what_the_meter_saw_is_not_lost_with_the_result() -> None:
 def test_it_never_began() -> None:
     error = failed(CLAUDE, [], BADLY)
     assert isinstance(error, Terminal) and (error.scope, error.cost) == ("ask", None)
-    assert str(error) == "w: exit code 1 without a word; its session.err says why"
+    assert str(error) == "w: exit code 1 without a word"
 
 
 def test_a_session_that_it_does_not_know() -> None:
@@ -176,8 +176,8 @@ def test_a_session_that_it_does_not_know() -> None:
         ("killed", "", Terminal, "w: killed by the operator"),
         ("budget", "", Terminal, "w: ended at its budget"),
         ("turns", "", Terminal, "w: ended at its limit of turns"),
-        ("time", "ended at its limit of 5 s", TimedOut, "w: ended at its limit of 5 s"),
-        ("silence", "", TimedOut, "w: ended after its limit of silence"),
+        ("time", "ended at its limit of 5 s", Terminal, "w: ended at its limit of 5 s"),
+        ("silence", "", Terminal, "w: ended after its limit of silence"),
         ("cancelled", "the run was called off", MemberError, "w: the run was called off"),
     ],
 )

@@ -1,0 +1,115 @@
+"""What wakes a host, and what it hears from it: the bell and the report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fanfold.members.agents import durable
+from fanfold.members.agents.report import Failure, Heard, Report, hear
+from fanfold.members.agents.worker import KILL, LOG, KillOrder
+from tests.unit.members.agents import bell_child
+
+LONG, SHORT = 60.0, 0.5
+
+
+def woken(place: Path, how: str, seconds: float, do: Callable[[int], object]) -> tuple[str, float]:
+    """What a resting process says once it wakes, and how long it rested after `do` was done."""
+    words = (sys.executable, bell_child.__file__, str(place), how, str(seconds))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        begun = time.monotonic()
+        do(child.pid)
+        return child.stdout.readline().strip(), time.monotonic() - begun
+
+
+def write(file: Path) -> Callable[[int], object]:
+    def do(_: int) -> None:
+        with file.open("a") as stream:
+            stream.write("x")
+
+    return do
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere files are looked at instead")
+def test_a_word_in_the_log_and_an_order_wake_it(tmp_path: Path) -> None:
+    (tmp_path / LOG).touch()
+    order = KillOrder("killed", "now", 0.0)
+    said, took = woken(tmp_path, "rest", LONG, write(tmp_path / LOG))
+    assert (said, took < LONG / 2) == ("False", True)
+    said, took = woken(tmp_path, "rest", LONG, lambda _: durable.keep(tmp_path / KILL, order))
+    assert (said, took < LONG / 2) == ("False", True)
+
+
+def test_a_log_that_grows_does_not_keep_it_awake(tmp_path: Path) -> None:
+    """After a word it waits a moment, whatever is written meanwhile: growth is noted rarely."""
+    (tmp_path / LOG).touch()
+    said, took = woken(tmp_path, "wait", SHORT, write(tmp_path / LOG))
+    assert (said, took > SHORT / 2) == ("False", True)
+
+
+@pytest.mark.parametrize("how", ["wait", "rest"])
+def test_a_signal_wakes_it_always(tmp_path: Path, how: str) -> None:
+    (tmp_path / LOG).touch()
+    said, took = woken(tmp_path, how, LONG, lambda pid: os.kill(pid, signal.SIGTERM))
+    assert (said, took < LONG / 2) == ("True", True)
+
+
+def test_where_files_do_not_tell_it_looks_again_soon(tmp_path: Path) -> None:
+    """A log that is not there cannot be listened to."""
+    said, took = woken(tmp_path, "rest", LONG, lambda _: None)
+    assert (said, took < LONG / 2) == ("False", True)
+
+
+# ── the report ──
+
+
+def heard(*say: Callable[[Report], object], seconds: float = LONG, close: bool = True) -> Heard:
+    listens, tells = os.pipe()
+    report = Report(tells)
+    try:
+        for each in say:
+            each(report)
+        if close:
+            report.close()
+        return hear(listens, seconds)
+    finally:
+        report.close()
+        os.close(listens)
+
+
+def test_a_host_is_ready_or_says_why_not() -> None:
+    error = FileNotFoundError(2, "No such file or directory", "claude")
+    failure = Failure(2, "No such file or directory", "claude")
+    assert heard(Report.ready) == Heard(True, None)
+    assert heard(lambda report: report.failed(error)) == Heard(False, failure)
+    assert heard(Report.ready, lambda report: report.failed(error)) == Heard(True, failure)
+    assert type(failure.error()) is FileNotFoundError
+
+
+def test_a_host_that_says_nothing_or_nonsense_is_not_ready() -> None:
+    assert heard() == Heard(False, None)
+    assert heard(close=False, seconds=0.05) == Heard(False, None)
+    assert heard(Report.ready, close=False, seconds=0.05) == Heard(False, None)
+    listens, tells = os.pipe()
+    os.write(tells, b"ready\n{")
+    os.close(tells)
+    assert hear(listens, LONG) == Heard(False, None)
+    os.close(listens)
+
+
+def test_a_host_notices_that_nobody_listens() -> None:
+    listens, tells = os.pipe()
+    report = Report(tells)
+    os.close(listens)
+    assert not report.ready()
+    report.close()
+    assert Report(None).ready()
