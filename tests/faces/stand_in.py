@@ -26,7 +26,8 @@ USAGE = {
 
 
 def tell(**event: Any) -> None:
-    print(json.dumps({**event, "session_id": SESSION}), flush=True)
+    sys.stdout.write(json.dumps({**event, "session_id": SESSION}) + "\n")
+    sys.stdout.flush()
 
 
 def obey(lines: list[str]) -> bool:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    made = small_fleet(tmp_path / 'it\'s a "root";', name="demo.fleet")
+    made = small_fleet(tmp_path / 'it\'s a "root";', name="demo.fleet", epoch=time.time() - 300)
     yield made
     made.close()
 
@@ -75,14 +76,14 @@ def shown_of(stage: Stage) -> Shown:
 def bare(line: str) -> str:
     """A line of the table without what changes from second to second."""
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "NOW", line)
-    line = re.sub(r"\b\d+d(?: \d\dh)?\b", "LONG", line)
+    line = re.sub(r"\b\d+m \d\ds\b", "MINUTES", line)
     return re.sub(r" {2,}", "  ", line)
 
 
 ROWS = [
     "a  DONE  haiku  5.0s{ago}  ~$0.0070{retries}  ✓ Hello world",
     "b  FAILED  sonnet  14s{ago}  ~$0.63{retries}  ✗ stopped at its budget of $0.5",
-    "c  stuck? LONG  sonnet  LONG{ago}  ~$0.19{retries}  done",
+    "c  stuck? MINUTES  sonnet  MINUTES{ago}  ~$0.19{retries}  done",
     "d  FAILED  sonnet  -{never}  -{retries}  ✗ parent: b failed",
 ]
 
@@ -90,12 +91,14 @@ ROWS = [
 def test_the_status_looks_right_at_80_and_at_200_columns(server: Server, stage: Stage) -> None:
     session = open_windows(shown_of(stage), ["c"], server.tmux)
     target = f"={session}:status"
-    for width, ago, retries in ((200, "  LONG ago", "  0"), (80, "", "")):
+    for width, ago, retries in ((200, "  MINUTES ago", "  0"), (80, "", "")):
         server.resize(target, width, 40)
         rule = "─" * 70
         wait_until(
             lambda width=width: (
-                any(line.startswith("supervisor: alive") for line in server.screen(target))
+                server.screen(target)[:1] != []
+                and server.screen(target)[0].startswith("Fleet Status")
+                and any(line.startswith("~ estimated") for line in server.screen(target))
                 and 70 <= max(map(cells_wide, server.screen(target))) <= width
                 and ("RETRIES" in "".join(server.screen(target))) == (width == 200)
             )

@@ -61,8 +61,10 @@ def _program() -> list[str]:
 class Tmux:
     """The tmux of an environment: TMUX and TMUX_TMPDIR say which server, PATH which program."""
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        self._environ = environ
+    def __init__(
+        self, environ: Mapping[str, str] = os.environ, *, seconds: float = SECONDS
+    ) -> None:
+        self._environ, self._seconds = environ, seconds
 
     @property
     def there(self) -> bool:
@@ -121,9 +123,9 @@ class Tmux:
 
     def _windows(self, session: str) -> list[tuple[str, str, bool]]:
         """Id, worker and whether its pane is dead, of each window."""
-        shown = "#{window_id}\t#{pane_dead}\t#{" + WORKER + "}"
+        shown = "#{window_id} #{pane_dead} #{" + WORKER + "}"
         listed = _text(_check(self._run(["list-windows", "-t", f"={session}:", "-F", shown])))
-        rows = (line.split("\t", 2) for line in listed.splitlines())
+        rows = (line.split(" ", 2) for line in listed.splitlines())
         return [(row[0], row[2], row[1] == "1") for row in rows if len(row) == 3]
 
     def _given(self) -> list[str]:
@@ -135,8 +137,8 @@ class Tmux:
         """It gets no handle of ours but its pipes: a server that it starts would keep our locks."""
         try:
             return subprocess.run(
-                ["tmux", *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS,
-                check=False, close_fds=True, env=dict(self._environ),
+                ["tmux", "-u", *words], stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                timeout=self._seconds, close_fds=True, env=dict(self._environ),
             )  # fmt: skip
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise NoTmux(f"{type(error).__name__}: {error}") from None

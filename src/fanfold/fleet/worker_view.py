@@ -152,8 +152,12 @@ def _at_work(trace: Trace | None, reading: Reading | None, run_alive: bool) -> W
         return "IN DOUBT"
     if trace.killed:
         return "KILLED"
-    well = reading is not None and reading.ended and not reading.error
-    return "DONE" if well and trace.exit.code == 0 and not trace.exit.why else "FAILED"
+    if trace.exit.why:
+        return "FAILED"
+    if reading is None or not reading.ended:  # no result: one that never began, or an end in doubt
+        began = reading is not None and reading.lines > 0
+        return "IN DOUBT" if began or trace.exit.code <= 0 else "FAILED"
+    return "FAILED" if reading.error or trace.exit.code else "DONE"
 
 
 # ── what it took, what it said, what it left ─────────────────────────────────────────────────

@@ -19,6 +19,7 @@ from fanfold.journal.items import Items
 from fanfold.journal.lineage import Lineage
 from fanfold.journal.origins import Origins
 from fanfold.journal.spending import Spending
+from fanfold.journal.timeline import Timeline
 from fanfold.journal.unmetered import Unmetered
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import STATES, Part, State
@@ -97,6 +98,7 @@ class Reader:
         self.cascades = Cascades(self._db.execute)
         self.doubts = Doubts(self._db.execute)
         self.items = Items(self._db.execute)
+        self.timeline = Timeline(self._db.execute)
 
     # ── runs ──
 

@@ -81,7 +81,7 @@ class Local:
             path=find_engine(self._cache),
             slots=tuning.slots,
             context=self._traits.context or CONTEXT,
-            threads=tuning.threads or _processors(),
+            threads=tuning.threads or max(1, _processors() // 2),
         )
 
 

@@ -161,7 +161,7 @@ def pip() -> list[str]:
     environments, which runs as it is."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
-    bundled = _bundled()
+    bundled = bundled_pip()
     if bundled is not None:
         return [sys.executable, str(bundled / "pip")]
     program = shutil.which("pip") or shutil.which("pip3")
@@ -170,7 +170,8 @@ def pip() -> list[str]:
     return [program, "--python", sys.executable]
 
 
-def _bundled() -> Path | None:
+def bundled_pip() -> Path | None:
+    """The wheel of pip that Python has for new environments; some systems keep it elsewhere."""
     spec = find_spec("ensurepip")
     stated = sysconfig.get_config_var("WHEEL_PKG_DIR")
     folders = [Path(stated)] if stated else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -24,6 +25,7 @@ _PASSED_ON = (
     "PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV",
     "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
 )  # fmt: skip
+_ERROR = re.compile(r"[\d.]+ E [^:]*: (.+)")
 _TOLD = 300
 
 
@@ -86,9 +88,9 @@ class Server:
             await self.stop()
             raise
         if not said.address:
-            why = await self._complaint() or said.error
+            why = await self._complaint(said.error)
             await self.stop()
-            raise self._trouble(why or "it ended at once")
+            raise self._trouble(why)
         self.address = said.address
 
     def _launch(self) -> subprocess.Popen[bytes]:
@@ -105,14 +107,15 @@ class Server:
             self._process.stdin.write(msgspec.json.encode(how) + b"\n")
         return self._process
 
-    async def _complaint(self) -> str:
-        """The last thing that the program wrote that is called an error, else the last of all."""
+    async def _complaint(self, error: str) -> str:
+        """The first error in the engine's log, else what the program says itself, else its last
+        line."""
         assert self._process is not None and self._log is not None
         await asyncio.to_thread(_wait, self._process)
         self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 65_536))
         lines = self._log.read().decode(errors="replace").splitlines()
-        errors = [line for line in lines if "error" in line.lower()]
-        return (errors or lines or [""])[-1].strip()
+        logged = next((found[1] for line in lines if (found := _ERROR.match(line))), "")
+        return logged or error or (lines or ["it ended at once"])[-1].strip()
 
     def _trouble(self, why: str) -> Terminal:
         what = f"{self._member}: the embedded model cannot be started: "

@@ -23,7 +23,8 @@ CONTEXT = 2048
 
 class Tuning(msgspec.Struct, frozen=True):
     """How a member of kind `local` is served. No `model`: the one that setup fetched. `slots` is
-    how many asks at once; `threads` 0: as many as there are processors."""
+    how many asks at once; `threads` 0: half of the processors. Threads that wait for each other on
+    busy ones are slower than a single one, many times."""
 
     model: str = ""
     slots: int = 4

@@ -43,12 +43,19 @@ encode = msgspec.json.encode
 
 
 class Stage:
-    """One run of a fleet. Times are seconds after the epoch of the tests; the run's process is this
+    """One run of a fleet. Times are seconds after `epoch`; the run's process is this
     one, until it `crashes` or ends."""
 
     def __init__(
-        self, root: Path, workers: list[dict[str, Any]], *, name: str = "demo", **config: Any
+        self,
+        root: Path,
+        workers: list[dict[str, Any]],
+        *,
+        name: str = "demo",
+        epoch: float = EPOCH,
+        **config: Any,
     ) -> None:
+        self.epoch = epoch
         self.root = write_fleet(root, workers, fleet_name=name, config=config)
         programs = {"PATH": str(root)}
         for program in ("claude", "codex"):
@@ -84,7 +91,7 @@ class Stage:
         fact = Start(
             run=self.record.no, step=0, session=self.record.session, member=id, answerer=id,
             keys=(f"{id} {at}".encode(),), ids=(id,), accept=(), reserved=nanos(reserved),
-            reserved_tokens=0, at=EPOCH + at,
+            reserved_tokens=0, at=self.epoch + at,
         )  # fmt: skip
         claim = self.write(fact)
         return int(claim.attempt)
@@ -95,7 +102,7 @@ class Stage:
         self.write(
             End(
                 run=self.record.no, attempt=attempt, state="error" if error else "ok",
-                usage=Usage(1000, 100), cost=nanos(usd), error=error, at=EPOCH + at,
+                usage=Usage(1000, 100), cost=nanos(usd), error=error, at=self.epoch + at,
                 endings=(self._ending(id, state, error),),
             )
         )  # fmt: skip
@@ -112,14 +119,14 @@ class Stage:
         """The supervisor is gone: its lock with it, and the attempts of its session are in doubt."""
         self.journal.store.leave(self.record.session)
         numbers = [no for no, _ in self.journal.read.open_attempts()]
-        self.write(Lose(tuple(numbers), EPOCH + 60))
+        self.write(Lose(tuple(numbers), self.epoch + 60))
 
     def adopted(self, *attempts: int) -> None:
         self.write(Adopt(self.record.no, self.record.session, attempts))
 
     def closes(self, status: str, at: float, reason: str | None = None) -> None:
         self.write(
-            CloseRun(run=self.record.no, status=status, reason=reason, at=EPOCH + at, active=at,
+            CloseRun(run=self.record.no, status=status, reason=reason, at=self.epoch + at, active=at,
                      result=None, rest="cancelled" if status == "killed" else None)
         )  # fmt: skip
         self.journal.store.leave(self.record.session)
@@ -149,28 +156,28 @@ class Stage:
         place.mkdir(parents=True, exist_ok=True)
         spec = Spec(
             span=f"{self.record.id}:{attempt}", id=id, dialect=dialect, words=(dialect,),
-            folder=str(self.root), model=model, price=price, begun=EPOCH + at,
+            folder=str(self.root), model=model, price=price, begun=self.epoch + at,
             session=f"session-of-{id}",
         )  # fmt: skip
         (place / SPEC).write_bytes(encode(spec))
         lines = sample(log) if isinstance(log, str) else log
-        write_log(place, lines, EPOCH + at, seconds)
+        write_log(place, lines, self.epoch + at, seconds)
         return place
 
     def hosted(self, id: str, *, alive: bool) -> None:
         here = identify(os.getpid())
         assert here is not None
         host = here if alive else GONE
-        record = HostRecord(host=host, program=host, at=EPOCH)
+        record = HostRecord(host=host, program=host, at=self.epoch)
         (self.place(id) / HOST).write_bytes(encode(record))
 
     def exits(self, id: str, code: int, at: float, why: Why = "", said: str = "") -> None:
         self.hosted(id, alive=False)
-        exit = Exit(code=code, at=EPOCH + at, why=why, said=said)
+        exit = Exit(code=code, at=self.epoch + at, why=why, said=said)
         (self.place(id) / EXIT).write_bytes(encode(exit))
 
     def ordered(self, id: str, at: float) -> None:
-        order = KillOrder("killed", "killed by the operator", EPOCH + at)
+        order = KillOrder("killed", "killed by the operator", self.epoch + at)
         (self.place(id) / KILL).write_bytes(encode(order))
 
     def writes(self, id: str, name: str, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -40,7 +41,7 @@ def test_without_tmux_there_is_no_view(tmp_path: Path) -> None:
     [
         ("#!/bin/sh\necho no server here >&2\nexit 1\n", "no server here"),
         ("#!/bin/sh\nkill -9 $$\n", "tmux ended with code -9"),
-        ("not a program", "Exec format error"),
+        ("#!/nowhere/to/be/found\n", "FileNotFoundError"),
     ],
 )
 def test_whatever_goes_wrong_is_logged_once_and_raised_never(
@@ -49,9 +50,7 @@ def test_whatever_goes_wrong_is_logged_once_and_raised_never(
     (tmp_path / "tmux").write_text(script)
     (tmp_path / "tmux").chmod(0o755)
     logged: list[str] = []
-    panes = show(
-        "demo", "01J", tmp_path, logged.append, Tmux({"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    )
+    panes = show("demo", "01J", tmp_path, logged.append, Tmux({"PATH": str(tmp_path)}))
     assert panes is not None
     for worker in ("a", "b", "c"):
         panes.started(worker)
@@ -62,14 +61,17 @@ def test_whatever_goes_wrong_is_logged_once_and_raised_never(
     assert said in logged[0]
 
 
-def test_a_tmux_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_tmux_that_hangs_holds_nobody_up_and_is_given_up(tmp_path: Path) -> None:
     """Asking returns at once; the thread that waits does not keep the process alive either."""
-    (tmp_path / "tmux").write_text("#!/bin/sh\nexec sleep 3\n")
+    (tmp_path / "tmux").write_text(f"#!/bin/sh\nread line < '{tmp_path}/fifo'\n")
     (tmp_path / "tmux").chmod(0o755)
-    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    panes = Panes(Shown("demo", "01J", str(tmp_path)), print, Tmux(environ))
+    os.mkfifo(tmp_path / "fifo")
+    logged: list[str] = []
+    tmux = Tmux({"PATH": str(tmp_path)}, seconds=0.5)
+    panes = Panes(Shown("demo", "01J", str(tmp_path)), logged.append, tmux)
     panes.started("a")
-    panes.close(seconds=0.0)
-    waiting = [thread for thread in threading.enumerate() if thread.name == "tmux"]
-    assert [thread.daemon for thread in waiting] == [True]
-    waiting[0].join()
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "tmux"]
+    assert thread.daemon
+    panes.close()
+    assert (panes.session, len(logged), thread.is_alive()) == (None, 1, False)
+    assert "timed out after 0.5 seconds" in logged[0]

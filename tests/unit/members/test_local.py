@@ -119,7 +119,9 @@ def test_a_missing_model_of_ones_own(tmp_path: Path) -> None:
 def test_a_file_that_is_no_model(tmp_path: Path) -> None:
     member = pretender(tmp_path)
     (tmp_path / "tiny.gguf").write_bytes(b"text")
-    with pytest.raises(Terminal, match=r"m: the embedded model cannot be started: .*this is no mod"):
+    with pytest.raises(
+        Terminal, match=r"m: the embedded model cannot be started: .*this is no mod"
+    ):
         opened(member)
     assert member.server and not member.server.runs
 

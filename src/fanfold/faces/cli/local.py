@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,9 @@ def _fetched(package: Package, cache: Path) -> bool:
     """With a bar, where somebody looks."""
     if not sys.stderr.isatty():
         return fetch(package, cache, lambda size: None)
-    with click.progressbar(length=package.size, label=str(package), file=sys.stderr) as bar:
+    with click.progressbar(
+        length=package.size, label=str(package), file=sys.stderr, show_eta=False
+    ) as bar:
         new = fetch(package, cache, lambda size: bar.update(max(0, size - bar.pos)))
         bar.update(max(0, package.size - bar.pos))
     return new
@@ -94,7 +97,8 @@ def _standing(cache: Path) -> dict[str, Any]:
     return {
         "ready": engine and weights,
         "engine": {
-            "package": ENGINE.name, "version": None if installed else ENGINE.version,
+            "package": ENGINE.name,
+            "version": metadata.version(ENGINE.name) if installed else ENGINE.version,
             "ready": engine, "path": None if installed or not engine else str(home_of(ENGINE, cache)),
         },
         "weights": {
@@ -109,9 +113,7 @@ def _tell(standing: dict[str, Any]) -> None:
     for part in ("engine", "weights"):
         found = standing[part]
         where = found["path"] or ("installed" if found["ready"] else "not there, or not whole")
-        click.echo(
-            f"{part}: {found['package']} {found['version'] or ''}: {where}".replace(" :", ":")
-        )
+        click.echo(f"{part}: {found['package']} {found['version']}: {where}")
     if standing["ready"]:
         click.echo("ready: a member of kind local can be used")
     else:

@@ -12,10 +12,11 @@ from typing import Literal
 
 import msgspec
 
-from fanfold.errors import CalledOff, MemberError, Terminal, Transient
+from fanfold.errors import AlreadyRunning, CalledOff, MemberError, Terminal, Transient
 from fanfold.members.agents.dialect import Dialect, Reader, Reading, Setup, Start, Words
 from fanfold.members.agents.environment import references
 from fanfold.members.agents.hosting import Host, find, start
+from fanfold.members.agents.launching import NotHosted
 from fanfold.members.agents.meter import Meter
 from fanfold.members.agents.tail import Tail
 from fanfold.members.agents.worker import ERRORS, LOG, Exit, Spec, Why
@@ -106,12 +107,15 @@ class Agent:
             meter=words.meter, price=traits.price,
             schema=None if ask.schema is None else ask.schema.definition,
             bounds=self._dialect.bounds(traits, setup), begun=time.time(),
+            resumed=setup.session is not None,
         )  # fmt: skip
         try:
             self._make_room(place, words)
             return await start(place, spec, words.stdin, self._environment(request, place))
         except OSError as error:
             raise self._not_started(error, words.words[0]) from None
+        except (AlreadyRunning, NotHosted) as error:
+            raise Terminal(f"{self._traits.id}: {error}", scope="ask") from None
         except asyncio.CancelledError:
             if (host := find(place, request.span)) is not None:
                 host.kill("cancelled", "the run was called off")
@@ -119,7 +123,7 @@ class Agent:
 
     def _make_room(self, place: Path, words: Words) -> None:
         """What must be there before it starts: files that its words name, a place for its output."""
-        place.mkdir(parents=True, exist_ok=True)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._site.place is not None:
             (place / "output").mkdir(exist_ok=True)
         for name, content in words.files.items():
@@ -138,7 +142,7 @@ class Agent:
     async def _watch(self, host: Host, tell: Tell) -> Reply:
         """Until it has ended. Called off, it is ended; then nobody knows what its last call took."""
         self._at_work.add(host)
-        reader = self._dialect.reader(host.spec.price, resumed=self._setup.session is not None)
+        reader = self._dialect.reader(host.spec.price, resumed=host.spec.resumed)
         try:
             exit = await self._follow(host, reader, tell)
         except asyncio.CancelledError:

@@ -236,7 +236,7 @@ def _reader(spec: Spec) -> Reader | None:
         return None
     from fanfold.members.agents.dialects import DIALECTS
 
-    return DIALECTS[spec.dialect].reader(spec.price)
+    return DIALECTS[spec.dialect].reader(spec.price, resumed=spec.resumed)
 
 
 def _names(rows: list[Row]) -> str:

@@ -42,7 +42,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     No secret may stand here: the environment is handed over directly, never through a file.
     `session`: the id of the program's own session, when it was chosen beforehand. `meter`: files
     beside the log that tell what it spends, as a glob (codex's rollout); "" when the log does.
-    `schema`: what the answer was asked to be like, for whoever reads it later.
+    `resumed`: the session has a past, which was paid before. `schema`: what the answer was asked to be like, for whoever reads it later.
     """
 
     span: str
@@ -57,6 +57,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     bounds: Bounds = Bounds()
     begun: float = 0.0
+    resumed: bool = False
 
 
 class Process(msgspec.Struct, frozen=True):

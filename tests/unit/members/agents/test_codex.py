@@ -439,7 +439,7 @@ def test_a_reply_that_was_torn_off_may_have_been_paid() -> None:
 def test_it_never_began() -> None:
     error = ended(Codex().reader(PRICE), code=1)
     assert isinstance(error, Terminal)
-    assert str(error) == "w: exit code 1 without a word; its session.err says why"
+    assert str(error).startswith("w: exit code 1 without a word")
 
 
 def test_an_exit_code_beside_a_result_is_no_reply() -> None:

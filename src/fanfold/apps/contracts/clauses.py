@@ -1,0 +1,98 @@
+"""The embedded member: finds risk clauses by rules, and quotes each of them word for word.
+
+It stands in for a language model: no key, no cost, the same answer every time. What it knows is in
+`rules.py`; what it does not know is what a model is for.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+from rules import RULES, Rule, Severity
+from sentences import CONTENTS, Sentence, levelled, sentences
+
+LONGEST = 900  # signs of a clause that are quoted
+SHORTEST = 40  # a shorter piece is a heading or a line of the contents, not a clause
+MOST = 3  # findings of one category in one contract
+
+_LEVELS: tuple[Severity, ...] = ("low", "medium", "high")
+_SUB_CLAUSE = re.compile(r"[;:]\s")
+
+
+def flag_risks(data: dict[str, Any]) -> dict[str, Any]:
+    """The risk clauses of one contract: `{"findings": [{category, severity, evidence, why}]}`."""
+    contract = Contract(str(data["text"]))
+    return {"findings": [found for rule in RULES for found in contract.findings(rule)]}
+
+
+class Contract:
+    """A text, levelled for searching, with its sentences."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._level = text, levelled(text)
+        self._sentences = sentences(text, self._level)
+        self._starts = [one.start for one in self._sentences]
+
+    def findings(self, rule: Rule) -> list[dict[str, str]]:
+        """The clauses of one category in the order of the text, the first few."""
+        found = []
+        for sentence in self._anchored(rule):
+            place = self._clause(rule, sentence)
+            if place is not None:
+                found.append(self._finding(rule, *place))
+                if len(found) == MOST:
+                    break
+        return found
+
+    def _anchored(self, rule: Rule) -> Iterator[Sentence]:
+        """The sentences that hold one of the rule's anchors, each once."""
+        at = {
+            bisect_right(self._starts, hit) - 1
+            for anchor in rule.anchors
+            for hit in _all(self._level, anchor)
+        }
+        return (self._sentences[one] for one in sorted(at) if one >= 0)
+
+    def _clause(self, rule: Rule, sentence: Sentence) -> tuple[int, int] | None:
+        """Where the sentence says what the rule looks for; None when it does not."""
+        start, end = sentence
+        if end - start < SHORTEST or self._level.find(CONTENTS, start, end) >= 0:
+            return None
+        for hit in rule.cue.finditer(self._level, start, end):
+            place = self._around(sentence, hit.start(), hit.end())
+            if rule.unless is None or not rule.unless.search(self._level, *place):
+                return place
+        return None
+
+    def _around(self, sentence: Sentence, start: int, end: int) -> tuple[int, int]:
+        """The sub-clause, or the sub-clauses, that a hit lies in: what is quoted and looked at."""
+        begins = [cut.end() for cut in _SUB_CLAUSE.finditer(self._level, sentence.start, start)]
+        after = _SUB_CLAUSE.search(self._level, end, sentence.end)
+        first = begins[-1] if begins else sentence.start
+        last = after.start() + 1 if after else sentence.end
+        first = max(first, start - LONGEST // 2)
+        return first, min(last, max(end, first + LONGEST))
+
+    def _finding(self, rule: Rule, start: int, end: int) -> dict[str, str]:
+        clause = self._level[start:end]
+        shift = _found(rule.worse, clause) - _found(rule.milder, clause)
+        level = min(max(_LEVELS.index(rule.severity) + shift, 0), len(_LEVELS) - 1)
+        evidence = self._text[start:end].strip()
+        return {
+            "category": rule.category, "severity": _LEVELS[level], "evidence": evidence,
+            "why": rule.why,
+        }  # fmt: skip
+
+
+def _all(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
+
+
+def _found(pattern: re.Pattern[str] | None, text: str) -> int:
+    return int(pattern is not None and pattern.search(text) is not None)

@@ -1,0 +1,99 @@
+"""When members were at work. Added up by the store itself, so that a million calls stay a few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from fanfold.journal.facts import AttemptState
+
+DIED = "the process died"
+"""An attempt with this error ended when it was found, not when it was said to: nobody knows when."""
+
+_OF_RUN = "run = :run and no >= (select first_attempt from runs where no = :run)"
+_END = f"iif(ended is null or error is '{DIED}', started, ended)"
+_SESSIONS = (
+    f"select min(started), max({_END}) from attempts where {_OF_RUN} group by session order by 1, 2"
+)
+_MEMBERS = (
+    "select member, count(*), sum(state <> 'ok' and state <> 'started'), sum(cost),"
+    f" sum(max(0, {_END} - started)) from attempts where {_OF_RUN}"
+    " group by member order by count(*) desc, member"
+)
+_CALLS = (
+    f"select member, started, {_END}, state, no from attempts where {_OF_RUN}"
+    " order by started, no limit :most"
+)
+_HEAPS = (
+    "select member, first, last, count(*), sum(started), sum(ended), sum(bad) from (select member,"
+    " started, ended, bad, cast((started - :start) / :width as integer) as first,"
+    f" cast((ended - :start) / :width as integer) as last from (select member, started, max(started,"
+    f" min({_END}, :end)) as ended, state in ('error', 'in_doubt') as bad from attempts"
+    f" where {_OF_RUN} and started between :start and :end"
+    " and member in (select value from json_each(:members)))) group by member, first, last"
+)
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """What a member did in a run: its calls, those without a reply that counts, their time added
+    up. Money in nano-dollars."""
+
+    member: str
+    calls: int
+    bad: int
+    cost: int
+    seconds: float
+
+
+class Worked(msgspec.Struct, frozen=True):
+    """One call, and when. What was lost with its process ends where it began."""
+
+    member: str
+    started: float
+    ended: float
+    state: AttemptState
+    no: int
+
+
+class Heap(msgspec.Struct, frozen=True):
+    """Calls of one member that began in bin `first` and ended in bin `last`: how many, how many of
+    them in vain, and the sums of their beginnings and ends."""
+
+    member: str
+    first: int
+    last: int
+    calls: int
+    started: float
+    ended: float
+    bad: int
+
+
+class Timeline:
+    """For readers. A call of a function leaves no attempt, so it is not here."""
+
+    def __init__(self, execute: Callable[[str, Any], Any]) -> None:
+        self._execute = execute
+
+    def sessions(self, run: int) -> list[tuple[float, float]]:
+        """From the first sign of life of each process to its last, in order; they may overlap."""
+        found: list[tuple[float, float]] = self._execute(_SESSIONS, {"run": run}).fetchall()
+        return found
+
+    def workers(self, run: int) -> list[Worker]:
+        """The busiest first."""
+        return [Worker(*row) for row in self._execute(_MEMBERS, {"run": run})]
+
+    def calls(self, run: int, most: int) -> list[Worked]:
+        return [Worked(*row) for row in self._execute(_CALLS, {"run": run, "most": most})]
+
+    def heaps(
+        self, run: int, span: tuple[float, float], width: float, members: Sequence[str]
+    ) -> list[Heap]:
+        """The calls that began in a span of time, by bins of `width` seconds."""
+        given = {
+            "run": run, "start": span[0], "end": span[1], "width": width,
+            "members": msgspec.json.encode(members).decode(),
+        }  # fmt: skip
+        return [Heap(*row) for row in self._execute(_HEAPS, given)]

@@ -1,0 +1,76 @@
+"""What the model server says to a fleet's workers: each does what its prompt tells it, by `DO:`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fanfold.testing.script import Asked, Says
+from fanfold.work.ask import Usage
+
+USAGE = Usage(1000, 100, 2000, 500)
+LONG = Usage(60_000, 1000)
+_DO = re.compile(r"DO:([a-z-]+)")
+_OUTPUT = re.compile(r"Save ALL output files to (\S+?)/ ")
+
+
+def works(asked: Asked) -> Says:
+    """A tool is called first, and when it has answered the worker says that it is done."""
+    text = asked.raw.decode()
+    do = _DO.search(text)
+    match do.group(1) if do else "write":
+        case "write":
+            return _written(asked, text)
+        case "slowly":
+            return _written(asked, text, latency=6.0)
+        case "spend":
+            return _never_ends(asked, LONG)
+        case "turn":
+            return _never_ends(asked, USAGE)
+        case "fail":
+            return Says(status=500)
+        case "refuse":
+            return Says(finish="refusal", text="I will not.", usage=USAGE)
+        case "daemon":
+            return Says(hang=True) if _results(asked) else _shell(asked, DAEMON)
+        case _:
+            return Says(hang=True)
+
+
+DAEMON = "setsid sh -c 'echo $$ > daemon.pid; exec sleep 600' >/dev/null 2>&1 & echo started"
+
+
+def _written(asked: Asked, text: str, latency: float | None = None) -> Says:
+    if _results(asked):
+        return Says(text="The finding is written.", usage=USAGE, latency=latency)
+    found = _OUTPUT.search(text)
+    assert found is not None, text[-2000:]
+    file = f"{found.group(1)}/finding.md"
+    if asked.wire == "anthropic":
+        return Says(tool="Write", data={"file_path": file, "content": "found\n"}, usage=USAGE)
+    return _shell(asked, f"echo found > {file}")
+
+
+def _never_ends(asked: Asked, usage: Usage) -> Says:
+    if asked.wire == "anthropic":
+        return Says(tool="Read", data={"file_path": "/etc/hostname"}, usage=usage)
+    return _shell(asked, "true", usage)
+
+
+def _shell(asked: Asked, command: str, usage: Usage = USAGE) -> Says:
+    if asked.wire == "anthropic":
+        return Says(tool="Bash", data={"command": command}, usage=usage)
+    return Says(tool="exec_command", data={"cmd": command}, usage=usage)
+
+
+def _results(asked: Asked) -> int:
+    """How many tools have answered by now."""
+    body = asked.body
+    if asked.wire == "anthropic":
+        blocks = [b for m in body["messages"] for b in _listed(m["content"])]
+        return sum(block.get("type") == "tool_result" for block in blocks)
+    return sum(str(one.get("type", "")).endswith("_output") for one in body["input"])
+
+
+def _listed(content: Any) -> list[dict[str, Any]]:
+    return content if isinstance(content, list) else []

@@ -1,0 +1,126 @@
+"""Fleets of the real claude and codex: `make agents` fetches them. Judged by processes, files and the
+model server's books, not by the tool's own word."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.faces.test_agents import ALONE, ROOT, program
+
+SECONDS = 400
+RUNS = Path(__file__).with_name("fleet_runs.py")
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    if shutil.which("unshare") is None or shutil.which("ip") is None:
+        pytest.skip("no network of its own can be made here")
+    if subprocess.run([*ALONE, "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make a network of its own")
+    env = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+    }
+    folder = tmp_path_factory.mktemp("fleets")
+    words = [program("claude"), program("codex"), str(folder)]
+    command = [*ALONE, sys.executable, str(RUNS), *words]
+    ended = subprocess.run(command, env=env, capture_output=True, timeout=SECONDS)
+    assert ended.returncode == 0, ended.stderr[-4000:].decode()
+    found: dict[str, Any] = msgspec.json.decode(ended.stdout)
+    return found
+
+
+def close(costs: dict[str, list[float]]) -> bool:
+    """What we say is within 2 % of the server's books."""
+    return all(abs(ours - theirs) <= 0.02 * theirs for ours, theirs in costs.values())
+
+
+def test_six_workers_of_both_providers_in_a_diamond(seen: dict[str, Any]) -> None:
+    first = seen["diamond"]["first"]
+    ids = ["top", "left", "right", "bottom", "alone", "last"]
+    assert (first["launched"], first["states"]) == (0, dict.fromkeys(ids, "DONE"))
+    assert first["outputs"] == {id: ["finding.md"] for id in ids}
+    assert close(first["costs"]) and all(theirs > 0 for _, theirs in first["costs"].values())
+
+
+def test_each_began_after_its_parents_had_ended(seen: dict[str, Any]) -> None:
+    began = seen["diamond"]["first"]["began"]
+    pairs = [("top", "left"), ("top", "right"), ("left", "bottom"), ("right", "bottom"),
+             ("bottom", "last")]  # fmt: skip
+    assert all(began[parent][1] < began[child][0] for parent, child in pairs), began
+    assert began["alone"][0] < began["top"][1], "it did not wait for anybody"
+
+
+def test_a_worker_of_the_finished_fleet_is_relaunched_and_no_other_is_touched(
+    seen: dict[str, Any],
+) -> None:
+    found = seen["diamond"]
+    assert (found["relaunched"], found["untouched"], found["rotated"]) == (0, True, 1)
+    assert set(found["states"].values()) == {"DONE"}
+    both, second = found["cost"]
+    assert both == pytest.approx(2 * second, rel=0.02)
+    assert found["prompt"].startswith(
+        "You are right. DO:write once more\nSave ALL output files to "
+    )
+
+
+def test_each_goes_wrong_in_its_own_way_and_is_paid_for_what_it_took(seen: dict[str, Any]) -> None:
+    found = seen["endings"]
+    states = dict.fromkeys(found["states"], "FAILED") | {"fine": "DONE"}
+    assert (found["states"], close(found["costs"])) == (states, True), found["costs"]
+    said = found["said"]
+    assert said["spends"] == "✗ stopped at its budget of $0.1"
+    assert said["turns"] == "✗ stopped at its limit of turns: 2"
+    assert "(500)" in said["fails"] and said["refuses"] == "✗ the member refused to answer"
+    assert said["codex-spends"].startswith("✗ ended at $0.6600 of its limit of $0.5000")
+    assert said["after"] == "✗ parent: fails failed"
+    assert "| codex-spends | FAILED" in found["report"], "codex is told as it is"
+
+
+def test_one_killed_behind_everybodys_back_is_in_doubt_with_its_session(
+    seen: dict[str, Any],
+) -> None:
+    found = seen["shot"]
+    assert found["states"] == {"victim": "IN DOUBT", "other": "DONE"}
+    status = msgspec.json.decode(found["status"])
+    assert (status["status"], status["in_doubt"]) == ("paused", 1)
+    assert found["session"] in found["status"]
+
+
+def test_when_the_supervisor_is_killed_its_workers_are_adopted_and_not_paid_again(
+    seen: dict[str, Any],
+) -> None:
+    found = seen["orphaned"]
+    assert (found["living"], found["crashed"]) == ({"slow": True, "slow-codex": True}, "crashed")
+    receipt = found["receipt"]
+    assert (found["resumed"], receipt["status"], receipt["passed"]) == (0, "complete", 4)
+    assert (receipt["maybe_paid_twice"], receipt["calls"]) == (0, 1), "only `next` was started"
+    assert found["asked"] == dict.fromkeys(found["states"], 2), "two requests each, none again"
+    assert close(found["costs"])
+    assert found["outputs"] == {id: ["finding.md"] for id in found["states"]}
+
+
+def test_kill_takes_a_grandchild_with_a_session_of_its_own_and_nobody_else(
+    seen: dict[str, Any],
+) -> None:
+    found = seen["killed"]
+    assert found["before"] == {"grandchild": True, "a": True, "ab": True, "codex": True}
+    assert (found["code"], found["after"]) == (
+        0, {"grandchild": False, "a": False, "ab": True, "codex": True},
+    )  # fmt: skip
+    assert (found["states"]["a"], found["states"]["ab"]) == ("KILLED", "RUNNING")
+
+
+def test_kill_all_leaves_nobody(seen: dict[str, Any]) -> None:
+    found = seen["killed"]
+    assert (found["all"], found["run"]) == (0, "killed")
+    assert found["left"] == {"a": False, "ab": False, "codex": False}
+    assert {found["end"][id] for id in ("a", "ab", "codex")} == {"KILLED"}
