@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fleet import WORKERS, measured
 from measure import Job, Pair, Sample, in_turn, job, median, program
 
 from fanfold.price import Price
@@ -207,6 +208,18 @@ def _in_new_folder(call: list[str]) -> Sample:
         return program(call, folder=Path(folder))()
 
 
+def fleet(way: Way) -> Iterator[Line]:
+    """On a machine without /proc there is nothing to measure it by."""
+    if not Path("/proc/self/stat").exists():
+        return
+    found = measured()
+    about = f"while {WORKERS} workers are at it"
+    yield Line(f"supervisor's share of a core, {about}", "%", None, found.share, 3.0, times=False)
+    yield Line(f"supervisor's memory, {about}", "MB", None, found.memory, 80.0, times=False)
+    yield Line("a worker's host: share of a core", "%", None, found.host_share, 1.0, times=False)
+    yield Line("a worker's host: memory", "MB", None, found.host_memory, 20.0, times=False)
+
+
 def _has_cli() -> bool:
     return find_spec("fanfold.faces.cli.main") is not None
 
@@ -219,4 +232,5 @@ ROWS: dict[str, Callable[[Way], Iterable[Line]]] = {
     "command": command,
     "start": start,
     "demo": demo,
+    "fleet": fleet,
 }

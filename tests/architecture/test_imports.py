@@ -24,7 +24,7 @@ HEIGHT = {name: height for height, row in enumerate(ROWS) for name in row}
 EVERYWHERE = {"msgspec"}
 
 # Packages that users install as extras: imported where they are used, never before.
-EXTRAS = {"aiohttp", "mcp", "pydantic", "uvicorn"}
+EXTRAS = {"aiohttp", "mcp", "pydantic", "uvicorn", "xllamacpp"}
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
 LAZY = {
@@ -34,6 +34,7 @@ LAZY = {
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.session"): "another face, with its own extra",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
     ("fanfold.members.roster", "fanfold.members.anthropic"): "the HTTP client is slow to import",
+    ("fanfold.members.roster", "fanfold.members.local"): "the HTTP client is slow to import",
     ("fanfold.members.roster", "fanfold.members.openai"): "the HTTP client is slow to import",
 }
 

@@ -139,8 +139,9 @@ def project(folder: Path, model: str = "") -> Path:
     return folder
 
 
-def moods(receipt: dict[str, Any]) -> list[tuple[str, list[str]]]:
-    return [(one["mood"], list(one["probabilities"])) for one in receipt["result"]]
+def moods(receipt: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
+    values = {one["id"]: one["value"] for one in receipt["result"]}
+    return {id: (one["mood"], list(one["probabilities"])) for id, one in values.items()}
 
 
 @without_engine
@@ -160,7 +161,8 @@ def test_a_plan_by_labels(tmp_path: Path) -> None:
     ended = fanfold(folder, "run", "plan.yaml", "--json", **in_cache(tmp_path / "caches"))
     assert ended.code == 0, ended.err
     assert ended.receipt["result"] == [
-        {"mood": "good", "probabilities": {"bad": 0.2, "good": 0.8}} for _ in "ab"
+        {"id": id, "value": {"mood": "good", "probabilities": {"bad": 0.2, "good": 0.8}}}
+        for id in "ab"
     ]
     assert (ended.receipt["calls"], ended.receipt["cost_usd"]) == (2, 0.0)
     again = fanfold(folder, "run", "plan.yaml", "--json", **in_cache(tmp_path / "caches"))
@@ -172,7 +174,9 @@ def test_a_plan_with_the_embedded_model(tmp_path: Path) -> None:
     where = in_cache(CACHE.parents[1])
     ended = fanfold(project(tmp_path), "run", "plan.yaml", "--json", **where)
     assert ended.code == 0, ended.err
-    assert moods(ended.receipt) == [("good", ["bad", "good"]), ("bad", ["bad", "good"])]
+    assert moods(ended.receipt) == {
+        "a": ("good", ["bad", "good"]), "b": ("bad", ["bad", "good"]),
+    }  # fmt: skip
 
 
 @real_engine

@@ -27,12 +27,11 @@ _CALLS = (
     " order by started, no limit :most"
 )
 _HEAPS = (
-    "select member, first, last, count(*), sum(started), sum(ended), sum(bad) from (select member,"
-    " started, ended, bad, cast((started - :start) / :width as integer) as first,"
-    f" cast((ended - :start) / :width as integer) as last from (select member, started, max(started,"
-    f" min({_END}, :end)) as ended, state in ('error', 'in_doubt') as bad from attempts"
-    f" where {_OF_RUN} and started between :start and :end"
-    " and member in (select value from json_each(:members)))) group by member, first, last"
+    "select member, cast(began / :width as integer) as first, cast(over / :width as integer) as last,"
+    " count(*), sum(began), sum(over), sum(bad) from (select member, started - :origin as began,"
+    f" max(started, min({_END}, :end)) - :origin as over, state in ('error', 'in_doubt') as bad"
+    f" from attempts where {_OF_RUN} and started between :start and :end"
+    " and member in (select value from json_each(:members))) group by member, first, last"
 )
 
 
@@ -57,16 +56,25 @@ class Worked(msgspec.Struct, frozen=True):
     no: int
 
 
+class Bins(msgspec.Struct, frozen=True):
+    """Calls that began from `start` to `end`, in bins of `width` seconds counted from `origin`."""
+
+    start: float
+    end: float
+    origin: float
+    width: float
+
+
 class Heap(msgspec.Struct, frozen=True):
-    """Calls of one member that began in bin `first` and ended in bin `last`: how many, how many of
-    them in vain, and the sums of their beginnings and ends."""
+    """Calls of one member that began in bin `first` and ended in bin `last`: how many, the sums of
+    their beginnings and ends (in seconds from the origin), and how many of them were in vain."""
 
     member: str
     first: int
     last: int
     calls: int
-    started: float
-    ended: float
+    began: float
+    over: float
     bad: int
 
 
@@ -88,12 +96,8 @@ class Timeline:
     def calls(self, run: int, most: int) -> list[Worked]:
         return [Worked(*row) for row in self._execute(_CALLS, {"run": run, "most": most})]
 
-    def heaps(
-        self, run: int, span: tuple[float, float], width: float, members: Sequence[str]
-    ) -> list[Heap]:
-        """The calls that began in a span of time, by bins of `width` seconds."""
-        given = {
-            "run": run, "start": span[0], "end": span[1], "width": width,
-            "members": msgspec.json.encode(members).decode(),
-        }  # fmt: skip
-        return [Heap(*row) for row in self._execute(_HEAPS, given)]
+    def heaps(self, run: int, bins: Bins, members: Sequence[str]) -> list[Heap]:
+        """What of a call lies after `end` is not counted."""
+        given = {"run": run, "members": msgspec.json.encode(members).decode()}
+        rows = self._execute(_HEAPS, given | msgspec.structs.asdict(bins))
+        return [Heap(*row) for row in rows]

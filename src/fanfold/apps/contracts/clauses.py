@@ -16,6 +16,7 @@ from sentences import CONTENTS, Sentence, levelled, sentences
 
 LONGEST = 900  # signs of a clause that are quoted
 SHORTEST = 40  # a shorter piece is a heading or a line of the contents, not a clause
+NEAR = 120  # signs around a cue in which it may be taken back
 MOST = 3  # findings of one category in one contract
 
 _LEVELS: tuple[Severity, ...] = ("low", "medium", "high")
@@ -61,10 +62,13 @@ class Contract:
         start, end = sentence
         if end - start < SHORTEST or self._level.find(CONTENTS, start, end) >= 0:
             return None
+        if rule.sure and (hit := rule.sure.search(self._level, start, end)):
+            return self._around(sentence, *hit.span())
         for hit in rule.cue.finditer(self._level, start, end):
-            place = self._around(sentence, hit.start(), hit.end())
-            if rule.unless is None or not rule.unless.search(self._level, *place):
-                return place
+            first, last = self._around(sentence, *hit.span())
+            near = max(first, hit.start() - NEAR), min(last, hit.end() + NEAR)
+            if rule.unless is None or not rule.unless.search(self._level, *near):
+                return first, last
         return None
 
     def _around(self, sentence: Sentence, start: int, end: int) -> tuple[int, int]:

@@ -11,6 +11,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 Severity: TypeAlias = Literal["low", "medium", "high"]
 
+_SHORT_FORMS = (
+    ("…..", r"[\s\S]{0,400}?"), ("…", r"[\s\S]{0,160}?"), (" ?", r"\s*"), (" ", r"\s+"),
+)  # fmt: skip
+
 NOT = r"\b(?:not|neither|nor|never|no|none|cannot|refrain(?:s|ed)?)\b"
 OR_NOT = r"\b(?:except|excluding|other than|save for|exception of|without limiting|subject to)\b"
 MAY = r"\b(?:may|can|shall have the right|will have the right|has the right|have the right|right to|entitled to|option to|elect to)\b"
@@ -19,9 +23,10 @@ LICENCE = r"\b(?:sub)?licen[sc]es?\b"
 
 
 class Rule(NamedTuple):
-    """A clause of `category`: an anchor and a cue in one sentence, and `unless` not near them.
+    """A clause of `category`: an anchor and a cue in one sentence, and `unless` not around the cue.
 
-    `anchors` are plain words that make it worth looking; `worse` and `milder` shift the severity.
+    `anchors` are plain words that make it worth looking. `sure` are cues that need no second look.
+    `worse` and `milder` shift the severity by one level.
     """
 
     category: str
@@ -29,6 +34,7 @@ class Rule(NamedTuple):
     why: str
     anchors: tuple[str, ...]
     cue: re.Pattern[str]
+    sure: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
     worse: re.Pattern[str] | None = None
     milder: re.Pattern[str] | None = None
@@ -36,9 +42,9 @@ class Rule(NamedTuple):
 
 def _phrases(*phrases: str) -> re.Pattern[str]:
     told = "|".join(f"(?:{phrase})" for phrase in phrases)
-    far, near = r"[\\s\\S]{0,400}?", r"[\\s\\S]{0,160}?"
-    told = told.replace("…..", "\0").replace("…", "\1").replace(" ", r"\s+")
-    return re.compile(told.replace("\0", far.replace("\\\\", "\\")).replace("\1", near.replace("\\\\", "\\")))
+    for short, meant in _SHORT_FORMS:
+        told = told.replace(short, meant)
+    return re.compile(told)
 
 
 def _maybe(phrases: tuple[str, ...]) -> re.Pattern[str] | None:
@@ -65,11 +71,12 @@ RULES = (
         anchors="liab",
         cue=(
             rf"{OR_NOT}…(?:indemni|confidential|negligence|misconduct|fraud|breach|infring|section"
-            rf"|article|obligation|claim)…..(?:no event|no circumstance|neither|not be|nor)\b…(?:liable"
+            rf"|article|obligation|claim)…..(?:no event|no circumstance|no party|neither|not be|nor|none)\b…(?:liable"
             r"|liability|exceed)",
             r"(?:limitations?|exclusions?|caps?)\b…(?:liab|damages|section|set forth|foregoing|above)…"
-            r"\b(?:not|in)(?: be)? ?(?:apply|applicable|available|limit)\b",
-            r"(?:limitations?|cap) (?:of|on) liability…not (?:apply|limit)",
+            r"\bnot (?:be )?(?:apply|applicable|available|limit)\b|inapplicable",
+            r"(?:limitations? (?:of|on) (?:liability|damages)|liability cap)…(?:not|inapplicable)",
+            r"none of…limitations? (?:of|on) liability",
             r"(?:nothing|no provision) (?:in|contained|herein)…(?:limit|exclude|restrict)s?\b…liabilit",
             r"liab…(?:unlimited|without limit(?:ation)? as to amount)",
         ),
@@ -116,7 +123,8 @@ RULES = (
             r"|no(?:t)? less than|no fewer than) (?:an? )?(?:\w+ ){0,4}(?:\(?\$|[\d\[*]|percent|units?\b)",
         ),
         unless=(r"insur|notice|coverage|net worth|minimum wage|days(?:'|\b)…(?:prior|written|advance)",
-                r"premium|retain|audit|records|rating|shareholder|stockholder"),
+                r"premium|retain|audit|records|rating|shareholder|stockholder|does not include|not (?:be )?subject to|has the meaning"
+                r"|no minimum|minimum requirements for|days after",),
         worse=(r"shortfall|fails? to|terminat",),
         milder=(r"reasonable efforts|best efforts|endeavou?r",),
     ),
@@ -128,10 +136,12 @@ RULES = (
             r"(?:pay|receive|entitled|retain|remit|share)s?\b…(?:percent|%)\)?…(?:of|on) (?:\w+ ){0,5}(?:revenue|net sales"
             r"|gross sales|sales|profits?|receipts|proceeds|income|fees|commissions?|assets|purchase price|gross|net)\b",
             r"(?:revenue|profit|fee)s?[- ]?(?:shar(?:e|ing)|split)",
-            r"share…(?:net |gross )?(?:revenues?|profits?)\b",
+            r"\bshared?\b…(?:revenues?|profits?|fees)\b|(?:revenues?|profits?|fees)\b…\bshared\b",
+            r"(?:fee|compensation|payment|share)s?\b…(?:percent|%)\)?\]? of (?:\w+'?s? ){0,5}(?:revenue|sales|profits?|receipts|proceeds|income|assets)",
             r"pay…\bcommissions?\b…(?:percent|%|equal|of|on)",
         ),
-        unless=(r"underpa|discrepan|interest at|late payment|overdue|past due|withh[eo]ld|\btax",),
+        unless=(r"underpa|discrepan|interest at|late payment|overdue|past due|withh[eo]ld|\btax"
+                r"|no responsib|not be (?:liable|entitled)|refrain|shareholder|shares? of",),
     ),
     # ── freedom to do business ───────────────────────────────────────────────────────────────
     _rule(
@@ -174,11 +184,11 @@ RULES = (
         "No-Solicit Of Employees", "medium", "a party may not hire the other's people",
         anchors="solicit|hire|recruit|entice|seek to employ|offer of employment|induce|offer employment",
         cue=(
-            rf"{NOT}…..\b(?:solicit|hire|employ|recruit|induce|entice|offer|engage|encourage|persuade|attempt)\w*\b…"
+            rf"{NOT}…\b(?:solicit|hire|employ|recruit|induce|entice|offer|engage|encourage|persuade|attempt)\w*\b…"
             r"(?:employees?|personnel|staff|employed|employment|contractors?|consultants?)\b",
             r"\bnon-? ?solicitation of employees|no[- ]hire\b",
         ),
-        unless=(r"work[s]? made for hire|equal|discriminat|labor|broker|finder|bribe|fees?\b|union|insurance|subscri",),
+        unless=(r"works? (?:made )?for[- ]hire|felony|obligation, to hire|equal|discriminat|labor|broker|finder|bribe|fees?\b|union|insurance|subscri",),
         worse=(r"years|\bhire\b",),
     ),
     _rule(
@@ -193,9 +203,9 @@ RULES = (
     ),
     _rule(
         "Non-Disparagement", "low", "a party may not speak ill of the other",
-        anchors="disparag|defam|derogat|denigrat|speak ill|reflect adversely|reflects adversely|disreput",
+        anchors="disparag|defam|denigrat|speak ill|reflect adversely|reflects adversely",
         cue=(
-            rf"{NOT}…(?:disparag|defam(?:e|ing)|derogat|denigrat|speak ill|reflects? adversely|disreput)",
+            rf"{NOT}…(?:disparag|defam(?:e|ing)|denigrat|speak ill|reflects? adversely)",
             r"non-? ?disparagement",
         ),
         unless=(r"content|obscene|pornograph|libel",),
@@ -222,10 +232,14 @@ RULES = (
             rf"(?:{MAY}) (?:terminate|cancel) (?:this|the|its) (?:\w+ ){{1,3}}(?:at any time |without cause |effective )?(?:by|upon|on|with|after|at)\b"
             r"(?:(?!breach|default|fail|cure)[\s\S]){0,80}?(?:days?|months?|weeks?|notice)",
             r"(?:agreement|contract) may be (?:terminated|cancel(?:l?ed))…(?:by (?:either|any|the|\w+) ?(?:party)?)…(?:(?:days?|months?)['’]? (?:prior |advance )?(?:written )?notice|at any time)",
-            r"terminat\w+ for convenience|termination without cause",
+        ),
+        sure=(
+            rf"(?:{MAY})…\b(?:terminated?|cancel(?:l?ed)?) (?:this|the) (?:agreement|contract)…(?:without cause|with or without cause"
+            r"|for (?:its |their )?convenience|for any (?:reason|or no reason))",
+            r"terminat\w+ for (?:its )?convenience|termination without cause",
         ),
         unless=(r"breach|default|insolven|bankrupt|\bfail|\bif\b|in the event|change (?:of|in) control|surviv|force majeure|unless"
-                r"|violat|cure|receiver|material adverse|following|occurrence|pursuant to section|in accordance with section|ceases",),
+                r"|violat|cure|receiver|material adverse|occurrence|pursuant to section|in accordance with section|ceases|as follows",),
         worse=(r"immediate|sole discretion|\b(?:ten|fifteen|thirty|10|15|30)\b",),
         milder=(r"\b(?:one hundred|180|six|twelve|ninety|90)\b",),
     ),
@@ -266,7 +280,8 @@ RULES = (
             r"(?:continue|sell|provide|support)…(?:for|during)…(?:days?|months?|years?)…(?:after|following) (?:the )?(?:\w+ ){0,3}(?:termination|expiration)",
             r"transition (?:services|assistance|period|plan)|wind[- ]?down|sell-?off period|termination assistance",
         ),
-        unless=(r"confidential information|return (?:or|and) destroy|surviv|warrant(?:y|ies) (?:shall|period)|insurance",),
+        unless=(r"confidential information|return (?:or|and) destroy|surviv|warrant(?:y|ies) (?:shall|period)|insurance|expiration of (?:such|said)"
+                r"|will not|compete|force majeure|govern",),
     ),
     # ── ideas and licences ───────────────────────────────────────────────────────────────────
     _rule(
@@ -305,9 +320,9 @@ RULES = (
         cue=(
             rf"non-? ?(?:transferr?able|assignable|sublicen[sc]e?able)…(?:{LICENCE}|rights?)|(?:{LICENCE}|rights?)…non-? ?(?:transferr?able|assignable|sublicen[sc]e?able)",
             rf"(?:{LICENCE}|rights?)…not (?:be )?(?:transferr?able|sublicen[sc]e?able)",
-            rf"(?:{NOT}|without)…(?:right|entitled|may)?…sub-?licen[sc]",
+            rf"(?:{NOT}|without)…(?:right|entitled|may) (?:\w+ )?(?:to|of)? ?(?:grant )?sub-?licen[sc]|\bnot (?:\w+,? ){{0,3}}sub-?licen[sc]e\b",
         ),
-        unless=(r"shares|warrants? (?:is|are)|stock",),
+        unless=(r"shares|warrants? (?:is|are)|stock|sublicensees?\b",),
     ),
     _rule(
         "Irrevocable Or Perpetual License", "high", "rights to use can never be taken back",
@@ -370,7 +385,7 @@ RULES = (
             r"additional(?:ly)? (?:named )?insureds?|certificates? of insurance|named as an? (?:additional )?insured",
         ),
         unless=(r"insurance (?:law|act|commission|department)|title insurance|deposit insurance|fdic|life insurance polic|health insurance portab"
-                r"|unemployment insurance|social (?:security|insurance)|insurance benefits|employee benefit|sale of insurance|insurance products",),
+                r"|unemployment insurance|social (?:security|insurance)|insurance benefits|employee benefit|sale of insurance|insurance products|no (?:extra )?insurance|has been no|insurance carriers",),
     ),
 )  # fmt: skip
 
