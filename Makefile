@@ -40,7 +40,7 @@ lint: $(DEV) ## ruff
 
 types: $(DEV) ## mypy, strict
 	@$(BIN)/python -m mypy
-	@for app in $(APPS); do $(BIN)/python -m mypy $$app/*.py || exit 1; done
+	@for app in $(APPS); do $(BIN)/python -m mypy --no-namespace-packages $$app/*.py || exit 1; done
 
 bench: $(DEV) ## the numbers, each against a raw baseline in the same run
 	@$(BIN)/python bench/run.py

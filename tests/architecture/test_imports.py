@@ -33,6 +33,8 @@ LAZY = {
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.key"): "another face",
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.session"): "another face, with its own extra",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
+    ("fanfold.members.roster", "fanfold.members.agents.agent"): "few rosters have agents",
+    ("fanfold.members.roster", "fanfold.members.agents.dialects"): "few rosters have agents",
     ("fanfold.members.roster", "fanfold.members.anthropic"): "the HTTP client is slow to import",
     ("fanfold.members.roster", "fanfold.members.local"): "the HTTP client is slow to import",
     ("fanfold.members.roster", "fanfold.members.openai"): "the HTTP client is slow to import",

@@ -131,6 +131,7 @@ class Lab:
         (home / "codex" / "config.toml").write_text(CONFIG.format(url=server.url))
         self.env = {
             "HOME": str(home), "CODEX_HOME": str(home / "codex"), "TMPDIR": str(home / "tmp"),
+            "TMUX_TMPDIR": str(home / "tmp"),
             "CLAUDE_CODE_TMPDIR": str(home / "tmp"), "ANTHROPIC_BASE_URL": server.url,
             "ANTHROPIC_API_KEY": "dummy", "FAKE_API_KEY": "dummy", "TERM": "dumb",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_CODE_MAX_RETRIES": "1",

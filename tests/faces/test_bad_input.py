@@ -145,7 +145,7 @@ CASES: list[tuple[str, Spoil, str]] = [
      "--budget: unknown field `cents` in a budget: known: calls, seconds, tokens, usd"),
     (f"{RUN} --budget usd=1,usd=2", nothing, "--budget: `usd` is there twice"),
     # runs
-    ("resume none", nothing, "no run 'none' in .fanfold; see: fanfold status"),
+    ("resume none", nothing, "no run 'none'; there are: talk"),
     ("status none", nothing, "no run 'none'; there are: talk"),
     ("report none", nothing, "no run 'none'; there are: talk"),
     ("report talk -o none/account.md", nothing,

@@ -15,7 +15,9 @@ import msgspec
 import pytest
 
 from tests.faces.cli import environment, fanfold, started
+from tests.unit.fleet.fleets import worker
 from tests.unit.fleet.staged import Stage, small_fleet
+from tests.unit.fleet.talk import said
 
 
 @pytest.fixture
@@ -110,6 +112,34 @@ def test_the_report_of_a_fleet_has_the_sections_of_the_original(stage: Stage) ->
         "# Fleet Report: demo", "## Workers", "## Output Files", "## Errors",
         "## Failed For A Parent", "## Billing", "## Receipt",
     ]  # fmt: skip
+
+
+def test_other_runs_have_their_account_and_below_it_the_agents_at_work(tmp_path: Path) -> None:
+    stage = Stage(tmp_path / "plan", [worker("a"), worker("b")], script=True)
+    first, second = stage.starts("a", 0), stage.starts("b", 1)
+    stage.works("a", first, "c01_trivial")
+    stage.exits("a", 0, 5)
+    stage.ends("a", first, 5, 0.006975)
+    stage.works("b", second, said("still at it"))
+    stage.hosted("b", alive=True)
+    shown = fanfold(stage.root, "status", stage.record.id, COLUMNS="80")
+    told = fanfold(stage.root, "status", stage.record.id, "--json")
+    followed = fanfold(stage.root, "view", stage.record.id, "b")
+    stage.exits("b", 0, 9)
+    stage.ends("b", second, 9, 0.01)
+    stage.closes("complete", 9)
+    after = fanfold(stage.root, "status", stage.record.id, COLUMNS="80")
+    stage.close()
+    lines = shown.out.splitlines()
+    assert lines[0] == f"run         demo ({stage.record.id})"
+    at = lines.index("workers")
+    assert [line.split()[:2] for line in lines[at + 1 :]] == [
+        ["ID", "STATUS"], ["a", "DONE"], ["b", "stuck?"],
+    ]  # fmt: skip
+    assert lines[-1].endswith("still at it")
+    assert [one["id"] for one in msgspec.json.decode(told.out)["workers"]] == ["a", "b"]
+    assert followed.out.endswith("still at it\n")
+    assert "workers" not in after.out.splitlines()
 
 
 @pytest.mark.parametrize(

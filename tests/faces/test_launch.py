@@ -318,3 +318,14 @@ def test_sigterm_pauses_and_resume_detached_goes_on(project: Project) -> None:
     resumed = project.fanfold("resume", "wait", "--detach")
     assert resumed.out.startswith(f"resumed wait ({said['run']}): 2 items\n")
     wait_until(lambda: project.status() == "complete")
+
+
+def test_attached_without_tmux_it_follows_the_feed_to_the_end(crew: Root) -> None:
+    crew.write({"a": crew.waits("a")})
+    words = ("launch", str(crew.root), "--attach", "--no-tmux")
+    with started(crew.folder, *words, **crew.env) as launching:
+        launching.until(lambda: "I am a" in launching.shown)
+        assert launching.shown.startswith("launched crew (")
+        crew.gate("a").touch()
+        assert launching.end().code == 0
+    assert crew.status() == "complete"

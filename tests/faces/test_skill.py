@@ -12,6 +12,7 @@ import click
 import pytest
 
 from fanfold.faces.cli import main as cli
+from fanfold.fleet.load import load_fleet
 from fanfold.members.roster import load_roster
 from fanfold.plans.execute import Options, prepare
 from fanfold.work.document import parse
@@ -20,6 +21,7 @@ from tests.faces.cli import Ended, fanfold
 ROOT = Path(__file__).parents[2]
 SKILL = ROOT / "skills" / "fanfold" / "SKILL.md"
 TEXT = SKILL.read_text(encoding="utf-8")
+FLEET = SKILL.with_name("FLEET.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 CLAUDE, CODEX = ".claude/skills/fanfold/SKILL.md", ".agents/skills/fanfold/SKILL.md"
 
@@ -27,15 +29,15 @@ CLAUDE, CODEX = ".claude/skills/fanfold/SKILL.md", ".agents/skills/fanfold/SKILL
 # ── what it says ─────────────────────────────────────────────────────────────────────────────
 
 
-def shown() -> list[list[str]]:
+def shown(page: str = TEXT) -> list[list[str]]:
     """The words after `fanfold` of every command in it, in a block or in a line."""
     lines = [
         line.strip()
-        for how, block in FENCE.findall(TEXT)
+        for how, block in FENCE.findall(page)
         if how == "sh"
         for line in block.splitlines()
     ]
-    spans = re.findall(r"`(fanfold [^`\n]+)`", FENCE.sub("", TEXT))
+    spans = re.findall(r"`(fanfold [^`\n]+)`", FENCE.sub("", page))
     return [shlex.split(line)[1:] for line in [*lines, *spans]]
 
 
@@ -54,6 +56,25 @@ def test_every_command_in_it_exists_with_its_options() -> None:
     named = {words[0] for words in shown()}
     assert named >= {"members", "run", "report", "status", "resume", "graph"}
     assert ["run", "plan.yaml", "--dry-run"] in shown()
+
+
+def test_every_command_of_the_page_on_fleets_exists_with_its_options() -> None:
+    assert [wrong for words in shown(FLEET) for wrong in unknown(words)] == []
+    named = {words[0] for words in shown(FLEET)}
+    assert named == {"graph", "run", "launch", "status", "view", "feed", "report", "kill",
+                     "relaunch", "resume"}  # fmt: skip
+
+
+def test_its_fleet_loads(tmp_path: Path) -> None:
+    (block,) = [text for how, text in FENCE.findall(FLEET) if how == "json"]
+    (tmp_path / "fleet.json").write_text(block)
+    for id in ("law", "prices", "report"):
+        (tmp_path / "workers" / id).mkdir(parents=True)
+        (tmp_path / "workers" / id / "prompt.md").write_text(f"You are {id}.\n")
+    fleet = load_fleet(tmp_path)
+    assert [(one.id, one.type, one.provider) for one in fleet.workers] == [
+        ("law", "research", "claude"), ("prices", "research", "codex"), ("report", "write", "claude"),
+    ]  # fmt: skip
 
 
 def test_a_command_that_does_not_exist_would_be_noticed() -> None:
@@ -102,6 +123,7 @@ def test_it_is_written_where_both_tools_look_and_again_changes_nothing(tmp_path:
     first = fanfold(tmp_path, "skill", "install")
     assert first == Ended(0, f"{tmp_path / CLAUDE}: written\n{tmp_path / CODEX}: written\n", "")
     assert installed(tmp_path) == {CLAUDE: TEXT, CODEX: TEXT}
+    assert (tmp_path / CLAUDE).with_name("FLEET.md").read_text() == FLEET
     stamps = [(tmp_path / name).stat().st_mtime_ns for name in (CLAUDE, CODEX)]
     again = fanfold(tmp_path, "skill", "install")
     assert again.out == f"{tmp_path / CLAUDE}: up to date\n{tmp_path / CODEX}: up to date\n"

@@ -164,11 +164,11 @@ def test_a_window_that_ended_is_used_again_by_the_same_worker(server: Server, st
 
 
 def test_a_session_of_another_run_is_left_alone(server: Server, stage: Stage) -> None:
-    server("new-session", "-d", "-s", "demo_fleet", "sleep", "600")
+    server("new-session", "-d", "-s", "demo_fleet", "-n", "theirs", "sleep", "600")
     first = open_windows(shown_of(stage), ["a"], server.tmux)
     other = open_windows(Shown("demo.fleet", "another", str(stage.store)), [], server.tmux)
     assert (first, other) == ("demo_fleet-2", "demo_fleet-3")
-    assert server.windows("demo_fleet") == ["sleep"]
+    assert server.windows("demo_fleet") == ["theirs"]
     close_session("demo.fleet", stage.record.id, stage.store, server.tmux)
     assert server("list-sessions", "-F", "#{session_name}").splitlines() == [
         "demo_fleet", "demo_fleet-3",
@@ -179,9 +179,9 @@ def test_the_name_of_one_session_is_not_taken_for_a_longer_one(
     server: Server, stage: Stage
 ) -> None:
     """`demo` must not find `demo-two`, as tmux by itself would."""
-    server("new-session", "-d", "-s", "demo_fleet-two", "sleep", "600")
+    server("new-session", "-d", "-s", "demo_fleet-two", "-n", "theirs", "sleep", "600")
     assert open_windows(shown_of(stage), ["a"], server.tmux) == "demo_fleet"
-    assert server.windows("demo_fleet-two") == ["sleep"]
+    assert server.windows("demo_fleet-two") == ["theirs"]
 
 
 def test_the_panes_of_a_supervisor_open_windows_and_leave_them(
@@ -230,7 +230,7 @@ def test_the_server_that_we_start_keeps_no_lock_of_ours(server: Server, tmp_path
 
 def test_it_works_from_inside_tmux_too(server: Server, stage: Stage) -> None:
     """TMUX names the server of the terminal that one sits in; the windows go there."""
-    server("new-session", "-d", "-s", "mine", "sleep", "600")
+    server("new-session", "-d", "-s", "mine", "-n", "theirs", "sleep", "600")
     socket = server("display-message", "-p", "-t", "mine", "#{socket_path}")
     pid = server("display-message", "-p", "-t", "mine", "#{pid}")
     inside = {**server.environ, "TMUX": f"{socket},{pid},0", "TERM": "screen"}

@@ -12,7 +12,6 @@ from fanfold.members.agents.tail import Tail
 from fanfold.members.agents.worker import LOG, TIMES, Spec
 
 CHUNK = 1 << 18
-RESUMED = ("--resume", "resume")  # how the programs are told to go on with an earlier session
 
 
 class Said(NamedTuple):
@@ -79,8 +78,7 @@ class Follower:
         self.place, self.spec = place, spec
         start = 0 if lines is None else start_of_last(place / LOG, lines)
         self.whole = start == 0
-        resumed = any(word in RESUMED for word in spec.words)
-        self._reader: Reader = dialect.reader(spec.price, resumed=resumed)
+        self._reader: Reader = dialect.reader(spec.price, resumed=spec.resumed)
         self._log = Tail(place / LOG, start)
         self._times = Times(place / TIMES)
         self._meter = Meter(spec)

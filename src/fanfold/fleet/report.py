@@ -29,27 +29,27 @@ _FAILED = ("FAILED", "KILLED", "IN DOUBT", "UNFUNDED")
 def fleet_report(read: Reader, s: FleetStatus, diffs: dict[str, Diff]) -> str:
     """Values that come from workers are escaped and cut. `diffs`: by worker, of those that had a
     worktree of their own."""
-    sections = [
-        _head(s),
-        ["## Workers", "", *_workers(s)],
-        ["## Output Files", "", *_outputs(s)],
-        ["## Errors", "", *_errors(s)],
-        _titled("## Failed For A Parent", _orphans(s.workers)),
-        _titled("## Permission Denials", _denials(s.workers)),
-        _titled("## Branches", _branches(diffs)),
-        _titled("## Billing", _billing(s)),
-        [
-            "## Receipt",
-            "",
-            *receipt_lines(whole_receipt(s.standing, accounts(read, s.standing.run))),
-        ],
-        _titled("## In Doubt", doubt_lines(read, s.standing)),
+    whole = whole_receipt(s.standing, accounts(read, s.standing.run))
+    titled = [
+        *workers_sections(s, diffs),
+        ("Receipt", receipt_lines(whole)),
+        ("In Doubt", doubt_lines(read, s.standing)),
     ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    sections = [_head(s), *([f"## {title}", "", *lines] for title, lines in titled if lines)]
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
 
 
-def _titled(title: str, lines: list[str]) -> list[str]:
-    return [title, "", *lines] if lines else []
+def workers_sections(s: FleetStatus, diffs: dict[str, Diff]) -> list[tuple[str, list[str]]]:
+    """What there is to say of the workers, by title, in Markdown; some may be empty."""
+    return [
+        ("Workers", _workers(s)),
+        ("Output Files", _outputs(s)),
+        ("Errors", _errors(s)),
+        ("Failed For A Parent", _orphans(s.workers)),
+        ("Permission Denials", _denials(s.workers)),
+        ("Branches", _branches(diffs)),
+        ("Billing", _billing(s)),
+    ]
 
 
 def _head(s: FleetStatus) -> list[str]:

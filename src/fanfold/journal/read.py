@@ -48,6 +48,13 @@ _TRIED = (
     " from attempts a, json_each(cast(a.ids as text)) e where a.run = :run"
     " and a.no >= (select first_attempt from runs where no = :run) group by 1, 2"
 )
+_REVISED = (
+    f"with tried as ({_TRIED}) select {{}}"
+    " from outcomes o join items i on i.run = o.run and i.batch = o.batch"
+    " and i.position = o.position left join tried t on t.step = o.step and t.id = i.id"
+    " where o.run = :run and o.state = 'passed'"
+    " and max(o.calls, coalesce(t.tries, 0)) - coalesce(t.lost, 0) > 1"
+)
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -220,15 +227,15 @@ class Reader:
 
         Known from the attempts, and for unmetered members from what the outcome counted.
         """
-        row = self._db.execute(
-            f"with tried as ({_TRIED}) select count(distinct o.batch || ' ' || o.position)"
-            " from outcomes o join items i on i.run = o.run and i.batch = o.batch"
-            " and i.position = o.position left join tried t on t.step = o.step and t.id = i.id"
-            " where o.run = :run and o.state = 'passed'"
-            " and max(o.calls, coalesce(t.tries, 0)) - coalesce(t.lost, 0) > 1",
-            {"run": run},
-        ).fetchone()
+        chosen = "count(distinct o.batch || ' ' || o.position)"
+        row = self._db.execute(_REVISED.format(chosen), {"run": run}).fetchone()
         return int(row[0])
+
+    def revised_ids(self, run: int, limit: int) -> list[str]:
+        """The first of these items, in planned order."""
+        question = f"{_REVISED.format('distinct i.id')} order by o.batch, o.position limit :limit"
+        rows = self._db.execute(question, {"run": run, "limit": limit})
+        return [row[0] for row in rows]
 
     # ── replies ──
 

@@ -208,7 +208,8 @@ def _answerer(kind: Kind, stated: dict[str, Any], roster: Path) -> str:
         case "local":
             tuning = _tuning(stated)
             size = _file_size(roster.parent, tuning.model)
-            return f"local:{tuning.name}:{size}:{tuning.answers}"
+            weights = digest(canonical(tuning.weights)).hex()[:16] if tuning.weights else ""
+            return f"local:{tuning.name}:{size}:{tuning.answers}{weights}"
         case "claude" | "codex" | "gemini" | "opencode":
             may = stated.get("type") or ",".join(stated.get("tools", ())) or "-"
             return f"{kind}:{stated.get('model', '-')}:{may}@{version}"

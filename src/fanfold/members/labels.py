@@ -36,6 +36,13 @@ class Choice(NamedTuple):
         return {self.field: value, **({PROBABILITIES: rounded} if self.shown else {})}
 
 
+def weighted(shares: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
+    """Each times its weight; they add up to one again."""
+    lifted = {label: share * weights.get(label, 1.0) for label, share in shares.items()}
+    whole = sum(lifted.values())
+    return {label: one / whole for label, one in lifted.items()} if whole else dict(shares)
+
+
 def best(shares: Mapping[str, float]) -> str:
     return max(shares, key=lambda label: shares[label])
 

@@ -65,7 +65,7 @@ class Local:
 
     def _speaking(self, address: str) -> Member:
         if self._tuning.answers == "labels":
-            return Labels(self._traits, address, self._key)
+            return Labels(self._traits, address, self._key, self._tuning.weights)
         return OpenAI(self._traits, f"{address}/v1", self._key, own=True)
 
     def _key(self) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from fanfold.errors import Terminal
 from fanfold.members.endpoint import Endpoint, Key
-from fanfold.members.labels import Fork, Tokens, best, choice, ended, fork
+from fanfold.members.labels import Fork, Tokens, best, choice, ended, fork, weighted
 from fanfold.members.openai import ROWS, bearer
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Request, Tell, Traits
@@ -43,8 +45,10 @@ class Labels:
     A kick-back gets the same reply: the reasons are no part of the prompt.
     """
 
-    def __init__(self, traits: Traits, address: str, key: Key) -> None:
-        self._traits = traits
+    def __init__(
+        self, traits: Traits, address: str, key: Key, weights: Mapping[str, float] | None = None
+    ) -> None:
+        self._traits, self._weights = traits, weights or {}
         self._ask = Endpoint(traits, f"{address}/completion", key, bearer, ROWS, direct=True)
         self._cut = Endpoint(traits, f"{address}/tokenize", key, bearer, ROWS, direct=True)
         self._known: dict[tuple[str, ...], dict[str, Tokens]] = {}
@@ -76,7 +80,12 @@ class Labels:
                 " {enum: [...]}, or an object with one such field",
                 scope="ask",
             )
-        shares, usage = await self._weigh(request.body.decode(), wanted.labels)
+        strangers = sorted(self._weights.keys() - set(wanted.labels))
+        if strangers:
+            what = f"{self._traits.id}: `weights` names {strangers[0]!r}, which is no label"
+            raise Terminal(f"{what} of the schema", scope="ask")
+        found, usage = await self._weigh(request.body.decode(), wanted.labels)
+        shares = weighted(found, self._weights)
         text, data = best(shares), wanted.data(shares)
         return Reply(text, data, usage, "stop", self._traits.model)
 

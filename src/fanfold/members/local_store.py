@@ -24,12 +24,14 @@ CONTEXT = 2048
 class Tuning(msgspec.Struct, frozen=True):
     """How a member of kind `local` is served. No `model`: the one that setup fetched. `slots` is
     how many asks at once; `threads` 0: half of the processors. Threads that wait for each other on
-    busy ones are slower than a single one, many times."""
+    busy ones are slower than a single one, many times. `weights`: a label's probability is
+    multiplied by its own, 1 where none is stated."""
 
     model: str = ""
     slots: int = 4
     threads: int = 0
     answers: Answers = "chat"
+    weights: dict[str, float] = {}
 
     @property
     def name(self) -> str:

@@ -214,11 +214,20 @@ _OF_CLAUDE: dict[str, Check] = {
     "system": text,
 }
 _OF_CODEX: dict[str, Check] = {"sandbox": one_of(*get_args(Sandbox)), "network": flag}
+
+
+def read_weights(node: Node) -> dict[str, float]:
+    """Labels may be numbers in YAML; they are known by how they are written."""
+    found = {str(name): number(above=0)(child) for name, child in check.entries(node, "weights")}
+    return {name: float(weight) for name, weight in found.items()}
+
+
 _LOCAL: dict[str, Check] = {
     "model": text,
     "slots": whole(least=1),
     "threads": whole(least=1),
     "answers": one_of(*get_args(Answers)),
+    "weights": read_weights,
 }
 BY_KIND: dict[str, dict[str, Check]] = {
     "function": {"target": text, "threads": flag, **_PROGRAM},

@@ -1,4 +1,4 @@
-"""The account of a run as a Markdown page: result, receipt, what the gate caught, who cost what."""
+"""The account of a run as a Markdown page: the same sections as the page in HTML."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.facts import Attempt, AttemptState
+from fanfold.journal.facts import Attempt
 from fanfold.journal.read import Ended, Reader
+from fanfold.observe.account import Account, Caught, Worked, doubtful, quotes
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
@@ -18,31 +19,32 @@ from fanfold.observe.closing import (
     twice_text,
 )
 from fanfold.observe.detail import ids_text
+from fanfold.observe.foliage import draw_tree
 from fanfold.observe.markdown import cell, json_block, table
-from fanfold.observe.standing import MemberAccount, Standing, accounts, by_member, whole_receipt
+from fanfold.observe.shown import Grid, Pairs, Parts, Prose, Raw, Shown, Values, lines_of, shown
+from fanfold.observe.standing import Standing
+from fanfold.observe.tree import Branch
 from fanfold.work.ask import Usage
-from fanfold.work.outcome import STATES, Receipt, State, StepAccount
+from fanfold.work.outcome import STATES, Receipt, StepAccount
 
 MOST_ROWS = 20
-MOST_COLUMNS = 10
-MOST_ITEMS = 100
-MOST_DOUBTS = 50
-CAUGHT: tuple[State, ...] = ("kicked", "unjudged", "failed")
+WIDEST = 140
+MOST_LINES = 200
 
 
-def report(read: Reader, standing: Standing) -> str:
+def report(account: Account) -> str:
     """Values that come from data are escaped and cut; a result that is text stands as it is."""
-    found = accounts(read, standing.run)
-    account = whole_receipt(standing, found)
+    standing, receipt = account.standing, account.receipt
     sections = [
-        _head(standing, account),
+        _head(standing, receipt),
         ["## Result", "", *_result(standing), *_rests_on(standing)],
-        ["## Receipt", "", *receipt_lines(account)],
-        ["## What the gate caught", "", *_caught(read, standing)],
-        _titled("## Steps", _steps(account.steps)),
-        _titled("## Cost by member", _members(by_member(found))),
-        _titled("## Escalation", [f"- {cell(saving_text(one), 300)}" for one in account.cascades]),
-        _titled("## In doubt", doubt_lines(read, standing)),
+        ["## What the gate caught", "", *_caught(account.caught)],
+        ["## Receipt", "", *receipt_lines(receipt)],
+        _titled("## Cost and time by member", _members(account.members)),
+        _titled("## Cost and time by step", _steps(receipt.steps)),
+        _titled("## Tree", _tree(account.branch)),
+        _titled("## Escalation", [f"- {cell(saving_text(one), 300)}" for one in receipt.cascades]),
+        _titled("## In doubt", _doubts(standing, account.doubts)),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
@@ -67,21 +69,59 @@ def _head(s: Standing, account: Receipt) -> list[str]:
 
 
 def _result(standing: Standing) -> list[str]:
-    """A table of flat records, a text as it is, anything else as JSON."""
     value = standing.receipt.result
     if value is None:
         unfinished = standing.status in ("running", "crashed")
         return ["There is no result yet." if unfinished else "There is no result."]
     if isinstance(value, str):
         return [value.rstrip() or "The result is an empty text."]
-    if not isinstance(value, list):
-        return json_block(value)
-    if not value:
-        return ["The result is an empty list."]
-    head = value[:MOST_ROWS]
-    lines = _record_table(head) or json_block(head)
-    more = len(value) - len(head)
-    return [*lines, "", f"… and {more:,} more"] if more else lines
+    return ["The result is empty."] if not value and value != 0 else _shown(shown(value, MOST_ROWS))
+
+
+def _shown(found: Shown, level: int = 3) -> list[str]:
+    """Tables where there are records, names with values, lists; anything else as JSON."""
+    match found:
+        case Prose(text):
+            return [text.rstrip()]
+        case Pairs(rows):
+            return table(["", ""], [[cell(name), _cell(value)] for name, value in rows])
+        case Grid():
+            return _grid(found)
+        case Values(values, whole):
+            more = [f"- … and {whole - len(values):,} more"] if whole > len(values) else []
+            return [*(f"- {_cell(value)}" for value in values), *more]
+        case Parts(parts):
+            return _parts(parts, level)
+        case Raw(value):
+            return json_block(value)
+
+
+def _parts(parts: tuple[tuple[str, Shown], ...], level: int) -> list[str]:
+    lines: list[str] = []
+    for title, found in parts:
+        lines += [""] if lines else []
+        lines += [f"{'#' * level} {cell(title)}", ""] if title else []
+        lines += _shown(found, min(level + 1, 6))
+    return lines
+
+
+def _grid(found: Grid) -> list[str]:
+    lines = table(
+        [cell(title) for title in found.titles],
+        [[_cell(value) for value in row] for row in found.rows],
+    )
+    if found.whole > len(found.rows):
+        lines += ["", f"… and {found.whole - len(found.rows):,} more"]
+    if found.empty:
+        lines += ["", f"{found.empty:,} records have nothing in `{cell(found.of)}`."]
+    if found.dropped:
+        names = ", ".join(cell(name, 40) for name in found.dropped[:12])
+        lines += ["", f"{len(found.dropped):,} more columns are not shown here: {names}."]
+    return lines
+
+
+def _cell(value: Any) -> str:
+    return cell("; ".join(lines_of(value)))
 
 
 def _rests_on(standing: Standing) -> list[str]:
@@ -90,30 +130,6 @@ def _rests_on(standing: Standing) -> list[str]:
     if made.result is None or made.passed >= made.planned:
         return []
     return ["", f"It rests on {made.passed:,} of {count(made.planned, 'planned item')}."]
-
-
-def _record_table(records: list[Any]) -> list[str]:
-    """Nothing, when these are not records or not flat."""
-    rows = [_flat(record) for record in records]
-    titles = list(dict.fromkeys(title for row in rows if row for title in row))
-    if not all(rows) or len(titles) > MOST_COLUMNS:
-        return []
-    cells = [[cell(row.get(title)) for title in titles] for row in rows if row]
-    return table([cell(title) for title in titles], cells)
-
-
-def _flat(record: Any) -> dict[str, Any] | None:
-    """Fields of plain values; those of a record inside are named `outer.inner`."""
-    if not isinstance(record, dict):
-        return None
-    flat: dict[str, Any] = {}
-    for name, value in record.items():
-        if isinstance(value, dict):
-            flat |= {f"{name}.{inner}": v for inner, v in value.items()}
-        else:
-            flat[str(name)] = value
-    plain = not any(isinstance(value, dict | list) for value in flat.values())
-    return flat if plain else None
 
 
 # ── the account ──────────────────────────────────────────────────────────────────────────────
@@ -140,59 +156,75 @@ def _tokens(tokens: Usage) -> list[list[str]]:
             for name, n in msgspec.structs.asdict(tokens).items()]  # fmt: skip
 
 
-def _caught(read: Reader, standing: Standing) -> list[str]:
+def _caught(caught: Caught) -> list[str]:
     """Kicked, unjudged and failed items with their reasons, and what a kick-back put right."""
-    revised = read.revised(standing.run.no)
     lines = []
-    if revised:
-        lines.append(f"{count(revised, 'item')} passed after a kick-back.")
-    whole = sum(getattr(standing.receipt, state) for state in CAUGHT)
-    if not whole:
+    if caught.revised:
+        more = caught.revised - len(caught.ids)
+        ids = ", ".join(cell(id, 60) for id in caught.ids) + (f" and {more:,} more" if more else "")
+        lines.append(f"{count(caught.revised, 'item')} passed after a kick-back: {ids}.")
+    if not caught.whole:
         return [*lines, "No item was kicked, unjudged or failed."]
-    ended = read.endings(standing.run.no, CAUGHT, MOST_ITEMS)
-    lines += ["", *_caught_table(ended)] if lines else _caught_table(ended)
-    more = whole - len(ended)
+    lines += ["", *_caught_table(caught.ended)] if lines else _caught_table(caught.ended)
+    more = caught.whole - len(caught.ended)
     return [*lines, "", f"… and {more:,} more"] if more > 0 else lines
 
 
-def _caught_table(ended: list[Ended]) -> list[str]:
+def _caught_table(ended: tuple[Ended, ...]) -> list[str]:
     rows = [
-        [cell(one.id, 60), one.state, cell("; ".join(one.reasons), 300), cell(one.member, 40),
+        [cell(one.id, 60), one.state, cell("; ".join(one.reasons), 300),
+         " / ".join(f"“{cell(text, 160)}”" for text in quotes(one, 160)), cell(one.member, 40),
          money(one.cost)]
         for one in ended
     ]  # fmt: skip
-    return table(["item", "outcome", "reasons", "member", "cost"], rows, right=1)
+    titles = ["item", "outcome", "reasons", "what the reply said", "member", "cost"]
+    return table(titles, rows, right=1)
 
 
 def _steps(steps: tuple[StepAccount, ...]) -> list[str]:
     rows = [
         [cell(s.name, 60), f"{s.calls:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
-         usd(s.cost_usd)]
+         _time(s.seconds), usd(s.cost_usd)]
         for s in steps
     ]  # fmt: skip
-    titles = ["step", "calls", "input", "output", "cost"]
-    return table(titles, rows, right=4) if rows else []
+    titles = ["step", "calls", "input", "output", "first to last call", "cost"]
+    return table(titles, rows, right=5) if rows else []
 
 
-def _members(found: list[MemberAccount]) -> list[str]:
+def _members(found: tuple[Worked, ...]) -> list[str]:
     rows = [
         [cell(a.member, 60), f"{a.calls:,}", f"{a.answered:,}", f"{a.reused:,}", f"{a.errors:,}",
-         f"{a.tokens.total:,}", usd(a.cost_usd)]
-        for a in found
+         f"{a.tokens.total:,}", _time(one.seconds), usd(a.cost_usd)]
+        for one in found for a in (one.account,)
     ]  # fmt: skip
-    titles = ["member", "calls", "items answered", "of these reused", "errors", "tokens", "cost"]
-    return table(titles, rows, right=6) if rows else []
+    titles = [
+        "member", "calls", "items answered", "of these reused", "errors", "tokens", "time of calls",
+        "cost",
+    ]  # fmt: skip
+    return table(titles, rows, right=7) if rows else []
+
+
+def _time(seconds: float) -> str:
+    """A call of a function leaves none."""
+    return duration(seconds) if seconds else "–"
+
+
+def _tree(branch: Branch) -> list[str]:
+    lines = draw_tree(branch, WIDEST).replace("`", "'").splitlines()
+    more = len(lines) - MOST_LINES
+    cut = [*lines[:MOST_LINES], f"… and {more:,} more lines: fanfold tree"] if more > 0 else lines
+    return ["```text", *cut, "```"]
 
 
 def doubt_lines(read: Reader, standing: Standing) -> list[str]:
     """Attempts that were lost under way: they may have been carried out, and count as spent."""
+    return _doubts(standing, tuple(doubtful(read, standing)))
+
+
+def _doubts(standing: Standing, attempts: tuple[Attempt, ...]) -> list[str]:
     doubt = standing.in_doubt
     if not doubt.attempts:
         return []
-    states: list[AttemptState] = ["in_doubt"]
-    if standing.status == "crashed":
-        states.append("started")
-    attempts = read.newest(standing.run.no, states, MOST_DOUBTS)
     verb = "was" if doubt.attempts == 1 else "were"
     lines = [
         f"{count(doubt.attempts, 'attempt')} {verb} lost under way and may have been carried out. "

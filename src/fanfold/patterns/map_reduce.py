@@ -16,7 +16,7 @@ from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.run.stream import Sharding
 from fanfold.work.ask import Ask, Reply
-from fanfold.work.item import Item, Source
+from fanfold.work.item import Item, Source, canonical
 from fanfold.work.outcome import Outcome, Part
 from fanfold.work.split import estimate_tokens, fields_of, shard_ask, take_apart
 from fanfold.work.task import Reducer, Task, Terms
@@ -151,4 +151,7 @@ def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None 
 
 
 def _size(task: Task) -> int:
-    return sum(estimate_tokens(message.content) for message in task.ask.messages) or 1
+    """About how many tokens: of the prompt, or of what a function receives."""
+    if said := sum(estimate_tokens(message.content) for message in task.ask.messages):
+        return said
+    return sum(estimate_tokens(canonical(item.data).decode()) for item in task.ask.items)

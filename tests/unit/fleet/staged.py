@@ -43,8 +43,9 @@ encode = msgspec.json.encode
 
 
 class Stage:
-    """One run of a fleet. Times are seconds after `epoch`; the run's process is this
-    one, until it `crashes` or ends."""
+    """One run of a fleet. Times are seconds after `epoch`; the run's process is this one, until it
+    `crashes` or ends. `script`: the run of a script instead, whose agents left their files in the
+    store."""
 
     def __init__(
         self,
@@ -53,9 +54,10 @@ class Stage:
         *,
         name: str = "demo",
         epoch: float = EPOCH,
+        script: bool = False,
         **config: Any,
     ) -> None:
-        self.epoch = epoch
+        self.epoch, self._script = epoch, script
         self.root = write_fleet(root, workers, fleet_name=name, config=config)
         programs = {"PATH": str(root)}
         for program in ("claude", "codex"):
@@ -66,11 +68,12 @@ class Stage:
         self.journal = Journal(self.store, thread=False)
         self._runner = asyncio.Runner()
         self.record: RunRecord = self._runner.run(self._start())
+        self._places: dict[str, Path] = {}
         self._ids = [one["id"] for one in workers]
         self._plan()
 
     async def _start(self) -> RunRecord:
-        launch = Launch(encode(self.job.stored), str(self.root))
+        launch = Launch(b"" if self._script else encode(self.job.stored), str(self.root))
         return await start(self.journal, self.job.name, VirtualClock(), self.job.budget, launch)
 
     def write(self, fact: Any) -> Any:
@@ -145,7 +148,7 @@ class Stage:
     # ── what workers leave in their folders ──
 
     def place(self, id: str) -> Path:
-        return self.root / "workers" / id
+        return self._places.get(id, self.root / "workers" / id)
 
     def works(
         self, id: str, attempt: int, log: str | bytes, *, dialect: str = "claude", at: float = 0.0,
@@ -153,6 +156,8 @@ class Stage:
     ) -> Path:  # fmt: skip
         """Its folder: a spec, and the log, whose lines came `seconds` apart."""
         place = self.place(id)
+        if self._script:
+            place = self._places[id] = self.store / "agents" / self.record.id / str(attempt)
         place.mkdir(parents=True, exist_ok=True)
         spec = Spec(
             span=f"{self.record.id}:{attempt}", id=id, dialect=dialect, words=(dialect,),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.members.labels import Choice, Fork, choice, ended, fork
+from fanfold.members.labels import Choice, Fork, choice, ended, fork, weighted
 from fanfold.work.ask import Schema
 
 LABEL = {"enum": ["bad", "good"]}
@@ -71,6 +71,14 @@ def test_numbers_come_back_as_numbers() -> None:
     assert Choice((1, 2), "stars", shown=True).data({"1": 0.9, "2": 0.1}) == {
         "stars": 1, "probabilities": {"1": 0.9, "2": 0.1},
     }  # fmt: skip
+
+
+def test_weights_move_the_balance() -> None:
+    shares = {"bad": 0.25, "fine": 0.25, "good": 0.5}
+    assert weighted(shares, {"bad": 4.0, "good": 0.5}) == {
+        "bad": 2 / 3, "fine": 1 / 6, "good": 1 / 6,
+    }  # fmt: skip
+    assert weighted(shares, {}) == shares
 
 
 # ── tokens ───────────────────────────────────────────────────────────────────────────────────

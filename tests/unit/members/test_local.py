@@ -237,7 +237,7 @@ asyncio.run(main())
 @without_engine
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_server_outlives_its_owner(tmp_path: Path, number: signal.Signals) -> None:
-    path = os.pathsep.join((str(SRC), str(SRC.parent)))
+    path = os.pathsep.join((str(SRC), str(SRC.parent), os.environ.get("PYTHONPATH", "")))
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(tmp_path)], env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -275,6 +275,28 @@ def test_labels_that_begin_alike_take_another_request(tmp_path: Path) -> None:
         "probabilities": {"bad": 0.125, "fine": 0.375, "good": 0.125, "good enough": 0.375},
     }
     assert reply.usage == Usage(10, 2, cache_read=30)
+
+
+@without_engine
+def test_weights_count_before_the_labels_are_compared(tmp_path: Path) -> None:
+    member = pretender(tmp_path, answers="labels", weights={"bad": 9.0})
+    assert replied(member, ask("Mood:", MOOD)).data == {
+        "mood": "bad", "probabilities": {"bad": 0.5625, "fine": 0.1875, "good": 0.25},
+    }  # fmt: skip
+
+
+@without_engine
+def test_a_weight_of_no_label(tmp_path: Path) -> None:
+    member = pretender(tmp_path, answers="labels", weights={"god": 9.0})
+    with pytest.raises(Terminal, match="`weights` names 'god', which is no label of the schema"):
+        replied(member, ask("Mood:", MOOD))
+
+
+def test_other_weights_are_another_answerer(tmp_path: Path) -> None:
+    said = [entry(tmp_path, f", answers: labels, weights: {{bad: {w}, 1: 2}}") for w in (2, 3, 3)]
+    assert [one.tuning.weights for one in said] == [{"bad": w, "1": 2.0} for w in (2.0, 3.0, 3.0)]
+    first, second, third = (one.traits.answerer for one in said)
+    assert first != second == third
 
 
 @without_engine

@@ -175,7 +175,7 @@ asyncio.run(main())
 
 
 def test_no_server_outlives_its_owner() -> None:
-    path = os.pathsep.join((str(SRC), str(SRC.parent)))
+    path = os.pathsep.join((str(SRC), str(SRC.parent), os.environ.get("PYTHONPATH", "")))
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER], env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE, text=True,

@@ -9,24 +9,45 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from rules import RULES, Rule, Severity
+from rule import Rule, Severity
+from rules import RULES
 from sentences import CONTENTS, Sentence, levelled, sentences
 
+LONGEST_TITLE = 90
 LONGEST = 900  # signs of a clause that are quoted
+LEAD = 300  # of them before the cue, when it is longer
 SHORTEST = 40  # a shorter piece is a heading or a line of the contents, not a clause
-NEAR = 120  # signs around a cue in which it may be taken back
+NEAR = 200  # signs around a cue in which it may be taken back
 MOST = 3  # findings of one category in one contract
 
 _LEVELS: tuple[Severity, ...] = ("low", "medium", "high")
 _SUB_CLAUSE = re.compile(r"[;:]\s")
+_DEFINES = re.compile(
+    r'[\s\d.()a-z]{0,12}"[^"]{1,60}"[^"]{0,40}?\b(?:means?|shall mean|has the meaning)\b'
+)
+"""A definition imposes no duty: that is where the word is used."""
 
 
 def flag_risks(data: dict[str, Any]) -> dict[str, Any]:
-    """The risk clauses of one contract: `{"findings": [{category, severity, evidence, why}]}`."""
+    """The risk clauses of one contract: `{title, reader, findings: [{category, severity, evidence,
+    why}]}`."""
     contract = Contract(str(data["text"]))
-    return {"findings": [found for rule in RULES for found in contract.findings(rule)]}
+    found = [one for rule in RULES for one in contract.findings(rule)]
+    return {"title": _title(data), "reader": "rules", "findings": found}
+
+
+def _title(data: dict[str, Any]) -> str:
+    """Who and what, from a file name such as `AcmeInc_2001-EX-10-Supply Agreement.txt`; without one
+    the first line of the text."""
+    pieces = [piece.strip() for piece in re.split(r"[_-]", Path(str(data.get("file", ""))).stem)]
+    named = [piece for piece in (pieces[0], pieces[-1]) if piece]
+    if named:
+        return ": ".join(dict.fromkeys(named))[:LONGEST_TITLE]
+    lines = (line.strip() for line in str(data["text"]).splitlines())
+    return next((line[:LONGEST_TITLE] for line in lines if line), "untitled")
 
 
 class Contract:
@@ -62,6 +83,8 @@ class Contract:
         start, end = sentence
         if end - start < SHORTEST or self._level.find(CONTENTS, start, end) >= 0:
             return None
+        if _DEFINES.match(self._level, start, end):
+            return None
         if rule.sure and (hit := rule.sure.search(self._level, start, end)):
             return self._around(sentence, *hit.span())
         for hit in rule.cue.finditer(self._level, start, end):
@@ -77,8 +100,11 @@ class Contract:
         after = _SUB_CLAUSE.search(self._level, end, sentence.end)
         first = begins[-1] if begins else sentence.start
         last = after.start() + 1 if after else sentence.end
-        first = max(first, start - LONGEST // 2)
-        return first, min(last, max(end, first + LONGEST))
+        if last - first <= LONGEST:
+            return first, last
+        if start - first > LEAD:
+            first = self._level.find(" ", start - LEAD, start) + 1 or start
+        return first, min(last, max(end, self._level.rfind(" ", end, first + LONGEST)))
 
     def _finding(self, rule: Rule, start: int, end: int) -> dict[str, str]:
         clause = self._level[start:end]

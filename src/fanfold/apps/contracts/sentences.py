@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 _ABBREVIATED = re.compile(
@@ -11,7 +12,6 @@ _ABBREVIATED = re.compile(
     r"|e\.g|i\.e|u\.s|u\.k|p\.m|a\.m)|(?<![a-z0-9])[a-z])\.$"
 )
 _END = re.compile(r"[.!?][\"')\]]*(?= )|\n[ \n]*\n")
-_HEADING = re.compile(r"[\"'(\[a-z0-9$]")
 _LEVELLED = str.maketrans({"\t": " ", "\r": " ", "\f": " ", "\v": " ", "\xa0": " ", "\u200b": " ",
                            "“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-"})  # fmt: skip
 CONTENTS = "....."  # dotted lines lead to a page number: a table of contents
@@ -39,8 +39,7 @@ def sentences(text: str, level: str) -> list[Sentence]:
     full of page breaks in the middle of a sentence.
     """
     cuts = [0, *_cuts(text, level), len(text)]
-    pairs = zip(cuts, cuts[1:], strict=False)
-    return [Sentence(start, end) for start, end in pairs if level[start:end].strip()]
+    return [Sentence(start, end) for start, end in pairwise(cuts) if level[start:end].strip()]
 
 
 def _cuts(text: str, level: str) -> Iterator[int]:
@@ -49,7 +48,9 @@ def _cuts(text: str, level: str) -> Iterator[int]:
         if level[found.start()] == "\n":
             if not after.islower():
                 yield found.end()
-        elif not after.islower() and not _ABBREVIATED.search(level, found.start() - 8, found.start() + 1):
+        elif not after.islower() and not _ABBREVIATED.search(
+            level, found.start() - 8, found.start() + 1
+        ):
             yield found.end()
 
 

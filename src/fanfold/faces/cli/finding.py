@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fanfold.faces.cli.store import find_run, opened
+from fanfold.fleet.crew import crew_of
 from fanfold.fleet.locate import Located, locate
-from fanfold.fleet.look import Scene, scene_of
+from fanfold.fleet.look import Looker, Scene, scene_of
+from fanfold.fleet.status import FleetStatus, supervisor_of
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive
+from fanfold.observe.standing import stand
 from fanfold.run.inherited import inherited
 
 
@@ -42,3 +45,14 @@ def looked_at(located: Located) -> Iterator[Opened]:
         folder = archive.store.folder.as_posix()
         shown = "" if folder == ".fanfold" else folder
         yield Opened(archive, find_run(archive, located.run), shown)
+
+
+def fleet_of(opened: Opened, looker: Looker) -> FleetStatus:
+    """Where a run with workers stands now."""
+    archive, record, now = opened.archive, opened.record, time.time()
+    standing = stand(archive.read, record, archive.store.alive, now)
+    return FleetStatus(
+        standing=standing, workers=looker.look(archive, record, now), now=now,
+        supervisor=supervisor_of(archive.store, record), store=opened.store,
+        root=crew_of(record).folder,
+    )  # fmt: skip

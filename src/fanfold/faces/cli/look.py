@@ -1,4 +1,4 @@
-"""`fanfold status`, `report` and `members`: looking, without changing anything."""
+"""`fanfold status` and `members`: looking, without changing anything."""
 
 from __future__ import annotations
 
@@ -12,23 +12,18 @@ from typing import Any
 import click
 import msgspec
 
-from fanfold.errors import BadInput
-from fanfold.faces.cli.finding import Opened, looked_at, named
+from fanfold.faces.cli.finding import Opened, fleet_of, looked_at, named
 from fanfold.faces.cli.screen import Text, columns
 from fanfold.faces.cli.screen import watch as watching
 from fanfold.faces.cli.store import opened as _archive
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.why import Asked, tell_why
-from fanfold.fleet.crew import crew_of
-from fanfold.fleet.diffs import diff_of
 from fanfold.fleet.locate import Located
 from fanfold.fleet.look import Looker
-from fanfold.fleet.report import fleet_report
 from fanfold.fleet.status import (
     FleetStatus,
     fleet_json,
     fleet_status,
-    supervisor_of,
     worker_lines,
 )
 from fanfold.journal.spending import month_of
@@ -36,7 +31,6 @@ from fanfold.members.reach import trouble_with
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.observe.detail import detail, detail_json
 from fanfold.observe.menu import menu, menu_json
-from fanfold.observe.report import report as account
 from fanfold.observe.standing import stand
 from fanfold.observe.status import overview, overview_json
 from fanfold.work.member import Traits
@@ -79,7 +73,7 @@ def _one(located: Located, as_json: bool, verbose: bool) -> Text:
 
     def show(width: int, height: int | None) -> tuple[str, bool]:
         with looked_at(located) as opened:
-            status = _fleet(opened, looker)
+            status = fleet_of(opened, looker)
             if as_json:
                 return _told(opened, status), status.over
             if opened.scene().of_tasks:
@@ -88,16 +82,6 @@ def _one(located: Located, as_json: bool, verbose: bool) -> Text:
             return _detail(opened, status, verbose, width), status.over
 
     return show
-
-
-def _fleet(opened: Opened, looker: Looker) -> FleetStatus:
-    archive, record, now = opened.archive, opened.record, time.time()
-    standing = stand(archive.read, record, archive.store.alive, now)
-    return FleetStatus(
-        standing=standing, workers=looker.look(archive, record, now), now=now,
-        supervisor=supervisor_of(archive.store, record), store=opened.store,
-        root=crew_of(record).folder,
-    )  # fmt: skip
 
 
 def _told(opened: Opened, status: FleetStatus) -> str:
@@ -115,38 +99,6 @@ def _detail(opened: Opened, status: FleetStatus, verbose: bool, width: int) -> s
     if not any(one.state == "RUNNING" for one in status.workers):
         return text
     return "\n".join([text, "", "workers", *worker_lines(status, verbose=verbose, width=width)])
-
-
-@click.command()
-@click.argument("run")
-@_store
-@click.option("--output", "-o", metavar="FILE", help="Into a file instead of the terminal.")
-def report(run: str, store: str, output: str | None) -> None:
-    """A run's account, as Markdown: result, receipt, what the gate caught, cost by member; of a
-    fleet its workers, their files and errors."""
-    with looked_at(named(run, store)) as opened:
-        text = _report(opened)
-    if output is None:
-        click.echo(text)
-        return
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"{output}: cannot be written: {error.strerror}") from error
-
-
-def _report(opened: Opened) -> str:
-    archive, record = opened.archive, opened.record
-    if not opened.scene().of_tasks:
-        return account(archive.read, stand(archive.read, record, archive.store.alive, time.time()))
-    status = _fleet(opened, Looker())
-    store = archive.store.folder.absolute()
-    diffs = {
-        one.id: diff_of(store, one.span, one.member)
-        for one in status.workers
-        if one.isolated and one.span
-    }
-    return fleet_report(archive.read, status, diffs)
 
 
 @click.command()

@@ -20,7 +20,7 @@ COMMANDS = {
     "kill": ("fanfold.faces.cli.kill:kill", "End a worker, or a whole run."),
     "relaunch": ("fanfold.faces.cli.relaunch:relaunch", "Start one worker anew."),
     "status": ("fanfold.faces.cli.look:status", "All runs, or one."),
-    "report": ("fanfold.faces.cli.look:report", "A run's account, as Markdown."),
+    "report": ("fanfold.faces.cli.report:report", "A run's account, as Markdown or HTML."),
     "view": ("fanfold.faces.cli.view:view", "What one worker says and does."),
     "feed": ("fanfold.faces.cli.feed:feed", "What happens across all workers, as it comes."),
     "tree": ("fanfold.faces.cli.tree:tree", "Which run, step and attempt started what."),
@@ -29,7 +29,10 @@ COMMANDS = {
     "mcp": ("fanfold.faces.cli.mcp:mcp", "Serve the members to an agent, over MCP."),
     "serve": ("fanfold.faces.cli.serve:serve", "The members behind an OpenAI-compatible endpoint."),
     "skill": ("fanfold.faces.cli.skill:skill", "Tells Claude Code and Codex how to use fanfold."),
-    "local": ("fanfold.faces.cli.local:local", "The embedded model: a model that needs no account."),
+    "local": (
+        "fanfold.faces.cli.local:local",
+        "The embedded model: a model that needs no account.",
+    ),
     "demo": ("fanfold.faces.cli.demo:demo", "An application to look at; needs no account."),
     "new": ("fanfold.faces.cli.new:new", "A copy of such an application, for your own."),
 }
@@ -115,7 +118,9 @@ def _misused(error: click.ClickException) -> int:
 def _told(text: str) -> str:
     """Whose it is stands before it. But a line for programs, `CYCLE:a,b`, stands alone and first."""
     first, _, rest = text.partition("\n")
-    return f"{first}\nfanfold: {rest}" if rest and first.startswith("CYCLE:") else f"fanfold: {text}"
+    return (
+        f"{first}\nfanfold: {rest}" if rest and first.startswith("CYCLE:") else f"fanfold: {text}"
+    )
 
 
 def _say(error: Exception) -> int:

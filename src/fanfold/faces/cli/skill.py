@@ -16,7 +16,8 @@ TOOLS = {"claude": ".claude/skills", "codex": ".agents/skills"}
 """Where each looks for skills: below the home folder, and below a project's. Codex shares its
 folder with other tools that follow the open standard for skills."""
 
-NAME, FILE, MARK = "fanfold", "SKILL.md", ".installed"
+NAME, MARK = "fanfold", ".installed"
+FILES = ("SKILL.md", "FLEET.md")
 
 
 @click.group()
@@ -25,9 +26,10 @@ def skill() -> None:
 
 
 @skill.command()
-def show() -> None:
-    """Print it."""
-    click.echo(shipped(), nl=False)
+@click.argument("page", default=FILES[0], type=click.Choice(FILES), metavar="[PAGE]")
+def show(page: str) -> None:
+    """Print it, or another page of it: FLEET.md."""
+    click.echo(shipped(page), nl=False)
 
 
 @skill.command()
@@ -40,44 +42,49 @@ def show() -> None:
 def install(tools: tuple[str, ...], project: bool, force: bool) -> None:
     """Put it where the tools look for skills. Doing it again brings it up to date."""
     top = Path() if project else home(os.environ)
-    text = shipped()
+    texts = {file: shipped(file) for file in FILES}
     places = [top / TOOLS[tool] / NAME for tool in tools or TOOLS]
     if not force:
         for place in places:
-            _refuse_changed(place, text)
+            _refuse_changed(place, texts)
     for place in places:
-        click.echo(_write(place, text))
+        click.echo(_write(place, texts))
 
 
-def shipped() -> str:
-    return (resources.files("fanfold") / "skills" / NAME / FILE).read_text(encoding="utf-8")
+def shipped(file: str) -> str:
+    return (resources.files("fanfold") / "skills" / NAME / file).read_text(encoding="utf-8")
 
 
 def home(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or "~").expanduser()
 
 
-def _refuse_changed(place: Path, text: str) -> None:
+def _refuse_changed(place: Path, texts: Mapping[str, str]) -> None:
     """A file that is neither the one of now nor one we wrote belongs to somebody."""
-    found = _read(place / FILE)
-    if found in (None, text) or _digest(found or "") == (_read(place / MARK) or "").strip():
-        return
-    raise BadInput(f"{place / FILE} was changed by hand; --force writes over it")
+    for file, text in texts.items():
+        found = _read(place / file)
+        if found in (None, text):
+            continue
+        if _digest(found or "") not in (_read(place / MARK) or "").split():
+            raise BadInput(f"{place / file} was changed by hand; --force writes over it")
 
 
-def _write(place: Path, text: str) -> str:
-    file = place / FILE
-    before = _read(file)
+def _write(place: Path, texts: Mapping[str, str]) -> str:
+    """What came of it. The digests of all pages are remembered beside them."""
+    before = {file: _read(place / file) for file in texts}
     try:
         place.mkdir(parents=True, exist_ok=True)
-        if before != text:
-            file.write_text(text, encoding="utf-8")
-        (place / MARK).write_text(f"{_digest(text)}\n", encoding="utf-8")
+        for file, text in texts.items():
+            if before[file] != text:
+                (place / file).write_text(text, encoding="utf-8")
+        digests = "".join(f"{_digest(text)}\n" for text in texts.values())
+        (place / MARK).write_text(digests, encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
-    if before == text:
-        return f"{file}: up to date"
-    return f"{file}: {'written' if before is None else 'brought up to date'}"
+        raise BadInput(f"{place / FILES[0]}: cannot be written: {error.strerror}") from None
+    if before == texts:
+        return f"{place / FILES[0]}: up to date"
+    new = before[FILES[0]] is None
+    return f"{place / FILES[0]}: {'written' if new else 'brought up to date'}"
 
 
 def _read(file: Path) -> str | None:

@@ -198,6 +198,7 @@ def _listening(port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((HOST, port))
+        found.listen()  # who reads the address may knock at once
     except (OSError, OverflowError) as error:
         found.close()
         why = getattr(error, "strerror", None) or str(error)

@@ -182,12 +182,11 @@ def _single(node: Node, kinds: tuple[str, ...]) -> tuple[str, Node]:
 
 def _write(node: Node, folder: Path) -> Write:
     child = node.child("path") if isinstance(node.value, dict) and "path" in node.value else node
-    if child is not node:
-        fields(node, {"path": text}, "a write")
+    stated = {} if child is node else fields(node, {"name": text, "path": text}, "a write")
     path = text(child)
     if path.endswith("/") or (folder / path).is_dir():
         raise child.bad(f"`write` must name a file; {path} is a directory")
     blocked = next((p for p in (folder / path).parents if p.is_file()), None)
     if blocked is not None:
         raise child.bad(f"`write` {path}: {blocked.name} is a file, not a folder")
-    return Write(path=path, line=node.line)
+    return Write(name=stated.get("name", "write"), path=path, line=node.line)

@@ -1,0 +1,215 @@
+"""How well the clauses are found: `python score.py [--data DIR] [--roster FILE]` prints one object.
+
+The plan is run on the contracts in DIR, and what it found is compared with what lawyers labelled:
+is there a clause of this category in this contract, yes or no. Where DIR has the lawyers' own
+clauses too, it is also looked at whether the quotes are from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from rules import CATEGORIES
+
+HERE = Path(__file__).resolve().parent
+NOT_CATEGORIES = ("id", "chars", "governing_law")
+WORDS = 8  # in a row, that a quote and a lawyer's clause must share
+
+Quotes: TypeAlias = dict[tuple[str, str], list[str]]
+"""What was quoted, by contract and category."""
+
+
+class Counted(NamedTuple):
+    right: int = 0
+    wrong: int = 0
+    missed: int = 0
+
+    def __add__(self, other: Counted) -> Counted:  # type: ignore[override]
+        return Counted(*(one + two for one, two in zip(self, other, strict=True)))
+
+    @property
+    def precision(self) -> float:
+        return self.right / (self.right + self.wrong) if self.right else 0.0
+
+    @property
+    def recall(self) -> float:
+        return self.right / (self.right + self.missed) if self.right else 0.0
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.right / (2 * self.right + self.wrong + self.missed) if self.right else 0.0
+
+
+def main() -> None:
+    options = _options()
+    data = Path(options.data).resolve()
+    labels = _labels(data / "labels_yesno.csv")
+    known = [name for name in next(iter(labels.values())) if name not in NOT_CATEGORIES]
+    covered = [name for name in known if options.roster or name in CATEGORIES]
+    receipt = _run(data, options)
+    quotes: Quotes = defaultdict(list)
+    for one in receipt["result"]:
+        quotes[one["contract"], one["category"]].append(one["evidence"])
+    clauses = _clauses(data / "labels.jsonl")
+
+    def scores(ids: Iterable[str]) -> dict[str, float]:
+        return _scores([*ids], covered, labels, quotes, clauses)
+
+    print(json.dumps({
+        "app": "contracts",
+        "data": {"contracts": len(labels), "labels": len(labels) * len(covered),
+                 "categories": len(covered)},
+        "scores": {
+            "all": scores(labels),
+            "fitting": scores(id for id in labels if _fits(id)),
+            "reporting": scores(id for id in labels if not _fits(id)),
+            "detail": {name: _told(_counted(labels, [name], labels, quotes)) for name in covered},
+        },
+        "covers": covered,
+        "leaves_out": [name for name in known if name not in covered],
+        "default": "models" if options.roster else "a clause finder written as rules",
+        "seconds": round(receipt["seconds"], 1), "calls": receipt["calls"],
+        "cost_usd": receipt["cost_usd"],
+    }, indent=1))  # fmt: skip
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Score the application on labelled contracts.")
+    parser.add_argument("--data", default=HERE / "data", help="a folder like data/")
+    parser.add_argument("--roster", help="other members than the embedded default")
+    return parser.parse_args()
+
+
+# ── the run ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """The plan's receipt on these contracts, carried out in a copy of this folder."""
+    with tempfile.TemporaryDirectory(prefix="fanfold-score-") as scratch:
+        folder = Path(scratch) / "app"
+        shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("data", ".*", "__pycache__"))
+        _lay_out(data, folder / "data")
+        command = [sys.executable, "-m", "fanfold", "run", "plan.yaml", "--json", "--quiet"]
+        if options.roster:
+            command += ["--roster", str(Path(options.roster).resolve()), "--allow-paid"]
+        ended = subprocess.run(
+            [*command, "--store", f"{scratch}/store"], cwd=folder, stdout=subprocess.PIPE, text=True
+        )
+    if not ended.stdout:
+        sys.exit(ended.returncode or 1)
+    receipt: dict[str, Any] = json.loads(ended.stdout)
+    return receipt
+
+
+def _lay_out(data: Path, to: Path) -> None:
+    to.mkdir()
+    plain = data / "contracts.jsonl"
+    if plain.exists():
+        (to / plain.name).symlink_to(plain)
+        return
+    with gzip.open(f"{plain}.gz") as packed, (to / plain.name).open("wb") as out:
+        shutil.copyfileobj(packed, out)
+
+
+# ── the truth ────────────────────────────────────────────────────────────────────────────────
+
+
+def _labels(file: Path) -> dict[str, dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as rows:
+        return {row["id"]: row for row in csv.DictReader(rows)}
+
+
+def _clauses(file: Path) -> Quotes:
+    """The lawyers' clauses, if there are any: what they left out lies between the pieces."""
+    found: Quotes = {}
+    if not file.exists():
+        return found
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        for name, label in row["labels"].items():
+            pieces = [piece for clause in label["clauses"] for piece in clause.split("<omitted>")]
+            found[row["id"], name] = pieces
+    return found
+
+
+def _fits(id: str) -> bool:
+    """Whether a contract belongs to the half that the rules were made with."""
+    return sha256(id.encode()).digest()[0] % 2 == 0
+
+
+# ── the comparison ───────────────────────────────────────────────────────────────────────────
+
+
+def _scores(
+    ids: list[str],
+    names: list[str],
+    labels: dict[str, dict[str, str]],
+    quotes: Quotes,
+    clauses: Quotes,
+) -> dict[str, float]:
+    by_name = [_counted(ids, [name], labels, quotes) for name in names]
+    told = _told(sum(by_name, Counted()), "micro_")
+    told["macro_f1"] = _rounded(sum(one.f1 for one in by_name) / len(names))
+    if clauses:
+        told["quotes_in_clauses"] = _rounded(_quoted_right(ids, names, labels, quotes, clauses))
+    return told
+
+
+def _counted(
+    ids: Iterable[str], names: list[str], labels: dict[str, dict[str, str]], quotes: Quotes
+) -> Counted:
+    counted = Counted()
+    for id in ids:
+        for name in names:
+            there, found = labels[id][name] == "1", (id, name) in quotes
+            counted += Counted(there and found, found and not there, there and not found)
+    return counted
+
+
+def _quoted_right(
+    ids: list[str],
+    names: list[str],
+    labels: dict[str, dict[str, str]],
+    quotes: Quotes,
+    clauses: Quotes,
+) -> float:
+    """Where contract and category are right: how often a quote is from a clause that lawyers named."""
+    right = [(id, name) for id in ids for name in names
+             if labels[id][name] == "1" and (id, name) in quotes]  # fmt: skip
+    same = [key for key in right if _runs(quotes[key]) & _runs(clauses.get(key, []))]
+    return len(same) / len(right) if right else 0.0
+
+
+def _runs(texts: list[str]) -> set[tuple[str, ...]]:
+    """All that stands in a row in these texts, so many words at a time."""
+    words = [text.lower().split() for text in texts]
+    return {
+        tuple(one[at : at + WORDS]) for one in words for at in range(max(1, len(one) - WORDS + 1))
+    }
+
+
+def _told(counted: Counted, prefix: str = "") -> dict[str, float]:
+    named: dict[str, Callable[[Counted], float]] = {
+        "precision": lambda one: one.precision, "recall": lambda one: one.recall, "f1": lambda one: one.f1,
+    }  # fmt: skip
+    return {prefix + name: _rounded(measure(counted)) for name, measure in named.items()}
+
+
+def _rounded(share: float) -> float:
+    return round(share, 3)
+
+
+if __name__ == "__main__":
+    main()

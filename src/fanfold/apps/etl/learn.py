@@ -1,0 +1,207 @@
+"""The stage `learn`: what a table says about itself, and which of its cells do not fit that.
+
+Nothing is decided here. Cells that do not fit get signs, with what the rest of the table says about
+them; the stage `clean` decides, by rules or by a model, and both see the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import depend
+import forms
+import joined
+from near import Speller
+
+PART = 25
+SHOWN = 4
+COMMON_SHOWN = 8
+
+
+class Peers(NamedTuple):
+    """What the rows that agree in one column say about another."""
+
+    kind: str
+    by: int
+    of: int
+    holds: float
+    groups: depend.Groups
+    first_hand: dict[str, str]
+
+
+class Learned(NamedTuple):
+    """A table with its values in their usual form, and all that was learned of it."""
+
+    columns: list[str]
+    raw: list[list[str]]
+    plain: list[list[str]]
+    unread: set[tuple[int, int]]
+    forms: list[forms.Form]
+    splits: dict[tuple[int, int], dict[str, str]]
+    peers: dict[int, list[Peers]]
+    spellers: dict[int, Speller]
+
+
+def table(item: dict[str, Any]) -> dict[str, Any]:
+    """The member's function: the table as it was fetched, taken apart into suspicious rows."""
+    fetched = item["steps"]["fetch"]
+    known = learn(fetched["columns"], fetched["rows"])
+    rows, columns = list(signs(known)), profile(known)
+    return {
+        "columns": columns,
+        "dependencies": _told(known),
+        "rows": len(known.raw),
+        "suspicious": len(rows),
+        "parts": [_part(columns, rows[n : n + PART]) for n in range(0, len(rows), PART)],
+    }
+
+
+def learn(columns: list[str], rows: list[list[str]]) -> Learned:
+    width = len(columns)
+    found = [forms.learn(Counter(row[n] for row in rows)) for n in range(width)]
+    plain, unread = _formed(rows, found)
+    splits = _split(plain, columns)
+    peers: dict[int, list[Peers]] = {}
+    for one in depend.dependencies(plain, width):
+        peers.setdefault(one.of, []).append(_peers(plain, one))
+    words = [n for n in range(width) if found[n]["kind"] in ("text", "code")]
+    spellers = {n: Speller(Counter(row[n] for row in plain if row[n])) for n in words}
+    return Learned(columns, rows, plain, unread, found, splits, peers, spellers)
+
+
+def _formed(
+    rows: list[list[str]], found: list[forms.Form]
+) -> tuple[list[list[str]], set[tuple[int, int]]]:
+    """Values in the usual form; those that cannot be read stay as they are."""
+    known: list[dict[str, str | None]] = [{} for _ in found]
+    plain, unread = [], set()
+    for at, row in enumerate(rows):
+        put = []
+        for n, value in enumerate(row):
+            if value not in known[n]:
+                known[n][value] = forms.read(value, found[n])
+            read = known[n][value]
+            if read is None:
+                unread.add((at, n))
+            put.append(value if read is None else read)
+        plain.append(put)
+    return plain, unread
+
+
+def _split(plain: list[list[str]], columns: list[str]) -> dict[tuple[int, int], dict[str, str]]:
+    """Cells that hold two are taken apart, so that what is learned next is learned of both."""
+    found = joined.joins(plain, len(columns))
+    known = joined.known_values(plain, found)
+    done: dict[tuple[int, int], dict[str, str]] = {}
+    for at, row in enumerate(plain):
+        for full, empty, end in found:
+            parts = None if row[empty] else joined.apart(row[full], end, known[empty])
+            if parts is not None:
+                row[full], row[empty] = parts
+                done[at, full] = {"with": columns[empty], "to": parts[0]}
+                done[at, empty] = {"with": columns[full], "to": parts[1]}
+    return done
+
+
+# ── what the others say ──────────────────────────────────────────────────────────────────────
+
+
+def _peers(plain: list[list[str]], one: depend.Dependency) -> Peers:
+    first_hand = {} if one.source is None else _first_hand(plain, one, one.source)
+    counted = depend.groups(plain, one.by, one.of)
+    return Peers(one.kind, one.by, one.of, one.holds, counted, first_hand)
+
+
+def _first_hand(plain: list[list[str]], one: depend.Dependency, source: int) -> dict[str, str]:
+    """What a thing says about itself: the report of a source whose name stands in the thing's own
+    (`aa` on AA-3859-IAH-ORD), of several the one that stands first. All others have it from there."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in plain:
+        thing, name = row[one.by], row[source].lower()
+        words = re.split(r"[\W_]+", thing.lower())
+        if row[one.of] and len(name) > 1 and name in words:
+            report = (words.index(name), row[one.of])
+            found[thing] = min(report, found.get(thing, report))
+    return {thing: value for thing, (_, value) in found.items()}
+
+
+def _said(peers: Peers, row: list[str], columns: list[str]) -> dict[str, Any] | None:
+    counts = peers.groups.get(row[peers.by])
+    if not counts:
+        return None
+    said = {"by": columns[peers.by], "kind": peers.kind, "holds": peers.holds}
+    said |= {"said": dict(counts.most_common(SHOWN)), "of": counts.total()}
+    own = peers.first_hand.get(row[peers.by])
+    return said if own is None else {**said, "first_hand": own}
+
+
+def _disagrees(told: list[dict[str, Any]], value: str) -> bool:
+    return any(one.get("first_hand", next(iter(one["said"]))) != value for one in told)
+
+
+# ── cells with signs ─────────────────────────────────────────────────────────────────────────
+
+
+def signs(known: Learned) -> Iterator[dict[str, Any]]:
+    """The rows in which something does not fit, each with its cells in question."""
+    for at, row in enumerate(known.raw):
+        found = [sign for n in range(len(row)) if (sign := _sign(known, at, n))]
+        if found:
+            yield {"row": at, "cells": dict(zip(known.columns, row, strict=True)), "signs": found}
+
+
+def _sign(known: Learned, at: int, n: int) -> dict[str, Any] | None:
+    value, row = known.raw[at][n], known.plain[at]
+    plain = row[n]
+    sign: dict[str, Any] = {}
+    if (at, n) in known.splits:
+        sign["joined"] = known.splits[at, n]
+    elif plain != value:
+        sign["plain"] = plain
+    elif (at, n) in known.unread:
+        sign["unread"] = known.forms[n]["kind"]
+    told = [one for peers in known.peers.get(n, ()) if (one := _said(peers, row, known.columns))]
+    if told and _disagrees(told, plain):
+        sign["peers"] = told
+    elif not told and n in known.spellers and plain and (like := known.spellers[n].like(plain)):
+        sign["like"] = dict([like])
+    return {"column": known.columns[n], "value": value, **sign} if sign else None
+
+
+# ── as it is handed on ───────────────────────────────────────────────────────────────────────
+
+
+def profile(known: Learned) -> dict[str, Any]:
+    """Of each column: its form, how many values, how many empty, the commonest."""
+    told = {}
+    for n, name in enumerate(known.columns):
+        counts = Counter(row[n] for row in known.plain)
+        empty = counts.pop("", 0)
+        common = [value for value, many in counts.most_common(COMMON_SHOWN) if many > 1]
+        told[name] = {
+            "form": {k: v for k, v in known.forms[n].items() if k not in ("units", "placeholders")},
+            "different": len(counts),
+            "empty": empty,
+            "common": [value[:80] for value in common],
+        }
+    return told
+
+
+def _told(known: Learned) -> list[dict[str, Any]]:
+    columns = known.columns
+    listed = [one for told in known.peers.values() for one in told]
+    return [
+        {"by": columns[one.by], "of": columns[one.of], "kind": one.kind, "holds": one.holds}
+        for one in sorted(listed, key=lambda one: (one.by, one.of))
+    ]
+
+
+def _part(columns: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Some suspicious rows, and the profile of the columns in question there."""
+    asked = {sign["column"] for row in rows for sign in row["signs"]}
+    told = {name: one for name, one in columns.items() if name in asked}
+    first, last = rows[0]["row"] + 1, rows[-1]["row"] + 1
+    return {"id": f"rows-{first}-{last}", "columns": told, "rows": rows}

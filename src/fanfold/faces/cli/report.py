@@ -1,0 +1,84 @@
+"""`fanfold report`: a run's account, as a page in Markdown or HTML."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from fanfold.errors import BadInput
+from fanfold.faces.cli.finding import Opened, fleet_of, looked_at, named
+from fanfold.faces.cli.store import store_option
+from fanfold.fleet.diffs import diff_of
+from fanfold.fleet.locate import Located
+from fanfold.fleet.look import Looker
+from fanfold.fleet.page import fleet_page
+from fanfold.fleet.report import fleet_report
+from fanfold.observe.account import account
+from fanfold.observe.html.account import account_page
+from fanfold.observe.report import report as markdown
+from fanfold.observe.standing import stand
+
+Form = Literal["md", "html"]
+_ENDINGS: dict[str, Form] = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
+
+
+@click.command()
+@click.argument("run")
+@store_option
+@click.option("--html", "as_html", is_flag=True, help="As one HTML file that needs nothing else.")
+@click.option("--output", "-o", metavar="FILE", help="Into a file; .html means --html.")
+def report(run: str, store: str, as_html: bool, output: str | None) -> None:
+    """A run's account, as Markdown or HTML: result, what the gate caught, receipt, cost and time,
+    tree; of a fleet its workers, their files and errors."""
+    form: Form = "html" if as_html or (output and form_of(output) == "html") else "md"
+    with looked_at(named(run, store)) as opened:
+        text = made(opened, form)
+    if output is None:
+        click.echo(text.encode(errors="replace"))
+    else:
+        write(Path(output), text)
+
+
+def form_of(path: str) -> Form | None:
+    """By the ending; None when it says nothing."""
+    return _ENDINGS.get(Path(path).suffix.lower())
+
+
+def made(opened: Opened, form: Form) -> str:
+    archive, record = opened.archive, opened.record
+    if not opened.scene().of_tasks:
+        standing = stand(archive.read, record, archive.store.alive, time.time())
+        found = account(archive, standing)
+        return markdown(found) if form == "md" else account_page(found)
+    status = fleet_of(opened, Looker())
+    store = archive.store.folder.absolute()
+    diffs = {
+        one.id: diff_of(store, one.span, one.member)
+        for one in status.workers
+        if one.isolated and one.span
+    }
+    if form == "md":
+        return fleet_report(archive.read, status, diffs)
+    return fleet_page(account(archive, status.standing), status, diffs)
+
+
+def write_report(run: str, store: str, path: Path) -> None:
+    """The account of a run that has just been closed, in the form that the file's ending says."""
+    with looked_at(Located(store, run)) as opened:
+        write(path, made(opened, form_of(path.name) or "md"))
+
+
+def write(path: Path, text: str) -> None:
+    """All of it or nothing."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        scratch.write_text(text, encoding="utf-8", errors="replace")
+        os.replace(scratch, path)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        scratch.unlink(missing_ok=True)

@@ -1,0 +1,245 @@
+"""The page of a run: result, what the gate caught, receipt, cost and time, when, the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fanfold.observe.account import MOST_ITEMS, Account, Caught, quotes
+from fanfold.observe.amounts import count, duration, local_time, money, usd
+from fanfold.observe.categories import categories
+from fanfold.observe.closing import (
+    NAMES,
+    cost_text,
+    headline,
+    hedged_text,
+    saving_text,
+    twice_text,
+)
+from fanfold.observe.detail import ids_text
+from fanfold.observe.html.foliage import tree_table
+from fanfold.observe.html.page import Section, esc, page
+from fanfold.observe.html.plots import bar, counted, timeline
+from fanfold.observe.html.tables import Column, Html, note, pairs, result, table, whole_json
+from fanfold.observe.shown import shown
+from fanfold.observe.times import Times
+from fanfold.price import dollars
+from fanfold.work.outcome import STATES, Receipt, StepAccount
+
+MOST_ROWS = 100
+
+
+def account_page(account: Account) -> str:
+    """Everything that comes from data is escaped, cut where it is long, and then it says so."""
+    name = account.standing.run.name
+    return page(name, head(account), sections(account), foot(account))
+
+
+def sections(account: Account) -> list[Section]:
+    return [Section("Result", "\n".join(_result(account))), *books(account)]
+
+
+def books(account: Account) -> list[Section]:
+    """All but the result."""
+    r = account.receipt
+    return [
+        Section("What the gate caught", "\n".join(_caught(account.caught))),
+        Section("Receipt", receipt_html(r)),
+        Section("Cost and time", "\n".join(_cost(account))),
+        Section("Timeline", "\n".join(_times(account.times))),
+        Section("Tree", tree_table(account.branch)),
+        Section("Escalation", "".join(f"<p>{esc(saving_text(one))}</p>" for one in r.cascades)),
+        Section("In doubt", "\n".join(_doubts(account))),
+    ]
+
+
+def result_page(title: str, value: object) -> str:
+    """A page with nothing but a result: for a plan that writes one."""
+    body = "\n".join(_value(value))
+    return page(title, f"<h1>{esc(title)}</h1>", [Section("Result", body)])
+
+
+# ── head and foot ────────────────────────────────────────────────────────────────────────────
+
+
+def head(account: Account) -> str:
+    s, r = account.standing, account.receipt
+    reason = headline(s.status, r).removeprefix(s.status).removeprefix(": ")
+    if s.status == "crashed":
+        reason = "its process died; resume it to go on"
+    style = "status complete" if s.status == "complete" else "status"
+    figures = [
+        ("items passed", f"{r.passed:,} of {r.planned:,}"),
+        ("cost", cost_text(r)),
+        ((r.calls == 1 and "call") or "calls", f"{r.calls:,}"),
+        ("active time", duration(s.seconds)),
+    ]
+    shown = "".join(
+        f"<div><dt>{esc(name)}</dt><dd>{esc(text)}</dd></div>" for name, text in figures
+    )
+    return (
+        f"<h1>{esc(s.run.name)}</h1>\n"
+        f'<p class="lead"><span class="{style}">{s.status}</span>{esc(reason)}</p>\n'
+        f'<dl class="figures">{shown}</dl>'
+    )
+
+
+def foot(account: Account) -> str:
+    s = account.standing
+    return (
+        f"Run <code>{esc(s.run.id)}</code>, started {esc(local_time(s.run.created))}. Made by fanfold"
+        " from the journal of the run; all figures are of the whole run."
+    )
+
+
+# ── the result ───────────────────────────────────────────────────────────────────────────────
+
+
+def _result(account: Account) -> Iterator[str]:
+    value, made = account.receipt.result, account.receipt
+    if value is None:
+        unfinished = account.standing.status in ("running", "crashed")
+        yield note("There is no result yet." if unfinished else "There is no result.")
+        return
+    if made.passed < made.planned:
+        yield note(f"It rests on {made.passed:,} of {count(made.planned, 'planned item')}.")
+    yield from _value(value)
+
+
+def _value(value: object) -> Iterator[str]:
+    if (
+        value is None
+        or value == []
+        or value == {}
+        or (isinstance(value, str) and not value.strip())
+    ):
+        yield note("The result is empty.")
+        return
+    yield from (counted(found) for found in categories(value)[:3])
+    yield result(shown(value, MOST_ROWS))
+    yield whole_json(value)
+
+
+# ── the books ────────────────────────────────────────────────────────────────────────────────
+
+
+def _caught(caught: Caught) -> Iterator[str]:
+    if caught.revised:
+        more = caught.revised - len(caught.ids)
+        ids = ", ".join(caught.ids) + (f" and {more:,} more" if more else "")
+        yield f"<p>{esc(count(caught.revised, 'item'))} passed after a kick-back: {esc(ids)}.</p>"
+    if not caught.whole:
+        yield note("No item was kicked, unjudged or failed.")
+        return
+    columns = [Column("item", "head"), Column("outcome", "short"), Column("reasons", "long"),
+               Column("what the reply said", "long"), Column("member"), Column("cost", "num")]  # fmt: skip
+    rows = [
+        (one.id, one.state, Html("<br>".join(esc(reason[:600]) for reason in one.reasons)),
+         Html("<br>".join(f"<q>{esc(text)}</q>" for text in quotes(one))), one.member or "",
+         money(one.cost))
+        for one in caught.ended
+    ]  # fmt: skip
+    yield table(columns, rows)
+    if caught.whole > len(caught.ended):
+        more = caught.whole - len(caught.ended)
+        yield note(f"… and {more:,} more; only the first {MOST_ITEMS} are shown.")
+
+
+def receipt_html(r: Receipt) -> str:
+    """Two tables side by side: the items, and what they took."""
+    items = [("planned", f"{r.planned:,}")]
+    items += [(NAMES.get(state, state), f"{getattr(r, state):,}") for state in STATES]
+    t = r.tokens
+    took = [
+        ("calls", f"{r.calls:,}"), ("reused replies", f"{r.reused:,}"),
+        ("calls without a reply", f"{r.retries:,}"),
+        ("tokens: input", f"{t.input:,}"), ("tokens: output", f"{t.output:,}"),
+        ("tokens: cache read", f"{t.cache_read:,}"), ("tokens: cache write", f"{t.cache_write:,}"),
+        ("cost", cost_text(r)),
+        ("maybe paid twice", twice_text(r) if r.maybe_paid_twice else usd(0)),
+        *([("hedged", hedged_text(r))] if r.hedged else []),
+        ("active time", duration(r.seconds)),
+    ]  # fmt: skip
+    return f'<div class="two">{pairs(items)}{pairs(took)}</div>'
+
+
+def _cost(account: Account) -> Iterator[str]:
+    if account.members:
+        yield f"<h3>By member</h3>{_members(account)}"
+    steps = [one for one in account.receipt.steps if one.calls or one.reused or one.cost_usd]
+    if steps:
+        yield f"<h3>By step</h3>{_steps(steps)}"
+
+
+def _members(account: Account) -> str:
+    """With the share of the whole cost as a bar; of the calls, when it cost nothing."""
+    costly = account.receipt.cost_usd > 0
+    weights = [one.account.cost_usd if costly else one.account.calls for one in account.members]
+    most = max(weights) or 1
+    columns = [
+        Column("member", "head"), Column("calls", "num"), Column("items answered", "num"),
+        Column("of these reused", "num"), Column("errors", "num"), Column("tokens", "num"),
+        Column("time of calls", "num"), Column("cost", "num"), Column("", "plot"),
+    ]  # fmt: skip
+    rows = []
+    for one, weight in zip(account.members, weights, strict=True):
+        a = one.account
+        told = f"{a.member}: {usd(a.cost_usd)}, {count(a.calls, 'call')}"
+        rows.append(
+            (a.member, f"{a.calls:,}", f"{a.answered:,}", f"{a.reused:,}", f"{a.errors:,}",
+             f"{a.tokens.total:,}", _time(one.seconds), usd(a.cost_usd),
+             Html(bar([weight / most], told)))
+        )  # fmt: skip
+    return table(columns, rows)
+
+
+def _steps(steps: list[StepAccount]) -> str:
+    columns = [
+        Column("step", "head"), Column("calls", "num"), Column("reused", "num"),
+        Column("input tokens", "num"), Column("output tokens", "num"),
+        Column("first to last call", "num"), Column("cost", "num"),
+    ]  # fmt: skip
+    rows = [
+        (s.name, f"{s.calls:,}", f"{s.reused:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
+         _time(s.seconds), usd(s.cost_usd))
+        for s in steps
+    ]  # fmt: skip
+    return table(columns, rows)
+
+
+def _time(seconds: float) -> str:
+    """A call of a function leaves none."""
+    return duration(seconds) if seconds else "–"
+
+
+def _times(times: Times | None) -> Iterator[str]:
+    if times is None:
+        return
+    yield timeline(times)
+    if any(lane.levels for lane in times.lanes):
+        yield note("There were many calls: the height says how many were under way at once.")
+    if any(bar.state not in ("ok", "started") for lane in times.lanes for bar in lane.bars):
+        yield note("Dark bars are calls without a reply that counts.")
+    if times.breaks:
+        yield note("Dashed lines: the run was paused there, and went on later.")
+    if times.others:
+        yield note(f"{count(times.others, 'more member')} with fewer calls are not shown.")
+
+
+def _doubts(account: Account) -> Iterator[str]:
+    doubt = account.standing.in_doubt
+    if not doubt.attempts:
+        return
+    verb = "was" if doubt.attempts == 1 else "were"
+    yield (
+        f"<p>{esc(count(doubt.attempts, 'attempt'))} {verb} lost under way and may have been carried"
+        f" out. At most {esc(usd(dollars(doubt.at_most)))}, which is counted as spent.</p>"
+    )
+    columns = [Column("member", "head"), Column("item"), Column("what happened", "long"),
+               Column("at most", "num")]  # fmt: skip
+    rows = [
+        (one.member, ids_text(one, 60), (one.error or "the process died")[:400], money(one.cost))
+        for one in account.doubts
+    ]
+    yield table(columns, rows)
+    if doubt.attempts > len(account.doubts):
+        yield note(f"… and {doubt.attempts - len(account.doubts):,} more")

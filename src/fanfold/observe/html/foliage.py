@@ -1,0 +1,144 @@
+"""The tree of a run as a table: what started what, and a bar for what each took of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from fanfold.observe.amounts import count, duration, money
+from fanfold.observe.closing import NAMES
+from fanfold.observe.detail import ids_text
+from fanfold.observe.html.page import esc
+from fanfold.observe.html.plots import bar
+from fanfold.observe.html.tables import note
+from fanfold.observe.tree import Branch, Limb, StepBranch, Twig
+from fanfold.price import nanos
+
+MOST_RUNS = 20
+MOST_LINES = 400
+DEEPEST = 8
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """`cost` in nano-dollars; `calls` None for what is a call itself."""
+
+    depth: int
+    text: str
+    told: str = ""
+    calls: int | None = None
+    tokens: int = 0
+    seconds: float = 0.0
+    cost: int | None = None
+
+
+def tree_table(branch: Branch) -> str:
+    """At most so many lines; the figures are of all."""
+    lines = []
+    for line in _run(branch, 0):
+        lines.append(line)
+        if len(lines) > MOST_LINES:
+            break
+    cut = len(lines) > MOST_LINES
+    whole = branch.whole
+    rows = "\n".join(_row(line, whole.cost, whole.calls) for line in lines[:MOST_LINES])
+    titles = "".join(
+        f'<th scope="col"{style}>{title}</th>'
+        for title, style in (
+            ("run, step, member, attempt", ""), ("", ""), ("calls", ' class="num"'),
+            ("tokens", ' class="num"'), ("time", ' class="num"'), ("cost", ' class="num"'),
+            ("", ' class="plot"'),
+        )
+    )  # fmt: skip
+    table = (
+        f'<div class="wide"><table class="tree"><thead><tr>{titles}</tr></thead>\n'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+    return table + (note(f"Only the first {MOST_LINES} lines are shown.") if cut else "")
+
+
+def _row(line: _Line, cost: int, calls: int) -> str:
+    share = _share(line, cost, calls)
+    drawn = "" if share is None else bar([share], f"{share:.0%} of the whole")
+    depth = min(line.depth, DEEPEST)
+    figures = (
+        "" if line.calls is None else f"{line.calls:,}",
+        f"{line.tokens:,}" if line.tokens else "",
+        duration(line.seconds) if line.seconds else "",
+        "" if line.cost is None else money(line.cost),
+    )
+    numbers = "".join(f'<td class="num">{esc(text)}</td>' for text in figures)
+    return (
+        f'<tr><th scope="row" class="d{depth}">{esc(line.text)}</th><td>{esc(line.told)}</td>'
+        f'{numbers}<td class="plot">{drawn}</td></tr>'
+    )
+
+
+def _share(line: _Line, cost: int, calls: int) -> float | None:
+    """Of the cost; of the calls where nothing cost anything."""
+    if cost:
+        return None if line.cost is None else line.cost / cost
+    return line.calls / calls if calls and line.calls else None
+
+
+def _run(branch: Branch, depth: int) -> Iterator[_Line]:
+    whole, own = branch.whole, branch.own
+    ended = ", ".join(f"{n:,} {_name(state)}" for state, n in branch.outcomes.items())
+    said = [branch.status, ended]
+    if whole.runs > 1:
+        said += [count(whole.runs, "run"), f"{money(own.cost)} its own"]
+    yield _Line(
+        depth, branch.run.name, "; ".join(filter(None, said)), whole.calls, whole.usage.total,
+        branch.run.active, whole.cost,
+    )  # fmt: skip
+    for step in branch.steps:
+        if step.members:
+            yield from _step(step, depth + 1)
+    yield from _runs(branch.children, depth + 1)
+
+
+def _step(step: StepBranch, depth: int) -> Iterator[_Line]:
+    cost = sum(nanos(limb.account.cost_usd) for limb in step.members)
+    calls = sum(limb.account.calls for limb in step.members)
+    tokens = sum(limb.account.tokens.total for limb in step.members)
+    seconds = sum(limb.seconds for limb in step.members)
+    yield _Line(depth, step.name, "", calls, tokens, seconds, cost)
+    for limb in step.members:
+        yield from _limb(limb, depth + 1)
+
+
+def _limb(limb: Limb, depth: int) -> Iterator[_Line]:
+    a = limb.account
+    said = [(a.reused, "reused"), (a.errors, "without a reply"), (limb.in_doubt, "in doubt")]
+    told = ", ".join(f"{n:,} {word}" for n, word in said if n)
+    yield _Line(depth, a.member, told, a.calls, a.tokens.total, limb.seconds, nanos(a.cost_usd))
+    for twig in limb.attempts:
+        yield from _twig(twig, depth + 1)
+    if limb.attempts and limb.more > 0:
+        yield _Line(depth + 1, f"… and {count(limb.more, 'attempt')} more")
+
+
+def _twig(twig: Twig, depth: int) -> Iterator[_Line]:
+    one = twig.attempt
+    told = f"{twig.verdict}: {one.error[:200]}" if one.error else twig.verdict
+    seconds = 0.0 if one.ended is None else one.ended - one.started
+    text = f"#{one.no} {ids_text(one, 60)}"
+    yield _Line(depth, text, told, None, one.usage.total, seconds, one.cost)
+    yield from _runs(twig.children, depth + 1)
+
+
+def _runs(branches: Sequence[Branch], depth: int) -> Iterator[_Line]:
+    """The dearest, when there are many."""
+    dearest = sorted(branches, key=lambda one: -one.whole.cost)[:MOST_RUNS]
+    chosen = {one.run.no for one in dearest}
+    for one in branches:
+        if one.run.no in chosen:
+            yield from _run(one, depth)
+    if len(branches) > len(chosen):
+        rest = sum(one.whole.cost for one in branches if one.run.no not in chosen)
+        many = count(len(branches) - len(chosen), "run")
+        yield _Line(depth, f"… and {many} more", cost=rest)
+
+
+def _name(state: str) -> str:
+    return next((shown for known, shown in NAMES.items() if known == state), state)
