@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.faces.cli import Ended, fanfold, wait_until
+from tests.faces.cli import Ended, environment, fanfold, wait_until
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 
@@ -120,6 +121,9 @@ def fleet(folder: Path, name: str = "crew") -> Iterator[Root]:
     finally:
         if root.store.exists():
             root.fanfold("kill", str(root.root), "all", "--force")
+        if any((folder / "tmux").iterdir()):
+            env = environment(folder, root.env)
+            subprocess.run(["tmux", "kill-server"], env=env, check=False, capture_output=True)
         for host in root.root.glob("workers/*/host.json"):
             record = json.loads(host.read_text())
             for process in (record["host"], record["program"]):

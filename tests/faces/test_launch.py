@@ -300,6 +300,9 @@ def test_a_tmux_server_that_the_launch_starts_does_not_block_the_next_one(crew: 
     wait_until(lambda: crew.status() == "complete")
     assert crew.ok("launch", str(crew.root), "--force-relaunch").code == 0
     wait_until(lambda: crew.status() == "complete")
+    listed = subprocess.run(["tmux", "list-sessions", "-F", "#{session_name}"], env=env,
+                            capture_output=True, text=True, check=True)  # fmt: skip
+    assert listed.stdout == "crew\n", "the windows of the run before are closed"
 
 
 # ── signals ──────────────────────────────────────────────────────────────────────────────────

@@ -144,6 +144,7 @@ def _refuse(job: Job, store: str, earlier: RunRecord, force: bool) -> None:
         how = "crashed" if earlier.status == "running" else f"was {earlier.status}"
         raise BadInput(f"{name} {how} before it was done; go on: fanfold resume {root} --detach")
     _refuse_living(store, earlier)
+    tmux.close_session(name, earlier.id, Path(store))
 
 
 def _refuse_living(store: str, earlier: RunRecord) -> None:

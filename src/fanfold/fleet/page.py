@@ -6,7 +6,7 @@ from fanfold.fleet.diffs import Diff
 from fanfold.fleet.report import workers_sections
 from fanfold.fleet.status import FleetStatus
 from fanfold.observe.account import Account
-from fanfold.observe.html.account import books, foot, head, sections
+from fanfold.observe.html.account import FOOT, books, head, sections
 from fanfold.observe.html.page import Section, page
 from fanfold.observe.html.prose import prose
 
@@ -18,4 +18,4 @@ def fleet_page(account: Account, s: FleetStatus, diffs: dict[str, Diff]) -> str:
         for title, lines in workers_sections(s, diffs)
     ]
     rest = books(account) if account.receipt.result is None else sections(account)
-    return page(s.standing.run.name, head(account), [*own, *rest], foot(account))
+    return page(s.standing.run.name, head(account), [*own, *rest], FOOT)

@@ -11,7 +11,7 @@ import msgspec
 from fanfold.observe.shown import is_records, opened, rows_of
 
 MOST_KINDS = 60
-MOST_BARS = 24
+MOST_BARS = 30
 MOST_SHADES = 5
 LEAST_ROWS = 5
 LONGEST = 40

@@ -8,7 +8,7 @@ import shlex
 from fanfold.observe.amounts import count, duration, money, of_budget, usd
 from fanfold.observe.standing import DONE, outcomes
 from fanfold.observe.table import one_line
-from fanfold.run.run import Statistics
+from fanfold.run.books import Statistics
 from fanfold.work.outcome import Receipt, Saving, State
 
 _APPROVE = re.compile(r" with (--yes|--cap \d+)\b")  # how the governor says it can be approved

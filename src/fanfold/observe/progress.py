@@ -11,7 +11,7 @@ from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import count, duration, of_budget, per_time
 from fanfold.observe.table import GAP, cells_wide, cut, one_line
 from fanfold.price import dollars
-from fanfold.run.run import Statistics
+from fanfold.run.books import Statistics
 
 WINDOW = 10.0  # seconds that the rate is taken over
 FEWEST = 4  # items that it is taken over at least, when they are slow

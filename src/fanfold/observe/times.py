@@ -71,9 +71,9 @@ def times(read: Reader, run: int) -> Times | None:
     """None where no attempt is on record, or none took any time."""
     stretches = _stretches(read.timeline.sessions(run))
     whole = sum(one.seconds for one in stretches)
-    if not whole > 0:
-        return None
     workers = read.timeline.workers(run)
+    if not whole > 0 or not any(one.seconds for one in workers):
+        return None
     shown = workers[:MOST_LANES]
     if sum(one.calls for one in workers) <= MOST_BARS:
         lanes = _barred(shown, read.timeline.calls(run, MOST_BARS), stretches)

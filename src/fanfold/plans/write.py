@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import msgspec
 
 from fanfold.work.outcome import Part
 
+MOST_ON_A_PAGE = 1000
 _encode = msgspec.json.Encoder().encode
 
+Pages: TypeAlias = Callable[[str, Any], str]
+"""Makes a page for a browser: its title and a result, as HTML in which nothing of them is markup."""
 
-def write_value(path: Path, value: Any) -> None:
-    """`.json`, `.jsonl`, `.csv` and `.md` in their form; text and anything else as it is."""
+
+def write_value(path: Path, value: Any, pages: Pages | None = None) -> None:
+    """`.json`, `.jsonl`, `.csv`, `.md` and `.html` in their form; text and anything else as it is.
+
+    Trap: without `pages` a text goes into an `.html` file as it is, and may be markup.
+    """
     with _whole(path) as out:
         match path.suffix:
+            case ".html" if pages is not None:
+                out.write(pages(path.stem, value))
             case ".jsonl" if isinstance(value, list):
                 out.writelines(_encode(one).decode() + "\n" for one in value)
             case ".csv" if _records(value):
@@ -32,8 +42,13 @@ def write_value(path: Path, value: Any) -> None:
                 out.write(msgspec.json.format(_encode(value), indent=2).decode() + "\n")
 
 
-def write_parts(path: Path, parts: Iterable[Part]) -> None:
-    """Without a reduce: one line per passed item, as it comes from the journal."""
+def write_parts(path: Path, parts: Iterable[Part], pages: Pages | None = None) -> None:
+    """Without a reduce: one line per passed item, as it comes from the journal; on a page the first
+    of them."""
+    if path.suffix == ".html" and pages is not None:
+        first = islice(parts, MOST_ON_A_PAGE)
+        write_value(path, [{"id": part.id, "value": part.value} for part in first], pages)
+        return
     with _whole(path) as out:
         for part in parts:
             out.write(_encode({"id": part.id, "value": part.value}).decode() + "\n")

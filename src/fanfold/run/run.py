@@ -8,8 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -17,8 +16,8 @@ from fanfold.clock import Clock, RealClock
 from fanfold.journal.apply import CloseRun
 from fanfold.journal.facts import Ending, Landed, RunRecord
 from fanfold.journal.journal import Journal
-from fanfold.price import dollars
 from fanfold.run.adopt import adopt_all
+from fanfold.run.books import Books
 from fanfold.run.carry import carry
 from fanfold.run.choose import Chooser, Company, used_up
 from fanfold.run.engine import Engine, Stop
@@ -27,32 +26,15 @@ from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
 from fanfold.run.planning import Batch, Planning
 from fanfold.run.pursuit import NoReply, Pursuit
-from fanfold.run.receipt import Tally, receipt, status_of
+from fanfold.run.receipt import Tally, status_of
 from fanfold.run.stream import Sharding, Stream, Way
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Adopts, Tell, Traits
-from fanfold.work.outcome import Missing, Outcome, Part, Receipt, State
+from fanfold.work.outcome import Outcome, Receipt, State
 from fanfold.work.task import Budget, Place, Task, Terms, Who
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Statistics(NamedTuple):
-    """Where a run stands, for those who watch it. Money in nano-dollars."""
-
-    planned: int
-    done: int
-    in_flight: int
-    passed: int
-    kicked_back: int
-    retries: int
-    calls: int
-    reused: int
-    cost: int
-    reserved: int
-    budget: int | None
-    seconds: float
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     only: bool = False
 
 
-class Run:
+class Run(Books):
     """`do` one task or `stream` many; a pattern is ordinary Python over these two."""
 
     def __init__(
@@ -311,20 +293,6 @@ class Run:
         self._engine.open_step(terms)
         return terms.concurrency + (max(2, terms.concurrency // 4) if way is None else 0)
 
-    def passed(self, batch: Batch, terms: Terms) -> Iterator[Part]:
-        """What passed a step, in planned order, one at a time, from the journal."""
-        return self._journal.read.parts(self.record.no, batch.no, self._engine.steps[terms.step].no)
-
-    def behind(self, batch: Batch, terms: Terms) -> Iterator[str]:
-        """The ids of what passed a step, in planned order."""
-        step = self._engine.steps[terms.step].no
-        return self._journal.read.origins.behind(self.record.no, batch.no, step)
-
-    def missing(self, batch: Batch, terms: Terms) -> Iterator[Missing]:
-        """The planned items that did not pass a step, in planned order, each with why."""
-        step = self._engine.steps[terms.step].no
-        return self._journal.read.origins.missing(self.record.no, batch.no, step)
-
     async def flush(self) -> None:
         """Everything that has landed so far can be read from the journal when this returns."""
         await self._journal.flush()
@@ -356,54 +324,6 @@ class Run:
 
     def set_result(self, value: Any) -> None:
         self._result = value
-
-    def statistics(self) -> Statistics:
-        engine, account = self._engine, self._engine.ledger.run
-        counts = engine.counts
-        return Statistics(
-            self._planning.planned, counts.done, engine.limits.in_flight, counts.states["passed"],
-            counts.kicks, counts.retries, counts.calls, counts.reused, account.usd,
-            account.reserved_usd, account.max_usd, self.clock.monotonic() - self._began,
-        )  # fmt: skip
-
-    def load(self) -> dict[str, int]:
-        """How many calls are under way, by member; who was not needed so far is not there."""
-        return {id: gauge.in_flight for id, gauge in self._engine.limits.gauges.items()}
-
-    def lend(self) -> tuple[Budget, Sum]:
-        """All that is left of the budget, for another run that spends on behalf of this one.
-
-        It is reserved here until `repay`; whoever wants to spend meanwhile waits for that.
-        """
-        account, deadline = self._engine.ledger.run, self._engine.dispatch.deadline
-        lent = account.left()
-        self._engine.ledger.reserve((account,), lent)
-        return Budget(
-            usd=None if account.max_usd is None else dollars(lent.usd),
-            tokens=None if account.max_tokens is None else lent.tokens,
-            calls=None if account.max_calls is None else lent.calls,
-            seconds=None if deadline is None else max(0.0, deadline - self.clock.monotonic()),
-        ), lent
-
-    def repay(self, lent: Sum, spent: Sum) -> None:
-        """The other run is over, and took so much. It is on record there, so not in our receipt."""
-        self._engine.ledger.settle((self._engine.ledger.run,), lent, spent)
-        self._engine.dispatch.poke()
-
-    def receipt(self, tally: Tally | None = None) -> Receipt:
-        """The account as it stands; the closing one comes from `close`."""
-        record = self._journal.read.find(self.record.id)
-        assert record is not None
-        return receipt(self._journal.read, record, self._engine.counts, tally)
-
-    @property
-    def journal(self) -> Journal:
-        """To look things up in. A store must not be opened twice by one process."""
-        return self._journal
-
-    @property
-    def spool(self) -> Path:
-        return self._journal.store.spool()
 
     async def close(self) -> Receipt:
         """Close the books: every planned item has an outcome, and the account adds up."""

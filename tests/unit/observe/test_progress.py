@@ -14,7 +14,8 @@ import pytest
 from fanfold.journal.facts import RunRecord
 from fanfold.observe.progress import Progress, Quiet, Rate, line
 from fanfold.observe.table import cells_wide
-from fanfold.run.run import Run, Statistics
+from fanfold.run.books import Statistics
+from fanfold.run.run import Run
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.work.task import Budget
 from tests.unit.observe.runs import answering, contracts, ran

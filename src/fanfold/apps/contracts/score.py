@@ -60,7 +60,7 @@ def main() -> None:
     covered = [name for name in known if options.roster or name in CATEGORIES]
     receipt = _run(data, options)
     quotes: Quotes = defaultdict(list)
-    for one in receipt["result"]:
+    for one in receipt["result"] or []:
         quotes[one["contract"], one["category"]].append(one["evidence"])
     clauses = _clauses(data / "labels.jsonl")
 

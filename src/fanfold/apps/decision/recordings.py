@@ -53,10 +53,13 @@ def load(folder: Path) -> list[Question]:
     """All questions with what was recorded, in the order of questions.jsonl."""
     said = {row.pop("qid"): row for row in _rows(folder / "predictions.csv")}
     long = {row.pop("qid"): row for row in _rows(folder / "output_chars.csv")}
-    return [
-        _question(json.loads(line), said, long)
-        for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    return [_question(item, said, long) for item in items(folder / "questions.jsonl")]
+
+
+def items(file: Path) -> Iterator[dict[str, Any]]:
+    """The lines of the plan's input."""
+    with file.open(encoding="utf-8", newline="\n") as stream:
+        yield from map(json.loads, stream)
 
 
 def _question(item: dict[str, Any], said: dict[str, Any], long: dict[str, Any]) -> Question:

@@ -135,7 +135,8 @@ def _reports(table: Table, filled: list[Counter[str]]) -> tuple[int, int] | None
 
 
 def _told(fit: Fit) -> bool:
-    return fit.holds >= REPORTS_HOLD and fit.lift >= REPORTS_HOLD and fit.holds < 1
+    """More than chance, and less than a rule: the sources differ."""
+    return RULE_HOLDS > fit.holds >= REPORTS_HOLD and fit.lift >= REPORTS_HOLD
 
 
 def _pairs(table: Table, filled: list[Counter[str]]) -> Iterator[tuple[int, int]]:

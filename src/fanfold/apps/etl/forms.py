@@ -77,6 +77,8 @@ def _read_code(value: str, form: Form) -> str | None:
     usual, stripped = form["shape"], value.strip()
     if shape(stripped) == usual:
         return stripped
+    if set(stripped) & {".", ","}:  # part of a number, perhaps
+        return None
     bare = [sign for sign in stripped if sign.isalnum()]
     places = [sign for sign in usual if sign.isalnum()]
     if len(bare) != len(places) or usual == "".join(places) == shape("".join(bare)):

@@ -139,7 +139,11 @@ def _said(peers: Peers, row: list[str], columns: list[str]) -> dict[str, Any] | 
 
 
 def _disagrees(told: list[dict[str, Any]], value: str) -> bool:
-    return any(one.get("first_hand", next(iter(one["said"]))) != value for one in told)
+    """Reports that differ, or rules of which none stands by the value."""
+    leading = [(one["kind"], one.get("first_hand", next(iter(one["said"])))) for one in told]
+    by_rules = [said for kind, said in leading if kind == "rule"]
+    reported = any(said != value for kind, said in leading if kind == "reports")
+    return reported or (bool(by_rules) and value not in by_rules)
 
 
 # ── cells with signs ─────────────────────────────────────────────────────────────────────────
@@ -148,12 +152,26 @@ def _disagrees(told: list[dict[str, Any]], value: str) -> bool:
 def signs(known: Learned) -> Iterator[dict[str, Any]]:
     """The rows in which something does not fit, each with its cells in question."""
     for at, row in enumerate(known.raw):
-        found = [sign for n in range(len(row)) if (sign := _sign(known, at, n))]
+        doubted = _doubted(known, known.plain[at])
+        found = [sign for n in range(len(row)) if (sign := _sign(known, at, n, doubted))]
         if found:
             yield {"row": at, "cells": dict(zip(known.columns, row, strict=True)), "signs": found}
 
 
-def _sign(known: Learned, at: int, n: int) -> dict[str, Any] | None:
+def _doubted(known: Learned, row: list[str]) -> set[int]:
+    """Cells that contradict most of what depends on them: it is they that are wrong, and what they
+    say of the others does not count."""
+    against, asked = Counter[int](), Counter[int]()
+    for told in known.peers.values():
+        for peers in told:
+            counts = peers.groups.get(row[peers.by]) if peers.kind == "rule" else None
+            if counts and row[peers.of]:
+                asked[peers.by] += 1
+                against[peers.by] += max(counts, key=counts.__getitem__) != row[peers.of]
+    return {by for by, n in against.items() if n >= 2 and 2 * n > asked[by]}
+
+
+def _sign(known: Learned, at: int, n: int, doubted: set[int]) -> dict[str, Any] | None:
     value, row = known.raw[at][n], known.plain[at]
     plain = row[n]
     sign: dict[str, Any] = {}
@@ -163,7 +181,8 @@ def _sign(known: Learned, at: int, n: int) -> dict[str, Any] | None:
         sign["plain"] = plain
     elif (at, n) in known.unread:
         sign["unread"] = known.forms[n]["kind"]
-    told = [one for peers in known.peers.get(n, ()) if (one := _said(peers, row, known.columns))]
+    heard = [peers for peers in known.peers.get(n, ()) if peers.by not in doubted]
+    told = [one for peers in heard if (one := _said(peers, row, known.columns))]
     if told and _disagrees(told, plain):
         sign["peers"] = told
     elif not told and n in known.spellers and plain and (like := known.spellers[n].like(plain)):

@@ -28,11 +28,12 @@ class Speller:
         if n > RARE or len(value) < SHORTEST:
             return None
         near = {one for stem in _stems(value) for one in self._stems.get(stem, ()) if one != value}
-        near = {one for one in near if self._counts[one] >= TIMES * n and _a_slip(value, one)}
+        near = {one for one in near if _a_slip(value, one)}
         if len(near) != 1:
             return None
         (found,) = near
-        return found, self._counts[found]
+        many = self._counts[found]
+        return (found, many) if many >= TIMES * n else None
 
 
 def _stems(value: str) -> Iterator[str]:

@@ -12,26 +12,56 @@ KNOWN = 0.9
 ONE_SPELLING = 0.9
 NOISE = 10  # digits behind the point that no scale shows
 LONGEST_UNIT = 30
+MOST_UNITS = 12
+LEAST_SHARE = 0.01
 SAME_SCALE = 8.0
 
 
 def learn(counts: Counter[str]) -> dict[str, Any] | None:
     """A column of numbers. With one spelling of the unit it belongs to the form; with several the
     bare number is the form, and `units` are those on the same scale, with a factor each."""
-    total, spellings, sizes, read_so_far = sum(counts.values()), Counter[str](), defaultdict(list), 0
+    spellings, sizes = Counter[str](), defaultdict(list)
     for value, n in counts.items():
         parts = split(value)
         if parts is not None:
-            read_so_far += n
             spellings[parts[1]] += n
             sizes[parts[1].strip()].extend([float(parts[0].replace(",", ""))] * min(n, 50))
-    if total < 10 or read_so_far < KNOWN * total:
+    total, found = counts.total(), spellings.total()
+    if total < 10 or found < KNOWN * total or not _measures(spellings, sizes):
         return None
     usual, many = spellings.most_common(1)[0]
-    alone = many >= ONE_SPELLING * read_so_far
+    alone = many >= ONE_SPELLING * found
     form: dict[str, Any] = {"kind": "number", "unit": usual if alone else "", "bare": not alone}
-    form["units"] = {} if alone and usual else _same_scale(sizes)
+    form["units"] = {} if alone else _same_scale(_usual_units(spellings, sizes))
     return form
+
+
+def _measures(spellings: Counter[str], sizes: dict[str, list[float]]) -> bool:
+    """Few units, each with several numbers; else it is a text that begins with a number."""
+    if spellings[""] >= ONE_SPELLING * spellings.total():
+        return True
+    named = {unit: numbers for unit, numbers in sizes.items() if unit}
+    several = sum(len(numbers) for numbers in named.values() if len(set(numbers)) > 1)
+    covered = sum(n for _, n in spellings.most_common(MOST_UNITS))
+    told = sum(len(numbers) for numbers in named.values())
+    return covered >= 0.98 * spellings.total() and several >= 0.5 * told
+
+
+def _usual_units(
+    spellings: Counter[str], sizes: dict[str, list[float]]
+) -> dict[str, list[float]]:
+    """Those that are common here, and longer ones that begin with such a one. What stands behind
+    one or two numbers only may as well be a slip of the pen."""
+    counted: Counter[str] = Counter()
+    for spelling, n in spellings.items():
+        counted[spelling.strip()] += n
+    least = max(3, LEAST_SHARE * counted.total())
+    common = {unit for unit, n in counted.items() if n >= least}
+    return {
+        unit: numbers
+        for unit, numbers in sizes.items()
+        if unit in common or any(one and unit.lower().startswith(f"{one.lower()} ") for one in common)
+    }
 
 
 def split(value: str) -> tuple[str, str] | None:

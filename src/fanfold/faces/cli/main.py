@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import Any
@@ -87,6 +88,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main(argv: list[str] | None = None) -> None:
     """The program. Exit codes: 0 all passed, 1 some did not, 2 refused, 3 stopped, 4 paused."""
     given = sys.argv[1:] if argv is None else argv
+    _write_whole()
     try:
         code: Any = cli.main(given, prog_name="fanfold", standalone_mode=False)
     except click.exceptions.Abort:
@@ -101,6 +103,15 @@ def main(argv: list[str] | None = None) -> None:
             raise
         code = _say(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _write_whole() -> None:
+    """Under PYTHONUNBUFFERED a long line would end where a pipe takes no more in one go."""
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.FileIO):
+        encoding, errors = out.encoding, out.errors
+        buffered = io.BufferedWriter(out.detach())
+        sys.stdout = io.TextIOWrapper(buffered, encoding, errors, line_buffering=True)
 
 
 def _misused(error: click.ClickException) -> int:

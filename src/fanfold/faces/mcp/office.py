@@ -15,6 +15,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.journal.facts import RunRecord
+from fanfold.observe.account import account
 from fanfold.observe.detail import detail_json
 from fanfold.observe.report import report
 from fanfold.observe.standing import Standing, stand
@@ -142,7 +143,7 @@ class Office:
 
     def _report(self, name: str | None) -> str:
         record = self._find(name or self.run.record.id)
-        return report(self.run.journal.read, self._stand(record))
+        return report(account(self.run.journal, self._stand(record)))
 
     def _find(self, name: str) -> RunRecord:
         record = self.run.journal.read.find(name)

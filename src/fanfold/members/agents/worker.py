@@ -40,9 +40,10 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is: the attempt it works for, its words, where it runs, its bounds.
 
     No secret may stand here: the environment is handed over directly, never through a file.
-    `session`: the id of the program's own session, when it was chosen beforehand. `meter`: files
-    beside the log that tell what it spends, as a glob (codex's rollout); "" when the log does.
-    `resumed`: the session has a past, which was paid before. `schema`: what the answer was asked to be like, for whoever reads it later.
+    `session`: the id of the program's own session, when it was chosen beforehand. `resumed`: that
+    session has a past, which was paid before. `meter`: files beside the log that tell what it
+    spends, as a glob (codex's rollout); "" when the log does. `schema`: what the answer was asked
+    to be like, for whoever reads it later.
     """
 
     span: str

@@ -18,8 +18,8 @@ from fanfold.observe.closing import (
 from fanfold.observe.detail import ids_text
 from fanfold.observe.html.foliage import tree_table
 from fanfold.observe.html.page import Section, esc, page
-from fanfold.observe.html.plots import bar, counted, timeline
-from fanfold.observe.html.tables import Column, Html, note, pairs, result, table, whole_json
+from fanfold.observe.html.plots import bar, counted, signs, timeline
+from fanfold.observe.html.tables import Column, Html, naming, note, pairs, result, table, whole_json
 from fanfold.observe.shown import shown
 from fanfold.observe.times import Times
 from fanfold.price import dollars
@@ -31,7 +31,7 @@ MOST_ROWS = 100
 def account_page(account: Account) -> str:
     """Everything that comes from data is escaped, cut where it is long, and then it says so."""
     name = account.standing.run.name
-    return page(name, head(account), sections(account), foot(account))
+    return page(name, head(account), sections(account), FOOT)
 
 
 def sections(account: Account) -> list[Section]:
@@ -79,16 +79,12 @@ def head(account: Account) -> str:
     return (
         f"<h1>{esc(s.run.name)}</h1>\n"
         f'<p class="lead"><span class="{style}">{s.status}</span>{esc(reason)}</p>\n'
+        f'<p class="meta">Started {local_time(s.run.created)}, run <code>{esc(s.run.id)}</code></p>\n'
         f'<dl class="figures">{shown}</dl>'
     )
 
 
-def foot(account: Account) -> str:
-    s = account.standing
-    return (
-        f"Run <code>{esc(s.run.id)}</code>, started {esc(local_time(s.run.created))}. Made by fanfold"
-        " from the journal of the run; all figures are of the whole run."
-    )
+FOOT = "Made by fanfold from the journal of the run. All figures are of the whole run."
 
 
 # ── the result ───────────────────────────────────────────────────────────────────────────────
@@ -130,7 +126,8 @@ def _caught(caught: Caught) -> Iterator[str]:
     if not caught.whole:
         yield note("No item was kicked, unjudged or failed.")
         return
-    columns = [Column("item", "head"), Column("outcome", "short"), Column("reasons", "long"),
+    ids = naming([one.id for one in caught.ended])
+    columns = [Column("item", ids), Column("outcome", "short"), Column("reasons", "long"),
                Column("what the reply said", "long"), Column("member"), Column("cost", "num")]  # fmt: skip
     rows = [
         (one.id, one.state, Html("<br>".join(esc(reason[:600]) for reason in one.reasons)),
@@ -218,7 +215,7 @@ def _times(times: Times | None) -> Iterator[str]:
     if any(lane.levels for lane in times.lanes):
         yield note("There were many calls: the height says how many were under way at once.")
     if any(bar.state not in ("ok", "started") for lane in times.lanes for bar in lane.bars):
-        yield note("Dark bars are calls without a reply that counts.")
+        yield signs([("s0", "replied"), ("bad", "no reply that counts")])
     if times.breaks:
         yield note("Dashed lines: the run was paused there, and went on later.")
     if times.others:

@@ -35,11 +35,15 @@ def bar(parts: Sequence[float], told: str) -> str:
 
 
 def legend(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return ""
+    """Of the shades of a chart; none where there is only one."""
+    return signs([(_shade(n), name) for n, name in enumerate(names)]) if len(names) > 1 else ""
+
+
+def signs(named: Sequence[tuple[str, str]]) -> str:
+    """What a colour stands for: its style, and the words."""
     sign = '<svg aria-hidden="true"><rect class="{}" width="100%" height="100%"/></svg>'
-    signs = "".join(f"<li>{sign.format(_shade(n))}{esc(name)}</li>" for n, name in enumerate(names))
-    return f'<ul class="legend">{signs}</ul>'
+    shown = "".join(f"<li>{sign.format(style)}{esc(name)}</li>" for style, name in named)
+    return f'<ul class="legend">{shown}</ul>'
 
 
 def _shade(n: int) -> str:
@@ -51,7 +55,7 @@ def counted(found: Counts) -> str:
     rows = [_counted_row(found, kind, numbers) for kind, numbers in found.kinds]
     by = f"{found.where}: {found.by}" if found.where else found.by
     title = f"{found.split} by {by}" if found.split else f"number by {by}"
-    more = f"; {count(found.others, 'kind')} with fewer are not shown" if found.others else ""
+    more = f"; without {count(found.others, 'kind')} with fewer" if found.others else ""
     return (
         f'<table class="chart"><caption>{esc(title[:1].upper() + title[1:] + more)}</caption><tbody>\n'
         + "\n".join(rows)
@@ -128,7 +132,7 @@ def _area(levels: Sequence[float], peak: float) -> str:
 
 
 def _axis(times: Times) -> str:
-    step = next((s for s in _STEPS if times.seconds / s <= 6), times.seconds / 6)
+    step = next((s for s in _STEPS if times.seconds / s <= 5), times.seconds / 5)
     marks, at = [], 0.0
     while at <= times.seconds * 1.0001:
         x, last = at / times.seconds * 100, at + step / 2 > times.seconds

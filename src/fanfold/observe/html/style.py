@@ -44,6 +44,7 @@ font-variant-numeric:tabular-nums;white-space:nowrap}
 .wide{overflow-x:auto;margin:.8rem 0}
 table{border-collapse:collapse;width:100%;font-size:.9rem;line-height:1.42}
 table.narrow{width:auto;min-width:20rem}
+.two table.narrow{width:100%;min-width:0}
 caption{text-align:left;color:var(--soft);font-size:.88rem;padding:0 0 .4rem}
 th,td{max-width:34rem;padding:.38rem .9rem .38rem 0;text-align:left;vertical-align:top;
 border-bottom:1px solid var(--line)}
@@ -52,9 +53,9 @@ thead th{color:var(--soft);font-weight:600;font-size:.82rem;vertical-align:botto
 border-bottom:1px solid var(--soft);overflow-wrap:normal}
 tbody th{font-weight:500}
 .num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;overflow-wrap:normal}
-.short{overflow-wrap:normal}
+.short{white-space:nowrap}
 .mid{min-width:8rem}
-.long{min-width:16rem;overflow-wrap:anywhere}
+.long{min-width:16rem;width:40%;overflow-wrap:anywhere}
 .again{color:var(--soft)}
 .zero td,.zero th{color:var(--soft)}
 th button{all:unset;cursor:pointer;font:inherit;color:inherit}
@@ -65,12 +66,12 @@ q{quotes:"\\201c" "\\201d"}
 .said{color:var(--soft)}
 .said q{color:var(--ink)}
 .chart td,.chart th{border-bottom:0;padding-top:.16rem;padding-bottom:.16rem;vertical-align:middle}
-.chart th{width:1%;min-width:9rem;max-width:18rem;white-space:normal}
-.chart .plot{padding-right:.8rem;min-width:8rem}
-.chart .num{width:1%}
+.chart th{width:1%;min-width:7rem;white-space:nowrap}
+.chart .plot{padding-right:.8rem;min-width:8rem;width:100%;max-width:none}
+.chart .num{width:1%;min-width:0}
 svg{display:block;width:100%;overflow:visible}
 svg.bar{height:.95rem}
-.plot{min-width:7rem}
+.plot{min-width:7rem;vertical-align:middle}
 .s0{fill:var(--accent)}
 .s1{fill:var(--accent);fill-opacity:.62}
 .s2{fill:var(--accent);fill-opacity:.34}
@@ -93,7 +94,7 @@ details{margin:.8rem 0}
 summary{cursor:pointer;color:var(--accent)}
 footer{margin-top:3.5rem;padding-top:.8rem;border-top:1px solid var(--line)}
 @media (max-width:36rem){body{padding:1.5rem 1rem 3rem;font-size:16px}h1{font-size:1.55rem}
-.figures{gap:.8rem 1.8rem}.figures dd{font-size:1.2rem}.chart th{min-width:6.5rem}
+.figures{gap:.8rem 1.8rem}.figures dd{font-size:1.2rem}.chart th{min-width:6.5rem;white-space:normal}
 .long{min-width:14rem}}
 @page{size:A4;margin:16mm 15mm}
 @media print{body{max-width:none;padding:0;font-size:9.5pt;background:#fff}
@@ -102,7 +103,7 @@ h1{font-size:19pt}h2{font-size:13pt;margin-top:1.6rem}
 h2,h3,h4,caption,.legend{break-after:avoid}
 thead{display:table-header-group}
 tr,svg,.figures,.two>*{break-inside:avoid}
-.wide{overflow:visible}.long{min-width:0}
+.wide{overflow:visible}.long{min-width:9rem;overflow-wrap:break-word}.mid{min-width:0}.short{white-space:normal}
 svg,.status{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 a{color:inherit}
 a[href^=http]:not(.bare)::after{content:" (" attr(href) ")";font-size:.85em}}

@@ -66,7 +66,8 @@ def _row(columns: Sequence[Column], row: Sequence[str]) -> str:
             cells.append(f'<th scope="row"{_style(style)}>{inside}</th>')
         else:
             cells.append(f"<td{_style(column.kind)}>{inside}</td>")
-    return f"<tr>{''.join(cells)}</tr>"
+    style = _style("zero") if len(row) == 2 and row[1] in ("0", "$0.00") else ""
+    return f"<tr{style}>{''.join(cells)}</tr>"
 
 
 def _style(kind: str) -> str:
@@ -76,6 +77,11 @@ def _style(kind: str) -> str:
 def pairs(rows: Sequence[tuple[str, str]]) -> str:
     """Names with values, which stand to the right: an account."""
     return table([Column("", "head"), Column("", "num")], rows, "narrow")
+
+
+def naming(values: Sequence[str]) -> str:
+    """The kind of a column that names its rows: short names are not broken."""
+    return "head short" if all(len(value) <= 28 for value in values) else "head mid"
 
 
 def note(text: str) -> str:
@@ -141,8 +147,10 @@ def _kind(found: Grid, n: int) -> str:
     values = [row[n] for row in found.rows if row[n] is not None]
     if values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
         return "num"
-    longest = max((len(line) for value in values for line in lines_of(value)), default=0)
-    return "long" if longest > LONG else "short" if longest < 16 else "mid"
+    lengths = [len(line) for value in values for line in lines_of(value)] or [0]
+    if sum(lengths) > LONG * len(lengths):
+        return "long"
+    return "short" if max(lengths) < 16 else "mid"
 
 
 def _more(many: int, what: str) -> str:

@@ -1,0 +1,152 @@
+"""Is the vote better than the best single model, and at what price?
+
+    python score.py [--data DIR]
+
+DIR has questions.jsonl, predictions.csv and output_chars.csv (default: data beside this file). The
+plan is run as it stands in a temporary copy; one JSON object comes out. The best single model is the
+one that did best on the fitting half, of all that were recorded; both are reported on each half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from recordings import HERE, Question, calibrates, dollars, load, panel, write_replies
+
+NAMED = 6  # single models in the ranking that is shown
+DONE = (0, 1)  # exit codes of a run that came to its end
+
+Decisions = dict[str, dict[str, Any]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="score.py")
+    parser.add_argument("--data", type=Path, default=HERE / "data")
+    with tempfile.TemporaryDirectory(prefix="fanfold-score-") as name:
+        app = _copy(_recordings(parser.parse_args().data), Path(name))
+        receipt = _run(app)
+        made = {one["id"]: one for one in json.loads((app / "decisions.json").read_text("utf-8"))}
+        print(json.dumps(scored(load(app / "data"), made, receipt), indent=2))
+
+
+def _recordings(data: Path) -> Path:
+    """DIR itself, or the folder of the recordings in it."""
+    return data if (data / "predictions.csv").exists() else data / "recorded_mmlu_pro"
+
+
+def _copy(data: Path, to: Path) -> Path:
+    """The application with these data, its recorded replies made anew."""
+    app = to / "decision"
+    shutil.copytree(HERE, app, ignore=shutil.ignore_patterns("data", "__pycache__", ".fanfold"))
+    shutil.copytree(data, app / "data", ignore=shutil.ignore_patterns("replies"))
+    for one in (app, app / "data"):
+        one.chmod(0o755)
+    write_replies(app / "data")
+    return app
+
+
+def _run(app: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "fanfold", "run", "plan.yaml", "--json", "--quiet"]
+    ended = subprocess.run(
+        [*command, "--store", str(app / "store")], cwd=app, stdout=subprocess.PIPE, check=False
+    )
+    if ended.returncode not in DONE:
+        sys.exit(f"the plan ended with {ended.returncode}; see above")
+    receipt: dict[str, Any] = json.loads(ended.stdout)
+    return receipt
+
+
+# ── figures ──────────────────────────────────────────────────────────────────────────────────
+
+
+def scored(questions: list[Question], made: Decisions, receipt: dict[str, Any]) -> dict[str, Any]:
+    fitting = [one for one in questions if calibrates(one.id)]
+    reporting = [one for one in questions if not calibrates(one.id)]
+    ranking = _ranking(fitting or questions)
+    best = next(iter(ranking))
+    halves = {"all": questions, "fitting": fitting, "reporting": reporting}
+    return {
+        "app": "decision",
+        "data": {"questions": len(questions), "models": len({m for q in questions for m in q.answers})},
+        "scores": {
+            **{name: _figures(own, made, best) for name, own in halves.items() if own},
+            "detail": _detail(questions, made, best, ranking),
+        },
+        "best_single": best,
+        "default": "recorded answers of four real models, and a vote",
+        "seconds": receipt["seconds"],
+        "calls": receipt["calls"],
+        "cost_usd": receipt["cost_usd"],
+    }  # fmt: skip
+
+
+def _ranking(questions: list[Question]) -> dict[str, float]:
+    """Every recorded model by its share of right answers; one not given is not right."""
+    models = {name for one in questions for name in one.answers}
+    share = {name: _alone(questions, name) for name in models}
+    return dict(sorted(share.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _alone(questions: list[Question], model: str) -> float:
+    return _mean(one.answers.get(model) == one.gold for one in questions)
+
+
+def _together(questions: list[Question], made: Decisions) -> float:
+    return _mean(made[one.id]["decision"] == one.gold for one in questions)
+
+
+def _figures(questions: list[Question], made: Decisions, best: str) -> dict[str, float]:
+    """Dollars are estimates for 1,000 questions; -1 where the model has no price here."""
+    price = next((voter for voter in panel() if voter.model == best), None)
+    alone = -1.0 if price is None else 1000 * _mean(dollars(one, price) for one in questions)
+    return {
+        "accuracy": round(_together(questions, made), 4),
+        "best_single": round(_alone(questions, best), 4),
+        "calls_each": round(_mean(made[one.id]["asked"] for one in questions), 2),
+        "usd_1000": round(1000 * _mean(made[one.id]["usd"] for one in questions), 2),
+        "best_single_usd_1000": round(alone, 2),
+    }
+
+
+def _detail(
+    questions: list[Question], made: Decisions, best: str, ranking: dict[str, float]
+) -> dict[str, float]:
+    """By subject, the vote and the best single model; how often it is right by agreement; who ranks
+    how on the fitting half."""
+    found = {}
+    for name, own in _grouped(questions, lambda one: one.category).items():
+        found[f"{name}: vote"] = round(_together(own, made), 4)
+        found[f"{name}: best single"] = round(_alone(own, best), 4)
+    for name, own in _grouped(questions, lambda one: _agreement(made[one.id])).items():
+        found[f"right when {name} agree"] = round(_together(own, made), 4)
+    shown = list(ranking.items())[:NAMED]
+    return found | {f"{name} on the fitting half": round(share, 4) for name, share in shown}
+
+
+def _agreement(one: dict[str, Any]) -> str:
+    return f"{one['agreed']} of {one['answered']}"
+
+
+def _grouped(questions: list[Question], key: Any) -> dict[str, list[Question]]:
+    found: dict[str, list[Question]] = defaultdict(list)
+    for one in questions:
+        found[key(one)].append(one)
+    return dict(sorted(found.items()))
+
+
+def _mean(values: Iterable[float]) -> float:
+    held = list(values)
+    return sum(held) / len(held) if held else 0.0
+
+
+if __name__ == "__main__":
+    main()
