@@ -114,10 +114,17 @@ def lives(pid: int) -> bool:
 
 @contextmanager
 def fleet(folder: Path, name: str = "crew") -> Iterator[Root]:
-    """Whatever a test leaves behind is ended by `kill all`, and what does not obey by its number."""
     root = Root(folder, name)
-    try:
+    with cleared(root):
         yield root
+
+
+@contextmanager
+def cleared(root: Root) -> Iterator[None]:
+    """Whatever a test leaves behind is ended by `kill all`, and what does not obey by its number."""
+    folder = root.folder
+    try:
+        yield
     finally:
         if root.store.exists():
             root.fanfold("kill", str(root.root), "all", "--force")

@@ -19,6 +19,7 @@ from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
 from fanfold.fleet.mission import Mission, Ready
 from fanfold.fleet.obey import Obeying
 from fanfold.observe.closing import closing, resume_command
+from fanfold.observe.html.account import result_page
 from fanfold.observe.standing import may_resume
 from fanfold.plans.execute import Audience, execute
 from fanfold.run.loop import run_sync
@@ -93,7 +94,7 @@ def carry_out(mission: Mission, report: Report, log: Log) -> int:
     try:
         job = mission.job()
         obeying = Obeying(job, report.say, log)
-        receipt = run_sync(execute(job, Audience(obeying.watch, log.say)))
+        receipt = run_sync(execute(job, Audience(obeying.watch, log.say, pages=result_page)))
     except Exception as error:
         code, text = _told(error)
         log.say(text)

@@ -81,8 +81,13 @@ class Local:
             path=find_engine(self._cache),
             slots=tuning.slots,
             context=self._traits.context or CONTEXT,
-            threads=tuning.threads or max(1, _processors() // 2),
+            threads=tuning.threads or usual_threads(_processors()),
         )
+
+
+def usual_threads(processors: int) -> int:
+    """Half of them, as two often share one core; of a few, two."""
+    return min(processors, max(2, processors // 2))
 
 
 def _processors() -> int:

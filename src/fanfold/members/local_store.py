@@ -23,8 +23,7 @@ CONTEXT = 2048
 
 class Tuning(msgspec.Struct, frozen=True):
     """How a member of kind `local` is served. No `model`: the one that setup fetched. `slots` is
-    how many asks at once; `threads` 0: half of the processors. Threads that wait for each other on
-    busy ones are slower than a single one, many times. `weights`: a label's probability is
+    how many asks at once; `threads` 0: half of the processors. `weights`: a label's probability is
     multiplied by its own, 1 where none is stated."""
 
     model: str = ""

@@ -110,13 +110,8 @@ def _grid(found: Grid) -> list[str]:
         [cell(title) for title in found.titles],
         [[_cell(value) for value in row] for row in found.rows],
     )
-    if found.whole > len(found.rows):
-        lines += ["", f"… and {found.whole - len(found.rows):,} more"]
-    if found.empty:
-        lines += ["", f"{found.empty:,} records have nothing in `{cell(found.of)}`."]
-    if found.dropped:
-        names = ", ".join(cell(name, 40) for name in found.dropped[:12])
-        lines += ["", f"{len(found.dropped):,} more columns are not shown here: {names}."]
+    for said in found.notes:
+        lines += ["", cell(said, 400)]
     return lines
 
 

@@ -5,6 +5,7 @@ Pages in Markdown and HTML are made of this, so that they say the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
@@ -13,9 +14,12 @@ import msgspec
 
 MOST_COLUMNS = 12
 DEEPEST = 3
+AROUND = 4
+SAMPLE = 1000
 LONG = 160
 """A text of more letters than this is no cell of a table of names."""
 
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
 _encode = msgspec.json.Encoder().encode
 
 
@@ -30,8 +34,8 @@ class Pairs(msgspec.Struct, frozen=True):
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """A table. `whole`: so many rows there are; `dropped`: columns that are not here; `empty`:
-    records that have no row, since the list `of` in them is empty."""
+    """A table. `whole`: so many rows there are; `dropped`: columns that are not here, `blank` those
+    that hold nothing; `empty`: records that have no row, since the list `of` in them is empty."""
 
     titles: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -39,6 +43,21 @@ class Grid(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...] = ()
     empty: int = 0
     of: str = ""
+    blank: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What is not in the table, in words."""
+        more = self.whole - len(self.rows)
+        said = [f"… and {more:,} more"] if more else []
+        if self.empty:
+            said.append(f"{self.empty:,} more records hold nothing in `{self.of}`.")
+        if self.dropped:
+            names = ", ".join(self.dropped[:12])
+            said.append(f"{len(self.dropped):,} more columns are not shown here: {names}.")
+        if self.blank:
+            said.append(f"Nothing in: {', '.join(self.blank[:12])}.")
+        return said
 
 
 class Values(msgspec.Struct, frozen=True):
@@ -110,8 +129,8 @@ def _alike(records: list[dict[str, Any]]) -> bool:
 
 
 def grid(records: Sequence[dict[str, Any]], most: int) -> Grid:
-    """Records as rows. A record inside gives columns `outer.inner`; if one field holds lists of
-    records, these are the rows, each with the fields around it."""
+    """Records as rows. A record inside gives columns `outer.inner`; if there is little beside one
+    field that holds lists of records, these are the rows, each with the fields around it."""
     inner = opened(records)
     head, whole = [], 0
     titles: dict[str, None] = {}
@@ -120,44 +139,60 @@ def grid(records: Sequence[dict[str, Any]], most: int) -> Grid:
         if whole <= most:
             head.append(row)
             titles.update(dict.fromkeys(row))
-    names = list(titles)
+    blank = [name for name in titles if all(row.get(name) in _NOTHING for row in head)]
+    names = [name for name in titles if name not in blank] or list(titles)
     columns, dropped = names[:MOST_COLUMNS], names[MOST_COLUMNS:]
     rows = tuple(tuple(row.get(name) for name in columns) for row in head)
     empty = sum(not record.get(inner) for record in records) if inner else 0
-    return Grid(tuple(columns), rows, whole, tuple(dropped), empty, inner)
+    left = () if len(names) == len(titles) else tuple(blank)
+    return Grid(tuple(columns), rows, whole, tuple(dropped), empty, inner, left)
 
 
 def opened(records: Sequence[dict[str, Any]]) -> str:
-    """The one field that holds lists of records in all of them, or ""; none is more than a table."""
-    nested: dict[str, bool] = {}
-    for record in records:
-        for name, value in record.items():
-            if isinstance(value, list) and (not value or is_records(value)):
-                nested[name] = nested.get(name, False) or bool(value)
-            elif isinstance(value, list | dict) or name in nested:
-                nested[name] = False
-    found = [name for name, good in nested.items() if good]
-    whole = bool(found) and all(isinstance(record.get(found[0], []), list) for record in records)
-    return found[0] if len(found) == 1 and whole else ""
+    """The field with lists of records that is what the records are about, or ""."""
+    names = dict.fromkeys(name for record in records for name in record)
+    lists = [name for name in names if _holds_lists(records, name)]
+    return lists[0] if len(lists) == 1 and len(names) <= AROUND + 1 else ""
+
+
+def _holds_lists(records: Sequence[dict[str, Any]], name: str) -> bool:
+    values = [record.get(name) or [] for record in records]
+    return any(values) and all(value == [] or is_records(value) for value in values)
 
 
 def rows_of(records: Sequence[dict[str, Any]], inner: str = "") -> Iterator[dict[str, Any]]:
     """One flat record after the other."""
+    if not inner:
+        wide = _spread(records)
+        yield from (flat(record, wide) for record in records)
+        return
+    own = _spread([one for record in islice(records, SAMPLE) for one in record.get(inner) or ()])
     for record in records:
-        if not inner:
-            yield flat(record)
-            continue
-        outer = flat({name: v for name, v in record.items() if name != inner})
+        outer = {name: value for name, value in record.items() if name != inner}
         for one in record.get(inner) or ():
-            own = flat(one)
-            yield {**{n: v for n, v in outer.items() if n not in own}, **own}
+            row = flat(one, own)
+            yield {**{n: v for n, v in outer.items() if n not in row}, **row}
 
 
-def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a record inside are named `outer.inner`; deeper ones stay as they are."""
+def _spread(records: Sequence[dict[str, Any]]) -> frozenset[str]:
+    """The fields that hold records with the same few names in them: these become columns."""
+    inside: dict[str, Counter[str]] = {}
+    for record in islice(records, SAMPLE):
+        for name, value in record.items():
+            if isinstance(value, dict):
+                inside.setdefault(name, Counter())["" if not value else name] += 1
+                inside[name].update(f".{key}" for key in value)
+    return frozenset(
+        name for name, keys in inside.items()
+        if len(keys) <= AROUND + 4 and min(keys.values()) * 2 >= keys[name]
+    )  # fmt: skip
+
+
+def flat(record: dict[str, Any], wide: frozenset[str]) -> dict[str, Any]:
+    """The fields of a record in one of the `wide` ones are named `outer.inner`."""
     found: dict[str, Any] = {}
     for name, value in record.items():
-        if isinstance(value, dict) and value:
+        if name in wide and isinstance(value, dict):
             found |= {f"{name}.{inner}": v for inner, v in value.items()}
         else:
             found[str(name)] = value
@@ -180,18 +215,21 @@ def lines_of(value: Any) -> list[str]:
             return [inline(value)]
 
 
-def inline(value: Any) -> str:
-    """In one line: names with values for a record, JSON for what is deeper."""
+def inline(value: Any, depth: int = 0) -> str:
+    """In one line: names with values for a record, JSON for what is deep."""
     match value:
-        case None:
+        case None | [] | {}:
             return ""
         case str():
             return value
         case bool():
             return "yes" if value else "no"
-        case dict() if value and all(map(plain, value.values())):
-            return ", ".join(f"{name}: {inline(one)}" for name, one in value.items())
         case float():
             return f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+        case list() if all(map(plain, value)):
+            return ", ".join(map(inline, value))
+        case dict() if depth < DEEPEST:
+            said = ", ".join(f"{name}: {inline(one, depth + 1)}" for name, one in value.items())
+            return f"({said})" if depth else said
         case _:
             return _encode(value).decode()

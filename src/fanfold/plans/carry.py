@@ -41,7 +41,7 @@ from fanfold.plans.plan import (
 from fanfold.plans.produced import Replies, listed
 from fanfold.plans.ready import TASK_NAMES, Ready
 from fanfold.plans.walk import of_step
-from fanfold.plans.write import write_parts, write_value
+from fanfold.plans.write import Page, write_parts, write_value
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
@@ -55,9 +55,11 @@ Say = Callable[[str], None]
 _ANY = KNOWN_NAMES | PART_NAMES | JUDGE_NAMES | {*TASK_NAMES}
 
 
-async def carry_out(run: Run, plan: Plan, source: Source | None, say: Say = print) -> None:
+async def carry_out(
+    run: Run, plan: Plan, source: Source | None, say: Say = print, page: Page | None = None
+) -> None:
     """All steps in order. Raises RunStopped when the run stops early; the rest is in the journal."""
-    await Carrying(run, plan, say).all(source)
+    await Carrying(run, plan, say, page).all(source)
 
 
 class Carrying:
@@ -66,8 +68,8 @@ class Carrying:
     `lost` are the steps that gave no result: what reads them is not carried out.
     """
 
-    def __init__(self, run: Run, plan: Plan, say: Say) -> None:
-        self._run, self._plan, self._say = run, plan, say
+    def __init__(self, run: Run, plan: Plan, say: Say, page: Page | None) -> None:
+        self._run, self._plan, self._say, self._page = run, plan, say, page
         self._results: dict[str, Any] = {}
         self._ready = Ready(plan, self._results, run)
         self._batch: Batch | None = None
@@ -316,9 +318,10 @@ class Carrying:
         try:
             if self._folded:
                 if self._value is not None:
-                    write_value(path, self._value)
+                    write_value(path, self._value, self._page)
             elif self._passed and self._batch is not None:
-                write_parts(path, self._run.passed(self._batch, self._passed[-1]))
+                passed = self._run.passed(self._batch, self._passed[-1])
+                write_parts(path, passed, self._page)
         except OSError as error:
             self._run.flawed(f"{path}: cannot be written: {error.strerror}")
 

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, Protocol, TypeAlias
@@ -114,11 +115,13 @@ class Watch(Protocol):
 
 
 class Audience(msgspec.Struct, frozen=True):
-    """Those around a run: who watches it, who hears what it says, who may be asked."""
+    """Those around a run: who watches it, who hears what it says, who may be asked, and who makes a
+    page for a browser out of the run's name, a result and how many more items there are."""
 
     watch: Watch
     say: Callable[[str], None] = print
     approve: Approve | None = None
+    pages: Callable[[str, Any, int], str] | None = None
 
 
 def prepare(path: str, options: Options) -> Job:
@@ -251,7 +254,8 @@ async def _carry_out(run: Run, job: Job, source: Source | None, audience: Audien
     """Until the end, or until the run stops: for lack of money, by a signal, by a second one."""
     try:
         async with audience.watch(run):
-            await carry_out(run, job.stored.plan, source, audience.say)
+            page = None if audience.pages is None else partial(audience.pages, job.name)
+            await carry_out(run, job.stored.plan, source, audience.say, page)
     except RunStopped:
         if run.stopping is None:
             raise

@@ -17,19 +17,20 @@ from fanfold.work.outcome import Part
 MOST_ON_A_PAGE = 1000
 _encode = msgspec.json.Encoder().encode
 
-Pages: TypeAlias = Callable[[str, Any], str]
-"""Makes a page for a browser: its title and a result, as HTML in which nothing of them is markup."""
+Page: TypeAlias = Callable[[Any, int], str]
+"""A result as a page for a browser, in which nothing of it is markup, and how many more items than
+these there are."""
 
 
-def write_value(path: Path, value: Any, pages: Pages | None = None) -> None:
+def write_value(path: Path, value: Any, page: Page | None = None, more: int = 0) -> None:
     """`.json`, `.jsonl`, `.csv`, `.md` and `.html` in their form; text and anything else as it is.
 
-    Trap: without `pages` a text goes into an `.html` file as it is, and may be markup.
+    Trap: where nobody makes a page, text goes into an `.html` file as it is, and may be markup.
     """
     with _whole(path) as out:
         match path.suffix:
-            case ".html" if pages is not None:
-                out.write(pages(path.stem, value))
+            case ".html" if page is not None:
+                out.write(page(value, more))
             case ".jsonl" if isinstance(value, list):
                 out.writelines(_encode(one).decode() + "\n" for one in value)
             case ".csv" if _records(value):
@@ -42,12 +43,13 @@ def write_value(path: Path, value: Any, pages: Pages | None = None) -> None:
                 out.write(msgspec.json.format(_encode(value), indent=2).decode() + "\n")
 
 
-def write_parts(path: Path, parts: Iterable[Part], pages: Pages | None = None) -> None:
+def write_parts(path: Path, parts: Iterable[Part], page: Page | None = None) -> None:
     """Without a reduce: one line per passed item, as it comes from the journal; on a page the first
     of them."""
-    if path.suffix == ".html" and pages is not None:
-        first = islice(parts, MOST_ON_A_PAGE)
-        write_value(path, [{"id": part.id, "value": part.value} for part in first], pages)
+    if path.suffix == ".html" and page is not None:
+        rest = iter(parts)
+        first = [{"id": part.id, "value": part.value} for part in islice(rest, MOST_ON_A_PAGE)]
+        write_value(path, first, page, sum(1 for _ in rest))
         return
     with _whole(path) as out:
         for part in parts:

@@ -14,7 +14,7 @@ import pytest
 
 from fanfold.errors import BadInput, Terminal, Transient
 from fanfold.members.entry import Entry
-from fanfold.members.local import Local
+from fanfold.members.local import Local, usual_threads
 from fanfold.members.local_store import Tuning, cache_folder
 from fanfold.members.openai import OpenAI
 from fanfold.members.roster import load_roster
@@ -89,6 +89,12 @@ def test_the_cache_is_the_users(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
     assert cache_folder(home) == tmp_path / ".cache/fanfold/local"
     assert cache_folder({**home, "XDG_CACHE_HOME": "/x"}) == Path("/x/fanfold/local")
+
+
+def test_threads_where_the_roster_states_none() -> None:
+    assert {n: usual_threads(n) for n in (1, 2, 3, 4, 8, 64)} == {
+        1: 1, 2: 2, 3: 2, 4: 2, 8: 4, 64: 32,
+    }  # fmt: skip
 
 
 # ── what is missing ──────────────────────────────────────────────────────────────────────────

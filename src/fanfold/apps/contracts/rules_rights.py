@@ -20,7 +20,7 @@ RIGHTS = (
             r"|belong to|vest in)",
         ),
         unless=(rf"{NOT}…assign|accounts receivable|successors"
-                r"|invention assignment agreements with|its employees…agreement|has assigned"
+                r"|invention assignment agreements with|its employees…agreement|jointly|has assigned"
                 r"|been assigned",),
     ),
     rule(

@@ -8,15 +8,17 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 from click.core import ParameterSource
 
 from fanfold.clock import RealClock
+from fanfold.errors import BadInput
 from fanfold.faces.cli.launched import show_launched
 from fanfold.faces.cli.preview import show_preview
+from fanfold.faces.cli.report import writable, write_report
 from fanfold.faces.cli.store import located
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
@@ -24,6 +26,7 @@ from fanfold.fleet.launch import resume_detached
 from fanfold.fleet.load import is_fleet
 from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
+from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import Progress, Quiet
 from fanfold.observe.standing import may_resume
 from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
@@ -42,6 +45,9 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one receipt 
 _quiet = click.option("--quiet", is_flag=True, help="No progress.")
 _AMOUNT = click.FloatRange(min=0)
 _MANY = click.IntRange(min=0)
+_report = click.option(
+    "--report", metavar="FILE", help="The account of the run when it has ended: .html or .md."
+)
 _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 
 
@@ -67,18 +73,20 @@ def governed(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--dry-run", is_flag=True, help="Show what it would do and cost; ask nobody.")
 @governed
 @_paid
+@_report
 @_json
 @_quiet
-def run(plan: str, dry_run: bool, as_json: bool, quiet: bool, **given: Any) -> int:
+def run(plan: str, dry_run: bool, **given: Any) -> int:
     """Carry a plan out, or a fleet: PLAN is a file, or a folder with a fleet.json."""
+    telling = _telling(given)
     options = options_of(given)
     fleet = is_fleet(plan) or Path(plan).is_dir()
     job = prepare_fleet(plan, _in_fleet(plan, options)) if fleet else prepare(plan, options)
     for line in job.warnings:
         click.echo(f"warning: {line}", err=True)
     if dry_run:
-        return show_preview(job, as_json=as_json)
-    return perform(job, as_json=as_json, quiet=quiet)
+        return show_preview(job, as_json=telling.as_json)
+    return perform(job, telling)
 
 
 @click.command()
@@ -91,6 +99,7 @@ def run(plan: str, dry_run: bool, as_json: bool, quiet: bool, **given: Any) -> i
 @governed
 @_paid
 @click.option("--detach", is_flag=True, help="Under a supervisor of its own, as launch does.")
+@_report
 @_json
 @_quiet
 def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -> int:
@@ -99,14 +108,18 @@ def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -
     if ids and not retry_in_doubt:
         raise click.UsageError(f"what is {ids[0]!r}? IDs go with --retry-in-doubt")
     repeat = (frozenset(ids) or None) if retry_in_doubt else frozenset[str]()
-    detach, as_json, quiet = (given.pop(name) for name in ("detach", "as_json", "quiet"))
+    detach, telling = given.pop("detach"), _telling(given)
+    if detach and telling.report:
+        raise click.UsageError(
+            "--report goes without --detach: use fanfold report when it has ended"
+        )
     where = located(run, given.pop("store"))
     options = msgspec.structs.replace(options_of(given), retry_in_doubt=repeat, store=where.store)
     job = prepare_resume(where.run, options)
     if not detach:
-        return perform(job, as_json=as_json, quiet=quiet)
+        return perform(job, telling)
     launched = resume_detached(job)
-    show_launched(launched, "resumed", as_json=as_json)
+    show_launched(launched, "resumed", as_json=telling.as_json)
     return 0
 
 
@@ -125,15 +138,43 @@ def options_of(given: dict[str, Any]) -> Options:
     return Options(budget=budget, parent=inherited().parent, **stated)
 
 
-def perform(job: Job, *, as_json: bool = False, quiet: bool = False) -> int:
+class Telling(NamedTuple):
+    """What is told of a run: one object or lines, progress or none, its account in a file or none."""
+
+    as_json: bool = False
+    quiet: bool = False
+    report: Path | None = None
+
+
+def _telling(given: dict[str, Any]) -> Telling:
+    as_json, quiet, report = (given.pop(name) for name in ("as_json", "quiet", "report"))
+    return Telling(as_json, quiet, None if report is None else writable(report))
+
+
+def perform(job: Job, telling: Telling) -> int:
     """Carry a job out in the foreground and say how it ended; the exit code."""
-    audience = Audience(_watch(quiet), _say(quiet, as_json), _approver())
+    as_json, quiet = telling.as_json, telling.quiet
+    audience = Audience(_watch(quiet), _say(quiet, as_json), _approver(), result_page)
     receipt = run_sync(execute(job, audience))
+    report, store = telling.report, job.options.store
+    written = report is not None and accounted(receipt.run, store, report)
     if as_json:
         click.echo(receipt_json(receipt))
     else:
         click.echo(closing(receipt, _command(job, receipt)))
+    if written:
+        click.echo(f"account: {report}", err=as_json)
     return EXIT[receipt.status]
+
+
+def accounted(run: str, store: str, path: Path) -> bool:
+    """Write a run's account. It has ended as it did: a page that cannot be written is no failure."""
+    try:
+        write_report(run, store, path)
+    except BadInput as error:
+        click.echo(f"fanfold: {error}; to try again: fanfold report {run}", err=True)
+        return False
+    return True
 
 
 def _command(job: Job, receipt: Receipt) -> str | None:

@@ -10,12 +10,14 @@ import click
 
 from fanfold.errors import BadInput
 from fanfold.faces.cli import shipped
-from fanfold.faces.cli.carry import perform
+from fanfold.faces.cli.carry import Telling, accounted, perform
 from fanfold.plans.execute import Job, Options, prepare
 from fanfold.plans.plan import Write
 
 USUAL_STORE = ".fanfold"
 REPORT = "report.md"
+PAGE = "report.html"
+"""The account of the run, for a browser; beside what the plan writes itself."""
 MORE = "<!-- more -->"
 """The line of a report up to which it is shown here."""
 
@@ -30,7 +32,8 @@ def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
     folder = Path(store) / "demo" / shipped.known(name)
     _unpack(name, folder)
     job = prepare(str(folder / shipped.PLAN), Options(store=store))
-    code = perform(job, as_json=as_json, quiet=quiet)
+    code = perform(job, Telling(as_json, quiet))
+    accounted(job.name, store, folder / PAGE)
     if not as_json:
         for line in (*_head(folder / REPORT), *_places(job, folder, store), *_onward(name)):
             click.echo(line)
@@ -41,7 +44,8 @@ def _unpack(name: str, folder: Path) -> None:
     """Its files, into the store. A report of an earlier time must not pass for this run's."""
     try:
         shipped.copy(name, folder)
-        (folder / REPORT).unlink(missing_ok=True)
+        for left in (REPORT, PAGE):
+            (folder / left).unlink(missing_ok=True)
     except OSError as error:
         raise BadInput(f"{folder}: {shipped.why(error)}; use --store DIR") from None
 
@@ -54,9 +58,11 @@ def _head(report: Path) -> Iterator[str]:
 
 
 def _places(job: Job, folder: Path, store: str) -> Iterator[str]:
-    """Where all that was written is, and the command for the run's account."""
+    """Where all that was written is: files, the run's account for a browser, the command for it."""
     written = [folder / step.path for step in job.stored.plan.steps if isinstance(step, Write)]
     yield f"files:   {', '.join(str(path) for path in written if path.exists())}"
+    if (folder / PAGE).exists():
+        yield f"page:    {folder / PAGE}"
     words = ["fanfold", "report", job.name, *([] if store == USUAL_STORE else ["--store", store])]
     yield f"account: {shlex.join(words)}"
 

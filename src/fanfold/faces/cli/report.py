@@ -72,6 +72,16 @@ def write_report(run: str, store: str, path: Path) -> None:
         write(path, made(opened, form_of(path.name) or "md"))
 
 
+def writable(path: str) -> Path:
+    """Refused before the run starts: a page that could not be written when it has ended."""
+    if form_of(path) is None:
+        raise BadInput(f"--report {path}: name a file that ends with .html or .md")
+    found = Path(path)
+    if found.is_dir() or not os.access(found.parent, os.W_OK):
+        raise BadInput(f"--report {path}: cannot be written; name a file in a folder that is there")
+    return found
+
+
 def write(path: Path, text: str) -> None:
     """All of it or nothing."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.part")

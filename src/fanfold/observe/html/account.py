@@ -52,9 +52,11 @@ def books(account: Account) -> list[Section]:
     ]
 
 
-def result_page(title: str, value: object) -> str:
-    """A page with nothing but a result: for a plan that writes one."""
+def result_page(title: str, value: object, more: int = 0) -> str:
+    """A page with nothing but a result: for a plan that writes one. `more` items are not in it."""
     body = "\n".join(_value(value))
+    if more:
+        body += note(f"{count(more, 'item')} more passed; only the first are on this page.")
     return page(title, f"<h1>{esc(title)}</h1>", [Section("Result", body)])
 
 

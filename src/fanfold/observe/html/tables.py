@@ -133,13 +133,7 @@ def _pairs(found: Pairs) -> str:
 def _grid(found: Grid) -> str:
     columns = [Column(title, _kind(found, n)) for n, title in enumerate(found.titles)]
     rows = [[Html(value_html(value)) for value in row] for row in found.rows]
-    notes = [_more(found.whole - len(found.rows), "row")]
-    if found.empty:
-        notes.append(note(f"{found.empty:,} records have nothing in `{found.of}`."))
-    if found.dropped:
-        names = ", ".join(found.dropped[:12])
-        notes.append(note(f"{len(found.dropped):,} more columns are not shown here: {names}."))
-    return table(columns, rows, "sorts") + "".join(notes)
+    return table(columns, rows, "sorts") + "".join(map(note, found.notes))
 
 
 def _kind(found: Grid, n: int) -> str:

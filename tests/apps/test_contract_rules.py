@@ -1,0 +1,181 @@
+"""The embedded member of `contracts`: it finds clauses, quotes them, and leaves harmless text alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold.members.target import resolve_target
+
+FOLDER = Path(__file__).parents[2] / "src" / "fanfold" / "apps" / "contracts"
+flag: Callable[[dict[str, Any]], dict[str, Any]] = resolve_target("clauses:flag_risks", FOLDER)
+sentences = resolve_target("sentences:sentences", FOLDER)
+levelled = resolve_target("sentences:levelled", FOLDER)
+MOST = 3
+
+CLAUSES = {
+    "Uncapped Liability": "The limitations of liability in this Section shall not apply to a breach "
+    "of the duties of confidentiality.",
+    "Cap On Liability": "In no event shall either party be liable for any indirect, incidental or "
+    "consequential damages arising out of this Agreement.",
+    "Liquidated Damages": "For each day of delay the Supplier shall pay the sum of $1,000 as "
+    "liquidated damages and not as a penalty.",
+    "Minimum Commitment": "The Distributor shall purchase at least 500 units of the Product in each "
+    "calendar year.",
+    "Revenue/Profit Sharing": "The Company shall pay to the Author a royalty equal to five percent "
+    "(5%) of Net Sales.",
+    "Non-Compete": "During the Term the Distributor shall not sell, promote or manufacture any "
+    "products which are competitive with the Products.",
+    "Exclusivity": "The Company hereby appoints the Dealer as its exclusive distributor of the "
+    "Products in the Territory.",
+    "No-Solicit Of Employees": "Neither party shall solicit for employment any employee of the other "
+    "party during the Term.",
+    "No-Solicit Of Customers": "The Agent shall not divert or attempt to divert any customers of the "
+    "Company to another firm.",
+    "Non-Disparagement": "The Consultant agrees that he will not disparage the Company or its officers "
+    "in any forum.",
+    "Rofr/Rofo/Rofn": "The Tenant shall have a right of first refusal to purchase the Premises on the "
+    "same terms.",
+    "Termination For Convenience": "Either party may terminate this Agreement without cause upon "
+    "sixty (60) days written notice to the other party.",
+    "Change Of Control": "A Change of Control of the Operator gives the Owner an option to buy the "
+    "Facility.",
+    "Anti-Assignment": "Neither party may assign this Agreement or any of its rights hereunder "
+    "without the prior written consent of the other party.",
+    "Post-Termination Services": "Upon termination of this Agreement the Vendor shall provide "
+    "transition services for ninety days.",
+    "Ip Ownership Assignment": "Consultant hereby irrevocably assigns to the Company all right, "
+    "title and interest in and to the Inventions.",
+    "Joint Ip Ownership": "All improvements made during the project shall be jointly owned by the "
+    "parties in equal parts.",
+    "License Grant": "Licensor hereby grants to Licensee a non-exclusive license to use the Marks "
+    "during the Term.",
+    "Non-Transferable License": "The license is non-transferable and ends with the Term of the "
+    "underlying subscription.",
+    "Irrevocable Or Perpetual License": "The license to the Deliverables is perpetual and covers all "
+    "later versions of them.",
+    "Source Code Escrow": "The source code of the Software shall be deposited in escrow with an agent.",
+    "Covenant Not To Sue": "Licensee shall not contest the validity of the Marks or the ownership of "
+    "Licensor in them.",
+    "Audit Rights": "The Licensor shall have the right to audit the books and records of the "
+    "Licensee upon reasonable notice.",
+    "Warranty Duration": "The Products are warranted for a period of twelve (12) months from their "
+    "delivery to the Customer.",
+    "Insurance": "The Contractor shall maintain commercial general liability insurance of at least "
+    "$1,000,000 throughout the Term.",
+}
+
+HARMLESS = [
+    "",
+    "The Buyer is a non-exclusive reseller, and sells the Products next to those of others.",
+    "The courts of Delaware shall have exclusive jurisdiction over all that concerns shares.",
+    "Either party may terminate this Agreement at any time if the other commits a breach of it.",
+    "Sections 5 and 6 survive the termination of this Agreement for any reason whatsoever.",
+    "12.1 Exclusivity. 12.2 Assignment. 12.3 Insurance.",
+    "The Company shall not be at a competitive disadvantage when it offers its goods for sale.",
+    'The term "Change of Control" means a notice of any sale of more than half of the shares.',
+    "15. Insurance to be maintained by the Contractor ................................. 44",
+]
+
+
+def found(text: str) -> list[dict[str, str]]:
+    return list(flag({"text": text})["findings"])
+
+
+@pytest.mark.parametrize("category", CLAUSES)
+def test_a_clause_is_found_and_quoted_out_of_its_surroundings(category: str) -> None:
+    clause = CLAUSES[category]
+    text = f"The parties met in May. {clause} The Fee is due each month."
+    assert [(one["category"], one["evidence"]) for one in found(text)] == [(category, clause)]
+
+
+@pytest.mark.parametrize("harmless", HARMLESS)
+def test_harmless_text_has_no_findings(harmless: str) -> None:
+    assert found(harmless) == []
+
+
+@pytest.mark.parametrize(
+    ("clause", "severity"),
+    [
+        (CLAUSES["Termination For Convenience"], "medium"),
+        ("Owner may terminate this Agreement without cause on ten days notice.", "high"),
+        ("Owner may terminate this Agreement without cause on 180 days notice.", "low"),
+        (CLAUSES["Anti-Assignment"], "low"),
+        ("No party may assign this Agreement, also not by operation of law or merger.", "medium"),
+    ],
+)
+def test_the_wording_shifts_the_severity(clause: str, severity: str) -> None:
+    assert [one["severity"] for one in found(clause)] == [severity]
+
+
+def test_a_clause_broken_over_lines_and_pages_is_quoted_as_it_stands() -> None:
+    text = "Neither party may assign\n  this Agreement\n\n\n  without the\n  consent of the other party."
+    assert [one["evidence"] for one in found(text)] == [text]
+
+
+def test_a_duty_that_stands_above_a_list_reaches_its_points() -> None:
+    text = (
+        "The Distributor shall not: (a) change the Products; (b) act as the agent of any person for "
+        "goods which are competitive with the Products; or (c) open branches abroad."
+    )
+    (one,) = found(text)
+    assert one["category"] == "Non-Compete"
+    assert one["evidence"] in text and "(b)" in one["evidence"] and "(c)" not in one["evidence"]
+
+
+def test_a_very_long_sentence_is_quoted_in_part_and_in_whole_words() -> None:
+    text = "word " * 2000 + CLAUSES["Insurance"] + " more" * 2000
+    (one,) = found(text)
+    assert one["category"] == "Insurance" and f" {one['evidence']} " in text
+    assert len(one["evidence"]) <= 900
+
+
+def test_letters_that_grow_when_they_are_made_small_move_no_quote() -> None:
+    text = f"İİİİ met İİİİ in May. {CLAUSES['Insurance']}"
+    assert [one["evidence"] for one in found(text)] == [CLAUSES["Insurance"]]
+
+
+def test_sentences_end_where_people_end_them() -> None:
+    text = (
+        "Acme Inc. and J. Doe agree. See Sec. 4 of the U.S. Code.\n\nPage 2\n\n"
+        "This goes on\n\nafter a page break. The end"
+    )
+    split = [text[one.start : one.end].strip() for one in sentences(text, levelled(text))]
+    assert split == [
+        "Acme Inc. and J. Doe agree.", "See Sec. 4 of the U.S. Code.", "Page 2",
+        "This goes on\n\nafter a page break.", "The end",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "title"),
+    [
+        (
+            {"file": "AcmeInc_2001-EX-10-Supply Agreement.txt", "text": "x"},
+            "AcmeInc: Supply Agreement",
+        ),
+        ({"file": "lease.txt", "text": "x"}, "lease"),
+        ({"text": "\n\n  LEASE OF A SHIP\n between"}, "LEASE OF A SHIP"),
+        ({"text": ""}, "untitled"),
+    ],
+)
+def test_the_title_is_the_file_name_or_the_first_line(data: dict[str, str], title: str) -> None:
+    assert flag(data)["title"] == title
+
+
+def test_every_finding_in_the_data_occurs_word_for_word_and_none_too_often() -> None:
+    lines = (FOLDER / "data" / "contracts.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert len({row["id"] for row in rows}) == len(rows) == 163
+    few = [row for row in rows if sha256(row["id"].encode()).digest()[0] < 64]
+    for row in few:
+        own = flag(row)["findings"]
+        assert [one for one in own if one["evidence"] not in row["text"]] == []
+        assert max(Counter(one["category"] for one in own).values(), default=0) <= MOST
+    assert len(few) > 20

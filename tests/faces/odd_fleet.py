@@ -1,0 +1,69 @@
+"""Fleets of `odd_agent.py`, for both providers, with any field that a fleet.json can have."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.faces.cli import wait_until
+from tests.faces.fleet_root import Root, cleared
+
+ODD = Path(__file__).with_name("odd_agent.py")
+
+
+class OddRoot(Root):
+    """`counts`: a file in which each start of a worker leaves a line."""
+
+    def __init__(self, folder: Path, name: str = "crew") -> None:
+        super().__init__(folder, name)
+        program = folder / "agent"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {ODD} "$@"\n')
+        program.chmod(0o755)
+        self.counts = folder / "counts"
+        self.env |= {
+            "FANFOLD_CLAUDE": str(program), "FANFOLD_CODEX": str(program),
+            "CODEX_HOME": str(folder / "codex"),
+        }  # fmt: skip
+
+    def plan(self, *workers: dict[str, Any], **config: Any) -> None:
+        """`do` of a worker is its prompt, after the first line."""
+        usual = {"launch_delay_seconds": 0, "max_concurrent": 8, "model": "sonnet"}
+        self.root.mkdir(parents=True, exist_ok=True)
+        listed = []
+        for one in workers:
+            stated = {"type": "write", "task": one["id"], **one}
+            do = stated.pop("do", "")
+            self.prompt(one["id"], f"I am {one['id']}\nCOUNT {self.counts}\n{do}\n")
+            listed.append(stated)
+        made = {"fleet_name": self.name, "config": usual | config, "workers": listed}
+        (self.root / "fleet.json").write_text(json.dumps(made))
+
+    def starts(self) -> dict[str, int]:
+        """How often each worker was started, by its own word."""
+        lines = self.counts.read_text().split() if self.counts.exists() else []
+        return dict(Counter(lines))
+
+    def account(self) -> dict[str, Any]:
+        shown: dict[str, Any] = self.ok("status", str(self.root), "--json").receipt
+        return shown
+
+    def seen(self) -> dict[str, dict[str, Any]]:
+        return {one["id"]: one for one in self.account()["workers"]}
+
+    def over(self, *ends: str) -> str:
+        """Until the run has one of these ends; which one."""
+        wanted = ends or ("complete", "flagged", "paused", "killed", "aborted")
+        wait_until(lambda: self.account()["status"] in wanted)
+        return str(self.account()["status"])
+
+
+@contextmanager
+def odd_fleet(folder: Path, name: str = "crew") -> Iterator[OddRoot]:
+    root = OddRoot(folder, name)
+    with cleared(root):
+        yield root
