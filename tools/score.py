@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 APPS = ROOT / "src" / "fanfold" / "apps"
 KEPT = APPS / "scores.json"
 ALL, DETAIL = "all", "detail"
+HALVES = ("fitting", "reporting")
 
 
 def main(names: list[str]) -> None:
@@ -77,11 +78,13 @@ def shown(value: Any) -> str:
 
 
 def overview(kept: dict[str, dict[str, Any]]) -> str:
-    rows = [["application", "embedded default", "measured on", "scores", "run"]]
+    rows = [["application", "embedded default", "measured on", "scores", *HALVES, "run"]]
     for name, told in kept.items():
         data = ", ".join(f"{shown(many)} {word(what)}" for what, many in told["data"].items())
-        rows.append([f"[{name}]({name}/README.md)", told["default"], data, line(told["scores"]),
-                     run_of(told)])  # fmt: skip
+        groups = grouped(told["scores"])
+        halves = [shown(groups.pop(half, {})) for half in HALVES]
+        link = f"[{name}]({name}/README.md)"
+        rows.append([link, told["default"], data, line(groups), *halves, run_of(told)])
     return table(rows)
 
 

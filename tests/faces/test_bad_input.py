@@ -158,8 +158,7 @@ CASES: list[tuple[str, Spoil, str]] = [
      "got unexpected extra argument (b.yaml); see: fanfold run --help"),
     ("resume talk i1", nothing,
      "what is 'i1'? IDs go with --retry-in-doubt; see: fanfold resume --help"),
-    ("demo none", nothing,
-     "invalid value for '[NAME]': 'none' is not 'contracts'; see: fanfold demo --help"),
+    ("demo contrats", nothing, "no application 'contrats': did you mean `contracts`?"),
     # stores
     (f"{RUN} --store items.jsonl", nothing, "items.jsonl: is a file, not a folder; use --store DIR"),
     (f"{RUN} --store items.jsonl/deep", nothing,

@@ -279,10 +279,10 @@ def test_demo_runs_without_a_key_and_leaves_its_report(tmp_path: Path) -> None:
     receipt = ended.receipt
     assert (receipt["planned"], receipt["passed"], receipt["cost_usd"]) == (163, 163, 0.0)
     report = tmp_path / ".fanfold" / "demo" / "contracts" / "report.md"
-    assert report.read_text().startswith("| category | ")
+    assert report.read_text().startswith("# Contract risk report\n")
     again = fanfold(tmp_path, "demo", "--quiet")
     assert (again.code, again.err) == (0, "")
-    assert "0 calls, 163 reused" in again.out
+    assert "\n0 calls, 163 reused, " in again.out
     account = re.findall(r"account: fanfold (.+)$", again.out, re.MULTILINE)[0].split()
     assert fanfold(tmp_path, *account).out.startswith("# contract-review\n\n**complete**\n")
 
@@ -292,7 +292,7 @@ def test_help_and_version(tmp_path: Path) -> None:
     assert (helped.code, helped.err) == (0, "")
     listed = re.findall(r"^  (\w+)  ", helped.out.split("Commands:")[1], re.MULTILINE)
     assert listed == [
-        "run", "graph", "resume", "status", "report", "tree", "members", "ask", "mcp", "serve",
-        "skill", "demo",
+        "run", "graph", "resume", "launch", "kill", "relaunch", "status", "report", "view", "feed",
+        "tree", "members", "ask", "mcp", "serve", "skill", "local", "demo", "new",
     ]  # fmt: skip
     assert fanfold(tmp_path, "run", "--help").code == 0

@@ -13,7 +13,7 @@ from fanfold.fleet.worker_view import Sum, WorkerState, WorkerView
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.store import Store
 from fanfold.observe.amounts import duration, money, usd, utc_time
-from fanfold.observe.closing import headline, resume_command
+from fanfold.observe.closing import again_command, headline, resume_command
 from fanfold.observe.standing import Standing
 from fanfold.observe.table import Column, aligned, cells_wide, cut, one_line
 from fanfold.price import dollars
@@ -127,7 +127,9 @@ def _foot(s: FleetStatus, width: int) -> list[str]:
     lines += [ESTIMATED] if any(one.cost.estimated for one in s.workers) else []
     lines += [AT_MOST] if any(one.cost.at_most for one in s.workers) else []
     folded = [part for line in lines if line for part in _folded(line, width)]
-    if s.standing.resumable:
+    if s.standing.status == "flagged":
+        folded.append(f"to start one of them anew: {again_command(s.standing.receipt, s.store)}")
+    elif s.standing.resumable:
         folded.append(f"to go on: {resume_command(s.standing.receipt, s.store)}")
     return folded
 

@@ -18,10 +18,10 @@ import msgspec
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
 from fanfold.fleet.mission import Mission, Ready
 from fanfold.fleet.obey import Obeying
-from fanfold.observe.closing import closing, resume_command
+from fanfold.observe.closing import again_command, closing, resume_command
 from fanfold.observe.html.account import result_page
 from fanfold.observe.standing import may_resume
-from fanfold.plans.execute import Audience, execute
+from fanfold.plans.execute import Audience, Job, execute
 from fanfold.run.loop import run_sync
 from fanfold.work.outcome import Receipt
 
@@ -101,7 +101,7 @@ def carry_out(mission: Mission, report: Report, log: Log) -> int:
         report.say(Ready(error=text, code=code))
         return code
     report.say(Ready(run=receipt.run, name=receipt.name, pid=os.getpid(), planned=receipt.planned))
-    log.say(closing(receipt, _resume(receipt, mission.options.store)))
+    log.say(closing(receipt, _resume(job, receipt, mission.options.store)))
     return 0
 
 
@@ -117,7 +117,9 @@ def _told(error: Exception) -> tuple[int, str]:
             return STOPPED, " ".join(f"unexpected {type(error).__name__}: {error}".split())
 
 
-def _resume(receipt: Receipt, store: str) -> str | None:
+def _resume(job: Job, receipt: Receipt, store: str) -> str | None:
+    if job.stored.kind == "fleet" and receipt.status == "flagged":
+        return again_command(receipt, store)
     return resume_command(receipt, store) if may_resume(receipt) else None
 
 

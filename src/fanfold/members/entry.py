@@ -131,7 +131,7 @@ def _refuse_others(node: Node, kind: Kind) -> None:
         if name not in known and any(name in others for others in BY_KIND.values()):
             homes = [other for other in KINDS if name in BY_KIND[other]]
             raise node.child(name).bad(
-                f"`{name}` is a field of kind {' and '.join(homes)}, not of kind {kind}"
+                f"`{name}` is a field of kind {', '.join(homes)}, not of kind {kind}"
             )
 
 

@@ -61,7 +61,8 @@ def counts(records: list[dict[str, Any]], where: str = "") -> Counts | None:
     def rows() -> Iterable[dict[str, Any]]:
         return rows_of(records, inner)
 
-    kinds = _kinds(rows)
+    named = _naming(records, inner) if inner else set()
+    kinds = {name: found for name, found in _kinds(rows).items() if name not in named}
     if not kinds:
         return None
     by = max(kinds, key=lambda name: len(kinds[name]))
@@ -74,6 +75,13 @@ def counts(records: list[dict[str, Any]], where: str = "") -> Counts | None:
     shown = tuple(part or ("not said" if split else "") for part in parts)
     there = [row for row in table if sum(row[1])]
     return Counts(by, split, tuple(there[:MOST_BARS]), shown, where, len(there[MOST_BARS:]))
+
+
+def _naming(records: list[dict[str, Any]], inner: str) -> set[str]:
+    """The fields around the rows that tell one record from another: an id is no kind."""
+    names = {name for record in records for name in record if name != inner}
+    kinds = {name: {_kind(record.get(name)) for record in records} for name in names}
+    return {name for name in names if len(kinds[name]) == len(records)}
 
 
 def _kinds(rows: Rows) -> dict[str, Counter[str]]:

@@ -58,6 +58,12 @@ def resume_command(receipt: Receipt, store: str = "") -> str:
     return shlex.join(words)
 
 
+def again_command(receipt: Receipt, store: str = "") -> str:
+    """For a fleet that has ended: its workers are started again one by one, by name."""
+    where = f" --store {shlex.quote(store)}" if store else ""
+    return f"fanfold relaunch {shlex.quote(receipt.run)} WORKER{where}"
+
+
 def _total(receipt: Receipt) -> str:
     """A plain number means dollars; the other currencies go by their name."""
     spent = (receipt.reason or "").removeprefix("out of budget: ").partition(" ")[0]

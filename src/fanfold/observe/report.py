@@ -28,7 +28,7 @@ from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Receipt, StepAccount
 
 MOST_ROWS = 20
-WIDEST = 140
+WIDEST = 200
 MOST_LINES = 200
 
 

@@ -218,7 +218,9 @@ def lines_of(value: Any) -> list[str]:
 def inline(value: Any, depth: int = 0) -> str:
     """In one line: names with values for a record, JSON for what is deep."""
     match value:
-        case None | [] | {}:
+        case None:
+            return ""
+        case list() | dict() if not value:
             return ""
         case str():
             return value

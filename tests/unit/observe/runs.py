@@ -15,6 +15,7 @@ from fanfold.errors import RunStopped, TimedOut, Transient
 from fanfold.gates.checks import require
 from fanfold.journal.journal import Archive, Journal
 from fanfold.journal.read import Reader
+from fanfold.observe.account import Account, account
 from fanfold.observe.standing import Standing, stand
 from fanfold.patterns.fold import sort_by
 from fanfold.patterns.map_reduce import map_reduce
@@ -161,3 +162,19 @@ def with_id(standing: Standing, id: str) -> Standing:
         run=msgspec.structs.replace(standing.run, id=id),
         receipt=msgspec.structs.replace(standing.receipt, run=id),
     )
+
+
+def accounted(store: Path, name: str, *, alive: bool = False, id: str = "01J") -> Account:
+    """All that a report of a run says, with an id that is known beforehand."""
+    archive = Archive(store)
+    try:
+        run = archive.read.find(name)
+        assert run is not None
+        standing = stand(archive.read, run, lambda session: alive, EPOCH + 60.0)
+        found = account(archive, standing)
+    finally:
+        archive.close()
+    branch = msgspec.structs.replace(
+        found.branch, run=msgspec.structs.replace(found.branch.run, id=id)
+    )
+    return msgspec.structs.replace(found, standing=with_id(found.standing, id), branch=branch)

@@ -56,7 +56,7 @@ def dependencies(table: Table, width: int) -> list[Dependency]:
         rows = _sample(table, by)
         for of in range(width):
             if of != by and len(filled[of]) > 1:
-                fit = fit_of(rows, by, of)
+                fit = fit_of(rows, by, of, filled[of])
                 kind = _kind(fit, layout is not None and by == layout[0] and of != layout[1])
                 if kind:
                     source = layout[1] if layout and kind == "reports" else None
@@ -74,24 +74,21 @@ def _kind(fit: Fit, reported: bool) -> Literal["rule", "reports"] | None:
     return None
 
 
-def fit_of(rows: Table, by: int, of: int) -> Fit:
-    """Empty cells agree with everything; groups of one say nothing."""
-    kept = total = deviating = repeated = 0
-    everywhere: Counter[str] = Counter()
+def fit_of(rows: Table, by: int, of: int, filled: Counter[str]) -> Fit:
+    """Empty cells agree with everything; groups of one say nothing. `filled`: all values of the
+    column `of`, for what chance alone would do."""
+    kept = total = repeated = 0
     for counts in groups(rows, by, of).values():
         size = counts.total()
-        everywhere += counts
-        if size < 2:
-            continue
-        most = max(counts.values())
-        kept, total, deviating = kept + most, total + size, deviating + size - most
-        others = sorted(counts.values(), reverse=True)[1:]
-        repeated += sum(n for n in others if n > 1)
+        if size > 1:
+            most, *others = sorted(counts.values(), reverse=True)
+            kept, total = kept + most, total + size
+            repeated += sum(n for n in others if n > 1)
     if not total:
         return Fit(0.0, 0.0, 0.0, 0)
-    chance = max(everywhere.values()) / everywhere.total()
+    chance = max(filled.values()) / filled.total()
     lift = (kept / total - chance) / (1 - chance) if chance < 1 else 0.0
-    return Fit(kept / total, lift, repeated / deviating if deviating else 0.0, total)
+    return Fit(kept / total, lift, repeated / (total - kept) if total > kept else 0.0, total)
 
 
 def groups(rows: Table, by: int, of: int) -> Groups:
@@ -126,8 +123,8 @@ def _reports(table: Table, filled: list[Counter[str]]) -> tuple[int, int] | None
         if len(pairs) < SOLE * len(table):
             continue
         others = [of for of in range(len(filled)) if of not in (by, source) and len(filled[of]) > 1]
-        fits = [fit_of(table, by, of) for of in others]
-        against = [fit_of(table, source, of) for of in others]
+        fits = [fit_of(table, by, of, filled[of]) for of in others]
+        against = [fit_of(table, source, of, filled[of]) for of in others]
         told = [f for f, a in zip(fits, against, strict=True) if _told(f) and f.lift > 2 * a.lift]
         if len(told) >= 2:
             return by, source

@@ -24,7 +24,7 @@ from fanfold.faces.cli.store import store_option as _store
 from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
 from fanfold.fleet.launch import resume_detached
 from fanfold.fleet.load import is_fleet
-from fanfold.observe.closing import closing, interrupted, resume_command
+from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import Progress, Quiet
@@ -178,9 +178,10 @@ def accounted(run: str, store: str, path: Path) -> bool:
 
 
 def _command(job: Job, receipt: Receipt) -> str | None:
-    if not may_resume(receipt):
-        return None
-    return resume_command(receipt, "" if job.options.store == ".fanfold" else job.options.store)
+    store = "" if job.options.store == ".fanfold" else job.options.store
+    if job.stored.kind == "fleet" and receipt.status == "flagged":
+        return again_command(receipt, store)
+    return resume_command(receipt, store) if may_resume(receipt) else None
 
 
 def _say(quiet: bool, as_json: bool) -> Callable[[str], None]:

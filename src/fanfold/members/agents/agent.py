@@ -83,11 +83,19 @@ class Agent:
         return self._site.place or Path(store, "agents", *span.split(":"))
 
     def has_trace(self, span: str, store: str) -> bool:
-        return find(self.place_of(span, store), span) is not None
+        host = find(self.place_of(span, store), span)
+        return host is not None and host.may_have_begun()
 
     async def adopt(self, span: str, store: str, tell: Tell) -> Reply | None:
         host = find(self.place_of(span, store), span)
-        return None if host is None else await self._watch(host, tell)
+        if host is None:
+            return None
+        try:
+            return await self._watch(host, tell)
+        except MemberError as error:
+            if error.lost and not host.may_have_begun():
+                raise CalledOff(f"{self._traits.id}: its process died before it began") from None
+            raise
 
     def end(self, why: Why, said: str) -> None:
         for host in tuple(self._at_work):

@@ -47,23 +47,26 @@ _NOT_STARTED = 127
 
 
 def main() -> None:
-    """`PLACE [HANDLE]`: the worker's folder, and the pipe to report to that it runs."""
-    report = Report(int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    """`PLACE HANDLE SPAN`: the worker's folder, the pipe to report to that it runs, whose it is."""
+    report = Report(int(sys.argv[2]))
     if os.fork():  # so whoever starts us has no child to wait for
         os._exit(0)
     try:
-        Hosting(Path(sys.argv[1])).carry_out(report)
+        Hosting(Path(sys.argv[1]), sys.argv[3]).carry_out(report)
     except OSError as error:
         report.failed(error)
         raise
 
 
 class Hosting:
-    """From the spec in the folder to the exit in the folder."""
+    """From the spec in the folder to the exit in the folder.
 
-    def __init__(self, place: Path) -> None:
+    One that comes late, when another worker has been put there, must not touch its files.
+    """
+
+    def __init__(self, place: Path, span: str) -> None:
         spec = read_spec(place)
-        if spec is None:
+        if spec is None or spec.span != span:
             raise FileNotFoundError(2, "no worker is stated here", str(place))
         self._place, self._spec = place, spec
         self._log = Growth(place)
@@ -104,6 +107,9 @@ class Hosting:
             latch.drop()
             self._conclude(-signal.SIGTERM, ordered)
             report.ready()
+            return False
+        if not report.is_heard():
+            latch.drop()
             return False
         cage = "" if tree.cage is None else str(tree.cage.path)
         me = _identify(os.getpid())

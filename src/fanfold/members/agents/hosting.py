@@ -93,6 +93,13 @@ class Host:
             return False
         return living(record.host) or living(record.program)
 
+    def may_have_begun(self) -> bool:
+        """The record of a host is durable before its program runs, so without one it never did; nor
+        will it, once whoever started it is gone."""
+        spec = read_spec(self.place)
+        ours = spec is not None and spec.span == self.spec.span
+        return not ours or read_host(self.place) is not None or self.exit() is not None
+
     def exit(self) -> Exit | None:
         return read_exit(self.place)
 

@@ -21,7 +21,7 @@ from fanfold.work.member import PARENT
 
 HOST_LOG = "host.log"
 _AT_MOST = 60.0  # seconds until a host that says nothing is given up
-_BOOT = "import sys; sys.path += sys.argv[3:]; from fanfold.members.agents.host import main; main()"
+_BOOT = "import sys; sys.path += sys.argv[4:]; from fanfold.members.agents.host import main; main()"
 
 
 class NotHosted(FanfoldError):
@@ -58,7 +58,7 @@ def launch(place: Path, spec: Spec, env: Mapping[str, str]) -> None:
     listens, tells = os.pipe()
     try:
         try:
-            spawn(place, tells, {**env, PARENT: spec.span})
+            spawn(place, spec.span, tells, {**env, PARENT: spec.span})
         finally:
             os.close(tells)
         heard = hear(listens, _AT_MOST)
@@ -70,13 +70,14 @@ def launch(place: Path, spec: Spec, env: Mapping[str, str]) -> None:
         raise NotHosted(f"{spec.id}: its host died while it started; see {place / HOST_LOG}")
 
 
-def spawn(place: Path, tells: int, env: Mapping[str, str]) -> None:
+def spawn(place: Path, span: str, tells: int, env: Mapping[str, str]) -> None:
     """A process in a session of its own, without any of our handles, that we need not wait for.
 
     It must find what we are made of wherever it is started: not through the program's variables,
     and never in the folder it happens to be in.
     """
-    words = [sys.executable, "-I", "-S", "-c", _BOOT, str(place), str(tells), *_found_in()]
+    given = (str(place), str(tells), span, *_found_in())
+    words = [sys.executable, "-I", "-S", "-c", _BOOT, *given]
     log = append(place / HOST_LOG)
     try:
         process = subprocess.Popen(

@@ -35,8 +35,16 @@ class Report:
         if handle is not None:
             os.set_inheritable(handle, False)
 
-    def ready(self) -> bool:
+    def is_heard(self) -> bool:
         """False: whoever started us is gone."""
+        if self._handle is None:
+            return True
+        poll = select.poll()
+        poll.register(self._handle, 0)
+        return not poll.poll(0)
+
+    def ready(self) -> bool:
+        """False: they are gone by now."""
         return self._say(_READY)
 
     def failed(self, error: OSError) -> None:

@@ -227,7 +227,7 @@ def test_a_worker_that_nobody_waits_for_any_more_is_not_started(stage: Stage) ->
     launching.prepare(place, stated(sh("touch ran"), stage.root), b"")
     listens, tells = os.pipe()
     os.close(listens)
-    launching.spawn(place, tells, {**PATH, "FANFOLD_PARENT": SPAN})
+    launching.spawn(place, SPAN, tells, {**PATH, "FANFOLD_PARENT": SPAN})
     os.close(tells)
     until(lambda: (place / HOST).exists() or (place / TIMES).exists())
     until(lambda: not any(f"{place}" in line for line in command_lines()))
@@ -235,6 +235,20 @@ def test_a_worker_that_nobody_waits_for_any_more_is_not_started(stage: Stage) ->
         {SPEC, PROMPT, LOG, ERRORS, TIMES, launching.HOST_LOG}
     )
     assert not (stage.root / "ran").exists()
+    host = find(place, SPAN)
+    assert (host is not None and host.may_have_begun()) is False
+
+
+def test_a_host_that_comes_late_does_not_touch_the_files_of_the_next_worker(stage: Stage) -> None:
+    host = stage.start(sh("sleep 300"), span=f"{SPAN}2")
+    before = (host.place / HOST).read_bytes()
+    listens, tells = os.pipe()
+    os.close(listens)
+    launching.spawn(host.place, SPAN, tells, {**PATH, "FANFOLD_PARENT": SPAN})
+    os.close(tells)
+    until(lambda: not any(f"{tells}\0{SPAN}\0" in line for line in command_lines()))
+    assert ((host.place / HOST).read_bytes(), host.alive()) == (before, True)
+    assert host.may_have_begun()
 
 
 def test_a_start_that_is_called_off_leaves_no_worker(stage: Stage) -> None:

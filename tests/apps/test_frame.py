@@ -1,0 +1,171 @@
+"""`fanfold demo` and `fanfold new`: the applications that there are, and copies of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fanfold.faces.cli import shipped
+from tests.faces.cli import SRC, Ended, fanfold
+from tests.faces.disk import small_disk
+from tools.score import KEPT, between, grouped, line, overview, own_table, shown
+
+APPS = SRC / "fanfold" / "apps"
+FILES = ("README.md", "data/ORIGIN.md", "models.yaml", "plan.yaml", "roster.yaml", "score.py")
+
+
+def refused(text: str) -> Ended:
+    return Ended(2, "", f"fanfold: {text}\n")
+
+
+# ── what there is ────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_list_comes_from_the_folders() -> None:
+    assert shipped.names() == sorted(plan.parent.name for plan in APPS.glob("*/plan.yaml"))
+    assert "contracts" in shipped.names()
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_an_application_has_what_a_fork_needs(name: str) -> None:
+    assert [file for file in FILES if not (APPS / name / file).is_file()] == []
+
+
+def test_the_folder_at_the_top_leads_to_the_applications() -> None:
+    assert (SRC.parent / "apps").resolve() == APPS.resolve()
+
+
+# ── demo ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    assert fanfold(tmp_path, "demo", "contract") == refused(
+        "no application 'contract': did you mean `contracts`?"
+    )
+    ended = fanfold(tmp_path, "demo", "xyz")
+    assert ended == refused(f"no application 'xyz': known: {', '.join(shipped.names())}")
+    assert list(tmp_path.glob(".fanfold")) == []
+
+
+def test_a_demo_prints_the_head_of_its_report_and_says_where_all_is(tmp_path: Path) -> None:
+    ended = fanfold(tmp_path, "demo", "--quiet")
+    assert (ended.code, ended.err) == (0, "")
+    receipt, _, rest = ended.out.partition("\n\n")
+    assert receipt.splitlines()[:2] == ["contract-review complete", "163 of 163 done: 163 passed"]
+    folder = tmp_path / ".fanfold" / "demo" / "contracts"
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    head, mark, body = report.partition("<!-- more -->\n")
+    assert mark and rest.startswith(head.rstrip())
+    assert len(head.splitlines()) <= 75 and max(map(len, head.splitlines())) <= 100
+    assert len(body) > 100_000
+    found = json.loads((folder / "findings.json").read_text(encoding="utf-8"))
+    levels = [one["severity"] for one in found]
+    assert levels == sorted(levels, key=["high", "medium", "low"].index)
+    assert f"163 contracts, {len(found):,} risk clauses" in head
+    assert re.findall(r"^(\w+): ", rest, re.MULTILINE)[-4:] == ["files", "page", "account", "yours"]
+    assert ".fanfold/demo/contracts/report.md" in rest
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        store = f"{disk}/store"
+        where = f"{store}/demo/contracts"
+        ended = fanfold(tmp_path, "demo", "--store", store)
+        assert ended == refused(f"{where}: no space left on device; use --store DIR")
+        mine = f"{disk}/mine"
+        (disk / "store").rename(disk / "gone")
+        ended = fanfold(tmp_path, "new", mine, "--from", "contracts")
+        assert ended == refused(
+            f"{mine}: no space left on device; name a folder that can be written"
+        )
+        assert not Path(mine).exists()
+
+
+# ── new ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_copy_is_whole_and_runs(tmp_path: Path) -> None:
+    ended = fanfold(tmp_path, "new", "my review", "--from", "contracts")
+    assert ended == Ended(
+        0,
+        "my review: a copy of contracts; its README.md says what to change. To run it:\n"
+        "  cd 'my review'\n"
+        "  fanfold run plan.yaml\n",
+        "",
+    )
+    mine = tmp_path / "my review"
+    assert contents(mine) == contents(APPS / "contracts")
+    few = (mine / "data" / "contracts.jsonl").read_text(encoding="utf-8").splitlines()[:2]
+    (mine / "data" / "contracts.jsonl").write_text("\n".join(few) + "\n", encoding="utf-8")
+    assert fanfold(mine, "run", "plan.yaml", "--json", "--quiet").receipt["passed"] == 2
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [
+        path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_an_empty_folder_may_be_filled_and_a_full_one_not(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert fanfold(tmp_path, "new", "empty", "--from", "contracts").code == 0
+    again = fanfold(tmp_path, "new", "empty", "--from", "contracts")
+    assert again == refused("empty is not empty; name a new folder")
+    (tmp_path / "file").write_text("")
+    other = fanfold(tmp_path, "new", "file", "--from", "contracts")
+    assert other == refused("file is not empty; name a new folder")
+
+
+def test_new_says_what_is_wrong_with_its_words(tmp_path: Path) -> None:
+    known = "|".join(shipped.names())
+    assert fanfold(tmp_path, "new", "x") == refused(
+        f"say which application to begin with: --from {known}"
+    )
+    assert fanfold(tmp_path, "new", "x", "--from", "contrcts") == refused(
+        "no application 'contrcts': did you mean `contracts`?"
+    )
+    assert fanfold(tmp_path, "new", "a/file/x", "--from", "contracts").code == 0
+    (tmp_path / "file").write_text("")
+    assert fanfold(tmp_path, "new", "file/x", "--from", "contracts") == refused(
+        "file/x: not a directory; name a folder that can be written"
+    )
+
+
+# ── the tables of scores ─────────────────────────────────────────────────────────────────────
+
+
+def test_the_tables_are_those_that_the_runs_gave() -> None:
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    page = (APPS / "README.md").read_text(encoding="utf-8")
+    assert f"<!-- scores -->\n{overview(kept)}\n<!-- /scores -->" in page
+    for name, told in kept.items():
+        own = (APPS / name / "README.md").read_text(encoding="utf-8")
+        assert f"<!-- score -->\n{own_table(told)}\n<!-- /score -->" in own
+
+
+def test_scores_are_grouped_and_told_in_one_line() -> None:
+    assert grouped({"f1": 0.5, "b": {"f1": 1.0}}) == {"all": {"f1": 0.5}, "b": {"f1": 1.0}}
+    assert line({"all": {"micro_f1": 0.5}, "b": {"n": 3}, "detail": {"x": {"f1": 1.0}}}) == (
+        "micro f1 0.5; b: n 3"
+    )
+    assert [shown(one) for one in (0.123, 0.5, 1.0, 1234, "x")] == [
+        "0.123",
+        "0.5",
+        "1",
+        "1,234",
+        "x",
+    ]
+
+
+def test_only_what_is_between_the_marks_is_rewritten(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- score -->\nold\n<!-- /score -->\nafter\n", encoding="utf-8")
+    between(page, "score", "new")
+    between(page, "score", "newer")
+    assert page.read_text(encoding="utf-8") == (
+        "before\n<!-- score -->\nnewer\n<!-- /score -->\nafter\n"
+    )

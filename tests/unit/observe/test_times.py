@@ -1,0 +1,143 @@
+"""When members were at work: bars for a few calls, levels for many, pauses left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold.journal.attempts import key8
+from fanfold.journal.facts import End, Start
+from fanfold.journal.journal import Archive, Journal
+from fanfold.observe.times import BINS, MOST_BARS, Bar, Times, times
+from fanfold.run.loop import run_sync
+from fanfold.run.open import start
+from fanfold.testing.clock import VirtualClock
+from fanfold.work.task import Budget
+from tests.unit.observe.runs import answering, contracts, crashed, ran, reviewed
+
+
+class Call(dict[str, Any]):
+    """`member`, `start`, `end` and `session` of an attempt."""
+
+
+def call(member: str, start: float, end: float | None, session: str = "s", **more: Any) -> Call:
+    return Call(member=member, start=start, end=end, session=session, **more)
+
+
+def recorded(store: Path, calls: list[Call]) -> Times | None:
+    """The times of a run with these attempts; one without an end is under way."""
+
+    async def main() -> int:
+        journal = Journal(store, thread=False)
+        try:
+            record = await start(journal, "r", VirtualClock(), Budget())
+            for n, one in enumerate(calls):
+                key = n.to_bytes(16, "big")
+                claim = await journal.write(Start(
+                    run=record.no, step=0, session=one["session"], member=one["member"], answerer="x",
+                    keys=(key,), ids=(str(n),), accept=(), reserved=1, reserved_tokens=1,
+                    at=one["start"],
+                ))  # fmt: skip
+                if one["end"] is not None:
+                    await journal.write(End(
+                        run=record.no, attempt=claim.attempt, at=one["end"], released=(key,),
+                        state=one.get("state", "ok"), error=one.get("error"),
+                    ))  # fmt: skip
+            return record.no
+        finally:
+            journal.close()
+
+    no = run_sync(main())
+    archive = Archive(store)
+    try:
+        return times(archive.read, no)
+    finally:
+        archive.close()
+
+
+def test_the_store_knows_its_keys() -> None:
+    """So that the attempts above are those of different asks."""
+    assert key8((1).to_bytes(16, "big")) is not None
+
+
+def test_calls_at_once_stand_in_rows(tmp_path: Path) -> None:
+    found = recorded(
+        tmp_path / "s",
+        [
+            call("a", 100, 104),
+            call("a", 101, 103),
+            call("a", 103, 106),
+            call("b", 100, 110, state="error"),
+        ],
+    )
+    assert found is not None
+    assert (found.seconds, found.breaks, found.others) == (10.0, (), 0)
+    assert {lane.worker.member: lane.bars for lane in found.lanes} == {
+        "a": (Bar(0, 4, 0, "ok", 1), Bar(1, 3, 1, "ok", 2), Bar(3, 6, 1, "ok", 3)),
+        "b": (Bar(0, 10, 0, "error", 4),),
+    }
+
+
+def test_a_pause_between_processes_is_left_out(tmp_path: Path) -> None:
+    found = recorded(tmp_path / "s", [call("a", 100, 104, "one"), call("a", 90_000, 90_006, "two")])
+    assert found is not None
+    assert (found.seconds, found.breaks) == (10.0, (4.0,))
+    assert [(bar.start, bar.end) for bar in found.lanes[0].bars] == [(0, 4), (4, 10)]
+
+
+def test_what_was_lost_with_its_process_ends_where_it_began(tmp_path: Path) -> None:
+    died = call("a", 102, 80_000, "one", state="in_doubt", error="the process died")
+    found = recorded(
+        tmp_path / "s", [call("a", 100, 104, "one"), died, call("a", 80_001, 80_003, "two")]
+    )
+    assert found is not None
+    assert found.seconds == 6.0
+    assert [(bar.start, bar.end) for bar in found.lanes[0].bars] == [(0, 4), (2, 2), (4, 6)]
+
+
+def test_many_calls_are_levels_that_add_up(tmp_path: Path) -> None:
+    many = MOST_BARS + 80
+    calls = [call("a", 1000 + n * 0.5, 1000 + n * 0.5 + 2.0) for n in range(many)]
+    found = recorded(tmp_path / "s", calls)
+    assert found is not None
+    (lane,) = found.lanes
+    assert (lane.bars, len(lane.levels)) == ((), BINS)
+    width = found.seconds / BINS
+    assert sum(lane.levels) * width == pytest.approx(2.0 * many)
+    assert max(lane.levels) == pytest.approx(4.0)
+    assert lane.levels[0] == pytest.approx((width + (width - 0.5)) / width)
+
+
+def test_levels_go_round_a_pause_too(tmp_path: Path) -> None:
+    first = [call("a", 1000 + n, 1001 + n, "one") for n in range(300)]
+    later = [call("a", 50_000 + n, 50_001 + n, "two") for n in range(180)]
+    found = recorded(tmp_path / "s", first + later)
+    assert found is not None
+    assert (found.seconds, found.breaks) == (480.0, (300.0,))
+    assert found.lanes[0].levels == pytest.approx([1.0] * BINS)
+
+
+def test_without_a_call_that_took_time_there_is_nothing_to_show(tmp_path: Path) -> None:
+    assert recorded(tmp_path / "a", []) is None
+    assert recorded(tmp_path / "b", [call("a", 5, 5), call("a", 9, 9, state="error")]) is None
+
+
+def test_real_runs(tmp_path: Path) -> None:
+    reviewed(tmp_path / "a")
+    crashed(tmp_path / "b")
+    ran(tmp_path / "c", "fine", [answering()], contracts(30), concurrency=30)
+    for store, name, calls in (
+        ("a", "contract-review", 16),
+        ("b", "nightly", 12),
+        ("c", "fine", 30),
+    ):
+        archive = Archive(tmp_path / store)
+        record = archive.read.find(name)
+        assert record is not None
+        found = times(archive.read, record.no)
+        archive.close()
+        assert found is not None
+        assert sum(len(lane.bars) for lane in found.lanes) == calls
+        assert max(bar.row for lane in found.lanes for bar in lane.bars) < 12
