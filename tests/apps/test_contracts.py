@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -79,9 +80,10 @@ def test_the_prompt_and_the_schema_know_the_same_categories(told: dict[str, Any]
     assert sorted(named) == sorted([*told["covers"], *told["leaves_out"]])
 
 
-def test_another_folder_of_the_same_layout_is_scored(tmp_path: Path) -> None:
-    """Also without the lawyers' own clauses; its labels say that one of two findings is wrong."""
-    write_contracts(tmp_path)
+@pytest.mark.parametrize("pack", [True, False])
+def test_another_folder_of_the_same_layout_is_scored(tmp_path: Path, pack: bool) -> None:
+    """Packed or not, also without the lawyers' own clauses; its labels say that one of two findings is wrong."""
+    write_contracts(tmp_path, pack=pack)
     names = [*CLAUSES, "Third Party Beneficiary"]
     rows = [["id", "chars", "governing_law", *names]]
     for id, (category, _, _) in TRUE.items():
@@ -97,9 +99,11 @@ def test_another_folder_of_the_same_layout_is_scored(tmp_path: Path) -> None:
     assert told["leaves_out"] == ["Third Party Beneficiary"]
 
 
-def write_contracts(folder: Path) -> None:
+def write_contracts(folder: Path, *, pack: bool) -> None:
     rows = [json.dumps({"id": id, "file": f"{id}.txt", "text": text}) for id, text in TEXTS.items()]
-    (folder / "contracts.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (folder / f"contracts.jsonl{'.gz' if pack else ''}").write_bytes(
+        gzip.compress("\n".join(rows).encode()) if pack else "\n".join(rows).encode()
+    )
 
 
 # ── with models ──────────────────────────────────────────────────────────────────────────────
@@ -111,7 +115,7 @@ class Reviewed:
     def __init__(self, folder: Path, script: str, kind: str = "openai") -> None:
         self.folder = folder / "mine"
         assert fanfold(folder, "new", "mine", "--from", "contracts").code == 0
-        write_contracts(self.folder / "data")
+        write_contracts(self.folder / "data", pack=True)
         where = f"tests.apps.contract_models:{script}"
         with running_server(folder / "books", script=where) as server:
             url = server.url if kind == "anthropic" else f"{server.url}/v1"

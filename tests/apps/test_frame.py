@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -98,8 +99,9 @@ def test_a_copy_is_whole_and_runs(tmp_path: Path) -> None:
     )
     mine = tmp_path / "my review"
     assert contents(mine) == contents(APPS / "contracts")
-    few = (mine / "data" / "contracts.jsonl").read_text(encoding="utf-8").splitlines()[:2]
-    (mine / "data" / "contracts.jsonl").write_text("\n".join(few) + "\n", encoding="utf-8")
+    data = mine / "data" / "contracts.jsonl.gz"
+    few = gzip.decompress(data.read_bytes()).splitlines(keepends=True)[:2]
+    data.write_bytes(gzip.compress(b"".join(few)))
     assert fanfold(mine, "run", "plan.yaml", "--json", "--quiet").receipt["passed"] == 2
 
 

@@ -3,7 +3,7 @@
 
 COUNT FILE    adds a line with its id to the file: how often it was started
 WAIT FILE     until the file is there
-SAY FILE      the lines of a recorded log, as they are
+REPLAY FILE GATE  nothing but a recorded log; before its last line it waits for the gate
 COST USD      what the result says that it took
 TOKENS IN OUT the usage that it reports; codex at its end
 RECORD IN OUT a record of one reply in the rollout that codex keeps
@@ -59,9 +59,15 @@ class Agent:
         while not Path(rest).exists():
             time.sleep(0.01)
 
-    def say(self, rest: str) -> None:
-        sys.stdout.write(Path(rest).read_text())
+    def replay(self, rest: str) -> None:
+        log, gate = rest.split()
+        *first, last = Path(log).read_text().splitlines(keepends=True)
+        sys.stdout.write("".join(first))
         sys.stdout.flush()
+        self.wait(gate)
+        sys.stdout.write(last)
+        sys.stdout.flush()
+        os._exit(0)
 
     def take(self, rest: str) -> None:
         self.cost = float(rest)
@@ -116,7 +122,7 @@ class Agent:
 
 
 DOES: dict[str, Callable[[Agent, str], None]] = {
-    "COUNT": Agent.count, "WAIT": Agent.wait, "SAY": Agent.say, "COST": Agent.take,
+    "COUNT": Agent.count, "WAIT": Agent.wait, "REPLAY": Agent.replay, "COST": Agent.take,
     "TOKENS": Agent.use, "RECORD": Agent.record, "FLOOD": Agent.flood, "GARBAGE": Agent.rubbish, "DEAF": Agent.be_deaf,
     "START": Agent.start, "WRITE": Agent.write, "MUTTER": Agent.mutter, "FAIL": Agent.fail,
     "DIE": Agent.die,
@@ -128,6 +134,8 @@ def as_claude(agent: Agent) -> None:
     usage = {"input_tokens": given, "output_tokens": made, "cache_read_input_tokens": 0,
              "cache_creation_input_tokens": 0}  # fmt: skip
     tell(type="system", subtype="init", session_id=SESSION, model="claude-sonnet-4-5", tools=[])
+    if any(line.startswith("REPLAY") for line in agent.lines):
+        agent.obey()
     said = [{"type": "text", "text": agent.lines[0]}]
     message = {"id": "m1", "model": "claude-sonnet-4-5", "content": said, "usage": usage}
     tell(type="assistant", session_id=SESSION, message=message)

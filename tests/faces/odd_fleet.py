@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fanfold.journal.journal import Archive
 from tests.faces.cli import wait_until
 from tests.faces.fleet_root import Root, cleared
 
@@ -58,8 +59,16 @@ class OddRoot(Root):
     def over(self, *ends: str) -> str:
         """Until the run has one of these ends; which one."""
         wanted = ends or ("complete", "flagged", "paused", "killed", "aborted")
-        wait_until(lambda: self.account()["status"] in wanted)
-        return str(self.account()["status"])
+        wait_until(lambda: self.on_record() in wanted)
+        return self.on_record()
+
+    def on_record(self) -> str:
+        """The run's status by the journal, where a dead one is still `running`."""
+        archive = Archive(str(self.store))
+        try:
+            return str(archive.read.runs()[-1].status)
+        finally:
+            archive.close()
 
 
 @contextmanager

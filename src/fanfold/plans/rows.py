@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import glob
+import gzip
 import hashlib
 import io
 import os
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import msgspec
 
@@ -31,15 +34,30 @@ _decode = msgspec.json.Decoder().decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-def _open(path: Path) -> BinaryIO:
-    """At its beginning, behind a byte order mark if there is one."""
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    """At its beginning, behind a byte order mark if there is one. What ends in `.gz` is unpacked."""
     try:
-        stream = path.open("rb", buffering=_BUFFER)
+        with _file(path) as file, _unpacked(file, path) as stream:
+            if stream.read(len(_BOM)) != _BOM:
+                stream.seek(0)
+            yield stream
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        what = "cannot be unpacked: it is no gzip file, or not all of it is there"
+        raise BadInput(what, file=str(path)) from None
+
+
+def _file(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb", buffering=_BUFFER)
     except OSError as error:
         raise BadInput(why_unreadable(error), file=str(path)) from None
-    if stream.read(len(_BOM)) != _BOM:
-        stream.seek(0)
-    return stream
+
+
+def _unpacked(file: BinaryIO, path: Path) -> BinaryIO:
+    if path.suffix != ".gz":
+        return file
+    return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=file), _BUFFER))
 
 
 def _filled_lines(path: Path) -> Iterator[Row]:
@@ -95,7 +113,7 @@ def _elements(path: Path) -> Iterator[Row]:
 
 def _csv_rows(path: Path) -> Iterator[Row]:
     csv.field_size_limit(sys.maxsize)  # a whole contract may stand in one field
-    with io.TextIOWrapper(_open(path), encoding="utf-8", newline="") as stream:
+    with _open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
         reader = csv.reader(stream, strict=True)
         try:
             header = _header(next(reader, []), path)

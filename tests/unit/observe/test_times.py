@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
-from fanfold.journal.attempts import key8
-from fanfold.journal.facts import End, Start
+from fanfold.journal.facts import AttemptState, End, Start
 from fanfold.journal.journal import Archive, Journal
 from fanfold.observe.times import BINS, MOST_BARS, Bar, Times, times
 from fanfold.run.loop import run_sync
@@ -18,12 +18,31 @@ from fanfold.work.task import Budget
 from tests.unit.observe.runs import answering, contracts, crashed, ran, reviewed
 
 
-class Call(dict[str, Any]):
-    """`member`, `start`, `end` and `session` of an attempt."""
+class Call(NamedTuple):
+    """An attempt; without an end it is under way."""
+
+    member: str
+    start: float
+    end: float | None
+    session: str = "s"
+    state: AttemptState = "ok"
+    error: str | None = None
 
 
-def call(member: str, start: float, end: float | None, session: str = "s", **more: Any) -> Call:
-    return Call(member=member, start=start, end=end, session=session, **more)
+def _start(run: int, n: int, one: Call) -> Start:
+    return Start(
+        run=run, step=0, session=one.session, member=one.member, answerer="x",
+        keys=(n.to_bytes(16, "big"),), ids=(str(n),), accept=(), reserved=1, reserved_tokens=1,
+        at=one.start,
+    )  # fmt: skip
+
+
+def _end(run: int, attempt: int, n: int, one: Call) -> End:
+    assert one.end is not None
+    return End(
+        run=run, attempt=attempt, at=one.end, released=(n.to_bytes(16, "big"),), state=one.state,
+        error=one.error,
+    )  # fmt: skip
 
 
 def recorded(store: Path, calls: list[Call]) -> Times | None:
@@ -33,18 +52,17 @@ def recorded(store: Path, calls: list[Call]) -> Times | None:
         journal = Journal(store, thread=False)
         try:
             record = await start(journal, "r", VirtualClock(), Budget())
-            for n, one in enumerate(calls):
-                key = n.to_bytes(16, "big")
-                claim = await journal.write(Start(
-                    run=record.no, step=0, session=one["session"], member=one["member"], answerer="x",
-                    keys=(key,), ids=(str(n),), accept=(), reserved=1, reserved_tokens=1,
-                    at=one["start"],
-                ))  # fmt: skip
-                if one["end"] is not None:
-                    await journal.write(End(
-                        run=record.no, attempt=claim.attempt, at=one["end"], released=(key,),
-                        state=one.get("state", "ok"), error=one.get("error"),
-                    ))  # fmt: skip
+            numbered = list(enumerate(calls))
+            claims = await asyncio.gather(
+                *(journal.write(_start(record.no, n, one)) for n, one in numbered)
+            )
+            await asyncio.gather(
+                *(
+                    journal.write(_end(record.no, claim.attempt, n, one))
+                    for claim, (n, one) in zip(claims, numbered, strict=True)
+                    if one.end is not None
+                )
+            )
             return record.no
         finally:
             journal.close()
@@ -57,19 +75,14 @@ def recorded(store: Path, calls: list[Call]) -> Times | None:
         archive.close()
 
 
-def test_the_store_knows_its_keys() -> None:
-    """So that the attempts above are those of different asks."""
-    assert key8((1).to_bytes(16, "big")) is not None
-
-
 def test_calls_at_once_stand_in_rows(tmp_path: Path) -> None:
     found = recorded(
         tmp_path / "s",
         [
-            call("a", 100, 104),
-            call("a", 101, 103),
-            call("a", 103, 106),
-            call("b", 100, 110, state="error"),
+            Call("a", 100, 104),
+            Call("a", 101, 103),
+            Call("a", 103, 106),
+            Call("b", 100, 110, state="error"),
         ],
     )
     assert found is not None
@@ -81,16 +94,16 @@ def test_calls_at_once_stand_in_rows(tmp_path: Path) -> None:
 
 
 def test_a_pause_between_processes_is_left_out(tmp_path: Path) -> None:
-    found = recorded(tmp_path / "s", [call("a", 100, 104, "one"), call("a", 90_000, 90_006, "two")])
+    found = recorded(tmp_path / "s", [Call("a", 100, 104, "one"), Call("a", 90_000, 90_006, "two")])
     assert found is not None
     assert (found.seconds, found.breaks) == (10.0, (4.0,))
     assert [(bar.start, bar.end) for bar in found.lanes[0].bars] == [(0, 4), (4, 10)]
 
 
 def test_what_was_lost_with_its_process_ends_where_it_began(tmp_path: Path) -> None:
-    died = call("a", 102, 80_000, "one", state="in_doubt", error="the process died")
+    died = Call("a", 102, 80_000, "one", state="in_doubt", error="the process died")
     found = recorded(
-        tmp_path / "s", [call("a", 100, 104, "one"), died, call("a", 80_001, 80_003, "two")]
+        tmp_path / "s", [Call("a", 100, 104, "one"), died, Call("a", 80_001, 80_003, "two")]
     )
     assert found is not None
     assert found.seconds == 6.0
@@ -99,7 +112,7 @@ def test_what_was_lost_with_its_process_ends_where_it_began(tmp_path: Path) -> N
 
 def test_many_calls_are_levels_that_add_up(tmp_path: Path) -> None:
     many = MOST_BARS + 80
-    calls = [call("a", 1000 + n * 0.5, 1000 + n * 0.5 + 2.0) for n in range(many)]
+    calls = [Call("a", 1000 + n * 0.5, 1000 + n * 0.5 + 2.0) for n in range(many)]
     found = recorded(tmp_path / "s", calls)
     assert found is not None
     (lane,) = found.lanes
@@ -107,12 +120,12 @@ def test_many_calls_are_levels_that_add_up(tmp_path: Path) -> None:
     width = found.seconds / BINS
     assert sum(lane.levels) * width == pytest.approx(2.0 * many)
     assert max(lane.levels) == pytest.approx(4.0)
-    assert lane.levels[0] == pytest.approx((width + (width - 0.5)) / width)
+    assert lane.levels[0] == pytest.approx((3 * width - 0.5 - 1.0) / width)
 
 
 def test_levels_go_round_a_pause_too(tmp_path: Path) -> None:
-    first = [call("a", 1000 + n, 1001 + n, "one") for n in range(300)]
-    later = [call("a", 50_000 + n, 50_001 + n, "two") for n in range(180)]
+    first = [Call("a", 1000 + n, 1001 + n, "one") for n in range(300)]
+    later = [Call("a", 50_000 + n, 50_001 + n, "two") for n in range(180)]
     found = recorded(tmp_path / "s", first + later)
     assert found is not None
     assert (found.seconds, found.breaks) == (480.0, (300.0,))
@@ -121,7 +134,7 @@ def test_levels_go_round_a_pause_too(tmp_path: Path) -> None:
 
 def test_without_a_call_that_took_time_there_is_nothing_to_show(tmp_path: Path) -> None:
     assert recorded(tmp_path / "a", []) is None
-    assert recorded(tmp_path / "b", [call("a", 5, 5), call("a", 9, 9, state="error")]) is None
+    assert recorded(tmp_path / "b", [Call("a", 5, 5), Call("a", 9, 9, state="error")]) is None
 
 
 def test_real_runs(tmp_path: Path) -> None:

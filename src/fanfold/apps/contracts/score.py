@@ -114,13 +114,14 @@ def _run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _lay_out(data: Path, to: Path) -> None:
+    """The contracts under the name that the plan has for them, packed as they are there."""
     to.mkdir()
-    plain = data / "contracts.jsonl"
-    if plain.exists():
-        (to / plain.name).symlink_to(plain)
+    packed = data / "contracts.jsonl.gz"
+    if packed.exists():
+        (to / packed.name).symlink_to(packed)
         return
-    with gzip.open(f"{plain}.gz") as packed, (to / plain.name).open("wb") as out:
-        shutil.copyfileobj(packed, out)
+    with (data / packed.stem).open("rb") as plain, gzip.open(to / packed.name, "wb", 1) as out:
+        shutil.copyfileobj(plain, out)
 
 
 # ── the truth ────────────────────────────────────────────────────────────────────────────────
@@ -134,14 +135,20 @@ def _labels(file: Path) -> dict[str, dict[str, str]]:
 def _clauses(file: Path) -> Quotes:
     """The lawyers' clauses, if there are any: what they left out lies between the pieces."""
     found: Quotes = {}
-    if not file.exists():
-        return found
-    for line in file.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in _rows(file):
         for name, label in row["labels"].items():
             pieces = [piece for clause in label["clauses"] for piece in clause.split("<omitted>")]
             found[row["id"], name] = pieces
     return found
+
+
+def _rows(file: Path) -> list[Any]:
+    """The lines of a file, or of the packed one beside it; none when there is neither."""
+    packed = file.with_name(file.name + ".gz")
+    if not file.exists() and not packed.exists():
+        return []
+    content = file.read_bytes() if file.exists() else gzip.decompress(packed.read_bytes())
+    return [json.loads(line) for line in content.splitlines()]
 
 
 def _fits(id: str) -> bool:

@@ -23,6 +23,7 @@ MOST_REPEATED = 0.3
 REPORTS_HOLD = 0.4
 LEAST_GROUP = 3.0
 SOLE = 0.99
+DENSE = 0.3
 
 
 class Dependency(NamedTuple):
@@ -113,11 +114,8 @@ def _sample(table: Table, by: int) -> Table:
 
 
 def _reports(table: Table, filled: list[Counter[str]]) -> tuple[int, int] | None:
-    """A column of things and one of sources: each pair at most once, each of both many times.
-
-    There are fewer sources on a thing than rows of a source: things are what is reported on, so
-    the columns beside them must follow the thing and not the source.
-    """
+    """A column of things and one of sources: each pair at most once, and a good part of all pairs
+    there. The columns beside them follow the thing, not the source, and not quite."""
     for by, source in _pairs(table, filled):
         pairs = {(row[by], row[source]) for row in table}
         if len(pairs) < SOLE * len(table):
@@ -142,4 +140,7 @@ def _pairs(table: Table, filled: list[Counter[str]]) -> Iterator[tuple[int, int]
         if len(counts) >= 3 and counts.total() >= SOLE * len(table)
         and len(table) / len(counts) >= LEAST_GROUP
     ]  # fmt: skip
-    return ((by, source) for by in many for source in many if by != source)
+    for by in many:
+        for source in many:
+            if by != source and len(table) >= DENSE * len(filled[by]) * len(filled[source]):
+                yield by, source

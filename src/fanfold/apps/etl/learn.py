@@ -22,7 +22,7 @@ COMMON_SHOWN = 8
 
 
 class Peers(NamedTuple):
-    """What the rows that agree in one column say about another."""
+    """What the rows that agree in one column say about another; `leads`: what counts of it."""
 
     kind: str
     by: int
@@ -30,6 +30,7 @@ class Peers(NamedTuple):
     holds: float
     groups: depend.Groups
     first_hand: dict[str, str]
+    leads: dict[str, str]
 
 
 class Learned(NamedTuple):
@@ -112,7 +113,8 @@ def _split(plain: list[list[str]], columns: list[str]) -> dict[tuple[int, int], 
 def _peers(plain: list[list[str]], one: depend.Dependency) -> Peers:
     first_hand = {} if one.source is None else _first_hand(plain, one, one.source)
     counted = depend.groups(plain, one.by, one.of)
-    return Peers(one.kind, one.by, one.of, one.holds, counted, first_hand)
+    leads = {value: max(counts, key=counts.__getitem__) for value, counts in counted.items()}
+    return Peers(one.kind, one.by, one.of, one.holds, counted, first_hand, leads | first_hand)
 
 
 def _first_hand(plain: list[list[str]], one: depend.Dependency, source: int) -> dict[str, str]:
@@ -128,21 +130,19 @@ def _first_hand(plain: list[list[str]], one: depend.Dependency, source: int) -> 
     return {thing: value for thing, (_, value) in found.items()}
 
 
-def _said(peers: Peers, row: list[str], columns: list[str]) -> dict[str, Any] | None:
-    counts = peers.groups.get(row[peers.by])
-    if not counts:
-        return None
+def _said(peers: Peers, row: list[str], columns: list[str]) -> dict[str, Any]:
+    counts = peers.groups[row[peers.by]]
     said = {"by": columns[peers.by], "kind": peers.kind, "holds": peers.holds}
     said |= {"said": dict(counts.most_common(SHOWN)), "of": counts.total()}
     own = peers.first_hand.get(row[peers.by])
     return said if own is None else {**said, "first_hand": own}
 
 
-def _disagrees(told: list[dict[str, Any]], value: str) -> bool:
+def _disagree(told: list[Peers], row: list[str], value: str) -> bool:
     """Reports that differ, or rules of which none stands by the value."""
-    leading = [(one["kind"], one.get("first_hand", next(iter(one["said"])))) for one in told]
-    by_rules = [said for kind, said in leading if kind == "rule"]
-    reported = any(said != value for kind, said in leading if kind == "reports")
+    by_rules = [peers.leads[row[peers.by]] for peers in told if peers.kind == "rule"]
+    reports = (peers for peers in told if peers.kind == "reports")
+    reported = any(peers.leads[row[peers.by]] != value for peers in reports)
     return reported or (bool(by_rules) and value not in by_rules)
 
 
@@ -164,10 +164,10 @@ def _doubted(known: Learned, row: list[str]) -> set[int]:
     against, asked = Counter[int](), Counter[int]()
     for told in known.peers.values():
         for peers in told:
-            counts = peers.groups.get(row[peers.by]) if peers.kind == "rule" else None
-            if counts and row[peers.of]:
+            said = peers.leads.get(row[peers.by]) if peers.kind == "rule" else None
+            if said and row[peers.of]:
                 asked[peers.by] += 1
-                against[peers.by] += max(counts, key=counts.__getitem__) != row[peers.of]
+                against[peers.by] += said != row[peers.of]
     return {by for by, n in against.items() if n >= 2 and 2 * n > asked[by]}
 
 
@@ -181,10 +181,10 @@ def _sign(known: Learned, at: int, n: int, doubted: set[int]) -> dict[str, Any] 
         sign["plain"] = plain
     elif (at, n) in known.unread:
         sign["unread"] = known.forms[n]["kind"]
-    heard = [peers for peers in known.peers.get(n, ()) if peers.by not in doubted]
-    told = [one for peers in heard if (one := _said(peers, row, known.columns))]
-    if told and _disagrees(told, plain):
-        sign["peers"] = told
+    told = known.peers.get(n, [])
+    told = [one for one in told if one.by not in doubted and row[one.by] in one.leads]
+    if told and _disagree(told, row, plain):
+        sign["peers"] = [_said(peers, row, known.columns) for peers in told]
     elif not told and n in known.spellers and plain and (like := known.spellers[n].like(plain)):
         sign["like"] = dict([like])
     return {"column": known.columns[n], "value": value, **sign} if sign else None

@@ -9,6 +9,7 @@ RARE = 2
 COMMON = 5
 TIMES = 10
 SHORTEST = 4
+EDGES = " \t.,;:*-_#'`\"!?/|"
 
 
 class Speller:
@@ -16,6 +17,7 @@ class Speller:
 
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
+        self._found: dict[str, tuple[str, int] | None] = {}
         self._stems: dict[str, set[str]] = defaultdict(set)
         for value, n in counts.items():
             if n >= COMMON and len(value) >= SHORTEST:
@@ -24,9 +26,17 @@ class Speller:
 
     def like(self, value: str) -> tuple[str, int] | None:
         """The one common value that a rare one may be meant for, and how often it occurs."""
+        if value not in self._found:
+            self._found[value] = self._look(value)
+        return self._found[value]
+
+    def _look(self, value: str) -> tuple[str, int] | None:
         n = self._counts[value]
         if n > RARE or len(value) < SHORTEST:
             return None
+        bare = value.strip(EDGES)
+        if bare != value and self._counts[bare] >= COMMON:
+            return bare, self._counts[bare]
         near = {one for stem in _stems(value) for one in self._stems.get(stem, ()) if one != value}
         near = {one for one in near if _a_slip(value, one)}
         if len(near) != 1:

@@ -32,7 +32,7 @@ def learn(counts: Counter[str]) -> dict[str, Any] | None:
     usual, many = spellings.most_common(1)[0]
     alone = many >= ONE_SPELLING * found
     form: dict[str, Any] = {"kind": "number", "unit": usual if alone else "", "bare": not alone}
-    form["units"] = {} if alone else _same_scale(_usual_units(spellings, sizes))
+    form["units"] = {} if alone and usual else _same_scale(_usual_units(spellings, sizes))
     return form
 
 

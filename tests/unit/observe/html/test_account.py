@@ -1,0 +1,137 @@
+"""The page of a run: every section, nothing of data as markup, small however large the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fanfold.observe.amounts import duration, local_time
+from fanfold.observe.html.account import account_page, result_page
+from fanfold.patterns.fold import collect
+from fanfold.testing.clock import EPOCH
+from fanfold.testing.member import Scripted, traits
+from fanfold.work.ask import Reply, Usage
+from fanfold.work.outcome import PASS, Verdict, fail
+from fanfold.work.task import Task
+from tests.unit.observe.html.parsed import Parsed
+from tests.unit.observe.runs import accounted, answering, contracts, crashed, ran, reviewed
+
+ATTACK = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>`|**_"
+ELEMENTS = {
+    "html", "head", "meta", "title", "style", "body", "header", "h1", "p", "span", "code", "dl",
+    "div", "dt", "dd", "nav", "a", "main", "section", "h2", "h3", "table", "caption", "thead",
+    "tbody", "tr", "th", "td", "svg", "rect", "line", "text", "path", "ul", "li", "q", "br",
+    "details", "summary", "pre", "footer", "script", "strong", "em",
+}  # fmt: skip
+
+
+def sections(html: str) -> dict[str, Parsed]:
+    """The parts of a page by their titles."""
+    parts = html.split("<section ")[1:]
+    read = [Parsed(f"<section {part.partition('</section>')[0]}</section>") for part in parts]
+    return {one.texts[1]: one for one in read}
+
+
+def test_all_sections_of_a_run_with_all_kinds_of_outcomes(tmp_path: Path) -> None:
+    seconds = duration(reviewed(tmp_path / "s").seconds)
+    html = account_page(accounted(tmp_path / "s", "contract-review"))
+    page, parts = Parsed(html), sections(html)
+    assert list(parts) == [
+        "Result", "What the gate caught", "Receipt", "Cost and time", "Timeline", "Tree", "In doubt",
+    ]  # fmt: skip
+    assert page.text.startswith(
+        "contract-review contract-review flagged 3 of 10 items did not pass"
+        f" Started {local_time(EPOCH)}, run 01J items passed 7 of 10 cost $0.0070 of $5.00"
+        f" calls 16 active time {seconds} Result What the gate caught"
+    )
+    assert parts["Result"].text.startswith(
+        "Result It rests on 7 of 10 planned items. Number by severity high high: 3 3"
+    )
+    assert parts["What the gate caught"].text == (
+        "What the gate caught 1 item passed after a kick-back: contract-001."
+        " item outcome reasons what the reply said member cost"
+        " contract-002 kicked missing or empty: `evidence` severity: medium, clause: a | b haiku $0.0010"
+        " contract-003 failed 503: overloaded | try again `later` (after 4 attempts) $0.00"
+        " contract-005 unjudged the gate raised KeyError: 'page'"
+        " severity: medium, clause: a | b, evidence: sentence 5 haiku $0.0005"
+    )
+    assert "planned 10 passed 7 kicked 1 failed 1 skipped 0" in parts["Receipt"].text
+    assert "haiku 16 9 0 4 3,740 16s $0.0070" in parts["Cost and time"].text
+    assert f"map 16 0 3,300 440 {seconds} $0.0070" in parts["Cost and time"].text
+    assert len(parts["Timeline"].all("rect")) == 1 + 16 + 2  # the lane, its calls, the legend
+    assert "in doubt: haiku: no answer within 60 s" in parts["Tree"].text
+    assert "1 attempt was lost under way" in parts["In doubt"].text
+
+
+def test_a_fine_run_has_no_more_than_it_needs(tmp_path: Path) -> None:
+    ran(tmp_path / "s", "fine", [answering()], contracts(2))
+    parts = sections(account_page(accounted(tmp_path / "s", "fine")))
+    assert list(parts) == [
+        "Result", "What the gate caught", "Receipt", "Cost and time", "Timeline", "Tree",
+    ]  # fmt: skip
+    assert parts["Result"].text == "Result There is no result."
+    assert parts["What the gate caught"].text.endswith("No item was kicked, unjudged or failed.")
+
+
+def test_a_crashed_run_says_so(tmp_path: Path) -> None:
+    crashed(tmp_path / "s")
+    page = Parsed(account_page(accounted(tmp_path / "s", "nightly")))
+    assert "crashed its process died; resume it to go on" in page.text
+    assert "There is no result yet." in page.text
+    assert "4 attempts were lost under way" in page.text
+
+
+def test_nothing_of_data_is_markup(tmp_path: Path) -> None:
+    """Names, ids, replies, reasons, results: wherever a stranger's text can come to stand."""
+
+    def script(ask: Any, n: int) -> Reply:
+        return Reply(data={ATTACK: ATTACK, "kind": ATTACK[:30]}, usage=Usage(1, 1))
+
+    member = Scripted(script, traits(ATTACK), latency=1.0)
+    items = [{"id": f"{n} {ATTACK}", "text": "x"} for n in range(12)]
+    bad = [*items, {"id": "bad", "text": "x"}]
+    ran(tmp_path / "s", "run", [member], bad, step=ATTACK, revise=0, reduce=collect(), gate=_fails)
+    found = accounted(tmp_path / "s", "run")
+    run = msgspec.structs.replace(found.standing.run, name=ATTACK, reason=ATTACK)
+    receipt = msgspec.structs.replace(found.receipt, reason=ATTACK)
+    found = msgspec.structs.replace(
+        found, receipt=receipt, standing=msgspec.structs.replace(found.standing, run=run)
+    )
+    html = account_page(found)
+    page = Parsed(html)
+    assert page.tags <= ELEMENTS
+    assert html.count("<script>") == 1
+    assert page.text.count("<script>alert(1)</script>") > 10
+
+
+def _fails(task: Task, reply: Reply, ask: Any) -> Verdict:
+    return fail(ATTACK) if task.id == "bad" else PASS
+
+
+def test_a_large_run_has_a_small_page(tmp_path: Path) -> None:
+    """A thousand items, a third of them caught: what is listed is cut, and it says so."""
+
+    def script(ask: Any, n: int) -> Reply:
+        return Reply("" if n % 3 == 0 else "x" * 300, usage=Usage(1, 1))
+
+    member = Scripted(script, traits("m"), latency=1.0)
+    ran(tmp_path / "s", "large", [member], contracts(1000), revise=0, concurrency=100,
+        reduce=lambda parts: [{"id": p.id, "text": p.value} for p in parts])  # fmt: skip
+    html = account_page(accounted(tmp_path / "s", "large"))
+    parts = sections(html)
+    assert len(html) < 500_000
+    assert len(parts["Result"].all("tr")) == 1 + 100
+    assert len(parts["What the gate caught"].all("tr")) == 1 + 100
+    assert "only the first 100 are shown" in parts["What the gate caught"].text
+    assert len(parts["Timeline"].all("path")) == 1
+    assert len(parts["Tree"].all("tr")) < 20
+
+
+def test_a_plan_s_own_page_has_the_result_alone() -> None:
+    page = Parsed(result_page("my <plan>", [{"a": 1, "b": ATTACK}], 7))
+    assert page.tags <= ELEMENTS
+    assert page.text.startswith(f"my <plan> my <plan> Result a b 1 {ATTACK} The result as JSON")
+    assert page.text.endswith("7 items more passed; only the first are on this page.")
+    assert "The result is empty." in Parsed(result_page("p", [])).text
