@@ -82,7 +82,7 @@ def test_the_prompt_and_the_schema_know_the_same_categories(told: dict[str, Any]
 
 @pytest.mark.parametrize("pack", [True, False])
 def test_another_folder_of_the_same_layout_is_scored(tmp_path: Path, pack: bool) -> None:
-    """Packed or not, also without the lawyers' own clauses; its labels say that one of two findings is wrong."""
+    """Packed or not, also without the lawyers' own clauses. By its labels one finding is wrong."""
     write_contracts(tmp_path, pack=pack)
     names = [*CLAUSES, "Third Party Beneficiary"]
     rows = [["id", "chars", "governing_law", *names]]

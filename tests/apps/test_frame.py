@@ -11,7 +11,7 @@ import pytest
 
 from fanfold.faces.cli import shipped
 from tests.faces.cli import SRC, Ended, fanfold
-from tests.faces.disk import small_disk
+from tests.faces.disk import fill, small_disk
 from tools.score import KEPT, between, grouped, line, overview, own_table, shown
 
 APPS = SRC / "fanfold" / "apps"
@@ -72,12 +72,11 @@ def test_a_demo_prints_the_head_of_its_report_and_says_where_all_is(tmp_path: Pa
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
-        store = f"{disk}/store"
-        where = f"{store}/demo/contracts"
-        ended = fanfold(tmp_path, "demo", "--store", store)
+        fill(disk)
+        ended = fanfold(tmp_path, "demo", "--store", f"{disk}/store")
+        where = f"{disk}/store/demo/contracts"
         assert ended == refused(f"{where}: no space left on device; use --store DIR")
         mine = f"{disk}/mine"
-        (disk / "store").rename(disk / "gone")
         ended = fanfold(tmp_path, "new", mine, "--from", "contracts")
         assert ended == refused(
             f"{mine}: no space left on device; name a folder that can be written"

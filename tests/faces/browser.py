@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,14 @@ import pytest
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS = 60
+AS_3_AND_4 = """\
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for number, end in zip((3, 4), ends):
+    os.dup2(end, number)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""The browser hears on 3 and speaks on 4."""
 
 
 class Seen(NamedTuple):
@@ -33,10 +43,12 @@ class Browser:
     def __init__(self, say: int, hear: int) -> None:
         self._say, self._hear, self._number, self._rest = say, hear, 0, b""
         self._events: list[dict[str, Any]] = []
+        self._session: str | None = None
 
     def look(self, path: Path, *, width: int = 1200, scheme: str = "light") -> Seen:
         target = self._do("Target.createTarget", url="about:blank")["targetId"]
         session = self._do("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = session
         for domain in ("Page", "Network", "Log", "Runtime"):
             self._do(f"{domain}.enable", session)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -50,31 +62,25 @@ class Browser:
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._events.append(self._next())
         return Seen(
-            self.value(session, "document.title"),
-            self.value(session, "document.body.innerText"),
+            self._value("document.title"),
+            self._value("document.body.innerText"),
             [e["params"]["request"]["url"] for e in self._of("Network.requestWillBeSent")],
             [str(e["params"]) for name in COMPLAINTS for e in self._of(name)],
-            self.value(session, "document.documentElement.scrollWidth"),
+            self._value("document.documentElement.scrollWidth"),
         )
 
-    def sorted_by(self, path: Path, title: str) -> list[str]:
-        """The first column of a page's first sortable table, when a title was clicked."""
-        target = self._do("Target.createTarget", url=path.absolute().as_uri())["targetId"]
-        session = self._do("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        click = (
-            "new Promise(done => { const go = () => { const table = document.querySelector("
-            "'table.sorts'); for (const b of table.querySelectorAll('th button')) if (b.textContent"
-            f" === {title!r}) b.click(); done([...table.tBodies[0].rows].map(r =>"
-            " r.cells[0].textContent)); }; document.readyState === 'complete' ? go() :"
-            " addEventListener('load', go) })"
-        )
-        found: list[str] = self.value(session, click)
+    def sorted_by(self, title: str) -> list[str]:
+        """The first column of the first sortable table of the last page, when a title was clicked."""
+        script = f"""
+            const table = document.querySelector("table.sorts");
+            const buttons = [...table.querySelectorAll("th button")];
+            buttons.find(button => button.textContent === "{title}").click();
+            [...table.tBodies[0].rows].map(row => row.cells[0].textContent)"""
+        found: list[str] = self._value(script)
         return found
 
-    def value(self, session: str, script: str) -> Any:
-        done = self._do(
-            "Runtime.evaluate", session, expression=script, returnByValue=True, awaitPromise=True
-        )
+    def _value(self, script: str) -> Any:
+        done = self._do("Runtime.evaluate", self._session, expression=script, returnByValue=True)
         assert "exceptionDetails" not in done, done
         return done["result"]["value"]
 
@@ -97,6 +103,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            assert select.select([self._hear], [], [], SECONDS)[0], "the browser is silent"
             more = os.read(self._hear, 1 << 20)
             assert more, "the browser ended"
             self._rest += more
@@ -120,7 +127,7 @@ def opened(home: Path) -> Iterator[Browser]:
         program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
         "--no-first-run", f"--user-data-dir={home / 'profile'}", "--remote-debugging-pipe",
     ]  # fmt: skip
-    line = ["sh", "-c", f'exec "$@" 3<&{told} 4>&{tells}', "sh", *words]
+    line = [sys.executable, "-c", AS_3_AND_4, str(told), str(tells), *words]
     env = {"PATH": os.environ["PATH"], "HOME": str(home)}
     with (home / "browser.log").open("wb") as log:
         process = subprocess.Popen(

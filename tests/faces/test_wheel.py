@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from fanfold.faces.cli import shipped
 from tests.faces.cli import Ended
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +115,22 @@ def test_the_first_example_of_the_readme_runs_from_the_wheel(
     assert ended.err == ""
     assert SECONDS.sub("", ended.out) == SECONDS.sub("", example.prints)
     assert ended.code == (1 if " flagged: " in example.prints else 0)
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_an_application_is_in_the_wheel_with_all_its_files(
+    installed: Installed, tmp_path: Path, name: str
+) -> None:
+    assert installed.fanfold(tmp_path, "new", name, "--from", name).code == 0
+    ours = ROOT / "src" / "fanfold" / "apps" / name
+    assert _files(tmp_path / name) == _files(ours) - {"report.md", "report.html", "findings.json"}
+
+
+def _files(folder: Path) -> set[str]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(folder).as_posix() for path in found if "__pycache__" not in path.parts
+    }
 
 
 def test_the_skill_is_in_the_wheel(installed: Installed, tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ import os
 import signal
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 
-from fanfold.errors import BadInput, FanfoldError
+from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
+from fanfold.fleet.locks import acting
 from fanfold.fleet.obey import KILLED
 from fanfold.fleet.orders import Orders
 from fanfold.fleet.workers import Worker, worker_of, workers_of
@@ -28,6 +29,7 @@ from fanfold.work.nearest import remedy
 from fanfold.work.outcome import STATES
 
 WITHIN = 10.0  # seconds in which everything has to be gone
+PASSING = 40.0  # seconds in which whoever launches or relaunches it has done so
 OBEYS = 20.0  # seconds for a supervisor to settle its agents and close the books
 LOOK = 0.05
 BETWEEN = 0.5  # seconds between two words to a run in the foreground: the second one cancels it
@@ -123,14 +125,43 @@ def kill_all(store: str, record: RunRecord) -> Killed:
     """End every worker, stop whoever carries the run out, and close it as killed.
 
     A supervisor settles its agents by what they left. Without one the reservations of what was
-    under way count as spent, until a resumed run harvests their logs.
+    under way count as spent, until a resumed run harvests their logs. One that is being launched or
+    handed over right now is killed when that is done, or it would go on with the next supervisor.
     """
-    ended = asyncio.run(_stop(store, record))
-    if Store(Path(store)).alive(record.session):
-        raise FanfoldError(f"the supervisor of {record.name} does not end; see its log")
-    if record.status in ("running", "paused"):
-        run_sync(_close(store, record))
-    return _result(record, ended)
+    with ExitStack() as stack:
+        with suppress(AlreadyRunning):
+            stack.enter_context(acting(store, record.name, PASSING))
+        record = _now(store, record)
+        began = time.time()
+        ended = asyncio.run(_stop(store, record))
+        if Store(Path(store)).alive(record.session):
+            raise FanfoldError(f"the supervisor of {record.name} does not end; see its log")
+        if record.status in ("running", "paused"):
+            run_sync(_close(store, record))
+        return _result(record, [*ended, *_by_the_supervisor(store, record, ended, began)])
+
+
+def _now(store: str, record: RunRecord) -> RunRecord:
+    """Another process may carry it out by now."""
+    archive = Archive(store)
+    try:
+        return archive.read.find(record.id) or record
+    finally:
+        archive.close()
+
+
+def _by_the_supervisor(
+    store: str, record: RunRecord, known: Iterable[tuple[Worker, bool]], began: float
+) -> list[tuple[Worker, bool]]:
+    """Those that were quicker ended there than here."""
+    spans = {worker.host.spec.span for worker, _ in known}
+    archive = Archive(store)
+    try:
+        found = [w for w in workers_of(archive, record) if w.host.spec.span not in spans]
+    finally:
+        archive.close()
+    exits = ((worker, worker.host.exit()) for worker in found)
+    return [(worker, True) for worker, exit in exits if exit is not None and exit.at >= began]
 
 
 async def _stop(store: str, record: RunRecord) -> list[tuple[Worker, bool]]:

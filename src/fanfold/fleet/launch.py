@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -57,12 +58,19 @@ def forced(options: Options) -> Options:
 
 def launch(job: Job, *, force: bool = False) -> Launched:
     """Start it, unless it runs already. A fleet that ran before is not begun anew by accident."""
+    with beginning(job, force=force):
+        return start(job)
+
+
+@contextmanager
+def beginning(job: Job, *, force: bool = False) -> Iterator[None]:
+    """Nobody else begins it meanwhile; refused where it runs, or ran before."""
     store = str(Path(job.options.store).absolute())
     with acting(store, job.name):
-        earlier = _newest(store, job.name)
+        earlier = _newest(store, job)
         if earlier is not None:
             _refuse(job, store, earlier, force)
-        return start(job)
+        yield
 
 
 def start(job: Job) -> Launched:
@@ -117,14 +125,34 @@ def _workers(job: Job) -> tuple[str, ...]:
 # ── what ran before ──────────────────────────────────────────────────────────────────────────
 
 
-def _newest(store: str, name: str) -> RunRecord | None:
+class _Started(msgspec.Struct, frozen=True):
+    """Of what a run was started with. A fleet with a `roster` was only rehearsed."""
+
+    kind: str = "plan"
+    roster: str | None = None
+
+
+def _newest(store: str, job: Job) -> RunRecord | None:
+    """The newest of its name. Of a fleet, one under another name counts too while it is under way,
+    since both would work in the same folders; but a rehearsal that is over does not."""
     if not Store(Path(store)).file.exists():
         return None
     archive = Archive(store)
     try:
-        return next((one for one in reversed(archive.read.runs()) if one.name == name), None)
+        runs = list(reversed(archive.read.runs()))
     finally:
         archive.close()
+    return next((one for one in runs if _stands_in_the_way(one, job)), None)
+
+
+def _stands_in_the_way(record: RunRecord, job: Job) -> bool:
+    if job.stored.kind != "fleet":
+        return record.name == job.name
+    started = msgspec.json.decode(record.plan or b"{}", type=_Started)
+    if record.status == "running":
+        beside = started.kind == "fleet" and record.folder == job.stored.plan.folder
+        return record.name == job.name or beside
+    return record.name == job.name and started.roster == job.stored.roster
 
 
 def _refuse(job: Job, store: str, earlier: RunRecord, force: bool) -> None:

@@ -125,4 +125,4 @@ def _registered(run: str, registry: Registry) -> Located | None:
 def _known(store: str, registry: Registry) -> str:
     names = [record.name for record in _runs(store)]
     names += [entry.name for entry in registry.entries()]
-    return ", ".join(list(dict.fromkeys(names))[:8]) or "none yet"
+    return ", ".join(sorted(set(names))[:8]) or "none yet"

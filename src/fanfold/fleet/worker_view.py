@@ -148,10 +148,11 @@ def _at_work(trace: Trace | None, reading: Reading | None, run_alive: bool) -> W
         return "RUNNING" if run_alive else "IN DOUBT"
     if trace.lives:
         return "RUNNING"
-    if trace.exit is None:
-        return "IN DOUBT"
     if trace.killed:
         return "KILLED"
+    if trace.exit is None:
+        ended = reading is not None and reading.ended
+        return "IN DOUBT" if not ended else "FAILED" if reading and reading.error else "DONE"
     if trace.exit.why:
         return "FAILED"
     if reading is None or not reading.ended:  # no result: one that never began, or an end in doubt
@@ -170,13 +171,14 @@ def cost_of(tries: list[Attempt], reading: Reading | None, state: WorkerState) -
     *earlier, newest = tries
     before = sum(one.cost for one in earlier)
     rough = reading is not None and not reading.exact
+    doubt = any(one.state == "in_doubt" for one in earlier)
     if state == "IN DOUBT":
         return Sum(before + newest.cost, at_most=True)
     if newest.state not in ("started", "in_doubt"):
-        return Sum(before + newest.cost, estimated=rough)
+        return Sum(before + newest.cost, estimated=rough, at_most=doubt)
     if reading is None or reading.cost is None:
-        return Sum(before or None, estimated=True)
-    return Sum(before + reading.cost, estimated=rough)
+        return Sum(before or None, estimated=True, at_most=doubt)
+    return Sum(before + reading.cost, estimated=rough, at_most=doubt)
 
 
 def heard_of(trace: Trace) -> float | None:

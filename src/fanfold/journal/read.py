@@ -135,7 +135,8 @@ class Reader:
         return None if row is None else _run(row)
 
     def names(self) -> list[str]:
-        return [row[0] for row in self._db.execute("select distinct name from runs")]
+        rows = self._db.execute("select distinct name from runs order by name")
+        return [row[0] for row in rows]
 
     def step_names(self, run: int) -> list[str]:
         rows = self._db.execute("select name from steps where run = ? order by no", (run,))

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.errors import InvalidReply
+from fanfold.errors import InvalidReply, Transient
 from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.item import Item
@@ -56,7 +56,8 @@ class Function:
     data instead and gives back a list of answers in the same order.
 
     A plain (not async) target holds up all other work while it runs. For slow work write an async
-    one, set `threads: true`, or use a command. What the target raises is passed on as it is.
+    one, set `threads: true`, or use a command. What the target raises is passed on as it is, but a
+    ConnectionError or a TimeoutError as Transient: it is worth another try.
     """
 
     def __init__(
@@ -85,15 +86,19 @@ class Function:
     async def ask(self, request: Request, tell: Tell) -> Reply:
         ask = request.ask
         items = ask.items
-        if self._simple and len(items) == 1:
-            result = self._target(items[0].data)
-            return self._reply(await result if hasattr(result, "__await__") else result)
-        if self._takes_many:
-            return self._taken_apart(items, await self._call([item.data for item in items], ask))
-        if len(items) == 1:
-            return self._reply(await self._call(items[0].data, ask))
-        values = [self._reply(await self._call(item.data, ask)).value for item in items]
-        return _shard_reply(items, values)
+        try:
+            if self._simple and len(items) == 1:
+                result = self._target(items[0].data)
+                return self._reply(await result if hasattr(result, "__await__") else result)
+            if self._takes_many:
+                return self._taken_apart(items, await self._call([item.data for item in items], ask))
+            if len(items) == 1:
+                return self._reply(await self._call(items[0].data, ask))
+            values = [self._reply(await self._call(item.data, ask)).value for item in items]
+            return _shard_reply(items, values)
+        except (ConnectionError, TimeoutError) as error:  # whatever it calls may be there again soon
+            what = f"{self._traits.id}: {str(error) or type(error).__name__}"
+            raise Transient(what, lost=self._traits.metered) from error
 
     async def _call(self, data: Any, ask: Ask) -> Any:
         given = (data, ask) if self._with_ask else (data,)

@@ -42,8 +42,16 @@ def learn(counts: Counter[str]) -> dict[str, Any] | None:
     order = _order(counts, place)
     if many < 0.5 * total or order is None:
         return None
-    years = {len(_year(p, order)) for v in counts if (p := _numeric(v)) and _years_place(p) == place}
-    return {"kind": "date", "order": order, "sign": sign, "padded": padded, "short": max(years) <= 2}
+    years = {
+        len(_year(p, order)) for v in counts if (p := _numeric(v)) and _years_place(p) == place
+    }
+    return {
+        "kind": "date",
+        "order": order,
+        "sign": sign,
+        "padded": padded,
+        "short": max(years) <= 2,
+    }
 
 
 def read(value: str, form: dict[str, Any]) -> str | None:
@@ -123,7 +131,9 @@ def _named(value: str) -> date | None:
 def _fits(parts: Read, form: dict[str, Any]) -> bool:
     order = form["order"]
     long = len(_year(parts, order)) == 4
-    return parts.sign == form["sign"] and long != form["short"] and _as_date(parts, order) is not None
+    return (
+        parts.sign == form["sign"] and long != form["short"] and _as_date(parts, order) is not None
+    )
 
 
 def _written(found: date, form: dict[str, Any]) -> str:

@@ -46,7 +46,9 @@ def read(value: str, form: Form) -> str | None:
 
 
 def _sampled(counts: Counts) -> Counts:
-    return counts if len(counts) <= MOST_SAMPLED else Counter(dict(counts.most_common(MOST_SAMPLED)))
+    return (
+        counts if len(counts) <= MOST_SAMPLED else Counter(dict(counts.most_common(MOST_SAMPLED)))
+    )
 
 
 # ── codes: the same signs in the same places ─────────────────────────────────────────────────

@@ -19,6 +19,8 @@ from near import Speller
 PART = 25
 SHOWN = 4
 COMMON_SHOWN = 8
+RARE = 2
+RARE_SHARE = 0.005
 
 
 class Peers(NamedTuple):
@@ -60,34 +62,39 @@ def table(item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def learn(columns: list[str], rows: list[list[str]]) -> Learned:
+def learn(columns: list[str], rows: list[list[str]], first_hand: bool = True) -> Learned:
+    """Without `first_hand` every report counts the same, to measure what that rule does."""
     width = len(columns)
-    found = [forms.learn(Counter(row[n] for row in rows)) for n in range(width)]
-    plain, unread = _formed(rows, found)
+    counts = [Counter(row[n] for row in rows) for n in range(width)]
+    found = [forms.learn(one) for one in counts]
+    plain, unread = _formed(rows, found, counts)
     splits = _split(plain, columns)
     peers: dict[int, list[Peers]] = {}
     for one in depend.dependencies(plain, width):
-        peers.setdefault(one.of, []).append(_peers(plain, one))
+        peers.setdefault(one.of, []).append(_peers(plain, one, first_hand))
     words = [n for n in range(width) if found[n]["kind"] in ("text", "code")]
     spellers = {n: Speller(Counter(row[n] for row in plain if row[n])) for n in words}
     return Learned(columns, rows, plain, unread, found, splits, peers, spellers)
 
 
 def _formed(
-    rows: list[list[str]], found: list[forms.Form]
+    rows: list[list[str]], found: list[forms.Form], counts: list[Counter[str]]
 ) -> tuple[list[list[str]], set[tuple[int, int]]]:
-    """Values in the usual form; those that cannot be read stay as they are."""
-    known: list[dict[str, str | None]] = [{} for _ in found]
+    """Values in the usual form. Those that cannot be read stay as they are; of them the rare ones
+    are suspicious."""
+    read = [
+        {value: forms.read(value, form) for value in one}
+        for form, one in zip(found, counts, strict=True)
+    ]
+    rare = max(RARE, RARE_SHARE * len(rows))
     plain, unread = [], set()
     for at, row in enumerate(rows):
         put = []
         for n, value in enumerate(row):
-            if value not in known[n]:
-                known[n][value] = forms.read(value, found[n])
-            read = known[n][value]
-            if read is None:
+            known = read[n][value]
+            if known is None and counts[n][value] <= rare:
                 unread.add((at, n))
-            put.append(value if read is None else read)
+            put.append(value if known is None else known)
         plain.append(put)
     return plain, unread
 
@@ -110,8 +117,8 @@ def _split(plain: list[list[str]], columns: list[str]) -> dict[tuple[int, int], 
 # ── what the others say ──────────────────────────────────────────────────────────────────────
 
 
-def _peers(plain: list[list[str]], one: depend.Dependency) -> Peers:
-    first_hand = {} if one.source is None else _first_hand(plain, one, one.source)
+def _peers(plain: list[list[str]], one: depend.Dependency, own: bool) -> Peers:
+    first_hand = {} if one.source is None or not own else _first_hand(plain, one, one.source)
     counted = depend.groups(plain, one.by, one.of)
     leads = {value: max(counts, key=counts.__getitem__) for value, counts in counted.items()}
     return Peers(one.kind, one.by, one.of, one.holds, counted, first_hand, leads | first_hand)

@@ -7,13 +7,15 @@ from collections import Counter, defaultdict
 from statistics import median
 from typing import Any
 
-NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?)(\s*)([^\d\s][^\d]*)?")
+NUMBER = re.compile(
+    r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?)(\s*)([^\d\s][^\d]*)?"
+)
 KNOWN = 0.9
 ONE_SPELLING = 0.9
 NOISE = 10  # digits behind the point that no scale shows
 LONGEST_UNIT = 30
 MOST_UNITS = 12
-LEAST_SHARE = 0.01
+LEAST_SHARE = 0.03
 SAME_SCALE = 8.0
 
 
@@ -47,9 +49,7 @@ def _measures(spellings: Counter[str], sizes: dict[str, list[float]]) -> bool:
     return covered >= 0.98 * spellings.total() and several >= 0.5 * told
 
 
-def _usual_units(
-    spellings: Counter[str], sizes: dict[str, list[float]]
-) -> dict[str, list[float]]:
+def _usual_units(spellings: Counter[str], sizes: dict[str, list[float]]) -> dict[str, list[float]]:
     """Those that are common here, and longer ones that begin with such a one. What stands behind
     one or two numbers only may as well be a slip of the pen."""
     counted: Counter[str] = Counter()
@@ -60,7 +60,8 @@ def _usual_units(
     return {
         unit: numbers
         for unit, numbers in sizes.items()
-        if unit in common or any(one and unit.lower().startswith(f"{one.lower()} ") for one in common)
+        if unit in common
+        or any(one and unit.lower().startswith(f"{one.lower()} ") for one in common)
     }
 
 
@@ -122,4 +123,6 @@ def _spelled_alike(unit: str, usual: str) -> bool:
     ours, theirs = (re.sub(r"[^a-z%]", "", one.lower()) for one in (usual, unit))
     if not theirs or ours == theirs:
         return True
-    return len(ours) == len(theirs) > 3 and sum(a != b for a, b in zip(ours, theirs, strict=True)) == 1
+    return (
+        len(ours) == len(theirs) > 3 and sum(a != b for a, b in zip(ours, theirs, strict=True)) == 1
+    )

@@ -6,7 +6,7 @@ holds something than when it is empty, and what any strong dependency supports i
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import Any, NamedTuple, TypeAlias
 
 from near import close
@@ -46,7 +46,7 @@ def decide(sign: Sign) -> Decision | None:
     if "joined" in sign:
         split = sign["joined"]
         return Decision(split["to"], "joined", f"stood in one cell with {split['with']}")
-    now = sign.get("plain", sign["value"])
+    now: str = sign["plain"] if "plain" in sign else sign["value"]
     if told := sign.get("peers"):
         better = _by_reports(now, told) or _by_rules(now, told)
         if better is not None:
@@ -87,13 +87,13 @@ def _by_rules(now: str, told: list[Sign]) -> Decision | None:
     leading = [(one, *next(iter(one["said"].items()))) for one in rules]
     if not leading or (now and any(value == now for _, value, _ in leading)):
         return None
-    weights: Counter[str] = Counter()
+    weights: dict[str, float] = defaultdict(float)
     for one, value, n in leading:
         others = one["of"] - (1 if now else 0)
         weights[value] += one["holds"] * n / others if others else 0.0
-    (value, weight), *rest = weights.most_common(2)
+    (value, weight), *rest = sorted(weights.items(), key=lambda pair: -pair[1])
     backing = [(one, n) for one, said, n in leading if said == value]
-    if rest and rest[0][1] > 0.5 * weight or not _enough(now, value, backing):
+    if (rest and rest[0][1] > 0.5 * weight) or not _enough(now, value, backing):
         return None
     by = " and ".join(one["by"] for one, _ in backing[:2])
     n = max(n for _, n in backing)

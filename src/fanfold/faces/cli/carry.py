@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from fanfold.faces.cli.report import writable, write_report
 from fanfold.faces.cli.store import located
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
-from fanfold.fleet.launch import resume_detached
+from fanfold.fleet.launch import beginning, resume_detached
 from fanfold.fleet.load import is_fleet
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
@@ -86,7 +86,10 @@ def run(plan: str, dry_run: bool, **given: Any) -> int:
         click.echo(f"warning: {line}", err=True)
     if dry_run:
         return show_preview(job, as_json=telling.as_json)
-    return perform(job, telling)
+    with ExitStack() as alone:
+        if fleet:
+            alone.enter_context(beginning(job, force=options.fresh))
+        return perform(job, telling, alone)
 
 
 @click.command()
@@ -151,10 +154,12 @@ def _telling(given: dict[str, Any]) -> Telling:
     return Telling(as_json, quiet, None if report is None else writable(report))
 
 
-def perform(job: Job, telling: Telling) -> int:
-    """Carry a job out in the foreground and say how it ended; the exit code."""
+def perform(job: Job, telling: Telling, alone: ExitStack | None = None) -> int:
+    """Carry a job out in the foreground and say how it ended; the exit code. `alone` is closed once
+    the run is on record."""
     as_json, quiet = telling.as_json, telling.quiet
-    audience = Audience(_watch(quiet), _say(quiet, as_json), _approver(), result_page)
+    watch = _watch(quiet, alone or ExitStack())
+    audience = Audience(watch, _say(quiet, as_json), _approver(), result_page)
     receipt = run_sync(execute(job, audience))
     report, store = telling.report, job.options.store
     written = report is not None and accounted(receipt.run, store, report)
@@ -215,9 +220,10 @@ async def _typed() -> str:
     return sys.stdin.readline()
 
 
-def _watch(quiet: bool) -> Watch:
+def _watch(quiet: bool, alone: ExitStack) -> Watch:
     @asynccontextmanager
     async def watch(run: Run) -> AsyncIterator[None]:
+        alone.close()
         loop, main = asyncio.get_running_loop(), asyncio.current_task()
         assert main is not None
         progress = Progress(run, sys.stderr, live=sys.stderr.isatty(), clock=RealClock())

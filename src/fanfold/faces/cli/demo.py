@@ -59,8 +59,9 @@ def _head(report: Path) -> Iterator[str]:
 
 def _places(job: Job, folder: Path, store: str) -> Iterator[str]:
     """Where all that was written is: files, the run's account for a browser, the command for it."""
-    written = [folder / step.path for step in job.stored.plan.steps if isinstance(step, Write)]
-    yield f"files:   {', '.join(str(path) for path in written if path.exists())}"
+    named = [folder / step.path for step in job.stored.plan.steps if isinstance(step, Write)]
+    if written := [str(path) for path in named if path.exists()]:
+        yield f"files:   {', '.join(written)}"
     if (folder / PAGE).exists():
         yield f"page:    {folder / PAGE}"
     words = ["fanfold", "report", job.name, *([] if store == USUAL_STORE else ["--store", store])]

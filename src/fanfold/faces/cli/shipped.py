@@ -12,7 +12,6 @@ from fanfold.work.nearest import remedy
 
 PLAN = "plan.yaml"
 USUAL = "contracts"
-_LEFT_OUT = ("__pycache__", ".fanfold")  # what running one in place leaves behind
 
 
 def names() -> list[str]:
@@ -49,7 +48,7 @@ def _folder() -> Traversable:
 def _files(folder: Traversable, inside: PurePath) -> list[tuple[PurePath, Traversable]]:
     found: list[tuple[PurePath, Traversable]] = []
     for one in folder.iterdir():
-        if one.name in _LEFT_OUT:
+        if one.name.startswith(".") or one.name == "__pycache__":  # left by a run in place
             continue
         place = inside / one.name
         found += _files(one, place) if one.is_dir() else [(place, one)]

@@ -159,6 +159,7 @@ class Agent:
             raise
         finally:
             self._at_work.discard(host)
+        exit = exit or _by_its_word(reader.reading)
         if exit is None:
             session = reader.reading.session or host.spec.session
             text = f"{self._traits.id}: gone without a word; its session is {session}"
@@ -206,6 +207,11 @@ class Agent:
         if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EPERM):
             return Terminal(text, scope="member")
         return Transient(text)
+
+
+def _by_its_word(reading: Reading) -> Exit | None:
+    """Its host was killed, and its exit code is lost; but it has said how it ended."""
+    return Exit(code=1 if reading.error else 0, at=time.time()) if reading.ended else None
 
 
 def _last_words(host: Host) -> str:

@@ -56,10 +56,11 @@ def counted(found: Counts) -> str:
     by = f"{found.where}: {found.by}" if found.where else found.by
     title = f"{found.split} by {by}" if found.split else f"number by {by}"
     more = f"; without {count(found.others, 'kind')} with fewer" if found.others else ""
+    told = esc(title[:1].upper() + title[1:] + more) + legend(found.parts)
     return (
-        f'<table class="chart"><caption>{esc(title[:1].upper() + title[1:] + more)}</caption><tbody>\n'
+        f'<table class="chart"><caption>{told}</caption><tbody>\n'
         + "\n".join(rows)
-        + f"\n</tbody></table>\n{legend(found.parts)}"
+        + "\n</tbody></table>"
     )
 
 

@@ -54,7 +54,7 @@ border-bottom:1px solid var(--soft);overflow-wrap:normal}
 tbody th{font-weight:500}
 .num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;overflow-wrap:normal}
 .short{white-space:nowrap}
-.mid{min-width:8rem}
+.mid{min-width:9rem;overflow-wrap:anywhere}
 .long{min-width:16rem;width:40%;overflow-wrap:anywhere}
 .again{color:var(--soft)}
 .zero td,.zero th{color:var(--soft)}
@@ -103,7 +103,7 @@ h1{font-size:19pt}h2{font-size:13pt;margin-top:1.6rem}
 h2,h3,h4,caption,.legend{break-after:avoid}
 thead{display:table-header-group}
 tr,svg,.figures,.two>*{break-inside:avoid}
-.wide{overflow:visible}.long{min-width:9rem;overflow-wrap:break-word}.mid{min-width:0}.short{white-space:normal}
+.wide{overflow:visible}.long{min-width:9rem}.mid{min-width:5.6rem}.short{white-space:normal}
 svg,.status{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 a{color:inherit}
 a[href^=http]:not(.bare)::after{content:" (" attr(href) ")";font-size:.85em}}

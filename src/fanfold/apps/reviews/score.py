@@ -1,0 +1,206 @@
+"""How good is the embedded member at sentiment, at the mean of a department, at aspects?
+
+    python score.py [--data DIR] [--local N]
+
+DIR has reviews.csv and aspect_sentences.jsonl (default: data beside this file). The plan is run as it
+stands in a temporary copy, on the reviews and, as if they were reviews, on the sentences; one JSON
+object comes out. `--local N` also has the embedded model label N reviews, by sentiment.yaml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from aspects import usual
+from fit import macro_f1
+from halves import HERE, Sentence, fits, label_of, reviews, sentences
+
+DONE = (0, 1)  # exit codes of a run that came to its end
+FEW = 30  # reviews of a department from which its mean is compared
+COLUMNS = ("id", "title", "text", "department")
+
+Rows = list[dict[str, str]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="score.py")
+    parser.add_argument("--data", type=Path, default=HERE / "data")
+    parser.add_argument("--local", type=int, default=0, metavar="N")
+    asked = parser.parse_args()
+    rows, labelled = reviews(asked.data), sentences(asked.data)
+    with tempfile.TemporaryDirectory(prefix="fanfold-score-") as name:
+        app = Path(name) / "reviews"
+        shutil.copytree(HERE, app, ignore=shutil.ignore_patterns("data", "__pycache__", ".fanfold"))
+        receipt = run(app, rows)
+        read = _json(app / "summary.json")
+        run(app, [_as_review(n, one) for n, one in enumerate(labelled)])
+        found = {
+            "app": "reviews",
+            "data": {"reviews": len(rows), "sentences": len(labelled)},
+            "scores": {**_halves(rows, labelled, read, _json(app / "summary.json"))},
+            "default": "a fitted linear model and patterns",
+            "seconds": receipt["seconds"], "calls": receipt["calls"], "cost_usd": receipt["cost_usd"],
+        }  # fmt: skip
+        if asked.local:
+            found["scores"]["embedded model"] = _local(app, rows, asked.local)
+    print(json.dumps(found, indent=2))
+
+
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def run(app: Path, rows: Rows, plan: str = "plan.yaml", *more: str) -> dict[str, Any]:
+    """The plan on these rows, without what is to be found out: nobody sees the stars."""
+    (app / "data").mkdir(exist_ok=True)
+    with (app / "data" / "reviews.csv").open("w", encoding="utf-8", newline="") as stream:
+        table = csv.DictWriter(stream, COLUMNS, extrasaction="ignore", restval="")
+        table.writeheader()
+        table.writerows(rows)
+    command = [sys.executable, "-m", "fanfold", "run", plan, "--json", "--quiet", *more]
+    ended = subprocess.run(
+        [*command, "--store", str(app / "store")], cwd=app, stdout=subprocess.PIPE, check=False
+    )
+    if ended.returncode not in DONE:
+        sys.exit(f"{plan} ended with {ended.returncode}; see above")
+    receipt: dict[str, Any] = json.loads(ended.stdout)
+    return receipt
+
+
+def _as_review(n: int, one: Sentence) -> dict[str, str]:
+    return {"id": str(n), "text": " ".join(one.said) or "."}
+
+
+def _json(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+# ── figures ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _halves(rows: Rows, labelled: list[Sentence], read: Any, heard: Any) -> dict[str, Any]:
+    said = {review["id"]: review for review in read["reviews"]}
+    spoken = _spoken(heard)
+    numbered = list(enumerate(labelled))
+    found = {}
+    for name, wanted in (("all", (True, False)), ("fitting", (True,)), ("reporting", (False,))):
+        own = [row for row in rows if fits(row["id"]) in wanted]
+        about = [(spoken[str(n)], one) for n, one in numbered if fits(one.id) in wanted]
+        found[name] = _sentiment(own, said) | _aspects(about)
+    detail = _departments([row for row in rows if not fits(row["id"])], said)
+    return found | {"detail": detail}
+
+
+def _sentiment(rows: Rows, said: dict[str, Any]) -> dict[str, float]:
+    """A review that was not read counts as neutral, and is left out of the means."""
+    labels = [said[row["id"]]["sentiment"] if row["id"] in said else "neutral" for row in rows]
+    means = _means(rows, said)
+    errors = [abs(true - guess) for _, true, guess in means]
+    return {
+        "sentiment_macro_f1": round(macro_f1(map(label_of, rows), labels), 4),
+        "department_mean_error": round(_mean(errors), 4),
+    }
+
+
+def _means(rows: Rows, said: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """Of each department that has a few reviews: the stars that were given, and those guessed."""
+    groups: dict[str, Rows] = defaultdict(list)
+    for row in rows:
+        if row["id"] in said:
+            groups[row["department"]].append(row)
+    return [
+        (name, _mean(float(row["rating"]) for row in own), _mean(said[row["id"]]["stars"] for row in own))
+        for name, own in sorted(groups.items())
+        if len(own) >= FEW
+    ]  # fmt: skip
+
+
+def _departments(rows: Rows, said: dict[str, Any]) -> dict[str, float]:
+    found = {}
+    for name, true, guess in _means(rows, said):
+        found[f"{name}: stars"] = round(true, 3)
+        found[f"{name}: guessed"] = round(guess, 3)
+    return found
+
+
+def _spoken(heard: Any) -> dict[str, dict[str, int]]:
+    """What the plan found in each sentence, with the sign of the opinion."""
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for one in heard["aspects"]:
+        for id in one["praised"]:
+            found[id][one["aspect"]] = 1
+        for id in one["criticised"]:
+            found[id][one["aspect"]] = -1
+    return found
+
+
+def _aspects(about: list[tuple[dict[str, int], Sentence]]) -> dict[str, float]:
+    """Two names are one aspect if all words of the shorter are in the longer: `battery` and `battery
+    life`. Words for the same thing go under one name on both sides."""
+    right = taken = met = there = signs = agreed = 0
+    for found, one in about:
+        truth = {usual(name): sign for name, sign in one.aspects.items()}
+        right += sum(any(_same(name, other) for other in truth) for name in found)
+        taken += len(found)
+        there += len(truth)
+        for name, sign in truth.items():
+            pair = [found[other] for other in found if _same(name, other)]
+            met += bool(pair)
+            signs += bool(pair)
+            agreed += bool(pair) and pair[0] == sign
+    return {
+        "aspect_precision": round(right / max(1, taken), 4),
+        "aspect_recall": round(met / max(1, there), 4),
+        "aspect_sign": round(agreed / max(1, signs), 4),
+    }
+
+
+def _same(one: str, two: str) -> bool:
+    first, second = set(one.split()), set(two.split())
+    return first <= second or second <= first
+
+
+def _mean(values: Iterable[float]) -> float:
+    held = list(values)
+    return sum(held) / len(held) if held else 0.0
+
+
+# ── the embedded model ───────────────────────────────────────────────────────────────────────
+
+
+def _local(app: Path, rows: Rows, many: int) -> dict[str, float]:
+    """Two labels, over reviews of the reporting half without 3 stars, as many of each; and those of
+    the fitted weights for the same ones."""
+    sides = {
+        name: [row for row in rows if label_of(row) == name and not fits(row["id"])][: many // 2]
+        for name in ("negative", "positive")
+    }
+    taken = [*sides["negative"], *sides["positive"]]
+    truth = [label_of(row) for row in taken]
+    receipt = run(app, taken, "sentiment.yaml", "--roster", "local.yaml")
+    small = _shares(truth, taken, app)
+    run(app, taken, "sentiment.yaml")
+    return {
+        "reviews": len(taken),
+        "right": small,
+        "fitted weights right": _shares(truth, taken, app),
+        "seconds": receipt["seconds"],
+    }
+
+
+def _shares(truth: list[str], rows: Rows, app: Path) -> float:
+    said = {one["id"]: one["value"]["sentiment"] for one in _json(app / "labels.json")}
+    return round(_mean(said.get(row["id"]) == one for row, one in zip(rows, truth, strict=True)), 4)
+
+
+if __name__ == "__main__":
+    main()
