@@ -105,10 +105,10 @@ def test_a_copy_is_whole_and_runs(tmp_path: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    files = [
-        path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
-    ]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    """But for what Python and tools leave behind where they run."""
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    own = [one for one in files if one.parts[0][0] != "." and "__pycache__" not in one.parts]
+    return {one.as_posix(): (folder / one).read_bytes() for one in own}
 
 
 def test_an_empty_folder_may_be_filled_and_a_full_one_not(tmp_path: Path) -> None:

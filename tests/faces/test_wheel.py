@@ -127,10 +127,10 @@ def test_an_application_is_in_the_wheel_with_all_its_files(
 
 
 def _files(folder: Path) -> set[str]:
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {
-        path.relative_to(folder).as_posix() for path in found if "__pycache__" not in path.parts
-    }
+    """But for what Python and tools leave behind where they run."""
+    found = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    own = [one for one in found if one.parts[0][0] != "." and "__pycache__" not in one.parts]
+    return {one.as_posix() for one in own}
 
 
 def test_the_skill_is_in_the_wheel(installed: Installed, tmp_path: Path) -> None:

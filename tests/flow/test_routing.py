@@ -13,6 +13,7 @@ import pytest
 from fanfold.errors import BadInput, MemberError, RateLimited, Terminal, Transient
 from fanfold.journal.facts import Attempt
 from fanfold.journal.journal import Archive
+from fanfold.observe.account import account
 from fanfold.observe.report import report
 from fanfold.observe.standing import stand
 from fanfold.patterns.ensemble import ensemble
@@ -68,7 +69,8 @@ def told(store: Path) -> list[str]:
     try:
         record = archive.read.find("scene")
         assert record is not None
-        page = report(archive.read, stand(archive.read, record, archive.store.alive, 0.0))
+        standing = stand(archive.read, record, archive.store.alive, 0.0)
+        page = report(account(archive, standing))
     finally:
         archive.close()
     lines = page.partition("## Escalation")[2].partition("##")[0].strip().splitlines()

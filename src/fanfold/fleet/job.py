@@ -124,14 +124,14 @@ def refuse_changed(stored: Stored, record: RunRecord) -> None:
 
 
 def changes(stored: Stored) -> Changes:
-    """A fleet.json that is gone does no harm: the run has its own copy."""
+    """A fleet.json that is gone does no harm, nor does a prompt: the run has its own copy."""
     file = Path(stored.plan.folder) / FILE
     if not file.exists():
         return Changes()
-    fleet = load_fleet(file)
+    before = {task.id: task.prompt or "" for task in _graph(stored.plan).tasks}
+    fleet = load_fleet(file, before)
     made = translate(fleet)
     then, now = _bare(stored.plan), _bare(_plan(fleet, made))
-    before = {task.id: task.prompt for task in _graph(stored.plan).tasks}
     prompts = [one.id for one in fleet.workers if before.get(one.id, one.prompt) != one.prompt]
     same = then == now and _members(stored.members, made.roster)
     return Changes(not same, tuple(prompts))

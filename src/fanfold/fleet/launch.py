@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.errors import AlreadyRunning, BadInput
+from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
 from fanfold.fleet import tmux
 from fanfold.fleet.detach import start_supervisor
 from fanfold.fleet.job import prepare_fleet, store_of
@@ -90,15 +90,34 @@ def resume_detached(job: Job) -> Launched:
         return start(job)
 
 
-def register(launched: Launched, registry: Registry, now: float | None = None) -> bool:
-    """So that the name is enough from anywhere. False: the registry cannot be written."""
+def register(launched: Launched, registry: Registry, now: float | None = None) -> str | None:
+    """So that the name is enough from anywhere. What comes back is why it is not.
+
+    A name whose run is under way elsewhere stays with that run: `fanfold kill NAME all` must never
+    come to mean another one.
+    """
     at = utc(time.time() if now is None else now)
     entry = Entry(launched.name, launched.root, launched.store, launched.run, launched.pid, at)
     try:
-        registry.put(entry)
+        other = registry.put(entry, unless=_is_under_way)
     except OSError:
+        return "the registry cannot be written"
+    if other is None:
+        return None
+    return f"{launched.name} is also the name of the run in {other.root}, which is under way"
+
+
+def _is_under_way(entry: Entry) -> bool:
+    """False also for one whose store is gone, or cannot be read."""
+    try:
+        archive = Archive(entry.store)
+    except FanfoldError:
         return False
-    return True
+    try:
+        record = archive.read.find(entry.run)
+    finally:
+        archive.close()
+    return record is not None and record.status == "running" and archive.store.alive(record.session)
 
 
 def open_panes(launched: Launched, log: Say) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.fleet.prompts import read_prompt
+from fanfold.fleet.prompts import PROMPT, read_prompt
 from fanfold.fleet.records import FILE, PROVIDERS, TYPES, Fleet, FleetConfig, Isolation, WorkerSpec
 from fanfold.fleet.targets import overlap, read_pattern
 from fanfold.members.agents.dialect import Effort
@@ -32,6 +32,7 @@ from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", re.ASCII)
+NO_PROMPTS: Mapping[str, str] = {}
 _EVERYONE = "all"  # what `fanfold kill RUN all` means
 
 
@@ -53,13 +54,21 @@ def is_fleet(path: str | Path) -> bool:
     return (found / FILE).is_file() or (found.name == FILE and found.is_file())
 
 
-def load_fleet(path: str | Path) -> Fleet:
-    """Read a fleet with its prompts. Nothing is started or written; BadInput names file and line."""
+def load_fleet(path: str | Path, gone: Mapping[str, str] = NO_PROMPTS) -> Fleet:
+    """Read a fleet with its prompts. Nothing is started or written; BadInput names file and line.
+
+    `gone`: by worker, what stands in for a prompt.md that is not there any more."""
     fleet = outline(path)
     workers = tuple(
-        msgspec.structs.replace(one, prompt=read_prompt(fleet, one)) for one in fleet.workers
+        msgspec.structs.replace(one, prompt=_prompt(fleet, one, gone)) for one in fleet.workers
     )
     return msgspec.structs.replace(fleet, workers=workers)
+
+
+def _prompt(fleet: Fleet, one: WorkerSpec, gone: Mapping[str, str]) -> str:
+    if one.id in gone and not (fleet.home(one.id) / PROMPT).exists():
+        return gone[one.id]
+    return read_prompt(fleet, one)
 
 
 def outline(path: str | Path) -> Fleet:

@@ -29,6 +29,9 @@ class Entry(msgspec.Struct, frozen=True):
     started_at: str
 
 
+Keeps = Callable[[Entry], bool]
+
+
 def registry_file(environ: Mapping[str, str] = os.environ) -> Path:
     """`FANFOLD_REGISTRY`, else `fanfold/registry.json` in the user's state folder."""
     if stated := environ.get("FANFOLD_REGISTRY"):
@@ -55,10 +58,15 @@ class Registry:
     def find(self, name: str) -> Entry | None:
         return next((entry for entry in self.entries() if entry.name == name), None)
 
-    def put(self, entry: Entry) -> None:
-        """The entry takes the place of the one with its name. Raises OSError."""
+    def put(self, entry: Entry, unless: Keeps = lambda other: False) -> Entry | None:
+        """The entry takes the place of the one with its name, which comes back if it keeps its place.
+        Raises OSError."""
         with self._change() as entries:
+            other = entries.get(entry.name)
+            if other is not None and other.run != entry.run and unless(other):
+                return other
             entries[entry.name] = entry
+        return None
 
     def remove(self, name: str, run: str) -> None:
         """Takes a run out, but not a later one of that name."""

@@ -172,7 +172,7 @@ def cost_of(tries: list[Attempt], reading: Reading | None, state: WorkerState) -
     before = sum(one.cost for one in earlier)
     rough = reading is not None and not reading.exact
     doubt = any(one.state == "in_doubt" for one in earlier)
-    if state == "IN DOUBT":
+    if state == "IN DOUBT" or (state == "KILLED" and newest.state == "in_doubt"):
         return Sum(before + newest.cost, at_most=True)
     if newest.state not in ("started", "in_doubt"):
         return Sum(before + newest.cost, estimated=rough, at_most=doubt)

@@ -20,7 +20,7 @@ Counts: TypeAlias = Counter[str]
 
 NOTHING = {"", "n/a", "na", "n.a.", "null", "nan", "nil", "-", "--", "?", "#n/a", "missing", "\\n"}
 MOST_SAMPLED = 5000
-CODE_SHARE = 0.7
+CODE_SHARE = 0.9
 LONGEST_CODE = 24
 USUAL = 0.9
 

@@ -20,14 +20,14 @@ FILE = Path(__file__).parent / "weights" / "aspects.json"
 _OPINION = 0.6  # a word whose weights add up to more, either way, is an opinion
 _FAR = 4  # words at which an opinion is still near
 _NONE = "$"
-NEVER = frozenset("""
+_NEVER = """
 a about after all also am an and any are as at be because been before being both but by can could did
 do does doing don't down each even few for from get got had has have having he her here hers him his
 how i i'm i've if in into is isn't it it's its just like made make me more most much my no nor not now
 of off on once one only or other our out over own really same she so some such than that that's the
 their them then there these they this those through to too two under until up us very was wasn't we
 were what when where which while who why will with would you your
-""".split())  # fmt: skip
+"""
 
 _MEANS = {
     "fabric": "fabric material cloth textile cotton knit linen silk wool",
@@ -56,13 +56,14 @@ _MEANS = {
     "picture": "picture photo",
     "garment": "garment piece dress top shirt blouse tee sweater cardigan skirt pant jean jacket coat",
 }
-_ONLY_IF_MARKED = frozenset("""
+_ONLY_IF_MARKED = """
 cut shape look arm hip chest detail hem button knit cotton silk wool linen lace shoulder neck style
 design print cost sale shade strap picture photo garment piece dress top shirt blouse tee sweater
 cardigan skirt pant jean jacket coat
-""".split())  # fmt: skip
+"""
 SAME = {word: name for name, said in _MEANS.items() for word in said.split()}
-ALWAYS = SAME.keys() - _ONLY_IF_MARKED  # aspects wherever they stand
+ALWAYS = SAME.keys() - _ONLY_IF_MARKED.split()  # aspects wherever they stand
+NEVER = frozenset(_NEVER.split())
 
 
 class Model(NamedTuple):
@@ -95,7 +96,7 @@ def features(said: list[str], at: int) -> list[str]:
     ]  # fmt: skip
     near = range(max(0, at - _FAR), min(len(said), at + _FAR + 1))
     found += [f"o{other - at:+}" for other in near if other != at and _opinion(said[other])]
-    return found + [f"any{min(3, sum(_opinion(other) for other in said))}"]
+    return [*found, f"any{min(3, sum(map(_opinion, said)))}"]
 
 
 def may_be(word: str) -> bool:

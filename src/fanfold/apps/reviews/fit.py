@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import aspects
 import sentiment
 from halves import HERE, LABELS, Sentence, fits, label_of, reviews, sentences
-from words import singular
+from words import clauses, singular
 
 SEED = 20
 FOLDS = 3
@@ -207,16 +207,18 @@ def _limit(unseen: list[tuple[float, bool]]) -> float:
 
 
 def _words(rows: list[Sentence]) -> Iterator[tuple[list[str], bool]]:
+    """Each word where it stands, by clauses as they are read later, and whether it is part of one."""
     for row in rows:
-        for at, part in enumerate(_parts(row)):
-            if aspects.may_be(row.said[at]):
-                yield aspects.features(row.said, at), part
+        for clause in clauses(row.said):
+            for at, part in enumerate(_parts(clause, row.aspects)):
+                if aspects.may_be(clause[at]):
+                    yield aspects.features(clause, at), part
 
 
-def _parts(row: Sentence) -> list[bool]:
-    own = list(map(singular, row.said))
+def _parts(said: list[str], named: Iterable[str]) -> list[bool]:
+    own = list(map(singular, said))
     part = [False] * len(own)
-    for name in row.aspects:
+    for name in named:
         term = name.split()
         for at in range(len(own) - len(term) + 1):
             if own[at : at + len(term)] == term:

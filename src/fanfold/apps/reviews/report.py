@@ -103,9 +103,9 @@ def _departments(read: Given, rows: Rows) -> Iterator[str]:
 def _department(name: str, own: list[dict[str, Any]]) -> str:
     counts = Counter(review["sentiment"] for review in own)
     many = max(1, len(own))
-    positive, neutral, negative = (counts[label] / many for label in LABELS)
+    shares = " | ".join(f"{counts[label] / many:{len(label)}.0%}" for label in LABELS)
     stars = sum(review["stars"] for review in own) / many
-    return f"| {name:10} | {len(own):7,} | {positive:8.0%} | {neutral:7.0%} | {negative:8.0%} | {stars:5.2f} |"
+    return f"| {name:10} | {len(own):7,} | {shares} | {stars:5.2f} |"
 
 
 def _complaints(found: list[dict[str, Any]]) -> Iterator[str]:

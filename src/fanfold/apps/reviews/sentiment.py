@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from itertools import pairwise
 from math import exp, sqrt
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +50,7 @@ def _plain(text: str) -> list[str]:
 
 
 def _pairs(said: list[str]) -> list[str]:
-    return [f"{one} {two}" for one, two in zip(said, said[1:], strict=False)]
+    return [f"{one} {two}" for one, two in pairwise(said)]
 
 
 def scores(found: list[str], made: Model) -> tuple[float, float]:

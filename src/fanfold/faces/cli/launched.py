@@ -18,11 +18,11 @@ from fanfold.observe.amounts import count
 
 def show_launched(launched: Launched, what: str, *, as_json: bool) -> None:
     """Enter it in the registry, and print what to do next."""
-    known = register(launched, registry())
-    if not known:
-        click.echo("fanfold: warning: the registry cannot be written", err=True)
-    where = [] if known else ["--store", launched.store]
-    name = launched.name if known else launched.run
+    unknown = register(launched, registry())
+    if unknown:
+        click.echo(f"fanfold: warning: {unknown}", err=True)
+    where = ["--store", launched.store] if unknown else []
+    name = launched.run if unknown else launched.name
     status = shlex.join(["fanfold", "status", name, *where])
     if as_json:
         click.echo(msgspec.json.encode(_record(launched, status)))

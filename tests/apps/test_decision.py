@@ -1,0 +1,270 @@
+"""The application `decision`: its score, its report, and its plan with scripted models."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold.members.roster import load_roster
+from fanfold.members.target import resolve_target
+from fanfold.testing.running import running_server
+from tests.faces.cli import SRC, fanfold
+
+FOLDER = SRC / "fanfold" / "apps" / "decision"
+panel = resolve_target("recordings:panel", FOLDER)
+load = resolve_target("recordings:load", FOLDER)
+calibrates = resolve_target("recordings:calibrates", FOLDER)
+write_replies = resolve_target("recordings:write_replies", FOLDER)
+
+PRO, FLASH, LLAMA, SEEK = (voter.model for voter in panel())
+OPTIONS = ["red", "green", "blue"]
+
+
+def scored(*words: str) -> dict[str, Any]:
+    ended = subprocess.run(
+        [sys.executable, str(FOLDER / "score.py"), *words], env={**os.environ, "PYTHONPATH": str(SRC)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+# ── the recordings ───────────────────────────────────────────────────────────────────────────
+
+
+def test_the_vote_is_better_than_the_best_single_model_on_both_halves() -> None:
+    told = scored()
+    halves = told["scores"]
+    won = {
+        name: halves[name]["accuracy"] - halves[name]["best_single"]
+        for name in halves
+        if name != "detail"
+    }
+    assert won["all"] > 0.035 and won["fitting"] > 0.05 and won["reporting"] > 0.01
+    assert told["best_single"] == PRO
+    whole = halves["all"]
+    assert (
+        whole["calls_each"] < 2.9 and 0 < whole["best_single_usd_1000"] < whole["usd_1000"] < 1.25
+    )
+    assert halves["detail"]["right when 2 of 2 agree"] > 0.85
+    assert halves["detail"]["right when 1 of 3 agree"] < 0.4
+    assert told["data"] == {"questions": 1200, "models": 29}
+    assert (told["app"], told["cost_usd"]) == ("decision", 0.0)
+
+
+def test_the_panel_is_the_best_of_the_calibration_half_in_that_order() -> None:
+    questions = [one for one in load(FOLDER / "data") if calibrates(one.id)]
+    right: dict[str, int] = {}
+    for one in questions:
+        for name, letter in one.answers.items():
+            right[name] = right.get(name, 0) + (letter == one.gold)
+    assert sorted(right, key=lambda name: -right[name])[:4] == [PRO, FLASH, LLAMA, SEEK]
+    assert list(load_roster(FOLDER / "roster.yaml").traits) == [PRO, FLASH, LLAMA, SEEK]
+
+
+def test_the_replies_are_those_of_the_recordings(tmp_path: Path) -> None:
+    made = tmp_path / "data"
+    shutil.copytree(FOLDER / "data", made, ignore=shutil.ignore_patterns("replies"))
+    write_replies(made)
+    shipped = {one.name: one.read_bytes() for one in (FOLDER / "data" / "replies").iterdir()}
+    assert {one.name: one.read_bytes() for one in (made / "replies").iterdir()} == shipped
+
+
+def test_the_questions_do_not_have_their_answers() -> None:
+    lines = (FOLDER / "data" / "questions.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    assert {tuple(json.loads(line)) for line in lines} == {
+        ("qid", "category", "question", "options")
+    }
+
+
+# ── a small panel ────────────────────────────────────────────────────────────────────────────
+
+ANSWERS = {  # the letters of the four, "" where none could be read, NA where it was not asked
+    "q1": ("B", "B", "A", "A"),
+    "q2": ("A", "C", "C", "NA"),
+    "q3": ("A", "B", "C", "NA"),
+    "q4": ("A", "", "NA", "NA"),
+}
+
+
+def write_data(folder: Path, names: tuple[str, ...]) -> None:
+    """Questions with three options, and what the four answered; the right one is always B."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    items = [
+        {"qid": name, "category": "colors", "question": f"Question {name}?", "options": OPTIONS}
+        for name in names
+    ]
+    text = "".join(json.dumps(item) + "\n" for item in items)
+    (folder / "questions.jsonl").write_text(text, encoding="utf-8")
+    four = (PRO, FLASH, LLAMA, SEEK)
+    write_csv(folder / "predictions.csv", [("qid", "gold", *four)] + [
+        (name, "B", *ANSWERS[name]) for name in names
+    ])  # fmt: skip
+    write_csv(folder / "output_chars.csv", [("qid", *four)] + [
+        (name, "400", "400", "400", "400") for name in names
+    ])  # fmt: skip
+
+
+def write_csv(file: Path, rows: list[tuple[str, ...]]) -> None:
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    assert fanfold(tmp_path, "new", "mine", "--from", "decision").code == 0
+    return tmp_path / "mine"
+
+
+def test_each_decision_says_who_agreed_who_dissented_and_what_it_cost(mine: Path) -> None:
+    write_data(mine / "data", ("q1", "q2", "q3"))
+    subprocess.run([sys.executable, "recordings.py"], cwd=mine, check=True)
+    ended = fanfold(mine, "run", "plan.yaml", "--json", "--quiet")
+    assert (ended.code, ended.receipt["passed"], ended.receipt["cost_usd"]) == (0, 3, 0.0)
+    first, second, third = ended.receipt["result"]
+    assert first == {
+        "id": "q1", "subject": "colors", "question": "Question q1?", "decision": "B", "means": "green",
+        "agreed": 2, "answered": 2, "asked": 2, "dissent": [], "absent": [], "why_not": "",
+        "usd": 0.0005419,
+    }  # fmt: skip
+    assert (second["decision"], second["agreed"], second["answered"], second["asked"]) == (
+        "C",
+        2,
+        3,
+        3,
+    )
+    assert second["dissent"] == [{"member": PRO, "answer": "A", "means": "red"}]
+    assert (third["decision"], third["agreed"], third["asked"]) == ("A", 1, 4)
+    assert [one["member"] for one in third["dissent"]] == [FLASH, LLAMA]
+    assert third["absent"] == [SEEK]
+    report = (mine / "report.md").read_text(encoding="utf-8")
+    head, _, body = report.partition("<!-- more -->")
+    assert "nothing was paid" in " ".join(head.split())
+    assert head.index("**q3**") < head.index("**q2**")  # the least sure first
+    assert f"- {FLASH} said B: green" in head
+    assert f"| q2: Question q2? | colors | C: blue | 2 of 3 | {PRO}: A | " in body
+
+
+def test_a_question_with_fewer_than_two_answers_is_not_decided_and_is_named(mine: Path) -> None:
+    write_data(mine / "data", ("q1", "q4"))
+    subprocess.run([sys.executable, "recordings.py"], cwd=mine, check=True)
+    ended = fanfold(mine, "run", "plan.yaml", "--json", "--quiet")
+    assert (ended.code, ended.receipt["passed"], ended.receipt["failed"]) == (1, 1, 1)
+    assert [(one["id"], one["decision"]) for one in ended.receipt["result"]] == [
+        ("q1", "B"), ("q4", None),
+    ]  # fmt: skip
+    report = (mine / "report.md").read_text(encoding="utf-8")
+    assert "- **no decision** on q4: 1 of 4 voters answered, 2 are needed" in report
+
+
+def test_another_folder_of_the_same_layout_is_scored(tmp_path: Path) -> None:
+    """Also with no replies in it, and one level down. q1 is right, two others are not."""
+    write_data(tmp_path / "recorded_mmlu_pro", ("q1", "q2", "q3"))
+    told = scored("--data", str(tmp_path))
+    assert told["data"] == {"questions": 3, "models": 4}
+    whole = told["scores"]["all"]
+    assert (whole["accuracy"], whole["calls_each"]) == (0.3333, 3.33)
+
+
+# ── with models ──────────────────────────────────────────────────────────────────────────────
+
+MODEL = """\
+  - {{id: {id}, kind: {kind}, model: {id}, base_url: "{url}", key: none, price: {{input: 1, output: 1}},
+     max_tokens: 1000, good_at: [figures]}}
+"""
+
+
+class Decided:
+    """The plan as it is, in a copy, on three questions, with three models that follow a script."""
+
+    def __init__(self, mine: Path, script: str, kind: str) -> None:
+        self.folder = mine
+        write_data(mine / "data", ("q1", "q2", "q3"))
+        where = f"tests.apps.decision_models:{script}"
+        with running_server(mine.parent / "books", script=where) as server:
+            url = server.url if kind == "anthropic" else f"{server.url}/v1"
+            models = [MODEL.format(id=id, kind=kind, url=url) for id in ("ada", "bob", "cyd")]
+            (mine / "models.yaml").write_text("members:\n" + "".join(models), encoding="utf-8")
+            self.ended = fanfold(
+                mine, "run", "plan.yaml", "--roster", "models.yaml", "--json", "--quiet"
+            )
+            server.wait_idle()
+            self.prompts = [entry.prompt for entry in server.books().asked]
+
+    @property
+    def outcome(self) -> tuple[int, int, int]:
+        receipt = self.ended.receipt
+        return self.ended.code, receipt["passed"], receipt["calls"]
+
+    @property
+    def decisions(self) -> list[tuple[str, int, int]]:
+        return [
+            (one["decision"], one["agreed"], one["answered"])
+            for one in self.ended.receipt["result"]
+        ]
+
+
+@pytest.fixture
+def decide(mine: Path) -> Callable[..., Decided]:
+    return lambda script, kind="openai": Decided(mine, script, kind)
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_two_that_agree_are_enough_and_a_third_is_asked_when_they_do_not(
+    decide: Callable[..., Decided], kind: str
+) -> None:
+    done = decide("careful", kind)
+    assert done.outcome == (0, 3, 8)
+    assert done.decisions == [("B", 2, 2), ("C", 2, 3), ("A", 1, 3)]
+    assert done.ended.receipt["result"][1]["dissent"] == [
+        {"member": "ada", "answer": "A", "means": "red"}
+    ]
+    report = (done.folder / "report.md").read_text(encoding="utf-8")
+    assert "recordings" not in report and "usd" not in report
+    assert "The answers were given by the members of the roster" in report
+    prompt = done.prompts[0]
+    assert "A. red\n" in prompt and "C. blue\n" in prompt and "D. " not in prompt
+
+
+def test_an_option_that_is_not_there_is_kicked_back_with_the_reason(
+    decide: Callable[..., Decided],
+) -> None:
+    done = decide("wild")
+    assert done.outcome == (0, 3, 9)
+    assert done.decisions == [("B", 2, 2), ("C", 2, 3), ("A", 1, 3)]
+    (back,) = [prompt for prompt in done.prompts if "there is no option" in prompt]
+    assert "there is no option H: this question has A to C" in back
+
+
+def test_one_that_keeps_naming_what_is_not_there_is_absent(decide: Callable[..., Decided]) -> None:
+    done = decide("stubborn")
+    assert done.outcome[:2] == (0, 3)
+    assert done.decisions == [("B", 1, 2), ("C", 2, 2), ("B", 1, 2)]
+    assert {one["absent"][0] for one in done.ended.receipt["result"]} == {"ada"}
+
+
+def test_prose_around_the_json_does_no_harm(decide: Callable[..., Decided]) -> None:
+    done = decide("talkative")
+    assert done.outcome == (0, 3, 8)
+    assert done.decisions == [("B", 2, 2), ("C", 2, 3), ("A", 1, 3)]
+
+
+def test_one_answer_alone_is_no_decision(decide: Callable[..., Decided]) -> None:
+    done = decide("lonely")
+    assert (done.ended.code, done.ended.receipt["passed"], done.ended.receipt["failed"]) == (
+        1,
+        0,
+        3,
+    )
+    assert [one[0] for one in done.decisions] == [None, None, None]

@@ -1,0 +1,38 @@
+"""What the reply said at the places that the gate's reasons name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fanfold.journal.read import Ended
+from fanfold.observe.account import quotes
+from tests.unit.observe.runs import accounted, reviewed
+
+
+def ended(value: Any, *reasons: str) -> Ended:
+    return Ended("i", "kicked", reasons, "m", 0, value)
+
+
+def test_a_reason_that_names_a_place_is_shown_what_stands_there() -> None:
+    value = {"findings": [{"evidence": "one"}, {"evidence": "two  three"}], "n": 7}
+    assert quotes(ended(value, "`findings[1].evidence` is not in the text", "`n` is 7")) == [
+        "two three", "7",
+    ]  # fmt: skip
+
+
+def test_else_the_reply_is_shown_from_its_beginning() -> None:
+    assert quotes(ended("prose " * 100, "the reply is not JSON"), 20) == ["prose prose prose p…"]
+    assert quotes(ended({"a": 1}, "missing or empty: `b`", "`a[3].c` too")) == ["a: 1"]
+    assert quotes(ended(None, "503")) == quotes(ended(" ", "the reply is empty")) == []
+
+
+def test_a_run_s_account_is_whole(tmp_path: Path) -> None:
+    reviewed(tmp_path / "s")
+    found = accounted(tmp_path / "s", "contract-review")
+    caught = found.caught
+    assert (caught.whole, caught.revised, caught.ids) == (3, 1, ("contract-001",))
+    assert [one.id for one in caught.ended] == ["contract-002", "contract-003", "contract-005"]
+    assert [(one.account.member, one.seconds) for one in found.members] == [("haiku", 16.0)]
+    assert [one.ids for one in found.doubts] == [("contract-004",)]
+    assert (found.receipt.calls, found.branch.own.calls) == (16, 16)
