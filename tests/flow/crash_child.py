@@ -1,16 +1,13 @@
-"""A program that maps items over HTTP and may kill itself with -9 right after a commit.
+"""A job that maps items over HTTP, and may kill its own process with -9 right after a commit.
 
-Its one argument is a Job as JSON; it prints the receipt, with the number of commits it made.
-`answered` is the script for the model server it talks to.
+`answered` is the script for the model server it talks to. `children` has processes for it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
-import sys
 from pathlib import Path
 
 import msgspec
@@ -85,8 +82,3 @@ async def carried_out(job: Job) -> Told:
         return Told(receipt, journal.commits)
     finally:
         journal.close()
-
-
-if __name__ == "__main__":
-    told = asyncio.run(carried_out(msgspec.json.decode(sys.argv[1], type=Job)))
-    sys.stdout.write(msgspec.json.encode(told).decode())

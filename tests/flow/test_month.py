@@ -25,6 +25,7 @@ from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Traits
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
+from tests.flow.children import child, finished
 from tests.flow.crash_child import Job
 from tests.flow.simulation import (
     PRICE,
@@ -38,7 +39,6 @@ from tests.flow.simulation import (
     words,
 )
 from tests.flow.test_never_overspend import Says, answers, items, mishaps, needed
-from tests.flow.test_never_pay_twice import child, finished
 
 WIDE = {"concurrency": 16}
 JULY = bounds(month_of(EPOCH))[1] - EPOCH

@@ -6,10 +6,7 @@ Paid calls are counted in the books of the one who answers, never in ours.
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -33,7 +30,8 @@ from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.outcome import PASS, Receipt, Verdict, fail
 from fanfold.work.task import Budget
-from tests.flow.crash_child import PRICE, Job, Told, answered, carried_out, scene_of
+from tests.flow.children import child, finished
+from tests.flow.crash_child import PRICE, Job, answered, carried_out, scene_of
 from tests.flow.simulation import (
     Camera,
     Provider,
@@ -47,8 +45,6 @@ from tests.flow.simulation import (
 )
 
 ITEMS = 40
-CHILD = Path(__file__).with_name("crash_child.py")
-ROOT = Path(__file__).parents[2]
 
 
 def texts(series: str, n: int = ITEMS) -> list[str]:
@@ -72,22 +68,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     script = "tests.flow.crash_child:answered"
     with running_server(books, script=script, price=PRICE, latency_ms=4.0) as running:
         yield running
-
-
-def child(job: Job) -> subprocess.Popen[bytes]:
-    paths = os.pathsep.join([str(ROOT), *(path for path in sys.path if path)])
-    return subprocess.Popen(
-        [sys.executable, str(CHILD), msgspec.json.encode(job).decode()],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-
-
-def finished(process: subprocess.Popen[bytes]) -> Told | None:
-    """What it printed; None if it was killed."""
-    out, _ = process.communicate()
-    assert process.returncode in (0, -9)
-    return msgspec.json.decode(out, type=Told) if process.returncode == 0 else None
 
 
 def durable(store: Path, items: list[str]) -> set[str]:

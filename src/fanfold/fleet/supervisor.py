@@ -29,7 +29,7 @@ REFUSED, STOPPED = 2, 3
 
 
 class Log:
-    """Standard output, with the time before each line."""
+    """Standard output, with the time before each line. On a full disk it is lost; the run is not."""
 
     def __init__(self) -> None:
         self._fresh = True
@@ -37,12 +37,14 @@ class Log:
     def write(self, text: str) -> int:
         for line in text.splitlines(keepends=True):
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) if self._fresh else ""
-            sys.stdout.write(stamp + line)
+            with suppress(OSError):
+                sys.stdout.write(stamp + line)
             self._fresh = line.endswith("\n")
         return len(text)
 
     def flush(self) -> None:
-        sys.stdout.flush()
+        with suppress(OSError):
+            sys.stdout.flush()
 
     def say(self, text: str) -> None:
         self.write(text.rstrip("\n") + "\n")

@@ -1,0 +1,112 @@
+"""One product, read by rules: facts, each with the words of the material that it rests on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import licences
+from languages import endings_of, main_language
+
+FIELDS = (
+    "licence", "language", "since", "last_active", "commits", "releases", "latest_release",
+    "docker", "kubernetes", "managed_cloud", "install",
+)  # fmt: skip
+SPEAKS_OF = {
+    "docker": re.compile(r"docker", re.IGNORECASE),
+    "kubernetes": re.compile(r"kubernetes|\bk8s\b", re.IGNORECASE),
+    "managed_cloud": re.compile(
+        r"(?:fully[- ]|our )?(?:managed|hosted)[\w ,*\[(-]{0,30}(?:cloud|service|cluster|offering)"
+        r"|\b[A-Z]\w+ Cloud\b|cloud service"
+    ),
+}
+INSTALLS = re.compile(
+    r"\b(pip3? install|npm (?:i|install)|yarn add|cargo (?:add|install)|go get|gem install"
+    r"|brew install|conda install|apt(?:-get)? install|docker (?:run|pull|compose up)|helm install)\b"
+)
+_HEADLINE = re.compile(r"^===== (.+) =====$", re.MULTILINE)
+_COMMITS = re.compile(r"(\d+) commits in all, from (\d{4}) to (\d{4})")
+_TAGS = re.compile(r"(\d+) version tags; the latest: \S+ (.+)")
+_SIZE = re.compile(r"^(\S+): (\d+)$", re.MULTILINE)
+_LAST = ("readme", "licence file", "commits by year", "bytes by file ending", "version tags")
+
+
+class Fact(NamedTuple):
+    field: str
+    value: str
+    evidence: str
+
+
+def product(item: dict[str, Any]) -> dict[str, Any]:
+    """The member's function. Without any material there is nothing to say, and it says so."""
+    parts = sections(item["text"])
+    if not parts:
+        raise ValueError(f"there is no README and no evidence of {item['product']}")
+    facts = [*_licence(parts), *_language(parts), *_activity(parts), *_readme(parts.get("readme", ""))]
+    told = {fact.field for fact in facts}
+    return {
+        "product": item["product"],
+        "facts": [fact._asdict() for fact in facts],
+        "absent": [field for field in FIELDS if field not in told],
+    }
+
+
+def sections(text: str) -> dict[str, str]:
+    """By headline. Of two with one name the later counts: a README may hold anything."""
+    found = [match for match in _HEADLINE.finditer(text) if match[1] in _LAST]
+    named = {match[1]: match for match in found}
+    ends = {match.start() for match in named.values()} | {len(text)}
+    return {
+        name: text[match.end() : min(end for end in ends if end > match.start())].strip()
+        for name, match in named.items()
+    }
+
+
+def _licence(parts: dict[str, str]) -> list[Fact]:
+    """The file goes before what the README says of it."""
+    found = licences.of_file(parts.get("licence file", "")) or licences.of_readme(
+        parts.get("readme", "")
+    )
+    return [] if found is None else [Fact("licence", found.name, found.quote)]
+
+
+def _language(parts: dict[str, str]) -> list[Fact]:
+    listed = parts.get("bytes by file ending", "")
+    sizes = {match[1]: int(match[2]) for match in _SIZE.finditer(listed)}
+    found = main_language(sizes)
+    if found is None:
+        return []
+    end = next(iter(endings_of(found, sizes)), ".h")
+    return [Fact("language", found, f"{end}: {sizes[end]}")]
+
+
+def _activity(parts: dict[str, str]) -> list[Fact]:
+    facts = []
+    if match := _COMMITS.search(parts.get("commits by year", "")):
+        named = zip(("commits", "since", "last_active"), match.groups(), strict=True)
+        facts += [Fact(field, value, match[0]) for field, value in named]
+    if match := _TAGS.search(parts.get("version tags", "")):
+        named = zip(("releases", "latest_release"), match.groups(), strict=True)
+        facts += [Fact(field, value, match[0]) for field, value in named]
+    return facts
+
+
+def _readme(readme: str) -> list[Fact]:
+    facts = []
+    for field, words in SPEAKS_OF.items():
+        if match := words.search(readme):
+            facts.append(Fact(field, "yes", _line_of(readme, match)))
+    ways = {match[1]: _line_of(readme, match) for match in reversed([*INSTALLS.finditer(readme)])}
+    if ways:
+        first = list(reversed(ways.items()))
+        facts.append(Fact("install", ", ".join(way for way, _ in first), first[0][1]))
+    return facts
+
+
+def _line_of(text: str, match: re.Match[str], most: int = 120) -> str:
+    """The words around it, of its own line."""
+    start = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
+    line_end = len(text) if end < 0 else end
+    start = max(start, match.start() - most // 2)
+    return text[start : min(line_end, start + most)].strip()
