@@ -17,7 +17,7 @@ from fanfold.members.roster import load_roster
 from fanfold.plans.load import load_plan
 from fanfold.testing.running import RunningServer, running_server
 from fanfold.work.document import parse
-from tests.docs.pages import ROOT, Block, all_blocks, blocks, pages, write_files
+from tests.docs.pages import ROOT, Block, all_blocks, blocks, pages, write_file, write_files
 
 SRC = ROOT / "src"
 SECONDS = 60
@@ -35,13 +35,20 @@ _CHANGES = [
 
 
 def sessions() -> list[tuple[str, list[Block]]]:
-    """The blocks of one project, in the order of its page: they build on one another."""
+    """What is done in each project, in the order of its page: files are written, commands typed."""
     found: dict[str, list[Block]] = {}
-    for block in all_blocks("console"):
-        word, _, rest = block.note.partition(": ")
-        assert word == "run", f"{block}: a console block says `run: PROJECT` before it"
-        found.setdefault(f"{block.page}:{rest.split()[0]}", []).append(block)
+    for page in pages():
+        shown = [block for block in blocks(page) if block.file or block.language == "console"]
+        for name in {_project(block) for block in shown if not block.file}:
+            own = [block for block in shown if block.file or _project(block) == name]
+            found[f"{own[0].page}:{name}"] = own
     return sorted(found.items())
+
+
+def _project(block: Block) -> str:
+    word, _, rest = block.note.partition(": ")
+    assert word == "run", f"{block}: a console block says `run: PROJECT` before it"
+    return rest.split()[0]
 
 
 @pytest.fixture
@@ -70,21 +77,22 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
         yield running
 
 
-@pytest.mark.parametrize(("name", "shown"), sessions(), ids=[name for name, _ in sessions()])
+@pytest.mark.parametrize("shown", [pytest.param(own, id=name) for name, own in sessions()])
 def test_a_session_prints_what_the_page_shows(
-    name: str,
-    shown: list[Block],
-    terminal: dict[str, str],
-    server: RunningServer,
-    tmp_path: Path,
+    shown: list[Block], terminal: dict[str, str], server: RunningServer, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "project"
+    folder = at = tmp_path / "project"
     folder.mkdir()
-    write_files(ROOT / name.split(":")[0], folder, {SERVER: server.url})
     for block in shown:
+        if block.file:
+            write_file(block, folder, {SERVER: server.url})
+            continue
         about = block.note.endswith(" about")
         for command, expected in _commands(block):
-            said = _run(command, folder, terminal)
+            if command.startswith("cd "):
+                at = at / command.removeprefix("cd ")
+                continue
+            said = _run(command, at, terminal)
             assert (command, _same(said, about)) == (command, _same(expected, about)), block
 
 
@@ -224,5 +232,5 @@ def test_the_pages_have_examples_of_each_sort() -> None:
 
 def test_every_block_says_its_language() -> None:
     """A fence without one is only for drawings."""
-    known = {"python", "yaml", "json", "text", "console", "sh"}
+    known = {"python", "yaml", "json", "text", "console", "sh", "diff"}
     assert {block.language for page in pages() for block in blocks(page)} <= known

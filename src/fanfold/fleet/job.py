@@ -13,7 +13,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.fleet.billing import accounts, told
 from fanfold.fleet.load import load_fleet
-from fanfold.fleet.programs import check_programs, named_programs
+from fanfold.fleet.programs import check_programs, check_worktrees, named_programs
 from fanfold.fleet.records import FILE, Fleet
 from fanfold.fleet.translate import Translated, translate
 from fanfold.fleet.warn import warnings_of
@@ -58,6 +58,7 @@ def prepare_fleet(
     fleet = load_fleet(path)
     if options.roster is None:
         check_programs(fleet, environ)
+        check_worktrees(fleet)
     billed = accounts(fleet, environ)
     made = translate(fleet, named_programs(environ), billed)
     plan, roster = _plan(fleet, made), _roster(fleet, made, options)

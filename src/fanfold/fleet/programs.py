@@ -1,8 +1,9 @@
-"""The programs that workers are: are they installed?"""
+"""The programs that workers are, and what they need: is it there?"""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Mapping
 
 from fanfold.errors import BadInput
@@ -34,3 +35,22 @@ def check_programs(fleet: Fleet, environ: Mapping[str, str]) -> None:
                 f" ({source}) or name it in {variable}",
                 file=fleet.file, line=one.stated.get("provider", one.line),
             )  # fmt: skip
+
+
+def check_worktrees(fleet: Fleet) -> None:
+    """Workers in worktrees need a commit to begin from."""
+    first = next((one for one in fleet.workers if one.isolation == "worktree"), None)
+    if first is not None and not _has_commit(fleet.root):
+        raise BadInput(
+            f"`isolation: worktree` of worker `{first.id}` needs a git repository with a commit in"
+            f" {fleet.root}; make one, or leave `isolation` out",
+            file=fleet.file, line=first.stated.get("isolation", first.line),
+        )  # fmt: skip
+
+
+def _has_commit(folder: str) -> bool:
+    words = ["git", "rev-parse", "--verify", "--quiet", "HEAD^{commit}"]
+    try:
+        return subprocess.run(words, cwd=folder, capture_output=True).returncode == 0
+    except OSError:
+        return False

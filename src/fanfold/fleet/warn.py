@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 from fanfold.fleet.records import Fleet, WorkerSpec
+from fanfold.members.agents.models import pricing_model
+from fanfold.price import lookup
 from fanfold.work import dag
 
 _WRITES = re.compile(
@@ -18,7 +20,10 @@ _NOT = re.compile(r"\b(?:not|never|no|without|nor|neither)\b|n't\b", re.IGNORECA
 
 def warnings_of(fleet: Fleet) -> list[str]:
     """One line each, with the worker's id and what to do about it."""
-    return [*_unable_to_write(fleet), *_other_caps(fleet), *_money(fleet), *_not_done(fleet)]
+    return [
+        *_unable_to_write(fleet), *_other_caps(fleet), *_without_price(fleet), *_money(fleet),
+        *_not_done(fleet),
+    ]  # fmt: skip
 
 
 def _unable_to_write(fleet: Fleet) -> Iterator[str]:
@@ -54,13 +59,28 @@ def _other_caps(fleet: Fleet) -> Iterator[str]:
     capped = [
         f"`{one.id}`"
         for one in fleet.workers
-        if one.provider == "codex" and "max_budget_usd" in one.stated
+        if one.provider == "codex" and "max_budget_usd" in one.stated and _has_price(one)
     ]
     if capped:
         yield (
             f"codex takes no budget: `max_budget_usd` of {', '.join(capped)} is kept by fanfold's own"
             " meter, which ends the worker when it has been passed"
         )
+
+
+def _without_price(fleet: Fleet) -> Iterator[str]:
+    """Not those that are bounded otherwise."""
+    codex = [one for one in fleet.workers if one.provider == "codex" and not _has_price(one)]
+    free = [f"`{one.id}`" for one in codex if not (one.max_turns or one.timeout_seconds)]
+    if free:
+        yield (
+            f"no price is known for the model of {', '.join(free)}, so nothing bounds what codex spends"
+            " there: name a model, or set `max_turns` or `timeout_seconds`"
+        )
+
+
+def _has_price(one: WorkerSpec) -> bool:
+    return lookup(pricing_model(one.provider, one.model), "openai") is not None
 
 
 def _money(fleet: Fleet) -> Iterator[str]:

@@ -58,7 +58,7 @@ class _Cells:
         self._sized, self._least = sized, "≥ " if partly else ""
         self.calls = self._number(made.calls)
         self.reused = f"{made.reused:,}" if sized else UNKNOWN
-        self.tokens = self._number(made.tokens)
+        self.tokens = UNKNOWN if made.untold else self._number(made.tokens)
         self.p50, self.p90 = self._money(made.p50), self._money(made.p90)
         self.worst = UNKNOWN if made.worst is None else money(made.worst)
         self.time = self._time(made)
@@ -165,7 +165,9 @@ def _amounts(made: Forecast, *, sized: bool) -> dict[str, Any]:
         "calls": made.calls if sized else None,
         "calls_at_most": made.most_calls if sized or made.most_calls else None,
         "reused": made.reused if sized else None,
-        "tokens": {"input": made.input, "output": made.output} if sized else None,
+        "tokens": {"input": made.input, "output": made.output}
+        if sized and not made.untold
+        else None,
         "p50_usd": _usd(made.p50) if sized else None,
         "p90_usd": _usd(made.p90) if sized else None,
         "worst_usd": _usd(made.worst),

@@ -46,7 +46,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     `tasks` are those that have something to ask, `reused` the asks that the journal answers.
     `calls`, `input`, `output` and `seconds` are expected, as `p50` is; `worst`, `most_calls` and
     `most_tokens` are bounds. `at_least`: only a part of the time is known. `measured`: all of it
-    rests on calls on record. `notes` say what was assumed.
+    rests on calls on record. `untold`: not in `input` and `output` is what agents take that were
+    never asked before. `notes` say what was assumed.
     """
 
     step: str = ""
@@ -63,6 +64,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     at_least: bool = False
     measured: bool = True
+    untold: bool = False
     notes: tuple[Note, ...] = ()
 
     @property
@@ -86,6 +88,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
             seconds=_known_sum(self.seconds, other.seconds),
             at_least=self.at_least or other.at_least,
             measured=self.measured and other.measured,
+            untold=self.untold or other.untold,
             notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
             **{name: getattr(self, name) + getattr(other, name) for name in _ADDED},
         )

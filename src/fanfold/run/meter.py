@@ -9,21 +9,17 @@ from typing import Protocol
 import msgspec
 
 from fanfold.journal.history import Past
-from fanfold.price import FREE, cost
-from fanfold.run.forecast import Z90, Forecast, Note
+from fanfold.run.forecast import Forecast, Note
 from fanfold.run.ledger import ONE_CALL, Sum
 from fanfold.run.left import Left
+from fanfold.run.likely import Likely, Share, likely_of
 from fanfold.run.limits import HEADROOM
 from fanfold.run.want import worst_case
 from fanfold.work.ask import Ask
 from fanfold.work.member import Request, Traits
 
-OVERHEAD = 1024  # tokens that a worst case has on top of its bytes
-BYTES_PER_TOKEN = 4  # of a usual text
 REPLY_BYTES = 8  # per token, of a reply that goes into a later ask, escapes included
 REASONS_BYTES = 2560  # of what a gate says against a reply, and the words around it
-PART_OF_MOST = 4  # without calls on record, a reply takes a quarter of what it may
-UNLIKE = 2.0  # prompts that are so many times as long as those on record are of another sort
 
 
 class Prepares(Protocol):
@@ -79,7 +75,7 @@ class Meter:
 
     def __init__(self, cast: Cast) -> None:
         self._cast = cast
-        self._shares = {t.id: _Share(t, cast.past.get(t.id)) for t in cast.everyone}
+        self._shares = {t.id: Share(t, cast.past.get(t.id)) for t in cast.everyone}
         kicks = [past.kicks for one in cast.members if (past := cast.past.get(one.traits.id))]
         self._again = 0.0 if cast.votes or not kicks else min(1.0, sum(kicks) / len(kicks))
         self._tasks = self._reused = 0
@@ -137,10 +133,15 @@ class Meter:
     def forecast(self) -> Forecast:
         cast = self._cast
         shares = [share for share in self._shares.values() if share.calls]
-        likely = [_likely(share) for share in shares]
+        likely = [likely_of(share) for share in shares]
         unpriced = [t.id for t in cast.everyone if t.metered and t.price is None and self._calls]
+        unbounded = [share.traits.id for share in shares if share.unbounded]
         notes = [Note(one.note, cast.step) for one in likely if one.note]
         notes += [Note(f"{id} has no known price: its cost cannot be told") for id in unpriced]
+        notes += [
+            Note(f"nothing bounds what {id} spends: give it max_budget_usd or max_turns")
+            for id in unbounded
+        ]
         seconds, at_least = _time(cast, likely)
         hedges = int(cast.extra * self._calls + 1e-9)
         worst = self._usd + hedges * self._dearest
@@ -149,10 +150,11 @@ class Meter:
             calls=round(sum(one.calls for one in likely)),
             input=round(sum(one.input for one in likely)),
             output=round(sum(one.output for one in likely)),
-            p50=None if unpriced else min(worst, round(sum(one.cost for one in likely))),
+            p50=None if unpriced or unbounded else min(worst, round(sum(x.cost for x in likely))),
             variance=0.0 if unpriced else sum(one.variance for one in likely),
-            worst=None if unpriced else worst, most_calls=self._calls + hedges,
+            worst=None if unpriced or unbounded else worst, most_calls=self._calls + hedges,
             most_tokens=self._tokens + hedges * self._longest, seconds=seconds, at_least=at_least,
+            untold=any(one.untold for one in likely),
             measured=all(share.past is not None for share in shares if share.traits.metered),
         )  # fmt: skip
 
@@ -182,88 +184,14 @@ def _worst(one: _Ready, more: int) -> Sum:
     if not traits.metered:
         return ONE_CALL
     if request.input_tokens and more:
-        request = Request(request.ask, b"", request.input_tokens + more, request.output_tokens)
+        request = msgspec.structs.replace(request, input_tokens=request.input_tokens + more)
     return worst_case(traits, request)
-
-
-# ── as expected ──────────────────────────────────────────────────────────────────────────────
-
-
-class _Share:
-    """One member's part of the calls, and what these would take by their sizes alone."""
-
-    def __init__(self, traits: Traits, past: Past | None) -> None:
-        self.traits, self.past = traits, past
-        self.calls = self.input = self.output = 0.0
-
-    def add(self, request: Request, more: int, weight: float) -> None:
-        self.calls += weight
-        if request.input_tokens:
-            size = request.input_tokens - OVERHEAD + more
-            self.input += weight * max(0, size) / BYTES_PER_TOKEN
-        self.output += weight * request.output_tokens / PART_OF_MOST
-
-
-class _Likely(msgspec.Struct, frozen=True):
-    """What one member's part is expected to take; `cost` is 0 when its price is not known."""
-
-    traits: Traits
-    calls: float
-    input: float = 0.0
-    output: float = 0.0
-    cost: float = 0.0
-    variance: float = 0.0
-    latency: float | None = None
-    note: str = ""
-
-
-def _likely(share: _Share) -> _Likely:
-    """Cases: it costs nothing; nothing is on record of it; of other prompts; of this step."""
-    past, id, n = share.past, share.traits.id, share.calls
-    if not share.traits.metered:
-        return _Likely(share.traits, n)
-    if past is None:
-        return _assumed(share)
-    known = past.input > 0 or past.output > 0
-    alike = share.input <= UNLIKE * n * past.input and n * past.input <= UNLIKE * share.input
-    if past.step is not None and past.cost > 0 and (alike or not known):
-        return _Likely(
-            share.traits, n, n * past.input, n * past.output, n * past.cost,
-            n * past.cost_variance, past.latency,
-        )  # fmt: skip
-    note = f"no history for {id} at {{}}: replies as long as its {past.calls:,} at other steps"
-    if past.step is not None:
-        note = f"{{}}: the prompts are not like those on record for {id}; counted by their size"
-    output = n * past.output if known else share.output
-    spent = _priced(share, output) if known else n * past.cost
-    ratio = spent / (n * past.cost) if past.cost else 0.0
-    return _Likely(
-        share.traits, n, share.input, output, spent, n * past.cost_variance * ratio * ratio,
-        past.latency, note if output else "",
-    )  # fmt: skip
-
-
-def _assumed(share: _Share) -> _Likely:
-    """A quarter of the longest reply; a half of it is taken for the 90th percentile."""
-    spent = _priced(share, share.output)
-    deviation = (_priced(share, 2 * share.output) - spent) / Z90
-    note = f"no history for {share.traits.id} at {{}}: output taken as a quarter of max_tokens"
-    return _Likely(
-        share.traits, share.calls, share.input, share.output, spent, deviation * deviation,
-        None, note if share.output else "",
-    )  # fmt: skip
-
-
-def _priced(share: _Share, output: float) -> float:
-    price = share.traits.price or FREE
-    n = share.calls
-    return n * cost(price, ceil(share.input / n), ceil(output / n))
 
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _time(cast: Cast, likely: Sequence[_Likely]) -> tuple[float | None, bool]:
+def _time(cast: Cast, likely: Sequence[Likely]) -> tuple[float | None, bool]:
     """Waves of calls at the usual latency, but not faster than the stated rates allow. Where no
     latency is known, the rates alone say how long it takes at least."""
     calls = sum(one.calls for one in likely)
@@ -278,7 +206,7 @@ def _time(cast: Cast, likely: Sequence[_Likely]) -> tuple[float | None, bool]:
     return max(ceil(calls / slots) * usual, rated or 0.0), False
 
 
-def _rated(one: _Likely) -> Iterator[float]:
+def _rated(one: Likely) -> Iterator[float]:
     limits = one.traits.limits
     if limits.rpm:
         yield one.calls * 60.0 / (limits.rpm * HEADROOM)

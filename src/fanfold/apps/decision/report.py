@@ -25,7 +25,9 @@ RECORDED = (
     "The answers are recordings of real models from 2024, not asked for anew. Dollars are an estimate"
     " from their lengths at list prices; nothing was paid."
 )
-ASKED_NOW = "The answers were given by the members of the roster; the account of the run has the cost."
+ASKED_NOW = (
+    "The answers were given by the members of the roster; the account of the run has the cost."
+)
 
 Record = dict[str, Any]
 
@@ -120,12 +122,17 @@ def _agreement(made: list[Record]) -> Iterator[str]:
     decided = [one for one in made if one["decision"]]
     counts = Counter((one["agreed"], one["answered"]) for one in decided)
     usd = bool(made) and "usd" in made[0]
-    yield "| agreed      | decisions | share | asked for each |" + (" usd for each |" if usd else "")
-    yield "|-------------|----------:|------:|---------------:|" + ("-------------:|" if usd else "")
+    yield "| agreed      | decisions | share | asked for each |" + (
+        " usd for each |" if usd else ""
+    )
+    yield "|-------------|----------:|------:|---------------:|" + (
+        "-------------:|" if usd else ""
+    )
     for agreed, answered in sorted(counts, key=lambda pair: (-pair[0] / pair[1], -pair[1])):
         own = [one for one in decided if (one["agreed"], one["answered"]) == (agreed, answered)]
         asked = sum(one["asked"] for one in own) / len(own)
-        line = f"| {f'{agreed} of {answered}':11} | {len(own):9,} | {len(own) / len(made):5.0%} | {asked:14.1f} |"
+        line = f"| {f'{agreed} of {answered}':11} | {len(own):9,} | {len(own) / len(made):5.0%} |"
+        line += f" {asked:14.1f} |"
         yield line + (f" {sum(one['usd'] for one in own) / len(own):12.5f} |" if usd else "")
 
 

@@ -52,7 +52,7 @@ READMES = [
     ("BUSL-1.1", _words(r"Business Source License")),
     ("SSPL-1.0", _words(r"(?:\bSSPL\b|Server Side Public License)")),
     ("Elastic-2.0", _words(r"Elastic License")),
-    ("Apache-2.0", _words(r"Apache[ _-](?:License,? )?(?:Version )?(?:%20)?2(?:\.0)?")),
+    ("Apache-2.0", _words(r"Apache(?:[ _-]|%20)(?:License,? )?(?:Version )?2(?:\.0)?")),
     ("BSD-3-Clause", _words(r"BSD[ -]3[ -]Clause")),
     ("BSD-2-Clause", _words(r"BSD[ -]2[ -]Clause")),
     ("PostgreSQL", _words(r"PostgreSQL License")),
@@ -67,7 +67,9 @@ def of_file(text: str) -> Named | None:
 
 def of_readme(text: str) -> Named | None:
     """The one that is named last: licences stand at the end, those of other things before."""
-    found = [(match.start(), name, match[0]) for name, words in READMES for match in words.finditer(text)]
+    found = [
+        (match.start(), name, match[0]) for name, words in READMES for match in words.finditer(text)
+    ]
     return Named(*max(found)[1:]) if found else None
 
 

@@ -42,7 +42,12 @@ def product(item: dict[str, Any]) -> dict[str, Any]:
     parts = sections(item["text"])
     if not parts:
         raise ValueError(f"there is no README and no evidence of {item['product']}")
-    facts = [*_licence(parts), *_language(parts), *_activity(parts), *_readme(parts.get("readme", ""))]
+    facts = [
+        *_licence(parts),
+        *_language(parts),
+        *_activity(parts),
+        *_readme(parts.get("readme", "")),
+    ]
     told = {fact.field for fact in facts}
     return {
         "product": item["product"],

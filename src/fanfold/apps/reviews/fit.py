@@ -137,7 +137,9 @@ def _limits(unseen: list[tuple[tuple[float, float], dict[str, str]]]) -> list[fl
         ]
         return macro_f1(truth, said)
 
-    return list(max(((low, high) for low in GRID for high in GRID), key=worth))
+    pairs = [(low, high) for low in GRID for high in GRID]
+    best = max(pairs, key=worth)
+    return [*best]
 
 
 def macro_f1(truth: Iterable[str], said: Iterable[str]) -> float:

@@ -21,8 +21,9 @@ from fanfold.plans.ready import Ready
 from fanfold.run.choose import Chooser
 from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left, Look, Survey
+from fanfold.run.likely import BYTES_PER_TOKEN, PART_OF_MOST
 from fanfold.run.limits import Limits
-from fanfold.run.meter import BYTES_PER_TOKEN, PART_OF_MOST, REPLY_BYTES, Cast, Meter
+from fanfold.run.meter import REPLY_BYTES, Cast, Meter
 from fanfold.work.ask import Ask, Message, Params, Reply
 from fanfold.work.member import Member, Request, Tell, Traits
 from fanfold.work.outcome import Outcome, Verdict

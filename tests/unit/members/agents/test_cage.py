@@ -123,7 +123,8 @@ def test_a_relay_of_processes_is_caught(tmp_path: Path) -> None:
     """Each starts the next and ends at once, so that a number is old when it is read."""
     ready = tmp_path / "number"
     code = RELAY.format(file=str(ready))
-    assert end_tree(python(code), tmp_path, firm=True, ready=ready) == "[] 0 True"
+    said = end_tree(python(code), tmp_path, firm=True, ready=ready)
+    assert said in ("[] 0 True", "[] -9 True"), "the first may be caught before it has ended"
     assert not any(str(ready) in line for line in command_lines())
 
 
