@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 from zlib import crc32
 
 DATA = Path(__file__).resolve().parent / "data"
@@ -99,7 +99,7 @@ def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
-            words = asked.path.strip("/").split("/")
+            words = [unquote(word) for word in asked.path.strip("/").split("/")]
             if words == ["tables"]:
                 return self._answer(200, api.tables())
             query = {name: values[0] for name, values in parse_qs(asked.query).items()}

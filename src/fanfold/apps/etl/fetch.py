@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from http.client import HTTPConnection, HTTPException
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from api import Api
 
@@ -25,7 +25,7 @@ PATIENCE = 1.0
 def page(item: dict[str, Any]) -> Any:
     """The member's function: one page. What may pass is a ConnectionError or a TimeoutError, so the
     run asks for this page again, and for no other."""
-    return _get(f"/tables/{item['table']}?page={item['page']}&size={item['size']}")
+    return _get(f"/tables/{quote(item['table'])}?page={item['page']}&size={item['size']}")
 
 
 def whole(parts: Iterable[Any]) -> dict[str, Any]:
