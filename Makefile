@@ -12,6 +12,7 @@ CLAUDE := 2.1.325
 CODEX  := 0.166.0
 PINNED := claude-$(CLAUDE)-codex-$(CODEX)
 APPS   := $(patsubst %/plan.yaml,%,$(wildcard src/fanfold/apps/*/plan.yaml))
+CORES  := -n auto --maxprocesses 4 --dist loadgroup
 PATHS  := src tests tools $(wildcard bench)
 
 .DEFAULT_GOAL := help
@@ -24,7 +25,7 @@ demo: $(BASE) ## a risk report over 163 contracts, without a key or a network
 	@$(BIN)/fanfold demo
 
 test: $(DEV) ## all tests but the long ones
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(CORES)
 
 check: format-check lint types test ## what CI runs: format, lint, types, tests
 

@@ -54,7 +54,7 @@ def test_both_tables_are_cleaned_well_and_hardly_a_right_cell_is_spoiled(
 ) -> None:
     whole = told["scores"]["all"]
     assert whole["f1_flights"] > 0.9 and whole["f1_beers"] > 0.97
-    assert whole["damage"] < 0.002
+    assert whole["damage_per_1000"] < 2
     assert told["data"] == {"tables": 3, "rows": 4792}
     assert (told["app"], told["cost_usd"]) == ("etl", 0.0)
 
@@ -73,7 +73,7 @@ def test_the_score_takes_another_folder(tmp_path: Path) -> None:
     found = scored("--data", str(tmp_path))
     assert found["data"] == {"tables": 1, "rows": ROWS}
     assert found["scores"]["all"] == {
-        "precision": 1.0, "recall": 1.0, "f1": 1.0, "damage": 0.0, "f1_pubs": 1.0
+        "precision": 1.0, "recall": 1.0, "f1": 1.0, "damage_per_1000": 0.0, "f1_pubs": 1.0
     }  # fmt: skip
 
 

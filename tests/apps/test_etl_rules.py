@@ -104,6 +104,17 @@ def test_what_others_with_the_same_key_say_goes_into_the_cell() -> None:
     }
 
 
+def test_a_mark_for_nothing_is_filled_like_an_empty_cell_and_never_spread() -> None:
+    rows = breweries()
+    for n in (8, 9, 10, 11, 12):
+        rows[n][4] = "N/A"
+    rows[40][4] = "-"
+    assert changed(COLUMNS, rows) == {
+        **{(n, "state"): ("OR", "dependency") for n in (8, 9, 10, 11, 12)},
+        (40, "state"): ("IL", "dependency"),
+    }
+
+
 def test_a_key_that_contradicts_its_whole_row_is_itself_wrong() -> None:
     rows = breweries()
     rows[30][1] = "400"

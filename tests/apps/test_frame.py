@@ -75,12 +75,10 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         fill(disk)
         ended = fanfold(tmp_path, "demo", "--store", f"{disk}/store")
         where = f"{disk}/store/demo/contracts"
-        assert ended == refused(f"{where}: no space left on device; use --store DIR")
+        assert ended == refused(f"{where}: the disk is full; use --store DIR")
         mine = f"{disk}/mine"
         ended = fanfold(tmp_path, "new", mine, "--from", "contracts")
-        assert ended == refused(
-            f"{mine}: no space left on device; name a folder that can be written"
-        )
+        assert ended == refused(f"{mine}: the disk is full; name another folder")
         assert not Path(mine).exists()
 
 
@@ -132,7 +130,7 @@ def test_new_says_what_is_wrong_with_its_words(tmp_path: Path) -> None:
     assert fanfold(tmp_path, "new", "a/file/x", "--from", "contracts").code == 0
     (tmp_path / "file").write_text("")
     assert fanfold(tmp_path, "new", "file/x", "--from", "contracts") == refused(
-        "file/x: not a directory; name a folder that can be written"
+        "file/x: not a directory; name another folder"
     )
 
 

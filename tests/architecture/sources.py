@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -58,17 +59,22 @@ def imports() -> tuple[Import, ...]:
 
 
 def _imports(module: str) -> list[Import]:
-    inside = {
-        id(node)
-        for function in ast.walk(tree(module))
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for node in ast.walk(function)
-    }
     return [
-        Import(module, target, node.lineno, id(node) in inside)
-        for node in ast.walk(tree(module))
+        Import(module, target, node.lineno, in_function)
+        for node, in_function in _statements(tree(module))
         for target in _targets(module, node)
     ]
+
+
+def _statements(node: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+    """All below it; an expression holds none."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue
+        if isinstance(child, ast.stmt):
+            yield child, in_function
+        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        yield from _statements(child, in_function or function)
 
 
 def _targets(module: str, node: ast.AST) -> list[str]:

@@ -56,7 +56,7 @@ def test_a_model_is_kicked_back_and_no_ticket_is_paid_for_twice(tickets: Path) -
 
 
 def test_a_run_that_paused_goes_on_by_the_command_of_the_page(tickets: Path) -> None:
-    """The worst case of a call is a third of a cent: one cent is enough for a few at a time."""
+    """The budget is enough for the worst case of one call, so the run pauses before its end."""
     paused = typed("fanfold run", tickets, "--budget", "0.004", "--json", "--quiet")
     assert (paused.code, paused.receipt["unfunded"] > 0) == (4, True)
     ended = typed("fanfold resume", tickets, "--json", "--quiet").receipt

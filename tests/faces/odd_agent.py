@@ -95,7 +95,9 @@ class Agent:
             sys.stdout.buffer.write(data)
 
     def rubbish(self, rest: str) -> None:
-        sys.stdout.buffer.write(bytes(range(256)) * 400 + b"\n\x1b[2J{\"type\": \xff}\n[1, 2]\nnull\n")
+        sys.stdout.buffer.write(
+            bytes(range(256)) * 400 + b'\n\x1b[2J{"type": \xff}\n[1, 2]\nnull\n'
+        )
         sys.stdout.flush()
 
     def be_deaf(self, rest: str) -> None:
@@ -123,9 +125,9 @@ class Agent:
 
 DOES: dict[str, Callable[[Agent, str], None]] = {
     "COUNT": Agent.count, "WAIT": Agent.wait, "REPLAY": Agent.replay, "COST": Agent.take,
-    "TOKENS": Agent.use, "RECORD": Agent.record, "FLOOD": Agent.flood, "GARBAGE": Agent.rubbish, "DEAF": Agent.be_deaf,
-    "START": Agent.start, "WRITE": Agent.write, "MUTTER": Agent.mutter, "FAIL": Agent.fail,
-    "DIE": Agent.die,
+    "TOKENS": Agent.use, "RECORD": Agent.record, "FLOOD": Agent.flood, "GARBAGE": Agent.rubbish,
+    "DEAF": Agent.be_deaf, "START": Agent.start, "WRITE": Agent.write, "MUTTER": Agent.mutter,
+    "FAIL": Agent.fail, "DIE": Agent.die,
 }  # fmt: skip
 
 
@@ -166,7 +168,7 @@ def main() -> int:
     (as_codex if "exec" in sys.argv else as_claude)(agent)
     if agent.mutters:
         sys.stderr.write("a warning on stderr\n")
-        print("Shell cwd was reset", flush=True)
+        sys.stdout.write("Shell cwd was reset\n")
     return 0 if agent.good else 1
 
 

@@ -119,7 +119,9 @@ def test_4_killing_a_also_kills_ab_or_a_of_another_fleet(crew: OddRoot, tmp_path
     with cleared(other):
         for root in (crew, other):
             waits = f"WAIT {root.gate('all')}"
-            root.plan({"id": "a", "do": waits}, {"id": "ab", "do": waits}, {"id": "a-2", "do": waits})
+            root.plan(
+                {"id": "a", "do": waits}, {"id": "ab", "do": waits}, {"id": "a-2", "do": waits}
+            )
             root.launch()
         programs = {
             (root.name, id): root.program(id) for root in (crew, other) for id in ("a", "ab", "a-2")

@@ -126,7 +126,6 @@ def scene(store: Path, world: World, fate: dict[str, Exception] | None = None) -
 def images(tmp_path: Path, first: Scene, world: World) -> list[tuple[Path, World]]:
     """The store after each commit, with the world as it was then."""
 
-
     def look() -> list[tuple[str, Work]]:
         return [(span, replace(work)) for span, work in world.workers.items()]
 

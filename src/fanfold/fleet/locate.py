@@ -40,7 +40,8 @@ def locate(run: str, store: str | None = None, registry: Registry | None = None)
     if found is None and there == usual:
         found = _registered(run, registry)
     if found is None:
-        Archive(there).close()  # a store that is not there is said to be that
+        if there != usual or not registry.entries():
+            Archive(there).close()  # a store that is not there is said to be that
         raise BadInput(f"no run {run!r}; there are: {_known(there, registry)}")
     return found
 

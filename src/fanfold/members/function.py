@@ -91,12 +91,17 @@ class Function:
                 result = self._target(items[0].data)
                 return self._reply(await result if hasattr(result, "__await__") else result)
             if self._takes_many:
-                return self._taken_apart(items, await self._call([item.data for item in items], ask))
+                return self._taken_apart(
+                    items, await self._call([item.data for item in items], ask)
+                )
             if len(items) == 1:
                 return self._reply(await self._call(items[0].data, ask))
             values = [self._reply(await self._call(item.data, ask)).value for item in items]
             return _shard_reply(items, values)
-        except (ConnectionError, TimeoutError) as error:  # whatever it calls may be there again soon
+        except (
+            ConnectionError,
+            TimeoutError,
+        ) as error:  # whatever it calls may be there again soon
             what = f"{self._traits.id}: {str(error) or type(error).__name__}"
             raise Transient(what, lost=self._traits.metered) from error
 

@@ -17,7 +17,9 @@ BY_RULES = (
     "Found by rules (cue phrases), not by a model and not by a lawyer: they miss clauses, and flag "
     "some that are harmless. README.md has their score."
 )
-BY_MODEL = "Found by language models. Every quote was checked against its contract; the rest was not."
+BY_MODEL = (
+    "Found by language models. Every quote was checked against its contract; the rest was not."
+)
 
 
 def ranked(parts: Iterable[Any]) -> list[dict[str, str]]:

@@ -80,10 +80,10 @@ def learn(columns: list[str], rows: list[list[str]], first_hand: bool = True) ->
 def _formed(
     rows: list[list[str]], found: list[forms.Form], counts: list[Counter[str]]
 ) -> tuple[list[list[str]], set[tuple[int, int]]]:
-    """Values in the usual form. Those that cannot be read stay as they are; of them the rare ones
-    are suspicious."""
+    """Values in the usual form; what says nothing is empty here. Those that cannot be read stay as
+    they are; of them the rare ones are suspicious."""
     read = [
-        {value: forms.read(value, form) for value in one}
+        {value: "" if forms.says_nothing(value) else forms.read(value, form) for value in one}
         for form, one in zip(found, counts, strict=True)
     ]
     rare = max(RARE, RARE_SHARE * len(rows))
@@ -184,7 +184,7 @@ def _sign(known: Learned, at: int, n: int, doubted: set[int]) -> dict[str, Any] 
     sign: dict[str, Any] = {}
     if (at, n) in known.splits:
         sign["joined"] = known.splits[at, n]
-    elif plain != value:
+    elif plain != value and (plain or known.forms[n]["placeholders"]):
         sign["plain"] = plain
     elif (at, n) in known.unread:
         sign["unread"] = known.forms[n]["kind"]
@@ -192,6 +192,7 @@ def _sign(known: Learned, at: int, n: int, doubted: set[int]) -> dict[str, Any] 
     told = [one for one in told if one.by not in doubted and row[one.by] in one.leads]
     if told and _disagree(told, row, plain):
         sign["peers"] = [_said(peers, row, known.columns) for peers in told]
+        sign |= {"nothing": True} if value and not plain and "plain" not in sign else {}
     elif not told and n in known.spellers and plain and (like := known.spellers[n].like(plain)):
         sign["like"] = dict([like])
     return {"column": known.columns[n], "value": value, **sign} if sign else None

@@ -46,7 +46,7 @@ def decide(sign: Sign) -> Decision | None:
     if "joined" in sign:
         split = sign["joined"]
         return Decision(split["to"], "joined", f"stood in one cell with {split['with']}")
-    now: str = sign["plain"] if "plain" in sign else sign["value"]
+    now: str = sign["plain"] if "plain" in sign else "" if "nothing" in sign else sign["value"]
     if told := sign.get("peers"):
         better = _by_reports(now, told) or _by_rules(now, told)
         if better is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,21 +24,22 @@ MORE = "<!-- more -->"
 """The line of a report up to which it is shown here."""
 
 
-@click.command()
+@click.command(epilog=shipped.listing())
 @click.argument("name", metavar="[NAME]", default=shipped.USUAL)
 @click.option("--store", default=USUAL_STORE, metavar="DIR", help="Where runs are kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
-    """Run an application that comes with fanfold. It needs no key, no account and no network."""
+    """Run an application that comes with fanfold: NAME, or contracts. It needs no key, no account
+    and no network."""
     folder = Path(store) / "demo" / shipped.known(name)
     _unpack(name, folder)
     job = prepare(str(folder / shipped.PLAN), Options(store=store))
     code = perform(job, Telling(as_json, quiet))
     accounted(job.name, store, folder / PAGE)
     if not as_json:
-        for line in (*_head(folder / REPORT), *_places(job, folder, store), *_onward(name)):
-            click.echo(line)
+        lines = (*_head(folder / REPORT), *_places(job, folder), *_onward(job, store))
+        click.echo("\n".join((*lines, f"yours:   fanfold new my-{name} --from {name}")))
     return code
 
 
@@ -57,16 +60,19 @@ def _head(report: Path) -> Iterator[str]:
         yield from ("", shown.rstrip(), "")
 
 
-def _places(job: Job, folder: Path, store: str) -> Iterator[str]:
-    """Where all that was written is: files, the run's account for a browser, the command for it."""
+def _places(job: Job, folder: Path) -> Iterator[str]:
+    """Where all that was written is: files, and the run's account for a browser."""
     named = [folder / step.path for step in job.stored.plan.steps if isinstance(step, Write)]
     if written := [str(path) for path in named if path.exists()]:
         yield f"files:   {', '.join(written)}"
     if (folder / PAGE).exists():
         yield f"page:    {folder / PAGE}"
+
+
+def _onward(job: Job, store: str) -> Iterator[str]:
+    """What can be typed next; after `make demo` that `fanfold` is found comes first."""
+    begun = Path(sys.argv[0])
+    if shutil.which("fanfold") is None and (begun.parent / "activate").exists():
+        yield f"first:   . {shlex.quote(str(begun.parent / 'activate'))}"
     words = ["fanfold", "report", job.name, *([] if store == USUAL_STORE else ["--store", store])]
     yield f"account: {shlex.join(words)}"
-
-
-def _onward(name: str) -> Iterator[str]:
-    yield f"yours:   fanfold new my-{name} --from {name}"

@@ -51,7 +51,10 @@ def _ask(record: RunRecord, force: bool) -> None:
 def _told(ended: Killed, record: RunRecord, worker: str) -> str:
     names = ", ".join(ended.killed)
     if worker == ALL:
-        return f"killed {record.name} ({record.id})" + (f": {names}" if names else "")
+        what = f"{record.name} ({record.id})"
+        if not names and record.status not in ("running", "paused"):
+            return f"{what} was over before, {record.status}: nothing was left to end"
+        return f"killed {what}" + (f": {names}" if names else "")
     if ended.killed:
         return f"killed {names}; again: fanfold relaunch {record.name} {worker}"
     return ended.said

@@ -6,16 +6,19 @@ import asyncio
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from fanfold.errors import FanfoldError
 from fanfold.faces.cli.finding import Opened, fleet_of, looked_at, named
 from fanfold.faces.cli.screen import Text, columns
 from fanfold.faces.cli.screen import watch as watching
 from fanfold.faces.cli.store import opened as _archive
+from fanfold.faces.cli.store import registry
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.why import Asked, tell_why
 from fanfold.fleet.locate import Located
@@ -27,12 +30,14 @@ from fanfold.fleet.status import (
     worker_lines,
 )
 from fanfold.journal.spending import month_of
+from fanfold.journal.store import Store
 from fanfold.members.reach import trouble_with
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.observe.detail import detail, detail_json
 from fanfold.observe.menu import menu, menu_json
-from fanfold.observe.standing import stand
+from fanfold.observe.standing import Standing, stand
 from fanfold.observe.status import overview, overview_json
+from fanfold.run.inherited import inherited
 from fanfold.work.member import Traits
 
 AGAIN = 2.0  # seconds
@@ -46,7 +51,10 @@ _json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--watch", is_flag=True, help="Again and again, until it has ended.")
 @click.option("-v", "verbose", is_flag=True, help="More of each worker; items that did not pass.")
 def status(run: str | None, store: str, as_json: bool, watch: bool, verbose: bool) -> None:
-    """All runs, or one. RUN is a run's id or name, or a fleet's folder; the newest of a name wins."""
+    """All runs of the store, or one; where there is no store, all that were launched.
+
+    RUN is a run's id or name, or a fleet's folder; the newest of a name wins.
+    """
     show = _all(store, as_json) if run is None else _one(named(run, store), as_json, verbose)
     if watch:
         watching(show, AGAIN)
@@ -57,15 +65,31 @@ def status(run: str | None, store: str, as_json: bool, watch: bool, verbose: boo
 def _all(store: str, as_json: bool) -> Text:
     def show(width: int, height: int | None) -> tuple[str, bool]:
         now = time.time()
-        with _archive(store) as archive:
-            alive = archive.store.alive
-            stands = [stand(archive.read, one, alive, now) for one in archive.read.runs()]
+        stands = _launched(store, now) or _of_store(store, now)
         over = not any(standing.status == "running" for standing in stands)
         if as_json:
             return overview_json(stands).decode(), over
         return overview(stands, now=now, width=width), over
 
     return show
+
+
+def _of_store(store: str, now: float) -> list[Standing]:
+    with _archive(store) as archive:
+        alive = archive.store.alive
+        return [stand(archive.read, one, alive, now) for one in archive.read.runs()]
+
+
+def _launched(store: str, now: float) -> list[Standing]:
+    """Where there is no store, and none was named: the runs that were launched elsewhere."""
+    if store != inherited().store or Store(Path(store)).file.exists():
+        return []
+    found = []
+    for entry in registry().entries():
+        with suppress(FanfoldError), _archive(entry.store) as archive:
+            if (record := archive.read.find(entry.run)) is not None:
+                found.append(stand(archive.read, record, archive.store.alive, now))
+    return found
 
 
 def _one(located: Located, as_json: bool, verbose: bool) -> Text:

@@ -12,7 +12,7 @@ from fanfold.errors import BadInput
 from fanfold.faces.cli import shipped
 
 
-@click.command()
+@click.command(epilog=shipped.listing())
 @click.argument("folder", metavar="FOLDER")
 @click.option("--from", "name", metavar="NAME", help="The application to begin with.")
 def new(folder: str, name: str | None) -> None:
@@ -46,6 +46,4 @@ def _make(name: str, folder: Path) -> None:
             shutil.rmtree(one) if one.is_dir() else one.unlink()
         if folder.is_dir() and not there:
             folder.rmdir()
-        raise BadInput(
-            f"{folder}: {shipped.why(error)}; name a folder that can be written"
-        ) from None
+        raise BadInput(f"{folder}: {shipped.why(error)}; name another folder") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -27,6 +28,20 @@ def known(name: str) -> str:
     return name
 
 
+def listing() -> str:
+    """All of them with the heading of their READMEs, for a help page (`\\b`: lines stay as they are)."""
+    there = names()
+    wide = max(map(len, there))
+    return "\n".join(["\b", "Applications:", *(f"  {one:{wide}}  {_title(one)}" for one in there)])
+
+
+def _title(name: str) -> str:
+    """What stands behind the name in the first line: `# contracts: a risk report`."""
+    page = _folder() / name / "README.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    return text.partition("\n")[0].partition(": ")[2]
+
+
 def copy(name: str, folder: Path) -> None:
     """Its files, into `folder`; those of an earlier time are written over. OSError if they cannot."""
     for inside, source in _files(_folder() / known(name), PurePath()):
@@ -38,6 +53,8 @@ def copy(name: str, folder: Path) -> None:
 
 def why(error: OSError) -> str:
     """In a few words, to stand in a sentence."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full"
     return (error.strerror or "cannot be written").lower()
 
 

@@ -1,0 +1,354 @@
+"""Fleets among bad luck and bad manners: nothing is started twice, nothing is lost, and what is said
+is true. Judged by processes, by the workers' own count of their starts, and by the books."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faces.cli import Ended, fanfold, started, wait_until
+from tests.faces.disk import fill, small_disk
+from tests.faces.fleet_root import cleared, lives
+from tests.faces.odd_fleet import OddRoot, odd_fleet
+
+LONE = 1.96  # dollars that are reserved for a claude worker on sonnet that may take one
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[OddRoot]:
+    with odd_fleet(tmp_path) as root:
+        yield root
+
+
+def end(pid: int) -> None:
+    """At once, and it cannot do a thing about it."""
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not lives(pid))
+
+
+def host_of(crew: OddRoot, id: str) -> int:
+    return int(json.loads((crew.root / "workers" / id / "host.json").read_text())["host"]["pid"])
+
+
+# ── who dies ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_worker_that_ended_well_without_its_host_is_harvested(crew: OddRoot) -> None:
+    """Its exit code is lost, but it has said how it ended; nothing is in doubt."""
+    crew.plan(
+        {"id": "a", "do": f"WAIT {crew.gate('a')}\nCOST 0.3"}, {"id": "b", "depends_on": ["a"]}
+    )
+    crew.launch()
+    program = crew.program("a")
+    end(host_of(crew, "a"))
+    assert lives(program)
+    crew.gate("a").touch()
+    assert crew.over() == "complete"
+    assert (crew.starts(), crew.account()["cost_usd"]) == ({"a": 1, "b": 1}, 0.31)
+    assert not (crew.root / "workers/a/exit.json").exists()
+
+
+def test_supervisor_and_host_die_and_the_worker_is_adopted_all_the_same(crew: OddRoot) -> None:
+    crew.plan(
+        {"id": "a", "do": f"WAIT {crew.gate('a')}\nCOST 0.3"}, {"id": "b", "depends_on": ["a"]}
+    )
+    pid = crew.launch()["pid"]
+    program = crew.program("a")
+    end(pid)
+    end(host_of(crew, "a"))
+    crew.ok("resume", str(crew.root), "--detach")
+    assert lives(program)
+    crew.gate("a").touch()
+    assert crew.over() == "complete"
+    assert (crew.starts(), crew.account()["cost_usd"]) == ({"a": 1, "b": 1}, 0.31)
+
+
+def test_a_worker_that_was_being_started_when_the_supervisor_died_never_began(
+    crew: OddRoot,
+) -> None:
+    """Its record was written, but no host came: it is begun as if for the first time."""
+    crew.plan({"id": "a", "do": f"WAIT {crew.gate('a')}"})
+    pid = crew.launch()["pid"]
+    program = crew.program("a")
+    end(pid)
+    end(host_of(crew, "a"))
+    end(program)
+    (crew.root / "workers/a/host.json").unlink()
+    crew.gate("a").touch()
+    ended = crew.fanfold("resume", str(crew.root), "--json", "--quiet")
+    receipt = ended.receipt
+    assert (ended.code, receipt["status"], receipt["maybe_paid_twice"]) == (0, "complete", 0)
+    assert receipt["cost_usd"] == 0.01
+
+
+def test_what_a_deaf_worker_and_its_daemon_do_when_they_are_killed(crew: OddRoot) -> None:
+    child = crew.folder / "child"
+    crew.plan({"id": "a", "do": f"DEAF\nSTART {child}\nWAIT {crew.gate('a')}"})
+    crew.launch()
+    program = crew.program("a")
+    wait_until(child.exists)
+    assert crew.ok("kill", "crew", "a").out == "killed a; again: fanfold relaunch crew a\n"
+    assert (lives(program), lives(int(child.read_text()))) == (False, False)
+
+
+def test_kill_all_wins_over_a_relaunch_that_is_under_way(crew: OddRoot) -> None:
+    waits = f"WAIT {crew.gate('all')}"
+    crew.plan({"id": "a", "do": waits}, {"id": "b", "do": waits}, {"id": "x", "do": "FAIL"})
+    pid = crew.launch()["pid"]
+    programs = [crew.program("a"), crew.program("b")]
+    wait_until(lambda: crew.states()["x"] == "FAILED")
+    words = ("relaunch", "crew", "x", "--no-tmux")
+    with started(crew.folder, *words, **crew.env) as relaunching:
+        relaunching.until(lambda: not lives(pid))
+        killed = crew.ok("kill", str(crew.root), "all", "--force")
+        relaunching.end()
+    assert killed.out.startswith("killed crew (")
+    assert [lives(one) for one in programs] == [False, False]
+    assert (crew.on_record(), crew.account()["liveness"]["supervisor"]) == ("killed", "finished")
+
+
+def test_kill_all_names_everyone_it_ended(crew: OddRoot) -> None:
+    """Also those that the supervisor was quicker to end."""
+    crew.plan(*({"id": f"w{n}", "do": f"WAIT {crew.gate('all')}"} for n in range(4)))
+    run = crew.launch()["run"]
+    for n in range(4):
+        crew.program(f"w{n}")
+    killed = crew.ok("kill", "crew", "all")
+    assert killed.out == f"killed crew ({run}): w0, w1, w2, w3\n"
+    again = crew.ok("kill", str(crew.root), "all")
+    assert again.out == f"crew ({run}) was over before, killed: nothing was left to end\n"
+
+
+def test_what_is_shown_of_a_killed_worker_nobody_settled_agrees_with_the_books(
+    crew: OddRoot,
+) -> None:
+    crew.plan({"id": "a", "do": f"WAIT {crew.gate('a')}"})
+    pid = crew.launch()["pid"]
+    crew.program("a")
+    end(pid)
+    crew.ok("kill", str(crew.root), "all", "--force")
+    account, shown = crew.account(), crew.seen()["a"]
+    assert (shown["status"], shown["cost"], shown["at_most"]) == ("KILLED", LONE, True)
+    assert account["cost_usd"] == account["summary"]["total_cost"] == LONE
+
+
+# ── one fleet, one run at a time ─────────────────────────────────────────────────────────────
+
+
+def test_a_fleet_under_way_is_not_begun_beside_itself(crew: OddRoot) -> None:
+    """Not in the foreground, nor under another name: both would work in the same folders."""
+    crew.plan({"id": "a", "do": f"WAIT {crew.gate('a')}"})
+    run = crew.launch()["run"]
+    crew.program("a")
+    refused = Ended(2, "", f"fanfold: crew ({run}) is already running; see: fanfold status crew\n")
+    root = str(crew.root)
+    for words in (("run", root), ("run", root, "--name", "x"), ("launch", root, "--name", "x")):
+        assert crew.fanfold(*words) == refused
+    crew.gate("a").touch()
+    assert (crew.over(), crew.starts(), crew.runs()) == ("complete", {"a": 1}, 1)
+    again = crew.fanfold("run", root)
+    assert (again.code, "crew has finished" in again.err) == (2, True)
+    assert crew.fanfold("run", root, "--fresh", "--quiet").code == 0
+    assert crew.starts() == {"a": 2}
+
+
+def test_a_rehearsal_does_not_stand_in_the_way_of_the_fleet(crew: OddRoot) -> None:
+    crew.plan({"id": "a"})
+    roster = crew.folder / "r.yaml"
+    roster.write_text("members:\n  - {id: a, kind: command, cmd: [cat], price: {call: 0}}\n")
+    for _ in range(2):
+        rehearsed = crew.fanfold("run", str(crew.root), "--roster", "r.yaml", "--quiet", "--fresh")
+        assert rehearsed.code == 0, rehearsed
+    crew.launch()
+    assert (crew.over(), crew.starts()) == ("complete", {"a": 1})
+
+
+def test_a_name_stays_with_the_run_that_is_under_way(crew: OddRoot, tmp_path: Path) -> None:
+    """`fanfold kill crew all` must not come to mean another fleet."""
+    (tmp_path / "far").mkdir()
+    other = OddRoot(tmp_path / "far")
+    other.env["XDG_STATE_HOME"] = crew.env["XDG_STATE_HOME"]
+    (tmp_path / "away").mkdir()
+    with cleared(other):
+        for root in (crew, other):
+            root.plan({"id": "a", "do": f"WAIT {root.gate('a')}"})
+        first = crew.launch()
+        second = other.ok("launch", str(other.root), "--no-tmux")
+        assert second.err == (
+            f"fanfold: warning: crew is also the name of the run in {crew.root}, which is under"
+            " way\n"
+        )
+        assert f"--store {other.store}" in second.out.splitlines()[1]
+        programs = crew.program("a"), other.program("a")
+        killed = fanfold(tmp_path / "away", "kill", "crew", "all", **crew.env)
+        assert killed.out == f"killed crew ({first['run']}): a\n"
+        assert [lives(one) for one in programs] == [False, True]
+
+
+def test_one_whose_parent_failed_is_not_relaunched_before_it(crew: OddRoot) -> None:
+    crew.plan({"id": "a", "do": "FAIL"}, {"id": "b", "depends_on": ["a"]})
+    crew.launch()
+    assert crew.over() == "flagged"
+    refused = crew.fanfold("relaunch", "crew", "b", "--no-tmux")
+    text = "fanfold: b depends on a, which failed; first: fanfold relaunch crew a\n"
+    assert refused == Ended(2, "", text)
+
+
+# ── odd surroundings ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_folder_with_blanks_quotes_and_letters_of_the_world(tmp_path: Path) -> None:
+    folder = tmp_path / 'it\'s a "q" $HOME; ünï 日本'
+    folder.mkdir()
+    with odd_fleet(folder) as crew:
+        codex = {"provider": "codex", "model": "gpt-5.4", "do": "RECORD 1000 100\nTOKENS 1000 100"}
+        out = crew.root / "workers/a/output/made.md"
+        crew.plan({"id": "a", "do": f"WRITE {out}"}, {"id": "b", **codex, "depends_on": ["a"]})
+        crew.launch()
+        assert (crew.over(), out.read_text()) == ("complete", "I am a")
+        assert {id: one["cost"] for id, one in crew.seen().items()} == {"a": 0.01, "b": 0.004}
+
+
+def test_a_prompt_that_is_gone_does_no_harm_to_a_run_that_has_it(crew: OddRoot) -> None:
+    crew.plan({"id": "a", "do": f"WAIT {crew.gate('a')}"}, {"id": "b", "depends_on": ["a"]})
+    pid = crew.launch()["pid"]
+    crew.program("a")
+    end(pid)
+    (crew.root / "workers/b/prompt.md").unlink()
+    crew.gate("a").touch()
+    assert crew.fanfold("resume", str(crew.root), "--quiet").code == 0
+    assert crew.starts() == {"a": 1, "b": 1}
+
+
+def test_a_launch_on_a_full_disk_says_so(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk, odd_fleet(disk) as crew:
+        crew.plan({"id": "a"})
+        fill(disk)
+        ended = fanfold(tmp_path, "launch", str(crew.root), "--no-tmux", **crew.env)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err == f"fanfold: {crew.store}: the disk is full; make room\n"
+
+
+def test_isolation_without_a_repository_is_refused_at_launch(crew: OddRoot) -> None:
+    crew.plan({"id": "a", "isolation": "worktree"})
+    ended = crew.fanfold("launch", str(crew.root))
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert f"needs a git repository with a commit in {crew.root}" in ended.err
+    assert not crew.store.exists()
+
+
+def test_where_there_is_no_store_all_that_was_launched_is_listed(crew: OddRoot) -> None:
+    crew.plan({"id": "a"})
+    run = crew.launch()["run"]
+    assert crew.over() == "complete"
+    (row,) = json.loads(crew.ok("status", "--json").out)
+    assert (row["run"], row["name"], row["status"]) == (run, "crew", "complete")
+    missing = crew.fanfold("status", "crow")
+    assert missing == Ended(2, "", "fanfold: no run 'crow'; there are: crew\n")
+
+
+# ── odd words ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_logs_of_rubbish_and_of_a_hundred_megabytes(crew: OddRoot) -> None:
+    codex = {"provider": "codex", "model": "gpt-5.4"}
+    crew.plan(
+        {"id": "a", "do": "GARBAGE"}, {"id": "b", **codex, "do": "GARBAGE"},
+        {"id": "c", "do": "FLOOD 100"},
+    )  # fmt: skip
+    crew.launch()
+    assert crew.over() == "complete"
+    assert crew.log("c").stat().st_size > 100_000_000
+    assert crew.states() == {"a": "DONE", "b": "DONE", "c": "DONE"}
+    shown = crew.ok("view", "crew", "a").out + crew.ok("feed", "crew").out
+    assert "\x1b" not in shown and "I am a" in shown
+
+
+# ── what it would cost ───────────────────────────────────────────────────────────────────────
+
+
+def test_the_preview_of_a_fleet_is_bounded_by_its_caps(crew: OddRoot) -> None:
+    crew.plan({"id": "a"}, {"id": "b", "max_turns": 3, "depends_on": ["a"]})
+    total = crew.ok("run", str(crew.root), "--dry-run", "--json").receipt["total"]
+    assert (total["worst_usd"], total["p50_usd"], total["tokens"]) == (2 * LONE, LONE / 2, None)
+    assert total["p50_usd"] < total["p90_usd"] < total["worst_usd"]
+    crew.launch()
+    assert crew.over() == "complete"
+    known = crew.ok("run", str(crew.root), "--dry-run", "--json").receipt["total"]
+    assert (known["p50_usd"], known["tokens"]) == (0.02, {"input": 200, "output": 40})
+    assert known["worst_usd"] == 2 * LONE
+
+
+def test_agents_in_a_map_are_bounded_by_their_caps_and_kick_backs(crew: OddRoot) -> None:
+    """What goes into a kick-back makes its ask longer, but no agent dearer than its cap."""
+    program = crew.env["FANFOLD_CLAUDE"]
+    member = "id: ag, kind: claude, model: sonnet, max_budget_usd: 1"
+    (crew.folder / "roster.yaml").write_text(f"members: [{{{member}, program: {program}}}]\n")
+    step = "{map: {prompt: '{{ item.id }}', member: ag, gate: [{regex: never}], revise: 1}}"
+    (crew.folder / "p.yaml").write_text(f"name: p\ninput: {{count: 3}}\nsteps: [{step}]\n")
+    total = crew.ok("run", "p.yaml", "--dry-run", "--json").receipt["total"]
+    assert (total["calls_at_most"], total["worst_usd"]) == (6, pytest.approx(6 * LONE))
+    ended = crew.fanfold("run", "p.yaml", "--budget", "12", "--json", "--quiet")
+    assert (ended.code, ended.receipt["kicked"], ended.receipt["calls"]) == (1, 3, 6)
+
+
+def test_codex_without_a_known_price_is_warned_about(crew: OddRoot) -> None:
+    codex = {"provider": "codex", "model": "nobody-knows"}
+    crew.plan({"id": "a", **codex}, {"id": "b", **codex, "timeout_seconds": 60})
+    ended = crew.ok("launch", str(crew.root), "--no-tmux")
+    assert ended.err == (
+        "warning: no price is known for the model of `a`, so nothing bounds what codex spends"
+        " there: name a model, or set `max_turns` or `timeout_seconds`\n"
+    )
+    assert crew.over() == "complete"
+
+
+# ── long ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(20))
+def test_a_supervisor_killed_at_any_moment_starts_nobody_twice_and_loses_nobody(
+    crew: OddRoot, seed: int
+) -> None:
+    """At moments by chance: this is about them, so here time does pass."""
+    rng, ids = random.Random(seed), [f"w{n}" for n in range(6)]
+    slow = f"WAIT {crew.gate('slow')}"
+    crew.plan(
+        *({"id": id, "do": slow if n % 3 == 0 else "", "depends_on": ids[max(0, n - 3) : n - 2]
+           if n > 2 else []} for n, id in enumerate(ids)),
+        max_budget_fleet=50,
+    )  # fmt: skip
+    pid = crew.launch()["pid"]
+    for turn in range(rng.randint(1, 4)):
+        time.sleep(rng.random() * rng.choice([0.05, 0.5, 1.0]))
+        if turn == 1:
+            crew.gate("slow").touch()
+        if crew.on_record() != "running":
+            break
+        if lives(pid):
+            end(pid)
+        pid = crew.ok("resume", str(crew.root), "--detach", "--json").receipt["pid"]
+    crew.gate("slow").touch()
+    assert crew.over() == "complete"
+    account = crew.account()
+    assert crew.starts() == dict.fromkeys(ids, 1)
+    assert (account["cost_usd"], account["maybe_paid_twice"]) == (pytest.approx(0.06), 0)
+
+
+@pytest.mark.sweep
+def test_two_hundred_workers(crew: OddRoot) -> None:
+    crew.plan(*({"id": f"w{n}"} for n in range(200)))
+    pid = crew.launch()["pid"]
+    deadline = time.monotonic() + 240
+    while lives(pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert (crew.on_record(), set(crew.starts().values())) == ("complete", {1})
+    assert crew.account()["summary"]["done"] == len(crew.starts()) == 200
