@@ -39,7 +39,7 @@ RUN = "run plan.yaml"
 CASES: list[tuple[str, Spoil, str]] = [
     # the plan file
     ("run none.yaml", nothing, "none.yaml: no such file"),
-    ("run .", nothing, ".: is a directory, not a file"),
+    ("run .", nothing, ".: holds no fleet.json; name a plan, or the folder of a fleet"),
     (RUN, put("plan.yaml", ""), "plan.yaml: is empty"),
     (RUN, put("plan.yaml", b"name: \xff"), "plan.yaml:1: is not UTF-8 text; save it as UTF-8"),
     (RUN, put("plan.yaml", "name: x\nsteps: [\n  - a: {b\n"),

@@ -112,7 +112,7 @@ def test_a_folder_that_is_no_fleet(tmp_path: Path, command: str) -> None:
     (tmp_path / "g").mkdir()
     ended = fanfold(tmp_path, command, "g")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "fanfold: g: holds no fleet.json; name the folder of a fleet\n"
+    assert ended.err == "fanfold: g: holds no fleet.json; name a plan, or the folder of a fleet\n"
 
 
 def test_a_program_that_is_not_installed(root: Path, tmp_path: Path) -> None:

@@ -82,6 +82,13 @@ def _get(path: str) -> Any:
         raise ConnectionError(f"{path}: the answer is torn, {len(body)} bytes of it came") from None
 
 
+def main() -> None:
+    try:
+        for table in tables():
+            sys.stdout.write(json.dumps(table) + "\n")
+    except (ConnectionError, TimeoutError) as error:
+        sys.exit(f"the API cannot be reached: {error}")
+
+
 if __name__ == "__main__":
-    for table in tables():
-        sys.stdout.write(json.dumps(table) + "\n")
+    main()
