@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -76,3 +77,17 @@ def odd_fleet(folder: Path, name: str = "crew") -> Iterator[OddRoot]:
     root = OddRoot(folder, name)
     with cleared(root):
         yield root
+
+
+def holders(root: Path) -> list[str]:
+    """The processes that hold a file below a folder open, by their names."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            held = [os.readlink(handle) for handle in (process / "fd").iterdir()]
+            name = (process / "comm").read_text().strip()
+        except OSError:
+            continue
+        if any(path.startswith(f"{root}/") for path in held):
+            found.append(name)
+    return found

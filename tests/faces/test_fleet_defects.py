@@ -15,7 +15,7 @@ import pytest
 
 from tests.faces.cli import environment, started, wait_until
 from tests.faces.fleet_root import cleared, lives
-from tests.faces.odd_fleet import OddRoot, odd_fleet
+from tests.faces.odd_fleet import OddRoot, holders, odd_fleet
 
 REAL = Path(__file__).parents[1] / "data/agent_clis/claude_real_service.jsonl"
 BILL = 0.0180461  # of the log above, by its result
@@ -26,20 +26,6 @@ LONE = 1.96  # what is reserved for a claude worker on sonnet that may take one 
 def crew(tmp_path: Path) -> Iterator[OddRoot]:
     with odd_fleet(tmp_path) as root:
         yield root
-
-
-def holders(root: Path) -> list[str]:
-    """The processes that hold a file below a folder open, by their names."""
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            held = [os.readlink(handle) for handle in (process / "fd").iterdir()]
-            name = (process / "comm").read_text().strip()
-        except OSError:
-            continue
-        if any(path.startswith(f"{root}/") for path in held):
-            found.append(name)
-    return found
 
 
 # ── the eight ────────────────────────────────────────────────────────────────────────────────

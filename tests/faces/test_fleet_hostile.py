@@ -16,7 +16,7 @@ import pytest
 from tests.faces.cli import Ended, fanfold, started, wait_until
 from tests.faces.disk import fill, small_disk
 from tests.faces.fleet_root import cleared, lives
-from tests.faces.odd_fleet import OddRoot, odd_fleet
+from tests.faces.odd_fleet import OddRoot, holders, odd_fleet
 
 LONE = 1.96  # dollars that are reserved for a claude worker on sonnet that may take one
 
@@ -234,6 +234,7 @@ def test_a_launch_on_a_full_disk_says_so(tmp_path: Path) -> None:
         ended = fanfold(tmp_path, "launch", str(crew.root), "--no-tmux", **crew.env)
         assert (ended.code, ended.out) == (2, "")
         assert ended.err == f"fanfold: {crew.store}: the disk is full; make room\n"
+        wait_until(lambda: holders(disk) == [])
 
 
 def test_isolation_without_a_repository_is_refused_at_launch(crew: OddRoot) -> None:

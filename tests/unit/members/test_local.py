@@ -204,7 +204,7 @@ def test_a_server_that_died_is_started_again(tmp_path: Path) -> None:
         with pytest.raises(Transient, match="connection lost") as lost:
             await asked(member, ask("die"))
         assert lost.value.lost
-        until(lambda: member.server is not None and not member.server.runs)
+        wait_until(lambda: member.server is not None and not member.server.runs)
         assert (await asked(member, ask("hi"))).finish == "stop"
         return first, member.server.pid
 

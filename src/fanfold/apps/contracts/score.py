@@ -8,7 +8,6 @@ clauses too, it is also looked at whether the quotes are from them.
 from __future__ import annotations
 
 import argparse
-import csv
 import gzip
 import json
 import shutil
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from rules import CATEGORIES
+from tables import BadData, is_there, packed, records, rows
 
 HERE = Path(__file__).resolve().parent
 NOT_CATEGORIES = ("id", "chars", "governing_law")
@@ -58,11 +58,13 @@ def main() -> None:
     labels = _labels(data / "labels_yesno.csv")
     known = [name for name in next(iter(labels.values())) if name not in NOT_CATEGORIES]
     covered = [name for name in known if options.roster or name in CATEGORIES]
+    if not covered:
+        raise BadData(f"{data / 'labels_yesno.csv'}:1: there is no category that the rules know")
+    clauses = _clauses(data / "labels.jsonl")
     receipt = _run(data, options)
     quotes: Quotes = defaultdict(list)
     for one in receipt["result"] or []:
         quotes[one["contract"], one["category"]].append(one["evidence"])
-    clauses = _clauses(data / "labels.jsonl")
 
     def scores(ids: Iterable[str]) -> dict[str, float]:
         return _scores([*ids], covered, labels, quotes, clauses)
@@ -105,8 +107,9 @@ def _run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
         if options.roster:
             command += ["--roster", str(Path(options.roster).resolve()), "--allow-paid"]
         ended = subprocess.run(
-            [*command, "--store", f"{scratch}/store"], cwd=folder, stdout=subprocess.PIPE, text=True
+            [*command, "--store", f"{scratch}/store"], cwd=folder, capture_output=True, text=True
         )
+    sys.stderr.write(ended.stderr.replace(f"{folder}/data/", f"{data}/"))
     if not ended.stdout:
         sys.exit(ended.returncode or 1)
     receipt: dict[str, Any] = json.loads(ended.stdout)
@@ -115,40 +118,40 @@ def _run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def _lay_out(data: Path, to: Path) -> None:
     """The contracts under the name that the plan has for them, packed as they are there."""
+    plain = data / "contracts.jsonl"
+    if not is_there(plain):
+        raise BadData(f"{plain}: not there; a folder like the application's data is expected")
     to.mkdir()
-    packed = data / "contracts.jsonl.gz"
-    if packed.exists():
-        (to / packed.name).symlink_to(packed)
+    if not plain.exists():
+        (to / packed(plain).name).symlink_to(packed(plain))
         return
-    with (data / packed.stem).open("rb") as plain, gzip.open(to / packed.name, "wb", 1) as out:
-        shutil.copyfileobj(plain, out)
+    with plain.open("rb") as texts, gzip.open(to / packed(plain).name, "wb", 1) as out:
+        shutil.copyfileobj(texts, out)
 
 
 # ── the truth ────────────────────────────────────────────────────────────────────────────────
 
 
 def _labels(file: Path) -> dict[str, dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as rows:
-        return {row["id"]: row for row in csv.DictReader(rows)}
+    """By contract: 1 where it has a clause of the category, 0 where it has none."""
+    labels = {row["id"]: row for row in rows(file, "id")}
+    if not labels:
+        raise BadData(f"{file}: there is no contract")
+    for id, row in labels.items():
+        for name, label in row.items():
+            if name in CATEGORIES and label not in ("0", "1"):
+                raise BadData(f"{file}: {id}, {name}: {label!r}; 0 or 1 is expected")
+    return labels
 
 
 def _clauses(file: Path) -> Quotes:
     """The lawyers' clauses, if there are any: what they left out lies between the pieces."""
     found: Quotes = {}
-    for row in _rows(file):
+    for row in records(file, "id", "labels") if is_there(file) else ():
         for name, label in row["labels"].items():
             pieces = [piece for clause in label["clauses"] for piece in clause.split("<omitted>")]
             found[row["id"], name] = pieces
     return found
-
-
-def _rows(file: Path) -> list[Any]:
-    """The lines of a file, or of the packed one beside it; none when there is neither."""
-    packed = file.with_name(file.name + ".gz")
-    if not file.exists() and not packed.exists():
-        return []
-    content = file.read_bytes() if file.exists() else gzip.decompress(packed.read_bytes())
-    return [json.loads(line) for line in content.splitlines()]
 
 
 def _fits(id: str) -> bool:
@@ -219,4 +222,8 @@ def _rounded(share: float) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BadData as error:
+        print(f"score.py: {error}", file=sys.stderr)
+        sys.exit(2)

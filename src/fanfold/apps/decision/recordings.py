@@ -8,13 +8,14 @@ FOLDER/predictions.csv, output_chars.csv and questions.jsonl (default: data).
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tables import BadData, records, rows
 
 HERE = Path(__file__).parent
 NO_ANSWER = ("", "NA")  # none could be read from the reply; the model was not asked
@@ -42,41 +43,53 @@ class Question(NamedTuple):
 
 def panel() -> list[Voter]:
     """In the order in which they are asked, the same as in roster.yaml."""
-    rows = _rows(HERE / "panel.csv")
     return [
         Voter(row["model"], float(row["usd_per_mtok_in"]), float(row["usd_per_mtok_out"]))
-        for row in rows
+        for row in rows(HERE / "panel.csv")
     ]
 
 
 def load(folder: Path) -> list[Question]:
     """All questions with what was recorded, in the order of questions.jsonl."""
-    said = {row.pop("qid"): row for row in _rows(folder / "predictions.csv")}
-    long = {row.pop("qid"): row for row in _rows(folder / "output_chars.csv")}
-    return [_question(item, said, long) for item in items(folder / "questions.jsonl")]
+    said = _by_question(folder / "predictions.csv", "gold")
+    long = _by_question(folder / "output_chars.csv")
+    found = {}
+    for item in items(folder / "questions.jsonl"):
+        one = _question(item, said, long)
+        if one.id in found:
+            raise BadData(f"{folder / 'questions.jsonl'}: the question {one.id} stands there twice")
+        found[one.id] = one
+    return list(found.values())
 
 
 def items(file: Path) -> Iterator[dict[str, Any]]:
     """The lines of the plan's input."""
-    with file.open(encoding="utf-8", newline="\n") as stream:
-        yield from map(json.loads, stream)
+    return records(file, "qid", "category", "question", "options")
 
 
-def _question(item: dict[str, Any], said: dict[str, Any], long: dict[str, Any]) -> Question:
+def _by_question(file: Path, *columns: str) -> _Rows:
+    return _Rows(file, {row.pop("qid"): row for row in rows(file, "qid", *columns)})
+
+
+class _Rows(NamedTuple):
+    """A table, by question."""
+
+    file: Path
+    by_question: dict[str, dict[str, str]]
+
+    def of(self, id: str) -> dict[str, str]:
+        if id not in self.by_question:
+            raise BadData(f"{self.file}: there is no row for the question {id}")
+        return self.by_question[id]
+
+
+def _question(item: dict[str, Any], said: _Rows, long: _Rows) -> Question:
     id = str(item["qid"])
-    answers = {
-        name: letter
-        for name, letter in said[id].items()
-        if name != "gold" and letter not in NO_ANSWER
-    }
-    lengths = {name: int(chars) for name, chars in long[id].items() if chars.isdigit()}
+    letters = {name: letter for name, letter in said.of(id).items() if letter not in NO_ANSWER}
+    gold = letters.pop("gold", "")
+    lengths = {name: int(chars) for name, chars in long.of(id).items() if chars.isdigit()}
     asked = len(item["question"]) + sum(len(option) + CHARS for option in item["options"])
-    return Question(id, item["category"], said[id]["gold"], asked, answers, lengths)
-
-
-def _rows(file: Path) -> list[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+    return Question(id, item["category"], gold, asked, letters, lengths)
 
 
 def calibrates(id: str) -> bool:

@@ -10,6 +10,7 @@ one that did best on the fitting half, of all that were recorded; both are repor
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from recordings import HERE, Question, calibrates, dollars, load, panel, write_replies
+from tables import BadData, packed
 
 NAMED = 6  # single models in the ranking that is shown
 DONE = (0, 1)  # exit codes of a run that came to its end
@@ -31,16 +33,21 @@ Decisions = dict[str, dict[str, Any]]
 def main() -> None:
     parser = argparse.ArgumentParser(prog="score.py")
     parser.add_argument("--data", type=Path, default=HERE / "data")
+    data = _recordings(parser.parse_args().data.resolve())
+    questions = load(data)
+    if not questions:
+        raise BadData(f"{data / 'questions.jsonl'}: there is no question")
     with tempfile.TemporaryDirectory(prefix="fanfold-score-") as name:
-        app = _copy(_recordings(parser.parse_args().data), Path(name))
-        receipt = _run(app)
+        app = _copy(data, Path(name))
+        receipt = _run(app, data)
         made = {one["id"]: one for one in json.loads((app / "decisions.json").read_text("utf-8"))}
-        print(json.dumps(scored(load(app / "data"), made, receipt), indent=2))
+        print(json.dumps(scored(questions, made, receipt), indent=2))
 
 
 def _recordings(data: Path) -> Path:
     """DIR itself, or the folder of the recordings in it."""
-    return data if (data / "predictions.csv").exists() else data / "recorded_mmlu_pro"
+    below = data / "recorded_mmlu_pro"
+    return below if below.is_dir() else data
 
 
 def _copy(data: Path, to: Path) -> Path:
@@ -50,17 +57,21 @@ def _copy(data: Path, to: Path) -> Path:
     shutil.copytree(data, app / "data", ignore=shutil.ignore_patterns("replies"))
     for one in (app, app / "data"):
         one.chmod(0o755)
+    questions = app / "data" / "questions.jsonl"
+    if not questions.exists():
+        questions.write_bytes(gzip.decompress(packed(questions).read_bytes()))
     write_replies(app / "data")
     return app
 
 
-def _run(app: Path) -> dict[str, Any]:
+def _run(app: Path, data: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "fanfold", "run", "plan.yaml", "--json", "--quiet"]
     ended = subprocess.run(
-        [*command, "--store", str(app / "store")], cwd=app, stdout=subprocess.PIPE, check=False
+        [*command, "--store", f"{app}/store"], cwd=app, capture_output=True, text=True, check=False
     )
+    sys.stderr.write(ended.stderr.replace(f"{app}/data/", f"{data}/"))
     if ended.returncode not in DONE:
-        sys.exit(f"the plan ended with {ended.returncode}; see above")
+        sys.exit(ended.returncode)
     receipt: dict[str, Any] = json.loads(ended.stdout)
     return receipt
 
@@ -112,7 +123,7 @@ def _figures(questions: list[Question], made: Decisions, best: str) -> dict[str,
         "accuracy": round(_together(questions, made), 4),
         "best_single": round(_alone(questions, best), 4),
         "calls_each": round(_mean(made[one.id]["asked"] for one in questions), 2),
-        "usd_1000": round(1000 * _mean(made[one.id]["usd"] for one in questions), 2),
+        "usd_1000": round(1000 * _mean(made[one.id].get("usd", 0.0) for one in questions), 2),
         "best_single_usd_1000": round(alone, 2),
     }
 
@@ -149,4 +160,8 @@ def _mean(values: Iterable[float]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BadData as error:
+        print(f"score.py: {error}", file=sys.stderr)
+        sys.exit(2)

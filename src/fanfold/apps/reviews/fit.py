@@ -112,7 +112,7 @@ def fit_sentiment(rows: list[dict[str, str]]) -> dict[str, Any]:
 
 
 def _features(row: dict[str, str]) -> list[str]:
-    return sentiment.features(row["title"], row["text"])
+    return sentiment.features(row.get("title") or "", row["text"])
 
 
 def _weigh(rows: list[dict[str, str]]) -> sentiment.Model:

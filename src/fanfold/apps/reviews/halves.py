@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tables import BadData, is_there, records, rows
 from words import singular, words
 
 HERE = Path(__file__).parent
+STARS = frozenset(f"{stars}{end}" for stars in range(1, 6) for end in ("", ".0"))
 LABELS = ("negative", "neutral", "positive")
 _NOT_THERE = frozenset("up")  # flags of aspects that the sentence means but does not name
 
@@ -30,32 +30,37 @@ def fits(id: str) -> bool:
 
 
 def reviews(data: Path) -> list[dict[str, str]]:
-    with _file(data, "reviews_clothing", "reviews.csv").open(
-        encoding="utf-8", newline=""
-    ) as stream:
-        return list(csv.DictReader(stream))
+    """All of them, with the stars that were given; title and department may be missing."""
+    file = _file(data, "reviews_clothing", "reviews.csv")
+    found = rows(file, "id", "text", "rating")
+    for row in found:
+        if row["rating"] not in STARS:
+            raise BadData(f"{file}: {row['id']}: rating {row['rating']!r}; 1 to 5 is expected")
+    return found
 
 
 def label_of(review: dict[str, str]) -> str:
     """1 and 2 stars are negative, 3 neutral, 4 and 5 positive."""
-    stars = int(review["rating"])
+    stars = float(review["rating"])
     return "negative" if stars < 3 else "neutral" if stars == 3 else "positive"
 
 
 def sentences(data: Path) -> list[Sentence]:
-    return list(_sentences(_file(data, "reviews_aspects", "aspect_sentences.jsonl")))
+    """None where the folder has no such file."""
+    file = _file(data, "reviews_aspects", "aspect_sentences.jsonl")
+    return list(_sentences(file)) if is_there(file) else []
 
 
 def _file(data: Path, folder: str, name: str) -> Path:
     """In the folder itself, or in one below it."""
-    return data / name if (data / name).exists() else data / folder / name
+    below = data / folder / name
+    return below if is_there(below) else data / name
 
 
 def _sentences(file: Path) -> Iterator[Sentence]:
-    with file.open(encoding="utf-8", newline="\n") as stream:
-        for record in map(json.loads, stream):
-            id = f"{record['product']}/{record['review']}"
-            yield Sentence(id, words(record["text"]), dict(_named(record["aspects"])))
+    for record in records(file, "product", "review", "text", "aspects"):
+        id = f"{record['product']}/{record['review']}"
+        yield Sentence(id, words(record["text"]), dict(_named(record["aspects"])))
 
 
 def _named(stated: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:

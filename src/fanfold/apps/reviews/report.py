@@ -46,7 +46,7 @@ def _record(kind: str, name: str, ids: list[str], rows: Rows) -> dict[str, Any]:
 
 
 def _rows() -> Rows:
-    with REVIEWS.open(encoding="utf-8", newline="") as stream:
+    with REVIEWS.open(encoding="utf-8-sig", newline="") as stream:
         return {row["id"]: {"department": "", "title": "", **row} for row in csv.DictReader(stream)}
 
 

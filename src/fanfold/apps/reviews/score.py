@@ -2,7 +2,8 @@
 
     python score.py [--data DIR] [--local N]
 
-DIR has reviews.csv and aspect_sentences.jsonl (default: data beside this file). The plan is run as it
+DIR has reviews.csv and aspect_sentences.jsonl, or only the first of them (default: data beside this
+file). The plan is run as it
 stands in a temporary copy, on the reviews and, as if they were reviews, on the sentences; one JSON
 object comes out. `--local N` also has the embedded model label N reviews, by sentiment.yaml.
 """
@@ -24,6 +25,7 @@ from typing import Any
 from aspects import usual
 from fit import macro_f1
 from halves import HERE, Sentence, fits, label_of, reviews, sentences
+from tables import BadData
 
 DONE = (0, 1)  # exit codes of a run that came to its end
 FEW = 30  # reviews of a department from which its mean is compared
@@ -38,6 +40,8 @@ def main() -> None:
     parser.add_argument("--local", type=int, default=0, metavar="N")
     asked = parser.parse_args()
     rows, labelled = reviews(asked.data), sentences(asked.data)
+    if not rows:
+        raise BadData(f"{asked.data / 'reviews.csv'}: there is no review")
     with tempfile.TemporaryDirectory(prefix="fanfold-score-") as name:
         app = Path(name) / "reviews"
         shutil.copytree(HERE, app, ignore=shutil.ignore_patterns("data", "__pycache__", ".fanfold"))
@@ -71,7 +75,7 @@ def run(app: Path, rows: Rows, plan: str = "plan.yaml", *more: str) -> dict[str,
         [*command, "--store", str(app / "store")], cwd=app, stdout=subprocess.PIPE, check=False
     )
     if ended.returncode not in DONE:
-        sys.exit(f"{plan} ended with {ended.returncode}; see above")
+        sys.exit(ended.returncode)
     receipt: dict[str, Any] = json.loads(ended.stdout)
     return receipt
 
@@ -95,7 +99,7 @@ def _halves(rows: Rows, labelled: list[Sentence], read: Any, heard: Any) -> dict
     for name, wanted in (("all", (True, False)), ("fitting", (True,)), ("reporting", (False,))):
         own = [row for row in rows if fits(row["id"]) in wanted]
         about = [(spoken[str(n)], one) for n, one in numbered if fits(one.id) in wanted]
-        found[name] = _sentiment(own, said) | _aspects(about)
+        found[name] = _sentiment(own, said) | (_aspects(about) if labelled else {})
     detail = _departments([row for row in rows if not fits(row["id"])], said)
     return found | {"detail": detail}
 
@@ -116,7 +120,7 @@ def _means(rows: Rows, said: dict[str, Any]) -> list[tuple[str, float, float]]:
     groups: dict[str, Rows] = defaultdict(list)
     for row in rows:
         if row["id"] in said:
-            groups[row["department"]].append(row)
+            groups[row.get("department") or "other"].append(row)
     return [
         (name, _mean(float(row["rating"]) for row in own), _mean(said[row["id"]]["stars"] for row in own))
         for name, own in sorted(groups.items())
@@ -203,4 +207,8 @@ def _shares(truth: list[str], rows: Rows, app: Path) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BadData as error:
+        print(f"score.py: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,64 @@
+"""What `cli.fanfold` forks is what `python -m fanfold` is: what the tests see there, users see too."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.faces.cli import Ended, forked, started
+from tests.faces.project import write_function_project
+
+CHANGES = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b|\b\d+(\.\d+)?s\b|\d{4}-\d\d-\d\d \d\d:\d\d")
+
+WHERE = """\
+import locale, os, signal, stat, sys
+
+def shout(item):
+    return {
+        "folder": os.getcwd(), "environment": dict(os.environ), "path": sys.path,
+        "words": sys.argv, "program": sys.executable, "main": sys.modules["__main__"].__spec__.name,
+        "encodings": [sys.stdout.encoding, sys.getfilesystemencoding(), locale.getencoding()],
+        "streams": [stat.S_IFMT(os.fstat(n).st_mode) for n in (0, 1, 2)],
+        "buffers": [sys.stdout.line_buffering, sys.stderr.line_buffering],
+        "signals": [str(signal.getsignal(n)) for n in (signal.SIGPIPE, signal.SIGTERM)],
+    }
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write_function_project(tmp_path)
+    return tmp_path
+
+
+def both(folder: Path, *words: str) -> tuple[Ended | None, Ended]:
+    fork = forked(folder, *words)
+    with started(folder, *words) as program:
+        return fork, program.end()
+
+
+def bare(ended: Ended | None) -> Ended:
+    """Without ids and times."""
+    assert ended is not None
+    return Ended(ended.code, CHANGES.sub("…", ended.out), CHANGES.sub("…", ended.err))
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("--help", 0), ("run plan.yaml", 1), ("run plan.yaml --quiet", 1), ("run none.yaml", 2),
+     ("graph plan.yaml", 0), ("members", 0), ("stauts", 2), ("status --json extra words", 2)],
+)  # fmt: skip
+def test_a_fork_says_what_a_new_process_says(project: Path, words: str, code: int) -> None:
+    fork, process = both(project, *words.split())
+    assert bare(fork) == bare(process)
+    assert process.code == code
+
+
+def test_code_of_the_user_finds_itself_in_the_same_place(tmp_path: Path) -> None:
+    write_function_project(tmp_path, code=WHERE)
+    fork, process = both(tmp_path, "run", "plan.yaml", "--json", "--quiet")
+    assert fork is not None
+    assert fork.receipt["result"] == process.receipt["result"]
+    assert [found["value"]["folder"] for found in process.receipt["result"]] == [str(tmp_path)] * 3
