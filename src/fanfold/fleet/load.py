@@ -77,7 +77,9 @@ def outline(path: str | Path) -> Fleet:
     if file.is_dir():
         file = file / FILE
         if not file.exists():
-            raise BadInput(f"holds no {FILE}; name a plan, or the folder of a fleet", file=str(path))
+            raise BadInput(
+                f"holds no {FILE}; name a plan, or the folder of a fleet", file=str(path)
+            )
     top = read(file)
     stated = _fields(top, _TOP, "a fleet", required=("workers",))
     usual = {"isolation": "worktree"} if stated.get("type") == "worktree" else {}

@@ -146,7 +146,10 @@ def test_it_is_named_by_its_folder_or_by_the_file(tmp_path: Path) -> None:
     assert (is_fleet(tmp_path), is_fleet(root / "none.json"), is_fleet(root / "workers")) == (
         False, False, False,
     )  # fmt: skip
-    assert str(refused(tmp_path)) == f"{tmp_path}: holds no fleet.json; name a plan, or the folder of a fleet"
+    assert (
+        str(refused(tmp_path))
+        == f"{tmp_path}: holds no fleet.json; name a plan, or the folder of a fleet"
+    )
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:

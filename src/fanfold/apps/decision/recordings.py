@@ -87,7 +87,9 @@ def _question(item: dict[str, Any], said: _Rows, long: _Rows) -> Question:
     id = str(item["qid"])
     letters = {name: letter for name, letter in said.of(id).items() if letter not in NO_ANSWER}
     gold = letters.pop("gold", "")
-    lengths = {name: int(chars) for name, chars in long.of(id).items() if chars.isdigit()}
+    lengths = {
+        name: int(float(chars)) for name, chars in long.of(id).items() if chars[:1].isdigit()
+    }
     asked = len(item["question"]) + sum(len(option) + CHARS for option in item["options"])
     return Question(id, item["category"], gold, asked, letters, lengths)
 
