@@ -19,6 +19,7 @@ settings.register_profile("here", deadline=None, derandomize=True, print_blob=Tr
 settings.load_profile("here")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """On several cores the tests of one file stay together in these rooms, where a file often
     prepares something once: a wheel, a server, a run of real agents. All others go where there is

@@ -43,10 +43,11 @@ CONTRACTS: Files = {
     ),
     "labels_yesno.csv": "id,Anti-Assignment,Other\na,1,0\nü 2,0,0\n",
 }
+QUESTION = jsonl(
+    {"qid": 7, "category": "sums", "question": "1 + 1?", "options": ["1", "2"], "more": 1}
+)
 DECISION: Files = {
-    "questions.jsonl": jsonl(
-        {"qid": 7, "category": "sums", "question": "1 + 1?", "options": ["1", "2"], "more": 1}
-    ),
+    "questions.jsonl": QUESTION,
     "predictions.csv": "qid,gold,gemini-1.5-pro-002,gemini-1.5-flash-002,nobody\n7,B,B,B,A\n",
     "output_chars.csv": "qid,gemini-1.5-pro-002,gemini-1.5-flash-002\n7,40.0,80\n",
 }
@@ -105,7 +106,7 @@ NOT_THERE = ": not there; a folder like the application's data is expected"
         ("contracts", "labels.jsonl", "\n{}\n", ":2: there is no field id, labels"),
         ("decision", "questions.jsonl", "", ": there is no question"),
         ("decision", "questions.jsonl", "[]\n", ":1: this is not an object"),
-        ("decision", "questions.jsonl", DECISION["questions.jsonl"] * 2, ": the question 7 stands there twice"),
+        ("decision", "questions.jsonl", QUESTION * 2, ": the question 7 stands there twice"),
         ("decision", "predictions.csv", "", ":1: there is no column qid, gold"),
         ("decision", "output_chars.csv", "qid,a\n", ": there is no row for the question 7"),
         ("reviews", "reviews.csv", "id,text\n1,x\n", ":1: there is no column rating"),

@@ -38,6 +38,11 @@ class Ended(NamedTuple):
         return found
 
     @property
+    def complaints(self) -> str:
+        """What stands on stderr but for lines of progress, which come when it takes long."""
+        return re.sub(r"^\S+  \d+/\d+  \d+ in flight  .*\n", "", self.err, flags=re.MULTILINE)
+
+    @property
     def resume(self) -> list[str]:
         """The words after `fanfold` in the command that the closing lines give."""
         (line,) = re.findall(r"^to go on: (.+)$", self.out, re.MULTILINE)

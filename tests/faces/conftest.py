@@ -17,3 +17,10 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
     script = "tests.faces.scripts:slow_at_first"
     with running_server(tmp_path / "books", price=PRICE, script=script) as server:
         yield server
+
+
+@pytest.fixture
+def quick_server(tmp_path: Path) -> Iterator[RunningServer]:
+    """Whatever it is asked comes back, at once."""
+    with running_server(tmp_path / "books", price=PRICE) as server:
+        yield server

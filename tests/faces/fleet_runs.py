@@ -191,7 +191,7 @@ async def diamond(lab: Lab) -> dict[str, Any]:
     before = digests(fleet, "right")
     fleet.tell("right", "write once more")
     (fleet.place("right") / "output" / "finding.md").unlink()
-    again = await fleet.fanfold("relaunch", str(fleet.root), "right")
+    again = await fleet.fanfold("relaunch", str(fleet.root), "right", "--no-tmux")
     await until(lambda: (fleet.place("right") / "output" / "finding.md").exists())
     await fleet.over()
     return {

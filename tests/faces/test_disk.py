@@ -53,7 +53,7 @@ def test_a_disk_that_fills_up_pauses_the_run_and_no_reply_is_paid_again(
     assert (shown["status"], shown["passed"]) == ("paused", paid), "looking needs no room"
     make_room(disk)
     second = fanfold(folder, *first.resume, "--json")
-    assert (second.code, second.err) == (0, "")
+    assert (second.code, second.complaints) == (0, "")
     books = server.books()
     receipt = second.receipt
     assert (receipt["status"], receipt["passed"], receipt["in_doubt"]) == ("complete", 8, 0)
@@ -74,7 +74,7 @@ def test_without_a_byte_left_what_was_under_way_is_in_doubt(
     shown = fanfold(folder, "status", "talk", "--json", "--store", f"{disk}/store").receipt
     assert (shown["status"], shown["attempts_in_doubt"]["attempts"]) == ("crashed", 3)
     second = fanfold(folder, "resume", "talk", "--json", "--store", f"{disk}/store")
-    assert (second.code, second.err) == (0, "")
+    assert (second.code, second.complaints) == (0, "")
     receipt = second.receipt
     assert (receipt["passed"], receipt["calls"], receipt["maybe_paid_twice"]) == (8, 8, 3)
     assert dollars(server.books().bill) <= receipt["cost_usd"]

@@ -68,10 +68,10 @@ def fails(error: openai.APIStatusError) -> tuple[int, str | None, str]:
 
 
 def test_the_official_client_works_against_it_streaming_and_not(
-    tmp_path: Path, server: RunningServer
+    tmp_path: Path, quick_server: RunningServer
 ) -> None:
     folder = tmp_path / "project"
-    write_project(folder, server.url)
+    write_project(folder, quick_server.url)
     with serving(folder, "--budget", "100") as up:
         with OpenAI(base_url=up.url, api_key=KEY) as client:
             assert [model.id for model in client.models.list()] == ["auto", "m"]
@@ -92,7 +92,7 @@ def test_the_official_client_works_against_it_streaming_and_not(
     assert text_of(chunks) == "And again"
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
     assert whole.usage and chunks[-1].usage
-    books = server.books()
+    books = quick_server.books()
     assert whole.usage.total_tokens + chunks[-1].usage.total_tokens == sum(
         entry.usage.total for entry in books.paid
     )
@@ -620,12 +620,12 @@ def below(folder: Path, run: str) -> dict[str, Any]:
 
 
 def test_a_request_stands_in_the_tree_of_whoever_it_is_made_for(
-    tmp_path: Path, server: RunningServer
+    tmp_path: Path, quick_server: RunningServer
 ) -> None:
     """Across processes: a run's attempt, a server, two requests that name the attempt and one that
     names nobody. Each dollar is counted once, and one budget holds for the server."""
     folder = tmp_path / "project"
-    write_project(folder, server.url, items=1)
+    write_project(folder, quick_server.url, items=1)
     assert fanfold(folder, "run", "plan.yaml").code == 0
     (attempt,) = below(folder, "talk")["steps"][0]["attempts"]
     named = {"X-Fanfold-Parent": attempt["span"]}
@@ -656,7 +656,7 @@ def test_a_request_stands_in_the_tree_of_whoever_it_is_made_for(
     assert below(folder, "serve")["total"]["cost_usd"] == pytest.approx(costs[2])
     everything = fanfold(folder, "status", "--json")
     spent = sum(run["cost_usd"] for run in msgspec.json.decode(everything.out))
-    assert spent == pytest.approx(dollars(server.books().bill))
+    assert spent == pytest.approx(dollars(quick_server.books().bill))
 
 
 def test_requests_for_others_are_paid_from_the_same_budget(tmp_path: Path) -> None:
