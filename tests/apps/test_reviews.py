@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import subprocess
@@ -46,7 +47,8 @@ def scored(*words: str) -> dict[str, Any]:
 
 
 def rows() -> list[dict[str, str]]:
-    with (FOLDER / "data" / "reviews.csv").open(encoding="utf-8", newline="") as stream:
+    file = FOLDER / "data" / "reviews.csv.gz"
+    with gzip.open(file, "rt", encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
 
 
@@ -170,7 +172,8 @@ def mine(tmp_path: Path) -> Path:
 
 
 def write_rows(folder: Path, given: list[dict[str, str]]) -> None:
-    with (folder / "data" / "reviews.csv").open("w", encoding="utf-8", newline="") as stream:
+    file = folder / "data" / "reviews.csv.gz"
+    with gzip.open(file, "wt", encoding="utf-8", newline="") as stream:
         table = csv.DictWriter(stream, ["id", "title", "text", "rating", "department"])
         table.writeheader()
         table.writerows(given)

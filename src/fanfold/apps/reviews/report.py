@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Any
 
-REVIEWS = Path(__file__).parent / "data" / "reviews.csv"  # the plan's input
+from tables import rows
+
+REVIEWS = Path(__file__).parent / "data" / "reviews.csv"  # the plan's input, packed or not
 LABELS = ("positive", "neutral", "negative")
 FIRST = 12  # aspects that the report begins with
 QUOTED = 3  # complaints that are shown in a customer's words there
@@ -46,8 +47,7 @@ def _record(kind: str, name: str, ids: list[str], rows: Rows) -> dict[str, Any]:
 
 
 def _rows() -> Rows:
-    with REVIEWS.open(encoding="utf-8-sig", newline="") as stream:
-        return {row["id"]: {"department": "", "title": "", **row} for row in csv.DictReader(stream)}
+    return {row["id"]: {"department": "", "title": "", **row} for row in rows(REVIEWS, "id")}
 
 
 # ── in words ─────────────────────────────────────────────────────────────────────────────────
@@ -109,7 +109,7 @@ def _department(name: str, own: list[dict[str, Any]]) -> str:
 
 
 def _complaints(found: list[dict[str, Any]]) -> Iterator[str]:
-    """Where it is most frequent is by share of a department's reviews, if it has a few of them."""
+    """Each with the two departments that have most of it."""
     yield "| complaint           | reviews | most of them in            | for example           |"
     yield "|---------------------|--------:|----------------------------|-----------------------|"
     for one in found[:FIRST]:
