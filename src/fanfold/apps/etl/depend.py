@@ -23,6 +23,7 @@ MOST_REPEATED = 0.3
 REPORTS_HOLD = 0.4
 LEAST_GROUP = 3.0
 SOLE = 0.99
+ONCE = 0.9  # of the rows: each source reports a thing once, but some rows stand there twice
 DENSE = 0.3
 
 
@@ -118,7 +119,7 @@ def _reports(table: Table, filled: list[Counter[str]]) -> tuple[int, int] | None
     there. The columns beside them follow the thing, not the source, and not quite."""
     for by, source in _pairs(table, filled):
         pairs = {(row[by], row[source]) for row in table}
-        if len(pairs) < SOLE * len(table):
+        if len(pairs) < ONCE * len(table):
             continue
         others = [of for of in range(len(filled)) if of not in (by, source) and len(filled[of]) > 1]
         fits = [fit_of(table, by, of, filled[of]) for of in others]

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import learn
 import repair
@@ -52,7 +52,7 @@ def main() -> None:
     data = parser.parse_args().data.resolve()
     tables = sorted(path.parent for path in data.glob("*/clean.csv"))
     if not tables:
-        sys.exit(f"{data}: no table; a folder NAME with dirty.csv and clean.csv is expected")
+        refused(f"{data}: no table; a folder NAME with dirty.csv and clean.csv is expected")
     streaming, batch = carried_out(tables, "streaming"), carried_out(tables, "batch")
     cells = [cell for folder in tables for cell in compared(folder, streaming.changes)]
     told = {
@@ -106,7 +106,7 @@ def _run(app: Path, store: Path) -> dict[str, Any]:
         stdout=subprocess.PIPE, check=False,
     )  # fmt: skip
     if ended.returncode:
-        sys.exit(f"the run ended with {ended.returncode}")
+        refused(f"the run ended with {ended.returncode}")
     receipt: dict[str, Any] = json.loads(ended.stdout)
     return receipt
 
@@ -183,5 +183,14 @@ def _share(part: float, whole: float) -> float:
     return round(part / whole, 4) if whole else 0.0
 
 
+def refused(why: str) -> NoReturn:
+    """One line, and the exit code of bad input."""
+    sys.stderr.write(f"score.py: {why}\n")
+    sys.exit(2)
+
+
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, ValueError, LookupError) as error:
+        refused(f"the data cannot be scored: {type(error).__name__}: {error}")

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import licences
 
@@ -106,7 +106,7 @@ def carried_out(data: Path) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
             stdout=subprocess.PIPE, check=False,
         )  # fmt: skip
         if ended.returncode not in (0, 1):  # 1: a product is missing, and named
-            sys.exit(f"the run ended with {ended.returncode}")
+            refused(f"the run ended with {ended.returncode}")
         receipt = json.loads(ended.stdout)
     return receipt, {row["product"]: row for row in receipt["result"]}
 
@@ -198,5 +198,14 @@ def _share(part: int, whole: int) -> float:
     return round(part / whole, 4) if whole else 0.0
 
 
+def refused(why: str) -> NoReturn:
+    """One line, and the exit code of bad input."""
+    sys.stderr.write(f"score.py: {why}\n")
+    sys.exit(2)
+
+
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, ValueError, LookupError) as error:
+        refused(f"the data cannot be scored: {type(error).__name__}: {error}")
