@@ -12,7 +12,7 @@ CLAUDE := 2.1.325
 CODEX  := 0.166.0
 PINNED := claude-$(CLAUDE)-codex-$(CODEX)
 APPS   := $(patsubst %/plan.yaml,%,$(wildcard src/fanfold/apps/*/plan.yaml))
-CORES  := -n auto --maxprocesses 4 --dist loadgroup
+CORES  := -n auto --maxprocesses 4 -p tests.cores
 PATHS  := src tests tools $(wildcard bench)
 
 .DEFAULT_GOAL := help

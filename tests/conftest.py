@@ -10,25 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-HERE = Path(__file__).parent
 SHARED_MEMORY = Path("/dev/shm")
-
-TOGETHER = ("apps", "docs", "faces")
 
 settings.register_profile("here", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("here")
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On several cores the tests of one file stay together in these rooms, where a file often
-    prepares something once: a wheel, a server, a run of real agents. All others go where there is
-    time for them.
-    """
-    for item in items:
-        room, *_ = item.path.relative_to(HERE).parts
-        if room in TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture

@@ -1,0 +1,24 @@
+"""How `make test` spreads the tests over several cores.
+
+Some rooms have files that prepare something once: a wheel, a server, runs of real agents. The tests
+of such a file stay together, and begin first; all others go wherever there is time for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER = ("tests/apps/", "tests/docs/", "tests/faces/")
+
+
+class ByRoom(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        """Tests with the same scope go to the same process."""
+        return nodeid.partition("::")[0] if nodeid.startswith(TOGETHER) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByRoom:
+    return ByRoom(config, log)
