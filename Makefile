@@ -55,7 +55,7 @@ sweep: $(DEV) ## the long tests: every crash point, a million items
 agents: $(AGENTS)/$(PINNED).stamp ## the real claude and codex that tests/faces drives; 800 MB, needs npm
 
 $(AGENTS)/$(PINNED).stamp:
-	@npm install --silent --no-audit --no-fund --prefix $(AGENTS) @anthropic-ai/claude-code@$(CLAUDE) @openai/codex@$(CODEX)
+	@npm install --silent --no-audit --no-fund --fetch-retries 1 --fetch-timeout 60000 --prefix $(AGENTS) @anthropic-ai/claude-code@$(CLAUDE) @openai/codex@$(CODEX)
 	@rm -f $(AGENTS)/*.stamp
 	@touch $@
 
