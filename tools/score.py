@@ -19,6 +19,8 @@ APPS = ROOT / "src" / "fanfold" / "apps"
 KEPT = APPS / "scores.json"
 ALL, DETAIL = "all", "detail"
 HALVES = ("fitting", "reporting")
+LOCAL = "embedded model"
+MORE = {"reviews": ("--local", "80")}  # where the embedded model serves, if it is set up
 
 
 def main(names: list[str]) -> None:
@@ -27,7 +29,7 @@ def main(names: list[str]) -> None:
         sys.exit(f"score: no application {', '.join(unknown)}; there are: {', '.join(there)}")
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     for name in names or there:
-        kept[name] = scored(name)
+        kept[name] = scored(name, kept.get(name, {}))
         print(f"{name}: {line(kept[name]['scores'])}", flush=True)
     kept = {name: kept[name] for name in there if name in kept}
     KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
@@ -36,8 +38,22 @@ def main(names: list[str]) -> None:
         between(APPS / name / "README.md", "score", own_table(told))
 
 
-def scored(name: str) -> dict[str, Any]:
-    command = [sys.executable, str(APPS / name / "score.py")]
+def scored(name: str, before: dict[str, Any]) -> dict[str, Any]:
+    """What the embedded model reached stays as it was where it is not set up."""
+    more = MORE.get(name, ()) if has_local() else ()
+    told = run(name, more)
+    if name in MORE and not more and LOCAL in before.get("scores", {}):
+        told["scores"][LOCAL] = before["scores"][LOCAL]
+    return told
+
+
+def has_local() -> bool:
+    words = [sys.executable, "-m", "fanfold", "local", "status"]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def run(name: str, more: tuple[str, ...]) -> dict[str, Any]:
+    command = [sys.executable, str(APPS / name / "score.py"), *more]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     try:
         told: dict[str, Any] = json.loads(ended.stdout)
