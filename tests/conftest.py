@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,13 @@ SHARED_MEMORY = Path("/dev/shm")
 
 settings.register_profile("here", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("here")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay in memory until the end; what looks for garbage need not go through
+    them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
