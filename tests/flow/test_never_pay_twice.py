@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -346,6 +346,31 @@ def test_doubt_is_seen_by_a_later_run(memory_path: Path) -> None:
     freed = replace(scene, settings={"retry_in_doubt": None}, members=(Scripted(answers_fine),))
     receipt = play(freed, resume=True)
     assert (outcomes(receipt), receipt.maybe_paid_twice) == ({"passed": 1}, 1)
+
+
+def test_what_another_may_still_ask_is_not_asked_again(memory_path: Path) -> None:
+    """Its process cannot be looked at (no free file handle, say). Not knowing is not dead: it is
+    waited for, and then the run pauses."""
+    member = Scripted(answers_fine)
+    scene = Scene(memory_path, (member,), ["one"], name="ours")
+
+    class Crash(KeyboardInterrupt):
+        """In mid-call."""
+
+    def dies(ask: Ask, n: int) -> Reply:
+        raise Crash
+
+    with suppress(Crash):
+        play(replace(scene, name="theirs", members=(Scripted(dies),)))
+    (lock,) = (memory_path / "live").iterdir()
+    lock.unlink()
+    lock.mkdir()  # can be neither opened nor locked
+    receipt = play(scene)
+    assert (receipt.status, len(member.asked)) == ("paused", 0)
+    assert receipt.reason is not None and "whether it still runs cannot be told" in receipt.reason
+    lock.rmdir()
+    receipt = play(scene, resume=True)
+    assert (receipt.status, len(member.asked), receipt.maybe_paid_twice) == ("complete", 1, 1)
 
 
 def answers_fine(ask: Ask, n: int) -> Reply:

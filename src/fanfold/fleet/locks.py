@@ -43,3 +43,5 @@ def _take(handle: int, name: str, until: float) -> None:
                 continue
             what = f"another process is launching or relaunching {name} right now"
             raise AlreadyRunning(f"{what}; see: fanfold status") from None
+        except OSError as error:
+            raise StoreError(f"the lock of {name}: {error.strerror}; try again") from error

@@ -58,7 +58,7 @@ class Journal:
         return count
 
     async def recover(self, now: float) -> int:
-        """Attempts whose process is gone are in doubt from now on. Returns how many."""
+        """Attempts whose process is surely gone are in doubt from now on. Returns how many."""
         alive: dict[str, bool] = {}
         lost = []
         for number, session in self.read.open_attempts():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import sqlite3
 import struct
 from collections.abc import Iterator
@@ -12,12 +11,11 @@ from contextlib import contextmanager
 from errno import ENOSPC
 from pathlib import Path
 
-import msgspec
-
 from fanfold.errors import StoreError, StoreFull
 from fanfold.journal.bulk import STATEMENTS
 from fanfold.journal.migrations import MIGRATIONS
-from fanfold.journal.owner import Owner, this_process
+from fanfold.journal.owner import Owner
+from fanfold.journal.sessions import Life, Sessions
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
 BALLAST_BYTES = 1 << 20
@@ -56,7 +54,7 @@ class Store:
         self.folder = folder
         self.file = folder / "journal.db"
         self._setup = folder / "setup.lock"
-        self._locks: dict[str, int] = {}
+        self._sessions = Sessions(folder / "live")
         self._version = 0
 
     def prepare(self) -> None:
@@ -67,10 +65,7 @@ class Store:
             with self._one_at_a_time(), sqlite_errors(self.file):
                 self._migrate()
         except OSError as error:
-            full = error.errno == ENOSPC
-            kind = StoreFull if full else StoreError
-            why = "the disk is full; make room" if full else f"{error.strerror}; use --store DIR"
-            raise kind(f"{self.folder}: {why}") from error
+            raise _unusable(self.folder, error) from error
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
@@ -128,46 +123,28 @@ class Store:
         folder.mkdir(exist_ok=True)
         return folder
 
-    # ── sessions: a lock that the kernel lets go of when its process dies ──
+    # ── sessions ──
 
     def enter(self) -> str:
         """A new session of this process. It counts as alive until `leave`, or death."""
-        session = secrets.token_hex(8)
-        handle = os.open(self._lock_file(session), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(handle, msgspec.json.encode(this_process()))
-        self._locks[session] = handle
-        return session
+        try:
+            return self._sessions.enter()
+        except OSError as error:
+            raise _unusable(self.folder, error) from error
 
     def leave(self, session: str) -> None:
-        handle = self._locks.pop(session, None)
-        if handle is not None:
-            self._lock_file(session).unlink(missing_ok=True)
-            os.close(handle)
+        self._sessions.leave(session)
+
+    def life(self, session: str) -> Life:
+        return self._sessions.life(session)
 
     def alive(self, session: str) -> bool:
-        if session in self._locks:
-            return True
-        try:
-            handle = os.open(self._lock_file(session), os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        """Alive, or not known: only what is surely dead counts as dead."""
+        return self._sessions.life(session) != "dead"
 
     def owner(self, session: str) -> Owner | None:
-        """The process that carries a session out; None when it is over."""
-        if not self.alive(session):
-            return None
-        try:
-            return msgspec.json.decode(self._lock_file(session).read_bytes(), type=Owner)
-        except (OSError, msgspec.DecodeError):
-            return None
+        """The process that runs a session; None when it is over, or not known."""
+        return self._sessions.owner(session)
 
     def drop_ballast(self) -> bool:
         """Give up the spare room, so that what is under way can still be written down."""
@@ -175,9 +152,6 @@ class Store:
         had = ballast.exists() and ballast.stat().st_size > 0
         ballast.unlink(missing_ok=True)
         return had
-
-    def _lock_file(self, session: str) -> Path:
-        return self.folder / "live" / session
 
     def _check_patiently(self) -> None:
         """A store that another process is making right now may look torn until it is made."""
@@ -261,6 +235,12 @@ class Store:
             db.execute("select count(*) from runs").fetchone()
         finally:
             db.close()
+
+
+def _unusable(folder: Path, error: OSError) -> StoreError:
+    if error.errno == ENOSPC:
+        return StoreFull(f"{folder}: the disk is full; make room")
+    return StoreError(f"{folder}: {error.strerror}; use --store DIR")
 
 
 def _header_fields(head: bytes) -> tuple[int, int, int, int]:

@@ -23,6 +23,11 @@ from fanfold.run.retry import Again, GiveUp, after
 from fanfold.run.want import Want
 from fanfold.work.member import Traits
 
+LONGEST_UNKNOWN = 60.0  # seconds until a holder that cannot be looked at stops the run
+UNKNOWN = (
+    "another process has asked the same, and whether it still runs cannot be told (no free file"
+    " handle, or no permission); resume when it can"
+)
 LONGEST_LOOK = 0.5  # seconds between looks at a claim that another process holds
 
 
@@ -191,12 +196,20 @@ async def again(
 
 
 async def _wait_for(engine: Engine, holder: Holder) -> None:
-    """Another process (or task) has claimed the key. Wait for its reply, or find that it died."""
-    pause = 0.02
+    """Another process (or task) has claimed the key. Wait for its reply, or find that it died.
+
+    Whoever cannot be looked at counts as alive. After a minute of that the run pauses."""
+    pause, unknown_since = 0.02, None
     while engine.journal.read.attempt_state(holder.attempt) == "started":
-        if not engine.journal.store.alive(holder.session):
+        life = engine.journal.store.life(holder.session)
+        if life == "dead":
             await engine.journal.write(Lose((holder.attempt,), engine.clock.now()))
             return
+        now = engine.clock.monotonic()
+        unknown_since = (unknown_since or now) if life == "unknown" else None
+        if unknown_since is not None and now - unknown_since > LONGEST_UNKNOWN:
+            engine.halt(Stop("paused", UNKNOWN))
+        engine.raise_if_stopping()
         await engine.rest(pause)
         engine.raise_if_stopping()
         pause = min(pause * 1.5, LONGEST_LOOK)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.clock import Clock, RealClock
-from fanfold.errors import AlreadyRunning, BadInput, RunStopped
+from fanfold.errors import AlreadyRunning, BadInput, RunStopped, StoreError
 from fanfold.journal.apply import AddRun, ReopenRun
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Journal
@@ -81,8 +81,7 @@ async def reopen(
     journal: Journal, record: RunRecord, clock: Clock, budget: Budget, how: Again = Again()
 ) -> RunRecord:
     """An earlier run goes on. Refused while another process carries it out."""
-    if record.session and journal.store.alive(record.session):
-        raise AlreadyRunning(f"{record.name} ({record.id}) is already running; see: fanfold status")
+    _refuse_while_alive(journal, record)
     await journal.recover(clock.now())
     session = journal.store.enter()
     active = unbooked(journal, record)
@@ -96,6 +95,19 @@ async def reopen(
         record, status="running", session=session, budget=_encode(budget), resumed=True,
         active=record.active + active,
     )  # fmt: skip
+
+
+def _refuse_while_alive(journal: Journal, record: RunRecord) -> None:
+    match journal.store.life(record.session) if record.session else "dead":
+        case "alive":
+            raise AlreadyRunning(
+                f"{record.name} ({record.id}) is already running; see: fanfold status"
+            )
+        case "unknown":
+            raise StoreError(
+                f"{journal.store.folder}: cannot tell whether another process still runs"
+                f" {record.name} (no free file handle, or no permission); try again"
+            )
 
 
 def unbooked(journal: Journal, record: RunRecord) -> float:

@@ -8,12 +8,15 @@ import sys
 from pathlib import Path
 
 _ENTER = """
-import sys
+import os, sys
 from pathlib import Path
 from fanfold.journal.store import Store
 store = Store(Path(sys.argv[1]))
 store.prepare()
-print(store.enter(), flush=True)
+session = store.enter()
+child = os.fork() if sys.argv[2:] else 0
+if not child:
+    print(session, os.getpid(), flush=True)
 sys.stdin.read()
 """
 
@@ -36,9 +39,10 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
 
-def entering(folder: Path) -> subprocess.Popen[bytes]:
-    """Enters a session, prints it, and stays until its stdin closes."""
-    return _started(_ENTER, str(folder))
+def entering(folder: Path, *, forks: bool = False) -> subprocess.Popen[bytes]:
+    """Enters a session, prints it and a process number, and stays until its stdin closes. With
+    `forks` the number is that of a child that it has, which stays as long."""
+    return _started(_ENTER, str(folder), *(["fork"] if forks else []))
 
 
 def writing(folder: Path, name: str, runs: int) -> subprocess.Popen[bytes]:

@@ -244,7 +244,7 @@ def test_a_session_dies_with_its_process(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with entering(tmp_path) as process:
         assert process.stdout is not None
-        session = process.stdout.readline().decode().strip()
+        session, _ = process.stdout.readline().decode().split()
         assert store.alive(session)
         process.kill()
     assert not store.alive(session)

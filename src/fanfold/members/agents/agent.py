@@ -83,11 +83,20 @@ class Agent:
         return self._site.place or Path(store, "agents", *span.split(":"))
 
     def has_trace(self, span: str, store: str) -> bool:
-        host = find(self.place_of(span, store), span)
+        """When its files cannot be read it may have one: only what surely never began is started
+        again without the operator's word."""
+        try:
+            host = find(self.place_of(span, store), span)
+        except OSError:
+            return True
         return host is not None and host.may_have_begun()
 
     async def adopt(self, span: str, store: str, tell: Tell) -> Reply | None:
-        host = find(self.place_of(span, store), span)
+        try:
+            host = find(self.place_of(span, store), span)
+        except OSError as error:
+            said = f"{self._traits.id}: its files cannot be read: {error.strerror}"
+            raise MemberError(said, lost=True) from None
         if host is None:
             return None
         try:

@@ -87,18 +87,25 @@ class Host:
         return f"<Host {self.spec.id} {self.spec.span} {state}>"
 
     def alive(self) -> bool:
-        """Whether its host or, when that was killed, its program still runs."""
-        record = read_host(self.place)
-        if record is None or self.exit() is not None:
-            return False
+        """Whether its host or, when that was killed, its program still runs. When that cannot be
+        told, it counts as alive."""
+        try:
+            record = read_host(self.place)
+            if record is None or self.exit() is not None:
+                return False
+        except OSError:
+            return True
         return living(record.host) or living(record.program)
 
     def may_have_begun(self) -> bool:
         """The record of a host is durable before its program runs, so without one it never did; nor
-        will it, once whoever started it is gone."""
-        spec = read_spec(self.place)
-        ours = spec is not None and spec.span == self.spec.span
-        return not ours or read_host(self.place) is not None or self.exit() is not None
+        will it, once whoever started it is gone. A record that cannot be read may be there."""
+        try:
+            spec = read_spec(self.place)
+            ours = spec is not None and spec.span == self.spec.span
+            return not ours or read_host(self.place) is not None or self.exit() is not None
+        except OSError:
+            return True
 
     def exit(self) -> Exit | None:
         return read_exit(self.place)
@@ -106,8 +113,16 @@ class Host:
     async def ended(self, poll: float = 1.0) -> Exit | None:
         """Wait for the end. None: gone without a word, as after a restart of the machine.
 
-        Costs nothing while it waits; `poll` is for systems that do not tell and have to be asked.
+        Costs nothing while it waits; `poll` is for systems that do not tell and have to be asked,
+        and for moments in which its files cannot be read.
         """
+        while True:
+            try:
+                return await self._ended(poll)
+            except OSError:
+                await asyncio.sleep(poll)
+
+    async def _ended(self, poll: float) -> Exit | None:
         record = read_host(self.place)
         if record is None:
             return self.exit()

@@ -29,7 +29,7 @@ def orphans(record: HostRecord, span: str) -> list[Row]:
     seen = processes.table()
     found = {row.pid: row for row in processes.marked(seen, PARENT, span)}
     root = record.program.pid
-    if processes.living(record.program):
+    if processes.life(record.program) == "alive":
         own = [row for row in seen if root in (row.pid, row.session, row.group)]
         found |= {row.pid: row for row in (*processes.below(seen, root), *own)}
     if record.cage:
@@ -40,9 +40,15 @@ def orphans(record: HostRecord, span: str) -> list[Row]:
 
 
 def sweep(record: HostRecord, span: str) -> bool:
-    """End them all. False: some cannot be ended.
+    """End them all. False: some cannot be ended, or it cannot be told which they are."""
+    try:
+        return _sweep(record, span)
+    except OSError:
+        return False
 
-    They are stopped first, until no new one turns up: once the program is gone its children could
+
+def _sweep(record: HostRecord, span: str) -> bool:
+    """They are stopped first, until no new one turns up: once the program is gone its children could
     not be told from others.
     """
     until = time.monotonic() + STUBBORN

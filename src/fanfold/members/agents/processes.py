@@ -11,12 +11,13 @@ import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fanfold.members.agents.worker import Process
 
 ENDED = "ZXx"  # states of one that has ended, and that nobody has taken note of yet
 _PROC = os.path.exists("/proc/self/stat")
+Life = Literal["alive", "dead", "unknown"]
 _PS = "LC_ALL=C ps -A -o pid=,ppid=,pgid=,stat=,lstart=,comm="
 
 
@@ -33,27 +34,31 @@ class Row(NamedTuple):
 
 
 def table() -> list[Row]:
-    """All processes that can be seen. Those that come and go meanwhile may be missing."""
+    """All processes that can be seen. Those that come and go meanwhile may be missing. Raises
+    OSError when the machine does not let us look, as without a free file handle."""
     if not _PROC:
         return _told_by_ps()
-    numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    return [row for row in map(look, numbers) if row is not None]
+    rows = []
+    for name in os.listdir("/proc"):
+        with suppress(PermissionError):
+            row = look(int(name)) if name.isdecimal() else None
+            if row is not None:
+                rows.append(row)
+    return rows
 
 
 def look(pid: int) -> Row | None:
-    """One process; None when there is no such."""
+    """One process; None when there is no such. Raises OSError when that cannot be told."""
     if not _PROC:
         return next((row for row in _told_by_ps() if row.pid == pid), None)
     try:
-        handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
+        handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _read(os.read(handle, 4096))
+        finally:
+            os.close(handle)
+    except (FileNotFoundError, ProcessLookupError):
         return None
-    try:
-        return _read(os.read(handle, 4096))
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
 
 
 def _read(stat: bytes) -> Row:
@@ -85,11 +90,12 @@ def read_ps(line: str) -> Row:
 
 @cache
 def boot() -> str:
-    """The machine's boot id, "" where it has none: a number and a start time have to do then."""
+    """The machine's boot id, "" where it has none: a number and a start time have to do then.
+    Raises OSError, which is not remembered, when it cannot be read now."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return ""
 
 
@@ -98,23 +104,33 @@ def identify(pid: int) -> Process | None:
     return None if row is None else Process(pid, row.started, boot())
 
 
+def life(process: Process) -> Life:
+    """Whether it still runs. One that has ended but was not yet reaped does not. `unknown`: the
+    machine does not let us look, as without a free file handle."""
+    try:
+        if process.boot != boot():
+            return "dead"
+        row = look(process.pid)
+    except OSError:
+        return "unknown"
+    same = row is not None and row.started == process.started and row.state not in ENDED
+    return "alive" if same else "dead"
+
+
 def living(process: Process) -> bool:
-    """Whether it still runs. One that has ended but was not yet reaped does not."""
-    if process.boot != boot():
-        return False
-    row = look(process.pid)
-    return row is not None and row.started == process.started and row.state not in ENDED
+    """Alive, or not known: only what is surely dead counts as dead."""
+    return life(process) != "dead"
 
 
 def send(process: Process, number: int) -> bool:
-    """Signal this very process, never another that has got its number. False: it is gone, or it
-    belongs to somebody else."""
+    """Signal this very process, never another that has got its number. False: it is gone, it
+    belongs to somebody else, or whether it is the same cannot be told."""
     try:
         handle = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
         handle = -1
     try:
-        if not living(process):
+        if life(process) != "alive":
             return False
         if handle < 0:
             os.kill(process.pid, number)

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from fanfold.members.agents import processes
 from fanfold.members.agents.cage import Cage
@@ -38,8 +39,12 @@ class Tree:
                 self.code = os.waitstatus_to_exitcode(status)
 
     def gone(self) -> bool:
-        """Whether nothing is left. A host without a child has nobody below it."""
-        return self.reap() and (self._firm or not self.rows())
+        """Whether nothing is left. A host without a child has nobody below it. Who cannot look
+        does not know, so something may be left."""
+        try:
+            return self.reap() and (self._firm or not self.rows())
+        except OSError:
+            return False
 
     def rows(self) -> list[Row]:
         """All that run, as of now; those may be missing that are started at this moment."""
@@ -62,11 +67,13 @@ class Tree:
         What comes back could not be ended: it belongs to somebody else, or hangs in the kernel.
         """
         until = time.monotonic() + STUBBORN
+        left: list[Row] = []
         while not self.gone():
             if self.cage is not None:
                 self.cage.kill()
-            left = self.rows()
-            processes.send_all(left, signal.SIGKILL)
+            with suppress(OSError):
+                left = self.rows()
+                processes.send_all(left, signal.SIGKILL)
             if time.monotonic() >= until:
                 return left
             pause(_SOON)

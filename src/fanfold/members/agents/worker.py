@@ -117,7 +117,9 @@ def read_order(place: Path) -> KillOrder | None:
 
 
 def _read(file: Path, kind: type[_Record]) -> _Record | None:
+    """None: there is no such file, or it is torn. Raises OSError when that cannot be told, as
+    without a free file handle: what cannot be read is not what was never written."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError):
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None

@@ -17,6 +17,9 @@ import pytest
 
 from fanfold.errors import AlreadyRunning
 from fanfold.members.agents import durable, launching
+from fanfold.members.agents.agent import Agent, Site
+from fanfold.members.agents.claude import Claude
+from fanfold.members.agents.dialect import Setup
 from fanfold.members.agents.hosting import Host, find, start
 from fanfold.members.agents.worker import (
     ERRORS,
@@ -35,7 +38,9 @@ from fanfold.members.agents.worker import (
     read_host,
     read_order,
 )
+from fanfold.testing.member import traits
 from tests.faces.disk import fill, make_room, small_disk
+from tests.handles import no_free_handle
 from tests.unit.members.agents.hosted import (
     PATH,
     SPAN,
@@ -573,3 +578,17 @@ def test_a_disk_that_is_full_at_the_end_is_waited_for(tmp_path: Path) -> None:
         assert log_of(host) == "said\n"
         assert sorted(file.name for file in host.place.glob(".*")) == []
         assert (host.place / EXIT).exists()
+
+
+def test_files_that_cannot_be_read_now_do_not_make_a_worker_dead_or_never_begun(
+    stage: Stage,
+) -> None:
+    """Else it would be started a second time, and paid twice."""
+    host = stage.start(sh("sleep 300"))
+    agent = Agent(traits("worker"), Setup(), Claude(), Site(stage.root, place=host.place))
+    with no_free_handle():
+        assert (host.alive(), host.may_have_begun()) == (True, True)
+        assert agent.has_trace(SPAN, str(stage.root))
+        with pytest.raises(OSError, match="Too many open files"):
+            find(host.place, SPAN)
+    assert host.alive()

@@ -14,9 +14,20 @@ import msgspec
 import pytest
 
 from fanfold.members.agents import processes
-from fanfold.members.agents.processes import Row, below, identify, living, look, marked, send, table
+from fanfold.members.agents.processes import (
+    Row,
+    below,
+    identify,
+    life,
+    living,
+    look,
+    marked,
+    send,
+    table,
+)
 from fanfold.members.agents.waiting import by_looking, gone
 from fanfold.members.agents.worker import Process
+from tests.handles import no_free_handle
 from tests.unit.members.agents.hosted import runs, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="judged by /proc")
@@ -141,3 +152,27 @@ def test_one_that_is_not_there_is_not_waited_for(sleeper: subprocess.Popen[bytes
 
 def known_before(process: Process) -> Process:
     return msgspec.structs.replace(process, pid=2**22 - 1)
+
+
+def test_without_a_free_handle_nobody_is_taken_for_dead(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    """Nor is anybody signalled who may be another."""
+    process = known(sleeper)
+    with no_free_handle():
+        assert (life(process), living(process)) == ("unknown", True)
+        assert not send(process, signal.SIGTERM)
+        with pytest.raises(OSError, match="Too many open files"):
+            look(process.pid)
+    assert life(process) == "alive"
+    assert sleeper.poll() is None
+
+
+def test_a_boot_id_that_could_not_be_read_once_is_read_later(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    process = known(sleeper)
+    processes.boot.cache_clear()
+    with no_free_handle():
+        assert living(process)
+    assert (processes.boot(), life(process)) == (process.boot, "alive")

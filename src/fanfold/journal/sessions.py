@@ -1,0 +1,112 @@
+"""Sessions: a lock file for each, held by the process that runs it; the kernel frees it at its death."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import weakref
+from errno import EACCES, EPERM, EROFS
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from fanfold.journal.owner import Owner, this_process
+
+Life = Literal["alive", "dead", "unknown"]
+"""`unknown`: the machine did not let us look (no free file handle, no permission, an I/O error).
+It must never count as dead: the calls of a living session would be paid twice."""
+
+_READ_ONLY = (EACCES, EPERM, EROFS)
+
+
+class Sessions:
+    """The sessions of one store, in its folder `live`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[str, int] = {}
+        _everyone.add(self)
+
+    def enter(self) -> str:
+        """A new session of this process. It counts as alive until `leave`, or death."""
+        session = secrets.token_hex(8)
+        self._take(session)
+        return session
+
+    def leave(self, session: str) -> None:
+        handle = self._held.pop(session, None)
+        if handle is not None:
+            self._file(session).unlink(missing_ok=True)
+            os.close(handle)
+
+    def life(self, session: str) -> Life:
+        if session in self._held:
+            return "alive"
+        try:
+            handle = self._open(session)
+        except (FileNotFoundError, NotADirectoryError):
+            return "dead"
+        except OSError:
+            return "unknown"
+        try:
+            # Shared, so that two who look at once do not take each other for the owner.
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "alive"
+        except OSError:
+            return "unknown"
+        finally:
+            os.close(handle)
+        return "dead"
+
+    def owner(self, session: str) -> Owner | None:
+        """The process that runs a session; None when it is over, or not known."""
+        if self.life(session) == "dead":
+            return None
+        try:
+            return msgspec.json.decode(self._file(session).read_bytes(), type=Owner)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def _take(self, session: str) -> None:
+        handle = os.open(self._file(session), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(handle, msgspec.json.encode(this_process()))
+        except OSError:
+            self._file(session).unlink(missing_ok=True)
+            os.close(handle)
+            raise
+        self._held[session] = handle
+
+    def _open(self, session: str) -> int:
+        """For writing where that is allowed: some network file systems lock nothing else."""
+        try:
+            return os.open(self._file(session), os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+            return os.open(self._file(session), os.O_RDONLY | os.O_CLOEXEC)
+
+    def _file(self, session: str) -> Path:
+        return self._folder / session
+
+    def let_go(self) -> None:
+        """In a forked child: close the parent's locks, which stay with the parent. A lock belongs to
+        an open file, not to a process, so a child that kept it would keep the session alive."""
+        for handle in self._held.values():
+            os.close(handle)
+        self._held.clear()
+
+
+_everyone: weakref.WeakSet[Sessions] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for sessions in tuple(_everyone):
+        sessions.let_go()
+
+
+os.register_at_fork(after_in_child=_after_fork)

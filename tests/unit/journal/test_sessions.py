@@ -1,0 +1,113 @@
+"""Whether the process of a session lives: yes, no, or not known. Not known is never dead."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from fanfold.clock import RealClock
+from fanfold.errors import AlreadyRunning, StoreError
+from fanfold.journal.apply import AddRun
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Journal
+from fanfold.journal.store import Store
+from fanfold.run.open import reopen
+from fanfold.work.task import Budget
+from tests.handles import no_free_handle
+from tests.unit.journal.processes import entering
+from tests.unit.journal.test_writer import start
+
+
+def test_with_no_free_handle_a_living_session_is_unknown_and_counts_as_alive(
+    tmp_path: Path,
+) -> None:
+    ours, theirs = Store(tmp_path), Store(tmp_path)
+    ours.prepare()
+    session = ours.enter()
+    with no_free_handle():
+        assert (theirs.life(session), theirs.alive(session)) == ("unknown", True)
+    assert theirs.life(session) == "alive"
+    ours.leave(session)
+    assert (theirs.life(session), theirs.alive(session)) == ("dead", False)
+
+
+def test_attempts_of_a_session_that_cannot_be_looked_at_are_left_alone(tmp_path: Path) -> None:
+    async def main() -> tuple[int, str, int]:
+        journal, theirs = Journal(tmp_path, thread=False), Store(tmp_path)
+        session = theirs.enter()
+        await journal.write(start(b"a" * 16, session=session))
+        with no_free_handle():
+            lost = await journal.recover(2.0)
+        state = journal.read.attempt_state(1)
+        theirs.leave(session)
+        later = await journal.recover(3.0)
+        journal.close()
+        return lost, state, later
+
+    assert asyncio.run(main()) == (0, "started", 1)
+
+
+def test_two_who_look_at_once_do_not_take_each_other_for_the_owner(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.prepare()
+    dead = tmp_path / "live" / "0123456789abcdef"
+    dead.touch()
+    with dead.open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        assert store.life(dead.name) == "dead"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "said"),
+    [("unknown", StoreError, "cannot tell whether another process still runs"),
+     ("alive", AlreadyRunning, "already running")],
+)  # fmt: skip
+def test_a_run_is_not_taken_over_from_who_may_be_alive(
+    tmp_path: Path, spoil: str, error: type[Exception], said: str
+) -> None:
+    async def main() -> None:
+        journal, theirs = Journal(tmp_path, thread=False), Store(tmp_path)
+        session = theirs.enter()
+        record = RunRecord(id="R", name="talk", created=0.0, session=session)
+        await journal.write(AddRun(record))
+        if spoil == "unknown":
+            theirs.leave(session)
+            (tmp_path / "live" / session).mkdir()  # it can be neither opened nor locked
+        found = journal.read.find("talk")
+        assert found is not None
+        try:
+            with pytest.raises(error, match=said) as caught:
+                await reopen(journal, found, RealClock(), Budget())
+            assert "\n" not in str(caught.value)
+        finally:
+            journal.close()
+
+    asyncio.run(main())
+
+
+def test_no_free_handle_for_a_session_of_our_own_is_one_line(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.prepare()
+    with no_free_handle(), pytest.raises(StoreError, match="Too many open files") as caught:
+        store.enter()
+    assert "\n" not in str(caught.value)
+
+
+# ── forked children ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_child_that_outlives_a_killed_process_does_not_keep_its_session(tmp_path: Path) -> None:
+    """A function may fork and leave: its run ends with the process that runs it."""
+    Store(tmp_path).prepare()
+    with entering(tmp_path, forks=True) as process:
+        assert process.stdout is not None and process.stdin is not None
+        session, child = process.stdout.readline().decode().split()
+        process.kill()
+        process.wait()
+        os.kill(int(child), 0)  # the child lives
+        assert Store(tmp_path).life(session) == "dead"
+        process.stdin.close()  # and ends with this
