@@ -15,19 +15,25 @@ APPS   := $(patsubst %/plan.yaml,%,$(wildcard src/fanfold/apps/*/plan.yaml))
 CORES  := -n auto --maxprocesses 4 -p tests.cores
 PATHS  := src tests tools $(wildcard bench)
 
+# Tests are compiled once, not in every process, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format format-check lint types bench score sweep build lock agents clean
+.PHONY: help demo test test-slow check format format-check lint types bench score sweep build lock agents clean
 
 help: ## this list
-	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-8s %s\n' "$$name" "$$does"; done
+	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-9s %s\n' "$$name" "$$does"; done
 
 demo: $(BASE) ## a risk report over 163 contracts, without a key or a network
 	@$(BIN)/fanfold demo
 
-test: $(DEV) ## all tests but the long ones
+test: $(DEV) ## all tests but the slow and the long ones
 	@$(BIN)/python -m pytest $(CORES)
 
-check: format-check lint types test ## what CI runs: format, lint, types, tests
+test-slow: $(DEV) ## the slow ones: the wheel, the demos and their scores, the real claude and codex
+	@$(BIN)/python -m pytest $(CORES) -m slow
+
+check: format-check lint types test test-slow ## what CI runs: format, lint, types, tests
 
 format: $(DEV) ## put the code into its format
 	@$(BIN)/ruff format $(PATHS)
@@ -49,8 +55,8 @@ bench: $(DEV) ## the numbers, each against a raw baseline in the same run
 score: $(DEV) ## every application against its ground truth; rewrites the tables of the scores
 	@$(BIN)/python tools/score.py
 
-sweep: $(DEV) ## the long tests: every crash point, a million items
-	@$(BIN)/python -m pytest -m sweep
+sweep: $(DEV) ## the long tests: every crash point, a million items, all of Hypothesis' examples
+	@$(BIN)/python -m pytest -m "sweep or hypothesis" --hypothesis-profile sweep
 
 agents: $(AGENTS)/$(PINNED).stamp ## the real claude and codex that tests/faces drives; 800 MB, needs npm
 

@@ -1,20 +1,33 @@
-"""Fixtures that more than one room's tests use."""
+"""Fixtures that more than one room's tests use, and how all of them are run."""
 
 from __future__ import annotations
 
 import gc
 import os
-import tempfile
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 SHARED_MEMORY = Path("/dev/shm")
+ROOM = 2_000_000_000
+"""Bytes that must be free there; all the folders of a whole run take a few hundred million."""
 
-settings.register_profile("here", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("here")
+settings.register_profile(
+    "quick", max_examples=25, deadline=None, derandomize=True, print_blob=True
+)
+settings.register_profile("sweep", settings.get_profile("quick"), max_examples=100)
+settings.load_profile("quick")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Folders of tests lie in memory where there is enough of it: nobody waits for the disk then.
+
+    What is durable there is what was committed, all the same. `--basetemp` puts them elsewhere.
+    """
+    if os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
 
 
 def pytest_collection_finish() -> None:
@@ -25,13 +38,6 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
-def memory_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one, for simulations of hundreds of runs.
-
-    What is durable there is what was committed, all the same; only waiting for the disk is spared.
-    """
-    if not os.access(SHARED_MEMORY, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="fanfold-test-") as folder:
-        yield Path(folder)
+def memory_path(tmp_path: Path) -> Path:
+    """A folder for simulations of hundreds of runs: in memory where there is enough of it."""
+    return tmp_path

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.apps.contract_models import INVENTED, TEXTS, TRUE
 from tests.apps.test_contract_rules import CLAUSES
 from tests.faces.cli import SRC, Ended, fanfold
+
+pytestmark = pytest.mark.slow
 
 FOLDER = SRC / "fanfold" / "apps" / "contracts"
 ENOUGH = 0.70  # of micro-F1, on either half
@@ -117,7 +119,7 @@ class Reviewed:
         assert fanfold(folder, "new", "mine", "--from", "contracts").code == 0
         write_contracts(self.folder / "data", pack=True)
         where = f"tests.apps.contract_models:{script}"
-        with running_server(folder / "books", script=where) as server:
+        with threaded_server(folder / "books", script=where) as server:
             url = server.url if kind == "anthropic" else f"{server.url}/v1"
             roster = ROSTER.format(url=url, kind=kind)
             (self.folder / "models.yaml").write_text(roster, encoding="utf-8")

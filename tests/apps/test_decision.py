@@ -16,8 +16,10 @@ import pytest
 
 from fanfold.members.roster import load_roster
 from fanfold.members.target import resolve_target
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from tests.faces.cli import SRC, fanfold
+
+pytestmark = pytest.mark.slow
 
 FOLDER = SRC / "fanfold" / "apps" / "decision"
 panel = resolve_target("recordings:panel", FOLDER)
@@ -188,7 +190,7 @@ class Decided:
         self.folder = mine
         write_data(mine / "data", ("q1", "q2", "q3"))
         where = f"tests.apps.decision_models:{script}"
-        with running_server(mine.parent / "books", script=where) as server:
+        with threaded_server(mine.parent / "books", script=where) as server:
             url = server.url if kind == "anthropic" else f"{server.url}/v1"
             models = [MODEL.format(id=id, kind=kind, url=url) for id in ("ada", "bob", "cyd")]
             (mine / "models.yaml").write_text("members:\n" + "".join(models), encoding="utf-8")

@@ -18,9 +18,11 @@ from typing import Any, ClassVar
 import pytest
 
 from fanfold.members.target import resolve_target
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.apps.etl_models import UNASKED
 from tests.faces.cli import SRC, Ended, fanfold
+
+pytestmark = pytest.mark.slow
 
 FOLDER = SRC / "fanfold" / "apps" / "etl"
 Api = resolve_target("api:Api", FOLDER)
@@ -222,7 +224,7 @@ def app(tmp_path: Path) -> Path:
 
 @contextmanager
 def asked(app: Path, script: str) -> Iterator[tuple[Ended, RunningServer]]:
-    with running_server(app / "books.jsonl", script=f"tests.apps.etl_models:{script}") as server:
+    with threaded_server(app / "books.jsonl", script=f"tests.apps.etl_models:{script}") as server:
         functions = (app / "roster.yaml").read_text().splitlines(keepends=True)
         kept = "".join(line for line in functions if "cleaning" not in line)
         (app / "models.yaml").write_text(kept + MODEL.format(url=server.url))

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from fanfold.members.target import resolve_target
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.apps.intel_models import INVENTED, facts, readme, row
 from tests.faces.cli import SRC, Ended, fanfold
+
+pytestmark = pytest.mark.slow
 
 FOLDER = SRC / "fanfold" / "apps" / "intel"
 material = resolve_target("products:material", FOLDER)
@@ -244,7 +246,7 @@ members:
 
 @contextmanager
 def asked(app: Path, script: str) -> Iterator[tuple[Ended, RunningServer]]:
-    with running_server(app / "books.jsonl", script=f"tests.apps.intel_models:{script}") as server:
+    with threaded_server(app / "books.jsonl", script=f"tests.apps.intel_models:{script}") as server:
         (app / "models.yaml").write_text(ROSTER.format(url=server.url))
         words = ("run", "plan.yaml", "--roster", "models.yaml", "--json", "--quiet")
         yield fanfold(app, *words), server

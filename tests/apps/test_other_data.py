@@ -15,6 +15,8 @@ import pytest
 
 from tests.faces.cli import SRC
 
+pytestmark = pytest.mark.slow
+
 APPS = SRC / "fanfold" / "apps"
 MARK = "\ufeff"  # as some programs begin a text
 CLAUSE = (

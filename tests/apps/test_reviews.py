@@ -17,9 +17,11 @@ import pytest
 
 from fanfold.members.roster import load_roster
 from fanfold.members.target import resolve_target
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from tests.apps.review_models import REVIEWS, answer
 from tests.faces.cli import SRC, fanfold
+
+pytestmark = pytest.mark.slow
 
 FOLDER = SRC / "fanfold" / "apps" / "reviews"
 read = resolve_target("reading:read", FOLDER)
@@ -273,7 +275,7 @@ class Read:
         plan = (mine / "plan.yaml").read_text(encoding="utf-8")
         (mine / "plan.yaml").write_text(plan.replace("items: 50", "items: 2"), encoding="utf-8")
         where = f"tests.apps.review_models:{script}"
-        with running_server(mine.parent / "books", script=where) as server:
+        with threaded_server(mine.parent / "books", script=where) as server:
             url = server.url if kind == "anthropic" else f"{server.url}/v1"
             roster = ROSTER.format(url=url, kind=kind)
             (mine / "models.yaml").write_text(roster, encoding="utf-8")

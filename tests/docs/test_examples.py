@@ -15,7 +15,7 @@ import pytest
 from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
 from fanfold.plans.load import load_plan
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.document import parse
 from tests.docs.pages import ROOT, Block, all_blocks, blocks, pages, write_file, write_files
 
@@ -73,7 +73,7 @@ def _script(path: Path, line: str) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    with running_server(tmp_path / "books", latency_ms=5) as running:
+    with threaded_server(tmp_path / "books", latency_ms=5) as running:
         yield running
 
 

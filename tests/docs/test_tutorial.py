@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.docs.pages import ROOT, blocks, write_files
 from tests.faces.cli import Ended, fanfold
 
@@ -19,7 +19,7 @@ KEY = {"ANTHROPIC_API_KEY": "not-a-key"}
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    with running_server(tmp_path / "books", script="tests.docs.ticket_models:polite") as running:
+    with threaded_server(tmp_path / "books", script="tests.docs.ticket_models:polite") as running:
         yield running
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from tests.faces.cli import environment, fanfold
 from tests.faces.desk import write_roster
 from tests.faces.project import PRICE
@@ -84,7 +84,7 @@ def quiet(folder: Path, url: str) -> dict[str, str]:
 
 def main(who: str, program: str, folder: Path) -> None:
     script = "tests.faces.scripts:orchestrates"
-    with running_server(folder / "books", price=PRICE, script=script) as server:
+    with threaded_server(folder / "books", price=PRICE, script=script) as server:
         write_roster(folder, server.url, ROSTERS[who].format(program=program, folder=folder))
         env = quiet(folder, server.url)
         assert environment(folder, env)["HOME"] == str(folder)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.project import PRICE
 
 
@@ -15,12 +15,12 @@ from tests.faces.project import PRICE
 def server(tmp_path: Path) -> Iterator[RunningServer]:
     """Its first three replies take more than a second, all others no time."""
     script = "tests.faces.scripts:slow_at_first"
-    with running_server(tmp_path / "books", price=PRICE, script=script) as server:
+    with threaded_server(tmp_path / "books", price=PRICE, script=script) as server:
         yield server
 
 
 @pytest.fixture
 def quick_server(tmp_path: Path) -> Iterator[RunningServer]:
     """Whatever it is asked comes back, at once."""
-    with running_server(tmp_path / "books", price=PRICE) as server:
+    with threaded_server(tmp_path / "books", price=PRICE) as server:
         yield server

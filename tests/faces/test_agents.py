@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("agent_child.py")
 ALONE = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]

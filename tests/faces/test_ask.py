@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import environment, fanfold, runs
 from tests.faces.desk import write_roster
 from tests.faces.project import PRICE
@@ -33,7 +33,7 @@ CHIEF = """\
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
     """Whatever it is asked comes back, at once."""
-    with running_server(tmp_path / "books", price=PRICE) as server:
+    with threaded_server(tmp_path / "books", price=PRICE) as server:
         yield server
 
 
@@ -100,7 +100,7 @@ def test_the_tree_shows_one_parent_and_three_children(project: Path, server: Run
 def test_keys_reach_the_delegates_and_never_the_orchestrator(tmp_path: Path) -> None:
     """The agent asserts that it does not see the variable; the server refuses any other key."""
     script = "tests.faces.scripts:with_key"
-    with running_server(tmp_path / "books", price=PRICE, script=script) as server:
+    with threaded_server(tmp_path / "books", price=PRICE, script=script) as server:
         with_chief(tmp_path, server.url, alba="key: env:ALBA_KEY", bruno="key: env:ALBA_KEY",
                    carla="key: env:ALBA_KEY")  # fmt: skip
         ended = fanfold(tmp_path, "ask", "Do it", ALBA_KEY="sesame")
@@ -136,7 +136,7 @@ ANSWER = "Whole: Sum this up | Is this legal? | What is 2+2?"
 def led(tmp_path: Path) -> Iterator[RunningServer]:
     """The chief's model uses the tools it is offered; the others say what they are asked."""
     script = "tests.faces.scripts:leads"
-    with running_server(tmp_path / "books", price=PRICE, script=script) as server:
+    with threaded_server(tmp_path / "books", price=PRICE, script=script) as server:
         yield server
 
 

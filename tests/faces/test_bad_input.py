@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import fanfold, runs
 from tests.faces.project import PRICE, write_project
 from tests.faces.spoiled import (
@@ -189,7 +189,7 @@ class Ready(NamedTuple):
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ready]:
     top = tmp_path_factory.mktemp("ready")
-    with running_server(top / "books", price=PRICE) as server:
+    with threaded_server(top / "books", price=PRICE) as server:
         write_project(top / "project", server.url)
         assert fanfold(top / "project", "run", "plan.yaml", "--quiet").code == 0
         yield Ready(top / "project", server)

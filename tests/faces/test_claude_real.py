@@ -15,6 +15,8 @@ import pytest
 from tests.faces.claude_runs import Ran
 from tests.faces.test_agents import ALONE, ROOT, program
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 240
 RUNS = Path(__file__).with_name("claude_runs.py")
 WORST_CALL = 200_000 * 6_000 + 32_000 * 15_000  # nano-dollars, written to the cache for an hour

@@ -16,6 +16,8 @@ import pytest
 
 from tests.faces.test_agents import ALONE, ROOT, alone, program
 
+pytestmark = pytest.mark.slow
+
 CHILD = Path(__file__).with_name("codex_runs.py")
 SECONDS = 240
 CALL = 272_000 * 1.25e-6 + 128_000 * 10e-6

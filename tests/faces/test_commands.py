@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fanfold.price import dollars
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.ask import Usage
 from tests.faces.cli import Ended, fanfold, started
 from tests.faces.project import PRICE, write_function_project, write_project
@@ -60,7 +60,7 @@ class Done(NamedTuple):
 def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     top = tmp_path_factory.mktemp("commands")
     folder = top / "project"
-    with running_server(top / "books", price=PRICE) as server:
+    with threaded_server(top / "books", price=PRICE) as server:
         write_project(folder, server.url)
         yield Done(folder, fanfold(folder, "run", "plan.yaml", "--json"), server)
 
@@ -106,7 +106,7 @@ def test_run_prints_one_receipt_that_agrees_with_the_servers_books(done: Done) -
 
 
 def test_run_for_people_says_it_in_four_lines(tmp_path: Path) -> None:
-    with running_server(tmp_path / "books", price=PRICE) as server:
+    with threaded_server(tmp_path / "books", price=PRICE) as server:
         write_project(tmp_path / "project", server.url)
         ended = fanfold(tmp_path / "project", "run", "plan.yaml")
     assert (ended.code, ended.err) == (0, "")
@@ -163,7 +163,7 @@ def test_aborted_exits_with_3(tmp_path: Path) -> None:
 
 def test_out_of_budget_exits_with_4_and_a_new_total_finishes_it(tmp_path: Path) -> None:
     """The worst case of one call is about $1.16, of which $0.026 are used."""
-    with running_server(tmp_path / "books", price=PRICE) as server:
+    with threaded_server(tmp_path / "books", price=PRICE) as server:
         write_project(tmp_path / "project", server.url, concurrency=1)
         folder = tmp_path / "project"
         first = fanfold(folder, "run", "plan.yaml", "--budget", "1.20")
@@ -249,7 +249,7 @@ def test_report_tells_result_receipt_gate_and_cost(done: Done) -> None:
 
 
 def test_members_shows_the_menu(tmp_path: Path) -> None:
-    with running_server(tmp_path / "books") as server:
+    with threaded_server(tmp_path / "books") as server:
         write_project(tmp_path / "project", server.url)
         roster = tmp_path / "project" / "roster.yaml"
         roster.write_text(

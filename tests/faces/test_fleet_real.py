@@ -15,6 +15,8 @@ import pytest
 
 from tests.faces.test_agents import ALONE, ROOT, program
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 400
 RUNS = Path(__file__).with_name("fleet_runs.py")
 

@@ -10,7 +10,7 @@ from signal import SIGINT, SIGKILL, SIGTERM, Signals
 import pytest
 
 from fanfold.price import dollars
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import Ended, fanfold, started
 from tests.faces.project import PRICE, write_project
 
@@ -113,7 +113,7 @@ def test_after_a_crash_status_tells_of_the_doubts_and_resume_finishes(
 
 def test_a_run_that_is_under_way_cannot_be_resumed(tmp_path: Path) -> None:
     folder = tmp_path / "project"
-    with running_server(tmp_path / "books", script="tests.faces.scripts:never") as server:
+    with threaded_server(tmp_path / "books", script="tests.faces.scripts:never") as server:
         write_project(folder, server.url)
         with started(folder, "run", "plan.yaml", "--quiet") as run:
             run.until(lambda: server.totals().in_flight == 3)
@@ -128,7 +128,7 @@ def test_a_run_that_is_under_way_cannot_be_resumed(tmp_path: Path) -> None:
 
 
 def test_two_runs_of_one_plan_at_once_pay_each_content_once(tmp_path: Path) -> None:
-    with running_server(tmp_path / "books", price=PRICE, latency_ms=150) as server:
+    with threaded_server(tmp_path / "books", price=PRICE, latency_ms=150) as server:
         folder = tmp_path / "project"
         write_project(folder, server.url, items=12)
         words = ("run", "plan.yaml", "--json", "--quiet")

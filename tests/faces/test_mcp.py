@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from mcp import ClientSession
 
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import SRC, environment, fanfold, runs, started
 from tests.faces.desk import call, over_http, over_stdio, trouble, write_roster
 from tests.faces.project import PRICE
@@ -30,7 +30,7 @@ TASKS = [
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
     """Whatever it is asked comes back, at once."""
-    with running_server(tmp_path / "books", price=PRICE) as server:
+    with threaded_server(tmp_path / "books", price=PRICE) as server:
         yield server
 
 

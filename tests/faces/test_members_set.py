@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import fanfold, runs
 from tests.faces.project import PRICE, write_project
 
@@ -169,7 +169,7 @@ def test_a_plan_runs_on_a_roster_of_tanglebrain(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with running_server(tmp_path_factory.mktemp("paid") / "books", price=PRICE) as running:
+    with threaded_server(tmp_path_factory.mktemp("paid") / "books", price=PRICE) as running:
         yield running
 
 

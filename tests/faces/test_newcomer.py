@@ -78,6 +78,7 @@ def onward(folder: Path, env: dict[str, str]) -> list[str]:
     return lines[lines.index("page:    .fanfold/demo/intel/report.html") + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["contracts", "decision", "intel"])
 def test_a_demo_runs_where_there_is_no_network_whatever(tmp_path: Path, name: str) -> None:
     ended = alone(tmp_path, "demo", name, "--quiet")

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from tests.faces.cli import environment, fanfold
 from tests.faces.project import PRICE, write_project
 
@@ -31,7 +31,7 @@ IN_THE_MIDDLE = ("3", "3", "3", "0.0780")
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """Six items, three at once, 0.7 s each: what shows the first three came within a second."""
-    with running_server(tmp_path / "books", price=PRICE, latency_ms=700) as server:
+    with threaded_server(tmp_path / "books", price=PRICE, latency_ms=700) as server:
         write_project(tmp_path / "project", server.url)
         yield tmp_path / "project"
 

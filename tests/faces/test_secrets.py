@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.testing.books import key_digest
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import fanfold, started
 from tests.faces.project import write_items
 
@@ -86,7 +86,7 @@ def test_keys_that_work_are_used_and_left_nowhere(tmp_path: Path, server: Runnin
 @pytest.mark.parametrize("member", ["one", "two"])
 def test_a_server_that_repeats_a_bad_key_does_not_spread_it(tmp_path: Path, member: str) -> None:
     folder = tmp_path / "project"
-    with running_server(tmp_path / "books", script="tests.faces.scripts:tells_the_key") as server:
+    with threaded_server(tmp_path / "books", script="tests.faces.scripts:tells_the_key") as server:
         write_keyed_project(folder, server.url, member)
         ended = fanfold(folder, "--debug", "run", "plan.yaml", ONE_KEY=IN_VARIABLE)
         asked = len(server.books())
@@ -101,7 +101,7 @@ def test_a_server_that_repeats_a_bad_key_does_not_spread_it(tmp_path: Path, memb
 
 def test_a_key_that_no_header_can_carry_is_refused_without_being_repeated(tmp_path: Path) -> None:
     folder = tmp_path / "project"
-    with running_server(tmp_path / "books") as server:
+    with threaded_server(tmp_path / "books") as server:
         write_keyed_project(folder, server.url, "one")
         ended = fanfold(folder, "--debug", "run", "plan.yaml", ONE_KEY=f"{IN_VARIABLE}\x7f")
         assert len(server.books()) == 0

@@ -24,7 +24,7 @@ from fanfold.price import Price, dollars
 from fanfold.run.choose import Given
 from fanfold.run.run import Settings
 from fanfold.testing.member import Scripted, traits
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.task import Budget
 from tests.faces.cli import fanfold, started
@@ -190,7 +190,7 @@ def test_what_is_wrong_shows_before_a_run_is_on_record(tmp_path: Path) -> None:
     )  # fmt: skip
     unset = fanfold(tmp_path, "serve", "--key", "env:NO_SUCH")
     assert unset.err == "fanfold: --key env:NO_SUCH: there is no key; set it, or leave --key out\n"
-    with running_server(tmp_path / "books") as other:
+    with threaded_server(tmp_path / "books") as other:
         port = other.url.rpartition(":")[2]
         taken = fanfold(tmp_path, "serve", "--port", port)
     assert taken.code == 2

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fanfold.price import dollars
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from tests.faces.cli import Ended, fanfold
 from tests.faces.project import PRICE, write_project
 
@@ -65,7 +65,7 @@ def write_boss(folder: Path, url: str) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where it was run; the second child finds all replies of the first and pays nothing."""
     top = tmp_path_factory.mktemp("tree")
-    with running_server(top / "books", price=PRICE) as server:
+    with threaded_server(top / "books", price=PRICE) as server:
         write_boss(top / "project", server.url)
         ended = fanfold(top / "project", "run", "plan.yaml", "--json")
         assert (ended.code, ended.receipt["result"]) == (0, "0 ,0 "), ended

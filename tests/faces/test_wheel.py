@@ -16,6 +16,8 @@ import pytest
 from fanfold.faces.cli import shipped
 from tests.faces.cli import Ended
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FILE = re.compile(r"<!-- file: (\S+) -->\n```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"```console\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.clock import RealClock
@@ -33,12 +33,13 @@ from fanfold.price import dollars
 from fanfold.run.open import open_run
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Asked as Request
 from fanfold.testing.script import Says
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.outcome import PASS, STATES, Missing, Part, Receipt, Verdict, fail, unjudged
 from fanfold.work.task import Budget, Task, Terms, Who
+from tests.examples import examples
 from tests.flow.crash_child import PRICE, like
 from tests.flow.simulation import (
     Camera,
@@ -465,7 +466,7 @@ def test_a_filter_takes_out_what_is_not_wanted_before_the_gate(memory_path: Path
     assert told.said[:2] == ["fanned out 2 workers; all returned", "1 passed, 0 kicked back"]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.lists(st.lists(st.sampled_from(["good", "bad", " ", "raise"]), min_size=2, max_size=2),
              max_size=6),
@@ -688,7 +689,7 @@ def answering(request: Request) -> Says:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     books = tmp_path_factory.mktemp("server") / "books.jsonl"
     script = "tests.flow.test_conductor:answering"
-    with running_server(books, script=script, price=PRICE, latency_ms=2.0) as running:
+    with threaded_server(books, script=script, price=PRICE, latency_ms=2.0) as running:
         yield running
 
 

@@ -30,7 +30,7 @@ from fanfold.run.govern import Govern
 from fanfold.run.run import Run
 from fanfold.testing import script
 from fanfold.testing.member import Scripted, traits
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from fanfold.testing.script import Says
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.outcome import Missing, Receipt
@@ -799,7 +799,7 @@ def journaled(folder: Path, url: str, name: str) -> Receipt:
 def test_over_http_with_a_server_that_refuses_long_prompts(tmp_path: Path) -> None:
     """A second run of the same asks only for what is not on record: the refused ones."""
     books, says = tmp_path / "books.jsonl", "tests.flow.test_divide:narrow_server"
-    with running_server(books, script=says, price=PRICE, latency_ms=2.0) as server:
+    with threaded_server(books, script=says, price=PRICE, latency_ms=2.0) as server:
         first = journaled(tmp_path / "store", server.url, "first")
         second = journaled(tmp_path / "store", server.url, "second")
         server.wait_idle()

@@ -26,7 +26,7 @@ from fanfold.patterns.ensemble import ensemble, judged
 from fanfold.price import dollars
 from fanfold.run.run import Run
 from fanfold.testing.member import traits
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from fanfold.testing.script import Asked, Says
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import Receipt
@@ -288,7 +288,7 @@ def over_http(url: str, store: Path, pattern: Voted, name: str) -> Receipt:
 def test_over_the_wire(tmp_path: Path) -> None:
     """A vote, the same vote run again for nothing, and a judge over the recorded votes."""
     script = "tests.flow.test_ensemble:said"
-    with running_server(tmp_path / "books.jsonl", script=script, price=PRICE) as server:
+    with threaded_server(tmp_path / "books.jsonl", script=script, price=PRICE) as server:
         voted = Voted(members=("a", "b", "c"))
         receipt = over_http(server.url, tmp_path / "store", voted, "first")
         assert (receipt.status, receipt.calls) == ("complete", 3 * QUESTIONS)

@@ -22,7 +22,7 @@ from fanfold.price import Price, dollars
 from fanfold.run.open import open_run
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Member, MemberLimits
 from fanfold.work.outcome import Missing, Outcome, Receipt
@@ -539,7 +539,7 @@ def test_end_to_end_over_the_model_server(tmp_path: Path) -> None:
 
         return main()
 
-    with running_server(tmp_path / "books.jsonl", price=price, latency_ms=2.0) as server:
+    with threaded_server(tmp_path / "books.jsonl", price=price, latency_ms=2.0) as server:
         value, receipt = asyncio.run(opened(server.url, "first"))
         again, reused = asyncio.run(opened(server.url, "second"))
         books = server.books()

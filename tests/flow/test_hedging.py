@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.hedging import by_chance, recorded, score
@@ -29,6 +29,7 @@ from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.member import MemberLimits, Request, Tell, Traits
 from fanfold.work.task import Budget, Hedge
+from tests.examples import examples
 from tests.flow.simulation import (
     PRICE,
     Camera,
@@ -421,7 +422,7 @@ def test_from_every_image_of_the_store_nothing_on_record_is_asked_again(
         assert beyond == receipt.hedged - sum(one.why.startswith("hedge") for one in known)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     seed=st.integers(0, 10_000), share=st.sampled_from((0.1, 0.5, 1.0)),
     concurrency=st.integers(1, 6), calls=st.integers(1, 40), members=st.integers(1, 3),

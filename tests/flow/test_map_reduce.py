@@ -31,7 +31,7 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.testing.member import Scripted, traits
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.item import Item
 from fanfold.work.outcome import Missing, Part, Receipt
@@ -612,7 +612,7 @@ def test_over_the_model_server_and_again_for_nothing(tmp_path: Path) -> None:
 
         return asyncio.run(main())
 
-    with running_server(tmp_path / "books.jsonl", price=PRICE, latency_ms=2.0) as server:
+    with threaded_server(tmp_path / "books.jsonl", price=PRICE, latency_ms=2.0) as server:
         first = journaled(server.url, "first")
         second = journaled(server.url, "second")
         server.wait_idle()

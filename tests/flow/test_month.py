@@ -20,7 +20,7 @@ from fanfold.price import Price, dollars
 from fanfold.run.run import Run
 from fanfold.testing.clock import EPOCH, VirtualClock, run_virtual
 from fanfold.testing.member import traits
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Traits
 from fanfold.work.outcome import Receipt
@@ -253,7 +253,7 @@ def test_three_processes_at_once_never_pass_it(tmp_path: Path) -> None:
     """Real ones, over HTTP, on different items: together the server bills no more than the budget,
     and no further call would have fitted into what is left."""
     usd, script = 0.01, "tests.flow.crash_child:answered"
-    with running_server(
+    with threaded_server(
         tmp_path / "books.jsonl", script=script, price=PRICE, latency_ms=4.0
     ) as server:
         jobs = [

@@ -24,14 +24,14 @@ from fanfold.price import dollars
 from fanfold.run.open import reopen, start
 from fanfold.testing.books import Books
 from fanfold.testing.member import Scripted, traits
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Says, Script, always, by_prompt, sequence
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.outcome import PASS, Receipt, Verdict, fail
 from fanfold.work.task import Budget
 from tests.flow.children import child, finished
-from tests.flow.crash_child import PRICE, Job, answered, carried_out, scene_of
+from tests.flow.crash_child import PRICE, Job, answered, carried_out, progress, scene_of
 from tests.flow.simulation import (
     Camera,
     Provider,
@@ -66,7 +66,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """It outlives its clients, and bills what they asked for also when they are gone."""
     books = tmp_path_factory.mktemp("server") / "books.jsonl"
     script = "tests.flow.crash_child:answered"
-    with running_server(books, script=script, price=PRICE, latency_ms=4.0) as running:
+    with threaded_server(books, script=script, price=PRICE, latency_ms=4.0) as running:
         yield running
 
 
@@ -85,20 +85,20 @@ def attempts(store: Path, state: str) -> int:
         return found
 
 
-def check_kill(server: RunningServer, store: Path, point: int, shard: int | None = None) -> bool:
-    """Kill at that commit, resume, and compare with the server's books. False: it was too late."""
+def check_kill(server: RunningServer, store: Path, point: int, shard: int | None = None) -> None:
+    """Kill when it is so far, resume, and compare with the server's books."""
     items = texts(f"{store.parent.name}-{point}")
     job = Job(
-        store=str(store), url=server.url, items=items, die_after=point, shard=shard, concurrency=4
+        store=str(store), url=server.url, items=items, die_at=point, shard=shard, concurrency=4
     )
-    if finished(child(job)) is not None:
-        return False
+    assert finished(child(job)) is None
+    assert progress(store) >= point
     server.wait_idle()
     known, under_way = durable(store, items), attempts(store, "started")
     before = dict(zip(items, counts(server.books(), items), strict=True))
     assert {before[text] for text in known} <= {1}
 
-    told = finished(child(msgspec.structs.replace(job, die_after=0, resume=True)))
+    told = finished(child(msgspec.structs.replace(job, die_at=None, resume=True)))
     assert told is not None
     receipt = told.receipt
     after = dict(zip(items, counts(server.books(), items), strict=True))
@@ -111,53 +111,42 @@ def check_kill(server: RunningServer, store: Path, point: int, shard: int | None
     assert (receipt.maybe_paid_twice_usd > 0) == (under_way > 0)
     bill = sum(e.cost for e in server.books().asked if any(f"Say {t}" in e.prompt for t in items))
     assert dollars(bill) <= receipt.cost_usd
-    return True
 
 
-def commits(server: RunningServer, folder: Path, shard: int | None = None) -> int:
-    """How many commits such a run makes; a little different each time."""
-    job = Job(
-        store=str(folder),
-        url=server.url,
-        items=texts(f"{folder.parent.name}-whole"),
-        shard=shard,
-        concurrency=4,
-    )
-    told = finished(child(job))
-    assert told is not None
-    return told.commits
+def steps(server: RunningServer, folder: Path, shard: int | None = None) -> int:
+    """How far such a run gets. Its end is a step of its own: after that nothing is to be resumed."""
+    items = texts(f"{folder.parent.name}-whole")
+    job = Job(store=str(folder), url=server.url, items=items, shard=shard, concurrency=4)
+    assert finished(child(job)) is not None
+    return progress(folder)
 
 
 def test_killed_at_any_commit_no_durable_reply_is_asked_for_again(
     server: RunningServer, tmp_path: Path
 ) -> None:
-    """A spread of 34 commits, from the first to the last; the last ones may come too late."""
-    most = commits(server, tmp_path / "whole")
-    points = sorted({1 + round(n * (most - 2) / 33) for n in range(34)})
-    killed = [check_kill(server, tmp_path / f"k{point}", point) for point in points]
-    assert sum(killed) >= 30
+    """A spread of 30, from the first commit to the one with the last reply."""
+    most = steps(server, tmp_path / "whole")
+    assert most == 2 * ITEMS + 1
+    for point in sorted({round(n * (most - 1) / 29) for n in range(30)}):
+        check_kill(server, tmp_path / f"k{point}", point)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("shard", [None, 5])
 def test_killed_at_every_commit(server: RunningServer, tmp_path: Path, shard: int | None) -> None:
-    most = commits(server, tmp_path / "whole", shard)
-    killed = [
-        check_kill(server, tmp_path / f"k{point}", point, shard) for point in range(1, most + 1)
-    ]
-    assert sum(killed) >= 0.8 * most  # commits differ a little from run to run
+    for point in range(steps(server, tmp_path / "whole", shard)):
+        check_kill(server, tmp_path / f"k{point}", point, shard)
 
 
 def test_killed_again_and_again_it_still_gets_done(server: RunningServer, tmp_path: Path) -> None:
     """Five kills in one run; what is asked more often than once was under way at one of them."""
     items = texts("again")
-    job = Job(store=str(tmp_path), url=server.url, items=items, die_after=9, concurrency=2)
-    lost = 0
-    for _ in range(5):
-        assert finished(child(job)) is None
-        lost = attempts(tmp_path, "started") + attempts(tmp_path, "in_doubt")
-        job = msgspec.structs.replace(job, resume=True)
-    told = finished(child(msgspec.structs.replace(job, die_after=0)))
+    job = Job(store=str(tmp_path), url=server.url, items=items, concurrency=2)
+    for kill in range(5):
+        dies = msgspec.structs.replace(job, die_at=12 * (kill + 1), resume=kill > 0)
+        assert finished(child(dies)) is None
+    lost = attempts(tmp_path, "started") + attempts(tmp_path, "in_doubt")
+    told = finished(child(msgspec.structs.replace(job, resume=True)))
     assert told is not None and outcomes(told.receipt) == {"passed": ITEMS}
     assert told.receipt.maybe_paid_twice == attempts(tmp_path, "in_doubt") == lost
     server.wait_idle()

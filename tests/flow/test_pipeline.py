@@ -33,7 +33,7 @@ from fanfold.patterns.prompt import prompt_of
 from fanfold.price import dollars
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.member import Member
 from fanfold.work.outcome import Outcome, Receipt
@@ -528,7 +528,7 @@ def test_a_pause_inside_a_map_reduce_loses_nothing(memory_path: Path) -> None:
 @both_modes
 def test_over_the_model_server(tmp_path: Path, mode: Mode) -> None:
     """One member for all stages; the server says the prompt back, and its books are the measure."""
-    with running_server(tmp_path / "books.jsonl", price=PRICE, latency_ms=2.0) as server:
+    with threaded_server(tmp_path / "books.jsonl", price=PRICE, latency_ms=2.0) as server:
 
         def carried_out(name: str) -> Receipt:
             member = OpenAI(like(), server.url, lambda: "key")

@@ -14,7 +14,7 @@ from fanfold.observe.standing import accounts
 from fanfold.plans.execute import Audience, Options, execute, prepare, prepare_resume
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
 
@@ -61,7 +61,7 @@ def write(folder: Path, url: str) -> None:
 
 
 def test_a_plan_of_all_patterns_runs_to_its_end(tmp_path: Path) -> None:
-    with running_server(tmp_path / "books") as server:
+    with threaded_server(tmp_path / "books") as server:
         write(tmp_path, server.url)
         receipt = carry(tmp_path, calls=None)
         assert (receipt.status, receipt.reason) == ("complete", None)
@@ -77,7 +77,7 @@ def test_a_plan_of_all_patterns_runs_to_its_end(tmp_path: Path) -> None:
 def test_stopped_after_any_number_of_calls_it_pays_nothing_twice(
     tmp_path: Path, steps: tuple[int, ...]
 ) -> None:
-    with running_server(tmp_path / "books") as server:
+    with threaded_server(tmp_path / "books") as server:
         write(tmp_path, server.url)
         first, *others = steps
         assert carry(tmp_path, calls=first).status == "paused"

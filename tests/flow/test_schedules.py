@@ -6,11 +6,12 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.schedules import MEDIAN, SLOTS, WORST, Wait, measured, played, summary, workflows
 from fanfold.work.dag import remaining
+from tests.examples import examples
 
 
 def test_real_workflows_come_close_to_what_no_schedule_can_beat(memory_path: Path) -> None:
@@ -35,7 +36,7 @@ def acyclic(draw: st.DrawFn) -> list[Wait]:
 
 
 @given(acyclic(), st.integers(1, 4))
-@settings(max_examples=60)
+@examples(60)
 def test_any_graph_runs_in_order_within_its_slots_and_never_idle(
     tasks: list[Wait], slots: int
 ) -> None:

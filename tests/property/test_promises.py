@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 from fanfold.journal.journal import Archive, Journal
 from fanfold.journal.read import Ended
@@ -18,6 +18,7 @@ from fanfold.testing.member import Scripted, traits
 from fanfold.work.item import Item
 from fanfold.work.member import Traits
 from fanfold.work.outcome import STATES, Receipt
+from tests.examples import examples
 from tests.flow.simulation import (
     Camera,
     Meanwhile,
@@ -135,7 +136,7 @@ SHARED_BY_TWO_SHARDS = Plan(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(plan=plans())
 @example(plan=SHARED_BY_TWO_SHARDS)
 def test_nothing_is_lost_nothing_ships_ungated_nothing_is_asked_twice(

@@ -138,7 +138,8 @@ def kill_all(store: str, record: RunRecord) -> Killed:
             raise FanfoldError(f"the supervisor of {record.name} does not end; see its log")
         if record.status in ("running", "paused"):
             run_sync(_close(store, record))
-        return _result(record, [*ended, *_by_the_supervisor(store, record, ended, began)])
+        ended += _by_the_supervisor(store, record, ended, began)
+        return _result(record, _in_planned_order(store, record, ended))
 
 
 def _now(store: str, record: RunRecord) -> RunRecord:
@@ -148,6 +149,18 @@ def _now(store: str, record: RunRecord) -> RunRecord:
         return archive.read.find(record.id) or record
     finally:
         archive.close()
+
+
+def _in_planned_order(
+    store: str, record: RunRecord, ended: list[tuple[Worker, bool]]
+) -> list[tuple[Worker, bool]]:
+    """As fleet.json lists them, whoever was ended first, and by whom."""
+    archive = Archive(store)
+    try:
+        planned = {id: n for n, id in enumerate(archive.read.items.ids(record.no))}
+    finally:
+        archive.close()
+    return sorted(ended, key=lambda one: (planned.get(one[0].id, len(planned)), one[0].attempt.no))
 
 
 def _by_the_supervisor(

@@ -140,19 +140,21 @@ def _watched(cmd: list[str], scratch: Path, log: Path, heard: Heard) -> int:
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return process.wait(_LOOK)
-                heard(_size(scratch.parent))
+                heard(size_of_wheels(scratch.parent))
         except BaseException:
             process.kill()
             process.wait()
             raise
 
 
-def _size(folder: Path) -> int:
-    """Of all wheels in it. Files come and go meanwhile."""
+def size_of_wheels(folder: Path) -> int:
+    """Of all that lie in it. Files and folders come and go meanwhile: pip clears up behind itself."""
     size = 0
-    for wheel in folder.rglob("*.whl"):
-        with contextlib.suppress(OSError):
-            size += wheel.stat().st_size
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".whl"):
+                with contextlib.suppress(OSError):
+                    size += os.stat(os.path.join(place, name)).st_size
     return size
 
 

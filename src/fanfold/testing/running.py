@@ -1,11 +1,14 @@
-"""The model server in a process of its own, for crash tests and benches."""
+"""The model server beside what is tested: in a process of its own, or in a thread of this one."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
@@ -14,6 +17,7 @@ import msgspec
 
 from fanfold.price import FREE, Price
 from fanfold.testing.books import Books, Totals
+from fanfold.testing.server import ModelServer, load_script
 
 
 class RunningServer(msgspec.Struct, frozen=True):
@@ -69,6 +73,46 @@ def running_server(
         finally:
             process.terminate()
             process.wait()
+
+
+@contextmanager
+def threaded_server(
+    books: Path,
+    *,
+    script: str | None = None,
+    price: Price = FREE,
+    latency_ms: float = 0.0,
+    port: int = 0,
+) -> Iterator[RunningServer]:
+    """The same in a thread of this process, which starts at once. For clients in other processes,
+    and for clients here that leave the server time to answer. A script keeps what it has in its
+    module from one server to the next.
+    """
+    server = ModelServer(
+        load_script(script), prices=price, latency=latency_ms / 1000, port=port, books=books
+    )
+    started: Future[Callable[[], object]] = Future()
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(server, started)), daemon=True)
+    thread.start()
+    stop = started.result()
+    try:
+        yield RunningServer(server.url, os.getpid(), books)
+    finally:
+        stop()
+        thread.join()
+
+
+async def _serve(server: ModelServer, started: Future[Callable[[], object]]) -> None:
+    """Until the function that `started` gets is called, from whichever thread."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        await server.__aenter__()
+    except OSError as error:
+        started.set_exception(error)
+        return
+    started.set_result(lambda: loop.call_soon_threadsafe(stop.set))
+    await stop.wait()
+    await server.__aexit__()
 
 
 def _price_options(price: Price) -> list[str]:

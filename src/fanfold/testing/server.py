@@ -240,7 +240,8 @@ def _options() -> argparse.ArgumentParser:
     return parser
 
 
-def _load(target: str | None) -> Script:
+def load_script(target: str | None) -> Script:
+    """`module:attribute`; without one, the script that echoes."""
     if target is None:
         return echo
     module, _, attribute = target.partition(":")
@@ -275,7 +276,7 @@ async def _main(options: argparse.Namespace) -> None:
         cache_write=options.price_cache_write,
     )
     server = ModelServer(
-        _load(options.script),
+        load_script(options.script),
         prices=price,
         latency=options.latency_ms / 1000,
         port=options.port,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.errors import BadInput
@@ -16,6 +16,7 @@ from fanfold.members.edit import REMOVED, Changed, Edit, edit_roster, edited, pa
 from fanfold.members.roster import DEFAULT_ROSTER, load_roster
 from fanfold.work.document import parse
 from fanfold.work.rewrite import rendered
+from tests.examples import examples
 
 ROSTER = """\
 # who is there
@@ -362,7 +363,7 @@ def cases(draw: st.DrawFn) -> tuple[str, list[dict[str, Any]], Edit, int]:
     return text, [fields for fields, _ in made], Edit((name,), value), place
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases(), st.booleans())
 def test_exactly_that_field_changes_and_all_other_lines_stay(
     case: tuple[str, list[dict[str, Any]], Edit, int], windows: bool

@@ -157,6 +157,31 @@ def test_one_setup_at_a_time(index: Index) -> None:
             fetch(index.package(), index.cache, deaf)
 
 
+VANISHING = """
+import os, sys
+from pathlib import Path
+from fanfold.members.local_fetch import size_of_wheels
+
+folder = Path(sys.argv[1])
+(folder / "pip-unpack-1").mkdir()
+(folder / "kept.whl").write_bytes(b"12345")
+
+def clear_up(event, details):
+    if event == "os.scandir" and str(details[0]).endswith("pip-unpack-1"):
+        os.rmdir(details[0])
+
+sys.addaudithook(clear_up)
+print(size_of_wheels(folder), os.listdir(folder))
+"""
+
+
+def test_a_folder_that_vanishes_while_sizes_are_taken_does_no_harm(tmp_path: Path) -> None:
+    """pip clears up behind itself. Here a folder goes after it was listed, before it is entered."""
+    command = [sys.executable, "-c", VANISHING, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("5 ['kept.whl']\n", "")
+
+
 # ── who fetches ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.errors import BadInput
@@ -13,6 +13,7 @@ from fanfold.members.route import Barred, Need, Ranking, explain, nearest, rank,
 from fanfold.price import Price
 from fanfold.testing.member import traits
 from fanfold.work.member import MemberStats, Traits
+from tests.examples import examples
 
 CHEAP, DEAR = Price(input=1.0, output=5.0), Price(input=15.0, output=75.0)
 FREE = Price()
@@ -276,7 +277,7 @@ def may(one: Traits, need: Need) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(some_members(), NEEDS)
 def test_everyone_is_placed_once_and_nobody_who_may_not(members: list[Traits], need: Need) -> None:
     ranking = rank(members, need)
@@ -293,7 +294,7 @@ def test_everyone_is_placed_once_and_nobody_who_may_not(members: list[Traits], n
     assert len(explain(ranking)) == len(members)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(some_members(), NEEDS, st.integers())
 def test_the_order_of_the_roster_makes_no_difference(
     members: list[Traits], need: Need, seed: int
@@ -303,7 +304,7 @@ def test_the_order_of_the_roster_makes_no_difference(
     assert rank(shuffled, need).ranked == rank(members, need).ranked
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(some_members(), NEEDS, st.integers(0, 20))
 def test_turning_moves_nobody_out_of_its_class(
     members: list[Traits], need: Need, turn: int

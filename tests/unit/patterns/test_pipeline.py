@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.errors import BadInput, FanfoldError
@@ -29,6 +29,7 @@ from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import PASS, Outcome, Receipt, Verdict, fail
 from fanfold.work.task import Task, Terms
+from tests.examples import examples
 from tests.flow.simulation import Scene, outcomes, play, words
 
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -291,7 +292,7 @@ CASES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(CASES)
 def test_both_modes_give_the_same_and_each_item_leaves_where_it_should(case: Case) -> None:
     """Every planned item has exactly one outcome; what passed carries all its replies."""

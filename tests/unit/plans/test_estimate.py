@@ -20,7 +20,7 @@ from fanfold.plans.preview.estimate import Premises, estimate, readable_input
 from fanfold.price import Price, nanos
 from fanfold.run.forecast import Preview, StepPreview, in_words
 from fanfold.run.run import Run
-from fanfold.testing.running import running_server
+from fanfold.testing.running import threaded_server
 from fanfold.work.outcome import Receipt
 from fanfold.work.tree import widths
 
@@ -87,7 +87,7 @@ def carried_out(plan: Path, store: Path) -> Receipt:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
-    with running_server(tmp_path / "books.jsonl", price=PRICE) as server:
+    with threaded_server(tmp_path / "books.jsonl", price=PRICE) as server:
         yield server.url
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from fanfold.gates.checks import require
@@ -33,6 +33,7 @@ from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.member import MemberLimits
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail
 from fanfold.work.task import Task, Terms
+from tests.examples import examples
 from tests.flow.simulation import Provider, Said, Scene, play
 
 PRICE = Price(input=1.0, output=5.0)  # 1,000 and 5,000 nano-dollars a token
@@ -217,7 +218,7 @@ def test_the_same_note_about_several_steps_is_said_once() -> None:
 # ── the worst case ───────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=5, unique=True),
     revise=st.integers(0, 3),
@@ -278,7 +279,7 @@ members:
 
 @pytest.mark.parametrize("id", ["claude", "gpt", "here", "wc"])
 @given(text=st.text(max_size=300), reply=st.text(min_size=1, max_size=400), n=st.integers(1, 3))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_members_need_no_key_to_be_bounded(
     tmp_path: Path, id: str, text: str, reply: str, n: int
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from fanfold.price import Price
 from fanfold.testing.books import Books, Entry, Totals, key_digest
-from fanfold.testing.running import RunningServer, running_server
+from fanfold.testing.running import RunningServer, running_server, threaded_server
 from fanfold.testing.script import Asked, Says, always, by_prompt
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Usage
@@ -428,12 +428,13 @@ def gone(url: str) -> bool:
         return probe.connect_ex(("127.0.0.1", int(url.rsplit(":")[-1]))) != 0
 
 
-def test_the_process_ends_with_its_context_and_the_books_go_on_in_the_same_file(
-    tmp_path: Path,
+@pytest.mark.parametrize("way", [running_server, threaded_server])
+def test_a_server_ends_with_its_context_and_the_books_go_on_in_the_same_file(
+    tmp_path: Path, way: Any
 ) -> None:
     file = tmp_path / "books.jsonl"
     for prompt in ("one", "two"):
-        with running_server(file, latency_ms=1) as server:
+        with way(file, latency_ms=1) as server:
             asyncio.run(ask_once(server, prompt))
         assert gone(server.url)
     assert [entry.prompt for entry in Books.read(file).asked] == ["one", "two"]
@@ -457,6 +458,12 @@ def test_the_process_ends_when_its_stdin_closes() -> None:
         server.stdin.close()
         assert server.wait(10) == 0
     assert gone(url)
+
+
+def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    with threaded_server(tmp_path / "one") as one, pytest.raises(OSError, match="in use"):  # noqa: SIM117
+        with threaded_server(tmp_path / "other", port=int(one.url.rsplit(":")[-1])):
+            pass
 
 
 def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:
