@@ -88,7 +88,11 @@ def a_receipt(**more: Any) -> dict[str, Any]:
     nothing |= {"calls": 0, "reused": 0, "retries": 0, "tokens": NO_TOKENS, "cost_usd": 0.0}
     nothing |= {"budget_usd": None, "overrun_usd": 0.0, "seconds": 0, "steps": [], "result": None}
     nothing |= {"hedged": 0, "hedged_usd": 0.0}
-    return nothing | {"maybe_paid_twice": 0, "maybe_paid_twice_usd": 0.0, "cascades": []} | more
+    return (
+        nothing
+        | {"maybe_paid_twice": 0, "maybe_paid_twice_usd": 0.0, "unusable_usage": 0, "cascades": []}
+        | more
+    )
 
 
 def a_step(**more: Any) -> dict[str, Any]:

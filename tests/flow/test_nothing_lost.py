@@ -226,12 +226,12 @@ def test_a_reply_that_cannot_be_written_down_fails_only_its_item(tmp_path: Path,
     assert ended(tmp_path) == {"0": "passed", "1": "failed", "2": "passed"}
 
 
-def test_a_number_too_large_to_store_fails_only_its_item(tmp_path: Path) -> None:
+def test_a_number_too_large_to_store_loses_no_reply(tmp_path: Path) -> None:
     def script(ask: Ask, n: int) -> Reply:
         return Reply("fine", usage=Usage(2**70 if "word 1" in ask.messages[0].content else 1, 1))
 
-    play(Scene(tmp_path, (Scripted(script),), words(3), how={"attempts": 1}))
-    assert ended(tmp_path) == {"0": "passed", "1": "failed", "2": "passed"}
+    receipt = play(Scene(tmp_path, (Scripted(script),), words(3), how={"attempts": 1}))
+    assert (outcomes(receipt), receipt.unusable_usage) == ({"passed": 3}, 1)
 
 
 def test_an_id_that_cannot_be_written_down_is_refused_before_anything_is_asked(

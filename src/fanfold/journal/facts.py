@@ -126,6 +126,7 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
 class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An attempt is over. `attempt` 0 is an unmetered call, which has no start. `released` are the
     keys it had claimed; an attempt in doubt keeps them. `monthly`: its start named a budget.
+    `unusable`: what is wrong with the usage that was reported; then the cost is the reservation.
 
     One fact carries the replies and, where the gate could judge at once, the outcomes. `unplaced` is
     the step of an unmetered call that no outcome will count: a voter's, a judge's, a reduce's.
@@ -137,6 +138,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     usage: Usage | None = None
     cost: int = 0
     tokens: int = 0
+    unusable: str = ""
     error: str | None = None
     at: float
     released: tuple[bytes, ...] = ()
@@ -212,3 +214,4 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     repeats: int = 0
     again: bool = False
+    unusable: str = ""

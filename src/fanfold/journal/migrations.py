@@ -86,4 +86,9 @@ def first(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [draft, first]
+def unusable_usage(db: sqlite3.Connection) -> None:
+    """What is wrong with the usage that a reply reported; empty where nothing is."""
+    db.execute("alter table attempts add column unusable text not null default ''")
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [draft, first, unusable_usage]

@@ -41,7 +41,7 @@ _FINAL = (
 _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 _ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
-    " ended, error, why, repeats, again"
+    " ended, error, why, repeats, again, unusable"
 )
 _TRIED = (
     "select a.step, e.value as id, count(*) as tries, sum(a.state <> 'ok') as lost"
@@ -60,7 +60,8 @@ _REVISED = (
 class Spent(msgspec.Struct, frozen=True):
     """Money and tokens of a run or one of its steps. What is under way, in doubt or told no usage
     counts with its reservation. `charged` are the calls that were not refunded, `hedged` second
-    requests for an ask under way, `late` what the requests cost whose answer was not used."""
+    requests for an ask under way, `late` what the requests cost whose answer was not used,
+    `unusable` the replies whose reported usage cannot be true."""
 
     calls: int = 0
     cost: int = 0
@@ -74,6 +75,7 @@ class Spent(msgspec.Struct, frozen=True):
     charged: int = 0
     hedged: int = 0
     late: int = 0
+    unusable: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -295,7 +297,7 @@ class Reader:
             " sum(repeats), sum(repeated), coalesce(max(ended), 0) - min(started),"
             " sum(state <> 'error' or cost > 0), sum(why like 'hedge%'"
             f" and coalesce(error, '') <> '{UNSENT}'),"
-            " sum(iif(state = 'late', cost, 0))"
+            " sum(iif(state = 'late', cost, 0)), sum(unusable <> '')"
             f" from attempts where {_OF_RUN} group by step",
             (run,),
         )
@@ -363,11 +365,11 @@ class Reader:
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:
     no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, *more = row
-    why, repeats, again = more
+    why, repeats, again, unusable = more
     return Attempt(
         no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
         usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,
-        repeats=repeats, again=bool(again),
+        repeats=repeats, again=bool(again), unusable=unusable,
     )  # fmt: skip
 
 

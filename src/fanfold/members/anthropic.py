@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.reported import Reported, merged, of_messages
 from fanfold.members.status import table
 from fanfold.members.structured import closed, find, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
-from fanfold.work.ask import Ask, Call, Finish, Reply, Schema, Usage
+from fanfold.work.ask import Ask, Call, Finish, Reply, Schema
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 
 ROWS = table(
@@ -43,19 +44,6 @@ class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_choice: dict[str, str] | None = None
 
 
-class _Written(msgspec.Struct):
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_creation: _Written | None = None
-
-
 class _Block(msgspec.Struct):
     type: str = ""
     text: str = ""
@@ -67,12 +55,12 @@ class _Block(msgspec.Struct):
 class _Answer(msgspec.Struct):
     content: list[_Block]
     stop_reason: str | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     model: str | None = None
 
 
 class _Start(msgspec.Struct):
-    usage: _Usage | None = None
+    usage: Any = None
     model: str | None = None
 
 
@@ -89,7 +77,7 @@ class _Event(msgspec.Struct):
     content_block: _Block | None = None
     message: _Start | None = None
     delta: _Delta | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     error: object = None
 
 
@@ -165,7 +153,7 @@ class Anthropic:
     def _reply(self, request: Request, body: bytes) -> Reply:
         answer = self._endpoint.read(_decode, body)
         text = "".join(block.text for block in answer.content if block.type == "text")
-        made = _made(request, text, answer.stop_reason, _used(answer.usage), answer.model)
+        made = _made(request, text, answer.stop_reason, of_messages(answer.usage), answer.model)
         uses = [block for block in answer.content if block.type == "tool_use"]
         return calling(request.ask, made, tuple(Call(one.id, one.name, one.input) for one in uses))
 
@@ -178,7 +166,7 @@ class _Heard:
         self._text: list[str] = []
         self._calls = Gathering()
         self._stop: str | None = None
-        self._usage = _Usage()
+        self._usage: Any = None
         self._model: str | None = None
         self._ended = False
 
@@ -187,7 +175,7 @@ class _Heard:
         match event.type:
             case "message_start" if event.message:
                 self._model = event.message.model
-                self._count(event.message.usage)
+                self._usage = _begun(event.message.usage)
             case "content_block_delta" if event.delta and event.delta.type == "text_delta":
                 self._text.append(event.delta.text)
                 self._tell(Event("delta", event.delta.text))
@@ -198,44 +186,35 @@ class _Heard:
                 self._calls.add(event.index, event.delta.partial_json)
             case "message_delta":
                 self._stop = event.delta.stop_reason if event.delta else None
-                self._count(event.usage)
+                self._usage = merged(self._usage, event.usage)
             case "message_stop":
                 self._ended = True
             case "error":
                 raise self._endpoint.broke_off(event.error)
 
-    def _count(self, usage: _Usage | None) -> None:
-        for name in _Usage.__struct_fields__:
-            told = getattr(usage, name, None)
-            if told is not None:
-                setattr(self._usage, name, told)
-
     def reply(self, request: Request) -> Reply:
         if not self._ended:
             raise self._endpoint.broke_off()
-        text, usage = "".join(self._text), _used(self._usage)
-        made = _made(request, text, self._stop, usage, self._model)
+        text = "".join(self._text)
+        made = _made(request, text, self._stop, of_messages(self._usage), self._model)
         return calling(request.ask, made, self._calls.calls())
 
 
+def _begun(usage: Any) -> Any:
+    """What a stream tells at its beginning; the reply is not written yet, so its tokens are not
+    known, whatever stands there."""
+    if not isinstance(usage, dict):
+        return usage
+    return {name: value for name, value in usage.items() if name != "output_tokens"}
+
+
 def _made(
-    request: Request, text: str, stop: str | None, usage: Usage | None, model: str | None
+    request: Request, text: str, stop: str | None, reported: Reported, model: str | None
 ) -> Reply:
     ended = _FINISH.get(stop, "other")
     wanted = request.ask.schema is not None and ended != "refusal"
-    return Reply(text, find(text) if wanted else None, usage, ended, model)
-
-
-def _used(usage: _Usage | None) -> Usage | None:
-    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
-        return None
-    written = usage.cache_creation_input_tokens
-    if written is None and usage.cache_creation:
-        parts = usage.cache_creation
-        written = (parts.ephemeral_5m_input_tokens or 0) + (parts.ephemeral_1h_input_tokens or 0)
-    return Usage(
-        usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens or 0, written or 0
-    )
+    data = find(text) if wanted else None
+    return Reply(text, data, reported.usage, ended, model, unusable=reported.unusable)
 
 
 def _headers(key: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,6 +17,7 @@ from fanfold.members.output import Parse, read_output
 from fanfold.members.process import Ended, carry_out
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import PARENT, STORE, Request, Tell, Traits
+from fanfold.work.usage import believed
 
 MAX_REPLY = 64_000_000
 PROMPT = "{prompt}"
@@ -38,9 +39,9 @@ class Talk(msgspec.Struct, frozen=True):
 class _Report(msgspec.Struct, frozen=True):
     """What a command may say about itself in its last line: `{"fanfold": {"usd": 0.01}}`."""
 
-    usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    input: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    output: Annotated[int, msgspec.Meta(ge=0)] = 0
+    usd: Any = None
+    input: Any = None
+    output: Any = 0
 
 
 class _LastLine(msgspec.Struct, frozen=True):
@@ -135,10 +136,11 @@ class Command:
         data = None
         if ask.schema:
             data = _as_data(said.text) if said.data is None else said.data
-        return Reply(
+        reply = Reply(
             text=said.text, data=data, usage=said.usage, finish=said.finish, model=said.model,
             cost_usd=said.cost_usd,
         )  # fmt: skip
+        return believed(reply, [message.content for message in ask.conversation()])
 
     def _environment(self, request: Request) -> dict[str, str]:
         """A fanfold that the program starts finds its parent here, and the store to write into."""
@@ -154,10 +156,8 @@ class Command:
         except UnicodeDecodeError:
             raise InvalidReply(f"{self._traits.id}: its output is not UTF-8 text") from None
         usage = None if report.input is None else Usage(report.input, report.output)
-        return Reply(
-            text=text, data=_as_data(text) if ask.schema else None, usage=usage,
-            cost_usd=report.usd,
-        )  # fmt: skip
+        data = _as_data(text) if ask.schema else None
+        return believed(Reply(text, data, usage, cost_usd=report.usd))
 
     def _not_started(self, error: OSError) -> MemberError:
         what = f"{self._traits.id}: cannot start `{self._cmd[0]}`"

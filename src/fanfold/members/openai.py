@@ -9,6 +9,7 @@ import msgspec
 
 from fanfold.errors import MemberError
 from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.reported import of_completions
 from fanfold.members.status import table
 from fanfold.members.structured import find, in_words, is_object
 from fanfold.members.toolcalls import (
@@ -19,7 +20,7 @@ from fanfold.members.toolcalls import (
     completions_tools,
     wanted,
 )
-from fanfold.work.ask import Ask, Finish, Message, Reply, Schema, Usage
+from fanfold.work.ask import Ask, Finish, Message, Reply, Schema
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 
 ROWS = table(
@@ -51,16 +52,6 @@ class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_choice: str | None = None
 
 
-class _Cached(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Cached | None = None
-
-
 class _Said(msgspec.Struct):
     content: str | None = None
     refusal: str | None = None
@@ -74,7 +65,7 @@ class _Choice(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     choices: list[_Choice]
-    usage: _Usage | None = None
+    usage: Any = None
     model: str | None = None
 
 
@@ -85,7 +76,7 @@ class _Piece(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     choices: list[_Piece] = []
-    usage: _Usage | None = None
+    usage: Any = None
     model: str | None = None
     error: object = None
 
@@ -182,7 +173,7 @@ class _Heard:
         self._refusal: list[str] = []
         self._calls = Gathering()
         self._finish: str | None = None
-        self._usage: _Usage | None = None
+        self._usage: Any = None
         self._model: str | None = None
 
     def take(self, data: bytes) -> None:
@@ -191,7 +182,8 @@ class _Heard:
         chunk = self._endpoint.read(_decode_chunk, data)
         if chunk.error is not None:
             raise self._broke_off(chunk.error)
-        self._usage, self._model = chunk.usage or self._usage, chunk.model or self._model
+        self._model = chunk.model or self._model
+        self._usage = self._usage if chunk.usage is None else chunk.usage
         for piece in chunk.choices[:1]:
             self._finish = piece.finish_reason or self._finish
             if piece.delta.refusal:
@@ -215,20 +207,14 @@ class _Heard:
 
 
 def _made(
-    request: Request, said: _Said, finish: str | None, usage: _Usage | None, model: str | None
+    request: Request, said: _Said, finish: str | None, usage: Any, model: str | None
 ) -> Reply:
     text = said.refusal or said.content or ""
     ended: Finish = "refusal" if said.refusal else _FINISH.get(finish, "other")
     wanted = request.ask.schema is not None and ended != "refusal"
-    return Reply(text, find(text) if wanted else None, _used(usage), ended, model)
-
-
-def _used(usage: _Usage | None) -> Usage | None:
-    if usage is None or usage.prompt_tokens is None or usage.completion_tokens is None:
-        return None
-    details = usage.prompt_tokens_details
-    cached = min((details and details.cached_tokens) or 0, usage.prompt_tokens)
-    return Usage(usage.prompt_tokens - cached, usage.completion_tokens, cache_read=cached)
+    used, unusable = of_completions(usage)
+    data = find(text) if wanted else None
+    return Reply(text, data, used, ended, model, unusable=unusable)
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.document import why_unreadable
 from fanfold.work.item import Item
 from fanfold.work.member import Request, Tell, Traits
+from fanfold.work.usage import believed
 
 
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,7 +94,9 @@ class Replay:
             raise self._bad("a recorded reply needs either `key` or `id`", number)
         text = found.reply if isinstance(found.reply, str) else ""
         data = None if isinstance(found.reply, str) else found.reply
-        reply = Reply(text=text, data=data, usage=found.usage)
+        reply = believed(Reply(text=text, data=data, usage=found.usage))
+        if reply.unusable:
+            raise self._bad(f"the usage of a recorded reply is wrong: {reply.unusable}", number)
         table, name = (
             (self._by_id, str(found.id)) if found.key is None else (self._by_key, found.key.lower())
         )

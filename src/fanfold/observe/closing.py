@@ -18,8 +18,8 @@ NAMES: dict[State, str] = {"in_doubt": "in doubt"}
 
 
 def closing(receipt: Receipt, resume_command: str | None) -> str:
-    """At most seven lines: status and reason, items, cost, calls, what escalation saved, doubts, and
-    how to go on."""
+    """At most eight lines: status and reason, items, cost, calls, what escalation saved, doubts,
+    usage that cannot be true, and how to go on."""
     lines = [
         f"{one_line(receipt.name)} {headline(receipt.status, receipt)}",
         items_text(receipt),
@@ -32,6 +32,8 @@ def closing(receipt: Receipt, resume_command: str | None) -> str:
         lines.append(saving_text(receipt.cascades[0]) + rest)
     if receipt.maybe_paid_twice:
         lines.append(f"maybe paid twice: {twice_text(receipt)}")
+    if receipt.unusable_usage:
+        lines.append(f"unusable usage: {unusable_text(receipt)}")
     if resume_command:
         lines.append(f"to go on: {resume_command}")
     return "\n".join(lines)
@@ -128,3 +130,9 @@ def saving_text(one: Saving) -> str:
 
 def twice_text(receipt: Receipt) -> str:
     return f"{count(receipt.maybe_paid_twice, 'call')}, at most {usd(receipt.maybe_paid_twice_usd)}"
+
+
+def unusable_text(receipt: Receipt) -> str:
+    """`3 replies, counted at their worst case`."""
+    replies = count(receipt.unusable_usage, "reply", "replies")
+    return f"{replies}, counted at the worst case"

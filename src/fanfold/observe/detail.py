@@ -17,6 +17,7 @@ from fanfold.observe.closing import (
     items_text,
     resume_command,
     twice_text,
+    unusable_text,
 )
 from fanfold.observe.standing import MemberAccount, Standing, accounts, by_member, whole_receipt
 from fanfold.observe.table import Column, aligned, one_line
@@ -66,6 +67,7 @@ def _facts(s: Standing, account: Receipt, store: str) -> list[tuple[str, str]]:
         ("under way", _at_most(s.under_way, "in the cost until they end")),
         ("in doubt", _at_most(s.in_doubt, "counted as spent")),
         ("paid twice", f"maybe {twice_text(account)}" if account.maybe_paid_twice else ""),
+        ("usage", f"unusable: {unusable_text(account)}" if account.unusable_usage else ""),
         ("time", f"started {local_time(s.run.created)}, {duration(s.seconds)} active"),
         (GO_ON, _go_on(s, store) if s.resumable else ""),
     ]

@@ -17,6 +17,7 @@ from fanfold.observe.closing import (
     hedged_text,
     saving_text,
     twice_text,
+    unusable_text,
 )
 from fanfold.observe.detail import ids_text
 from fanfold.observe.foliage import draw_tree
@@ -140,6 +141,7 @@ def receipt_lines(account: Receipt) -> list[str]:
         *_tokens(account.tokens),
         ["cost", cost_text(account)],
         ["maybe paid twice", twice_text(account) if account.maybe_paid_twice else usd(0)],
+        *([["unusable usage", unusable_text(account)]] if account.unusable_usage else []),
         *([["hedged", hedged_text(account)]] if account.hedged else []),
         ["active time", duration(account.seconds)],
     ]

@@ -20,6 +20,7 @@ from fanfold.run.ledger import Sum
 from fanfold.run.want import Candidate
 from fanfold.work.ask import Reply
 from fanfold.work.member import Adopts, Traits, tell_nobody
+from fanfold.work.usage import believed
 
 Find = Callable[[str], Candidate | None]
 
@@ -75,7 +76,7 @@ async def _carry_on(engine: Engine, lost: Lost, candidate: Candidate) -> None:
         reply = await member.adopt(_span(engine, lost), engine.store, tell_nobody)
         if reply is None:
             raise MemberError(f"{lost.member}: nothing is left of it", lost=True)
-        await _land(engine, lost, candidate.traits, reply)
+        await _land(engine, lost, candidate.traits, believed(reply))
     except MemberError as error:
         await _fail(engine, lost, candidate, error)
     finally:
@@ -91,7 +92,8 @@ async def _land(engine: Engine, lost: Lost, traits: Traits, reply: Reply) -> Non
     await engine.journal.write(
         End(run=engine.no, attempt=lost.no, usage=reply.usage, cost=actual.usd,
             tokens=actual.tokens, at=engine.clock.now(), released=lost.keys,
-            answerer=lost.answerer, landed=(landed,), monthly=traits.budget_usd_month is not None)
+            unusable=reply.unusable, answerer=lost.answerer, landed=(landed,),
+            monthly=traits.budget_usd_month is not None)
     )  # fmt: skip
     engine.close_again(lost.step, reserved, actual)
 

@@ -23,8 +23,9 @@ from fanfold.run.ledger import ONE_CALL, Sum
 from fanfold.run.pursuit import NOWHERE, Group, Pursuit
 from fanfold.work.ask import Reply
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
+from fanfold.work.usage import believed
 
-MOST_TOKENS = 10**12
+OF_THE_USER = ("function", "command", "replay")  # they may do without a model
 CANCELLED = "cancelled in mid-call"
 SHUT = Claim(broke="now")  # a breaker opened while it was claimed: another, or later
 
@@ -80,10 +81,14 @@ async def begin(engine: Engine, group: Group, grant: Grant, beside: int = 0) -> 
 
 async def ask(grant: Grant, tell: Tell | None) -> Reply:
     """Usage that no call can have is no usage: the worst case stands."""
-    reply = await _ask(grant, tell)
-    if reply.usage is not None and not 0 <= reply.usage.total < MOST_TOKENS:
-        raise InvalidReply(f"the reply reports {reply.usage.total} tokens")
-    return reply
+    return _believed(grant, await _ask(grant, tell))
+
+
+def _believed(grant: Grant, reply: Reply) -> Reply:
+    """Only where a model gets our words as they are can usage be compared with them."""
+    if grant.traits.kind in OF_THE_USER:
+        return believed(reply)
+    return believed(reply, [message.content for message in grant.request.ask.conversation()])
 
 
 async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
@@ -100,6 +105,7 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
             reply = await grant.member.ask(grant.request, tell_nobody)
         else:
             reply = await _ask(grant, None)
+        reply = _believed(grant, reply)
     except asyncio.CancelledError:
         engine.dispatch.settle(grant, Sum())
         raise
@@ -191,7 +197,7 @@ async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: R
     landed, endings = _file(group, traits, reply, actual.usd)
     fact = End(
         run=engine.no, attempt=number, usage=reply.usage, cost=actual.usd, tokens=actual.tokens,
-        at=engine.clock.now(), released=group.keys(traits.takes) if number else (),
+        unusable=reply.unusable, at=engine.clock.now(), released=group.keys(traits.takes) if number else (),
         answerer=traits.answerer, landed=landed, endings=endings,
         error=None if landed else "the reply named none of the items",
         monthly=traits.budget_usd_month is not None,
@@ -289,7 +295,7 @@ async def failed(engine: Engine, group: Group, grant: Grant, number: int, error:
 
 def spent_on(error: Exception, reserved: Sum) -> Sum:
     """As the member knows; else all that was reserved when it may have been carried out."""
-    if isinstance(error, MemberError) and error.cost is not None:
+    if isinstance(error, MemberError) and error.cost is not None and error.cost >= 0:
         return Sum(error.cost, 0 if error.usage is None else error.usage.total, 1)
     return reserved if is_lost(error) or isinstance(error, InvalidReply) else Sum()
 
@@ -334,7 +340,8 @@ def come_late(engine: Engine, group: Group, grant: Grant, number: int, reply: Re
     engine.dispatch.settle(grant, spent)
     engine.journal.note(
         End(run=engine.no, attempt=number, state="late", usage=usage, cost=spent.usd,
-            tokens=spent.tokens, error="another answer came first", at=engine.clock.now(),
+            tokens=spent.tokens, unusable="" if reply is None else reply.unusable,
+            error="another answer came first", at=engine.clock.now(),
             answerer=grant.traits.answerer, released=group.keys(grant.traits.takes),
             monthly=grant.traits.budget_usd_month is not None)
     )  # fmt: skip

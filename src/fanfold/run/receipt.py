@@ -37,7 +37,7 @@ def receipt(
         retries=whole.errors + whole.in_doubt if counts is None else counts.retries,
         tokens=whole.usage, cost_usd=dollars(whole.cost), budget_usd=budget, overrun_usd=over,
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
-        hedged=whole.hedged, hedged_usd=dollars(whole.late),
+        unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
         seconds=round(run.active, 3), steps=_steps(names, spent, counts),
         cascades=read.cascades.of(run.no),
         result=None if run.result is None else _value(run.result),
@@ -72,6 +72,7 @@ def _whole(spent: dict[int, Spent]) -> Spent:
             "repeated",
             "hedged",
             "late",
+            "unusable",
         )
     }
     usage = sum((s.usage for s in spent.values()), Usage())

@@ -59,7 +59,8 @@ def _error(wire: Wire, asked: Asked, says: Says) -> Response:
     else:
         body = wire.error(Fault(says.status, says.code, says.message), asked.n)
         sent = json_response(says.status, body, *lines)
-    return Response("refused", says.status, None, sent)
+    produced = answer(asked, says).usage if says.billed else None
+    return Response("refused", says.status, produced, sent)
 
 
 def _reply(wire: Wire, asked: Asked, says: Says, made: Answer) -> bytes:

@@ -81,10 +81,12 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     Neither `text` nor `data`: an example valid against the schema if one was asked for, else the
     prompt comes back. `latency` in seconds; None is the server's own. `usage` None is derived from
     the lengths and bounded by max_tokens. A `status` other than 200 gives the wire's own error body
-    (`code` and `message` replace its usual words) and is never billed. `drop` cuts the connection
+    (`code` and `message` replace its usual words) and is not billed. `drop` cuts the connection
     "before" the headers or in the "mid"dle of the reply; `broken` sends a body that is not JSON:
     both were produced, so they are billed. `hang` never answers and is not billed.
-    `tells_usage` False leaves usage out of a reply that is billed all the same. `tool`: call this
+    `tells_usage` False leaves usage out of a reply that is billed all the same, and `reports` is
+    told instead of it, as it stands. `reason` is told as the reason why the reply ended. `billed`:
+    an error that comes from a gateway after the reply was produced. `tool`: call this
     tool of the client's with `data`, whether the request forces it or not. `reasoning`: how much
     of the output was that, where the wire tells it (Responses).
     """
@@ -104,6 +106,9 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     hang: bool = False
     tool: str | None = None
     reasoning: int = 0
+    reports: Any = None
+    reason: str | None = None
+    billed: bool = False
 
 
 Script: TypeAlias = Callable[[Asked], Says]
@@ -119,6 +124,8 @@ class Answer(msgspec.Struct, frozen=True):
     tells_usage: bool
     tool: str | None = None
     reasoning: int = 0
+    reports: Any = None
+    reason: str | None = None
 
 
 def answer(asked: Asked, says: Says) -> Answer:
@@ -128,7 +135,10 @@ def answer(asked: Asked, says: Says) -> Answer:
     text = says.text if says.text is not None else _said(asked, says, data)
     usage = _as_reported(asked, says.usage or _by_length(asked, text))
     tool = says.tool or asked.tool
-    return Answer(text, data, usage, says.finish, says.tells_usage, tool, says.reasoning)
+    return Answer(
+        text, data, usage, says.finish, says.tells_usage, tool, says.reasoning, says.reports,
+        says.reason,
+    )  # fmt: skip
 
 
 def _said(asked: Asked, says: Says, data: Any) -> str:

@@ -99,6 +99,10 @@ def _usage(usage: Usage) -> dict[str, int]:
     }
 
 
+def _told(answer: Answer) -> Any:
+    return _usage(answer.usage) if answer.reports is None else answer.reports
+
+
 def _uses_tool(answer: Answer) -> bool:
     """Text that a script dictates comes as text, whatever tool the request forces."""
     return answer.tool is not None and answer.data is not None
@@ -112,6 +116,8 @@ def _block(asked: Asked, answer: Answer) -> dict[str, Any]:
 
 
 def _stop(answer: Answer) -> str:
+    if answer.reason is not None:
+        return answer.reason
     if answer.finish == "stop" and _uses_tool(answer):
         return "tool_use"
     return _STOP[answer.finish]
@@ -134,7 +140,7 @@ def reply(asked: Asked, answer: Answer) -> bytes:
     whole["content"] = [_block(asked, answer)]
     whole["stop_reason"] = _stop(answer)
     if answer.tells_usage:
-        whole["usage"] = _usage(answer.usage)
+        whole["usage"] = _told(answer)
     return encode(whole)
 
 
@@ -145,8 +151,8 @@ def stream(asked: Asked, answer: Answer) -> list[bytes]:
         "delta": {"stop_reason": _stop(answer), "stop_sequence": None},
     }
     if answer.tells_usage:
-        usage = _usage(answer.usage)
-        start["usage"] = {**usage, "output_tokens": 1}
+        usage = _told(answer)
+        start["usage"] = {**_usage(answer.usage), "output_tokens": 1}
         end["usage"] = usage
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": start},

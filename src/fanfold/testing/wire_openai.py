@@ -77,6 +77,10 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
     }
 
 
+def _told(answer: Answer) -> Any:
+    return usage_fields(answer.usage) if answer.reports is None else answer.reports
+
+
 def _uses_tool(answer: Answer) -> bool:
     """Text that a script dictates comes as text."""
     return answer.tool is not None and answer.data is not None
@@ -90,6 +94,8 @@ def _call(asked: Asked, answer: Answer) -> dict[str, Any]:
 
 
 def _finish(answer: Answer) -> str:
+    if answer.reason is not None:
+        return answer.reason
     if answer.finish == "stop" and _uses_tool(answer):
         return "tool_calls"
     return _FINISH[answer.finish]
@@ -117,7 +123,7 @@ def reply(asked: Asked, answer: Answer) -> bytes:
         "choices": [choice],
     }
     if answer.tells_usage:
-        whole["usage"] = usage_fields(answer.usage)
+        whole["usage"] = _told(answer)
     return encode(whole)
 
 
@@ -145,7 +151,7 @@ def stream(asked: Asked, answer: Answer) -> list[bytes]:
         for delta, end in zip([*deltas, {}], ends, strict=True)
     ]
     if counts:
-        events.append(_event(asked, [], {"usage": usage_fields(answer.usage)}))
+        events.append(_event(asked, [], {"usage": _told(answer)}))
     return [*events, b"data: [DONE]\n\n"]
 
 

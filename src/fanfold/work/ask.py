@@ -173,7 +173,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`data` is the parsed answer when a schema was asked for or a function returned a value.
-    With `calls` it is no answer yet: tools are to be used first."""
+    With `calls` it is no answer yet: tools are to be used first. `unusable`: what is wrong with the
+    usage or cost that was reported, which is left out then."""
 
     text: str = ""
     data: Any = None
@@ -182,6 +183,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     model: str | None = None
     cost_usd: float | None = None
     calls: tuple[Call, ...] = ()
+    unusable: str = ""
 
     @property
     def value(self) -> Any:

@@ -105,6 +105,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
     `calls` and `reused` are of this invocation, `cost_usd` of the whole run. `hedged`: asks that
     got a second request; `hedged_usd`: at most what the answers cost that were not used.
+    `unusable_usage`: replies whose reported usage cannot be true; they count with their worst case.
     """
 
     run: str
@@ -129,6 +130,7 @@ class Receipt(msgspec.Struct, frozen=True):
     overrun_usd: float = 0.0
     maybe_paid_twice: int = 0
     maybe_paid_twice_usd: float = 0.0
+    unusable_usage: int = 0
     hedged: int = 0
     hedged_usd: float = 0.0
     seconds: float = 0.0

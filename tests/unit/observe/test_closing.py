@@ -52,11 +52,11 @@ def test_a_paused_run_says_why_and_how_to_go_on(tmp_path: Path) -> None:
     ]
 
 
-def test_there_are_never_more_than_six_lines() -> None:
+def test_there_are_never_more_than_eight_lines() -> None:
     everything = Receipt(
         "01J", "a\nname", "paused", "two\nlines", 9, *[1] * 8, calls=1, reused=1, retries=1,
         tokens=Usage(1, 1, 1, 1), cost_usd=5.5, budget_usd=5.0, overrun_usd=0.5,
-        maybe_paid_twice=1, maybe_paid_twice_usd=0.5, seconds=62.0,
+        maybe_paid_twice=1, maybe_paid_twice_usd=0.5, unusable_usage=2, seconds=62.0,
     )  # fmt: skip
     assert closing(everything, resume_command(everything, "my store")).splitlines() == [
         "a name paused: two lines",
@@ -65,6 +65,7 @@ def test_there_are_never_more_than_six_lines() -> None:
         "cost $5.50 of $5.00 ($0.50 over)",
         "1 call, 1 reused, 1 retry, 4 tokens, 1m 02s",
         "maybe paid twice: 1 call, at most $0.50",
+        "unusable usage: 2 replies, counted at the worst case",
         "to go on: fanfold resume 01J --store 'my store' --budget TOTAL --retry-in-doubt",
     ]
 

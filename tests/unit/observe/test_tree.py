@@ -173,7 +173,7 @@ def test_of_a_big_run_the_notable_attempts_are_shown_and_all_are_counted(tmp_pat
         contract = number(ask)
         if contract in (50, 60):
             return Transient("503")
-        return Reply("fine", usage=Usage(100, contract))
+        return Reply("fine", usage=Usage(100, contract + 1))
 
     member = Scripted(script, traits("haiku", max_tokens=400))
     ran(tmp_path, "big", [member], contracts(200), attempts=1)
@@ -184,7 +184,7 @@ def test_of_a_big_run_the_notable_attempts_are_shown_and_all_are_counted(tmp_pat
     ]  # fmt: skip
     assert (limb.more, limb.account.calls, branch.own.calls) == (195, 200, 200)
     answered = [n for n in range(200) if n not in (50, 60)]
-    assert branch.own.cost == sum(100_000 + 5000 * n for n in answered)
+    assert branch.own.cost == sum(100_000 + 5000 * (n + 1) for n in answered)
     assert draw_tree(branch).splitlines()[-1] == "      └─ … and 195 attempts more"
     whole = grown(tmp_path, "big", ALL)
     assert (len(whole.steps[0].members[0].attempts), whole.own) == (200, branch.own)

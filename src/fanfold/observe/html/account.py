@@ -14,6 +14,7 @@ from fanfold.observe.closing import (
     hedged_text,
     saving_text,
     twice_text,
+    unusable_text,
 )
 from fanfold.observe.detail import ids_text
 from fanfold.observe.html.foliage import tree_table
@@ -155,6 +156,7 @@ def receipt_html(r: Receipt) -> str:
         ("tokens: cache read", f"{t.cache_read:,}"), ("tokens: cache write", f"{t.cache_write:,}"),
         ("cost", cost_text(r)),
         ("maybe paid twice", twice_text(r) if r.maybe_paid_twice else usd(0)),
+        *([("unusable usage", unusable_text(r))] if r.unusable_usage else []),
         *([("hedged", hedged_text(r))] if r.hedged else []),
         ("active time", duration(r.seconds)),
     ]  # fmt: skip
