@@ -28,6 +28,8 @@ EXTRAS = {"aiohttp", "mcp", "pydantic", "uvicorn", "xllamacpp"}
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
 LAZY = {
+    ("fanfold.faces.cli.mcp", "fanfold.faces.connections"): "only for a server",
+    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.http"): "a face of its own",
     ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.office"): "a face of its own",
     ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.serve"): "a face of its own",
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.key"): "another face",
@@ -88,7 +90,9 @@ def test_applications_are_ordinary_users() -> None:
 
 
 def test_the_faces_are_strangers_to_one_another() -> None:
-    """Only the command line may start the others, and then inside the command."""
+    """Only the command line may start the others, and then inside the command. What those that
+    speak HTTP have in common lies beside them."""
+    common = {"fanfold.faces.connections", "fanfold.faces.payload"}
 
     def face(name: str) -> str:
         return ".".join(name.split(".")[:3])
@@ -98,6 +102,7 @@ def test_the_faces_are_strangers_to_one_another() -> None:
         for found in ours()
         if room(found.module) == room(found.target) == "faces"
         and face(found.module) != face(found.target)
+        and face(found.target) not in common
         and not (face(found.module) == "fanfold.faces.cli" and found.in_function)
     ]
     assert [str(found) for found in between] == []

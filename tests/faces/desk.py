@@ -14,7 +14,10 @@ import msgspec
 from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.lowlevel import Server
 
+from fanfold.faces.connections import Bounds
+from fanfold.faces.mcp.http import on_http
 from tests.faces.cli import environment
 
 MEMBER = """\
@@ -91,3 +94,35 @@ async def trouble(client: ClientSession, tool: str, **given: Any) -> str:
     answer = await client.call_tool(tool, given)
     assert answer.isError, answer
     return str(answer.content[0].text)
+
+
+# ── in this process ──────────────────────────────────────────────────────────────────────────
+
+TOKEN = "ff-test"
+
+
+@asynccontextmanager
+async def mcp_endpoint(limits: Bounds = Bounds()) -> AsyncIterator[str]:
+    """The address of the server over HTTP, in this process and without tools."""
+    url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    by = on_http(0, TOKEN, lambda line: url.set_result(line.split()[-1]), limits)
+    served = asyncio.ensure_future(by(Server("test"), stop))
+    try:
+        yield await url
+    finally:
+        stop.set()
+        await served
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+               "clientInfo": {"name": "test", "version": "0"}},
+}  # fmt: skip
+HEADERS = {"authorization": f"Bearer {TOKEN}", "accept": "application/json, text/event-stream"}
+
+
+async def posted(url: str, **said: Any) -> httpx.Response:
+    async with httpx.AsyncClient(headers=HEADERS, timeout=30) as client:
+        return await client.post(url, **said)

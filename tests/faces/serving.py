@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from openai import AsyncOpenAI
 
+from fanfold.faces.connections import Bounds
 from fanfold.faces.serve.answer import Service, voting
 from fanfold.faces.serve.http import Server, open_door
 from fanfold.members.ensembles import Ensemble
@@ -73,12 +74,13 @@ async def endpoint(
     budget: Budget = Budget(),
     ensembles: Mapping[str, Ensemble] | None = None,
     most: int = 1000,
+    bounds: Bounds = Bounds(),
 ) -> AsyncIterator[Endpoint]:
     company = Given(*members)
     settings = Settings(budget=budget, serving=True)
     async with new_run("serve", company, settings, folder / ".fanfold") as run:
         votes = {name: voting(one) for name, one in (ensembles or {}).items()}
-        server = Server(Service(run, company, votes, most=most), KEY, run.clock.now)
+        server = Server(Service(run, company, votes, most=most), KEY, run.clock.now, bounds)
         with open_door(0) as door:
             await server.start(door)
             url = f"http://127.0.0.1:{door.getsockname()[1]}/v1"

@@ -171,7 +171,10 @@ def test_bad_arguments_are_told_in_words(project: Path) -> None:
             await trouble(client, "delegate_many", tasks=[], concurrency=0),
             await trouble(client, "delegate_many", task=[]),
             await trouble(client, "reduce", kind="magic", values=[]),
+            await trouble(client, "reduce", kind="concat", values="[" * 9999 + "]" * 9999),
+            await trouble(client, "delegate", prompt="x", needs="[" * 150 + "]" * 150),
             await trouble(client, "run_plan", plan="../elsewhere.yaml"),
+            await trouble(client, "run_plan", plan="a\0b"),
             await trouble(client, "status", run="nobody"),
             await trouble(client, "dance"),
         ]
@@ -184,7 +187,10 @@ def test_bad_arguments_are_told_in_words(project: Path) -> None:
         "the arguments cannot be read: Object contains unknown field `task`",
         "there is no reduce `magic`; there are: concat, collect, sum, count, union, merge, sort,"
         " top, best, vote, ask",
+        "the arguments are nested too deeply: at most 100 levels",
+        "the arguments are nested too deeply: at most 100 levels",
         "../elsewhere.yaml does not lie in this server's folder",
+        "'a\\x00b' is no path of a plan: embedded null byte",
         "there is no run 'nobody'; call status without a run to see them",
         "there is no tool `dance`",
     ]

@@ -8,12 +8,14 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.patterns.delegate import Desk, Progress
+from fanfold.work.nesting import DEEPEST, too_deep
 
 _decode = msgspec.json.Decoder().decode
 
 TOOLS = ("menu", "delegate", "delegate_many", "reduce")
 ASKING = ("delegate", "delegate_many", "reduce")
 """Those by which members are asked, or may be."""
+_DEEP = f"the arguments are nested too deeply: at most {DEEPEST} levels"
 _PASSING = {"busy", "cost_usd", "tokens"}
 
 
@@ -89,4 +91,8 @@ def _listed(given: Any, *names: str) -> dict[str, Any]:
                 found[name] = _decode(written)
             except msgspec.DecodeError:
                 continue
+            except RecursionError:
+                raise BadInput(_DEEP) from None
+    if too_deep(found):
+        raise BadInput(_DEEP)
     return found

@@ -25,6 +25,10 @@ from fanfold.work.task import Budget
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="For --http; 0: any free one."
 )
+@click.option(
+    "--connections", type=click.IntRange(min=1), metavar="N",
+    help="For --http: served at once; 512 by default, or half of what `ulimit -n` allows.",
+)  # fmt: skip
 @click.option("--token", metavar="REF", help="For --http: env:NAME or file:PATH; else a new one.")
 @click.option("--name", default="delegates", help="The name of the run.")
 @click.option("--roster", metavar="FILE", help="The members to use.")
@@ -39,15 +43,17 @@ from fanfold.work.task import Budget
 )
 def mcp(http: bool, port: int, token: str | None, keys_from: str | None, **given: Any) -> None:
     """Serve the members to an agent over the Model Context Protocol, until it leaves."""
+    from fanfold.faces.connections import bounds
+    from fanfold.faces.mcp.http import on_http
     from fanfold.faces.mcp.office import Posting
-    from fanfold.faces.mcp.serve import on_http, on_stdio, serve
+    from fanfold.faces.mcp.serve import on_stdio, serve
 
     if keys_from is not None:
         _take_keys(Path(keys_from))
-    said = given.pop("budget")
+    said, most = given.pop("budget"), given.pop("connections")
     budget = Budget() if said is None else parse_budget(said)
     posting = Posting(budget=budget, parent=inherited().parent, **given)
-    by = on_http(port, _token(token), _say) if http else on_stdio
+    by = on_http(port, _token(token), _say, bounds(most)) if http else on_stdio
     _say(closing(run_sync(serve(posting, Path.cwd(), by)), None))
 
 

@@ -35,6 +35,10 @@ STOPPED = 3
     "--concurrency", type=click.IntRange(min=1), default=64, show_default=True, metavar="N",
     help="Calls at once for one model.",
 )  # fmt: skip
+@click.option(
+    "--connections", type=click.IntRange(min=1), metavar="N",
+    help="Served at once; 512 by default, or half of what `ulimit -n` allows.",
+)  # fmt: skip
 def serve(roster: str | None, key: str | None, budget: str | None, **given: Any) -> int:
     """Answer OpenAI chat completions on 127.0.0.1 with the members of the roster.
 

@@ -126,7 +126,14 @@ class Office:
     def _inside(self, plan: str) -> Path:
         """Only plans that lie in this server's folder; the caller is a model."""
         folder = self._folder.resolve()
-        path = (folder / plan).resolve()
+        try:
+            path = (folder / plan).resolve()
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # too long, a zero byte, a circle of links
+            raise BadInput(f"{plan!r} is no path of a plan: {error}") from None
         if not path.is_relative_to(folder):
             raise BadInput(f"{plan} does not lie in this server's folder")
         return path

@@ -1,4 +1,4 @@
-"""The tools over the Model Context Protocol: on stdio, or on HTTP at this machine's own address.
+"""The tools over the Model Context Protocol, and the server on stdio; `http` has the other one.
 
 The official SDK speaks the protocol; it is the extra `mcp`, imported when a server is started.
 """
@@ -6,11 +6,9 @@ The official SDK speaks the protocol; it is the extra `mcp`, imported when a ser
 from __future__ import annotations
 
 import asyncio
-import hmac
 import signal
-import socket
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,9 @@ from fanfold.faces.mcp.stdio import Lines, protocol_output
 from fanfold.faces.mcp.tools import tools
 from fanfold.patterns.delegate import Progress
 from fanfold.patterns.tools import INSTRUCTIONS
+from fanfold.work.nesting import too_deep
 from fanfold.work.outcome import Receipt
 
-HOST = "127.0.0.1"
-PATH = "/mcp"
-CONNECTIONS = 64
 _MISSING = "fanfold mcp needs the MCP SDK; install it with: pip install 'fanfold[mcp]'"
 
 Say = Callable[[str], None]
@@ -126,12 +122,14 @@ def _progress(context: Any) -> Progress | None:
 
 
 def _answer(types: Any, found: Any, *, wrong: bool = False) -> Any:
-    """A text for the model; data stands beside it for programs."""
+    """A text for the model; data stands beside it for programs, unless it is nested more deeply than
+    the SDK can write."""
+    plain = isinstance(found, dict) and not too_deep(found)
     text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
     return types.ServerResult(
         types.CallToolResult(
             content=[types.TextContent(type="text", text=text)],
-            structuredContent=found if isinstance(found, dict) else None,
+            structuredContent=found if plain else None,
             isError=wrong,
         )
     )
@@ -152,77 +150,3 @@ async def on_stdio(server: Any, stop: asyncio.Event) -> None:
         async with stdio_server(lines, output) as (reading, writing):  # type: ignore[arg-type]
             await server.run(reading, writing, server.create_initialization_options())
     stopping.cancel()
-
-
-# ── HTTP ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def on_http(port: int, token: str, say: Say) -> Serve:
-    """Streamable HTTP at 127.0.0.1, for those who have the token."""
-
-    async def by(server: Any, stop: asyncio.Event) -> None:
-        import uvicorn
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-        from mcp.server.transport_security import TransportSecuritySettings
-
-        class Web(uvicorn.Server):
-            """Signals are heard by us."""
-
-            def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-                return nullcontext()
-
-        listening = _listening(port)
-        at = listening.getsockname()[1]
-        hosts = [f"{name}:{at}" for name in (HOST, "localhost")]
-        safe = TransportSecuritySettings(
-            allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
-        )
-        manager = StreamableHTTPSessionManager(server, security_settings=safe)
-        config = uvicorn.Config(
-            _guarded(manager.handle_request, token), lifespan="off", log_config=None,
-            access_log=False, timeout_graceful_shutdown=1, limit_concurrency=CONNECTIONS,
-        )  # fmt: skip
-        web = Web(config)
-        stopping = asyncio.create_task(stop.wait())
-        stopping.add_done_callback(lambda done: setattr(web, "should_exit", True))
-        say(f"fanfold mcp: http://{HOST}:{at}{PATH}")
-        async with manager.run():
-            await web.serve([listening])
-        stopping.cancel()
-
-    return by
-
-
-def _listening(port: int) -> socket.socket:
-    found = socket.socket()
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind((HOST, port))
-        found.listen()  # who reads the address may knock at once
-    except (OSError, OverflowError) as error:
-        found.close()
-        why = getattr(error, "strerror", None) or str(error)
-        raise BadInput(f"port {port} cannot be used: {why.lower()}; try --port 0") from None
-    return found
-
-
-def _guarded(app: Callable[..., Awaitable[None]], token: str) -> Callable[..., Awaitable[None]]:
-    """Only the one path, and only with the token. The SDK checks Host and Origin."""
-    wanted = f"Bearer {token}".encode()
-
-    async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        if not hmac.compare_digest(given, wanted):
-            await _refuse(send, 401, b"a bearer token is needed", (b"www-authenticate", b"Bearer"))
-        elif scope["path"].rstrip("/") != PATH:
-            await _refuse(send, 404, f"there is only {PATH}".encode())
-        else:
-            await app(scope, receive, send)
-
-    return guarded
-
-
-async def _refuse(send: Any, status: int, text: bytes, *headers: tuple[bytes, bytes]) -> None:
-    own = [(b"content-type", b"text/plain"), (b"content-length", str(len(text)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
-    await send({"type": "http.response.body", "body": text})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from socket import create_server, socket
@@ -11,18 +12,24 @@ import msgspec
 from aiohttp import web
 
 from fanfold.errors import BadInput
+from fanfold.faces.connections import BACKLOG, Bounds, Connections, current
+from fanfold.faces.payload import is_json
 from fanfold.faces.serve.answer import Service, read_manner
 from fanfold.faces.serve.key import shown
 from fanfold.faces.serve.stream import Feed, events
 from fanfold.faces.serve.wire import Head, Refused, model_fields, models, read_chat
 
-LARGEST = 32 * 1024 * 1024
 LINGER = 10.0  # seconds for clients to take what is written, at the end
 
 _encode = msgspec.json.Encoder().encode
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _JSON = "application/json"
 _GONE = (ConnectionError, asyncio.CancelledError)
+
+# aiohttp writes a traceback for every malformed request; whoever sends one is told, and nobody else.
+_SILENT = logging.getLogger("fanfold.serve")
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
 
 
 def open_door(port: int) -> socket:
@@ -37,25 +44,34 @@ def open_door(port: int) -> socket:
 class Server:
     """`start`, then `stop`: no new request from then on, those under way come to their end."""
 
-    def __init__(self, service: Service, key: str, now: Callable[[], float]) -> None:
+    def __init__(
+        self, service: Service, key: str, now: Callable[[], float], bounds: Bounds = Bounds()
+    ) -> None:
         self._service, self._key, self._now = service, key, now
+        self._connections = Connections(bounds)
         self._closing = False
-        app = web.Application(middlewares=[self._guard], client_max_size=LARGEST)
+        app = web.Application(middlewares=[self._guard], client_max_size=bounds.body_bytes)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{id:.+}", self._model)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=LINGER)
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=_SILENT, shutdown_timeout=LINGER,
+            keepalive_timeout=bounds.idle,
+        )  # fmt: skip
 
     async def start(self, door: socket) -> None:
         await self._runner.setup()
-        self._site = web.SockSite(self._runner, door)
-        await self._site.start()
+        speak = self._runner.server
+        assert speak is not None
+        self._listening = await asyncio.get_running_loop().create_server(
+            lambda: self._connections.watch(speak()), sock=door, backlog=BACKLOG
+        )
 
     async def stop(self) -> None:
         """At once when it is cancelled meanwhile: then what is under way is cancelled too."""
         self._closing = True
         try:
-            await self._site.stop()
+            self._listening.close()
             await self._service.idle()
         except asyncio.CancelledError:
             await self._service.abandon()
@@ -69,14 +85,20 @@ class Server:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """First the key; then whatever goes wrong is told in OpenAI's shape."""
+        current().receive()
         try:
             if not shown(request.headers.get("Authorization", ""), self._key):
                 raise Refused("the key is wrong or missing", status=401, code="invalid_api_key")
             if self._closing:
                 raise Refused("the server is stopping", status=503, code="stopping", again=True)
+            await request.read()
+            if not current().work():
+                raise Refused("too many requests", status=503, code="overloaded", again=True)
             return await handler(request)
         except Refused as error:
             return _refusal(error)
+        except web.RequestPayloadError:
+            return _refusal(Refused("the body does not fit its Content-Encoding"))
         except web.HTTPException as error:
             what = f"{request.method} {request.path}: {error.reason}"
             return _refusal(Refused(what, status=error.status))
@@ -85,6 +107,8 @@ class Server:
         except Exception as error:
             text = f"unexpected {type(error).__name__}: {error}"
             return _refusal(Refused(text, status=500, code="unexpected"))
+        finally:
+            current().end()
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
         return web.Response(body=models(self._service.models), content_type=_JSON)
@@ -97,6 +121,8 @@ class Server:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         said = request.headers.get
+        if not is_json(said("Content-Type", "")):
+            raise Refused("the Content-Type must be application/json, in UTF-8")
         manner = read_manner(said("X-Fanfold-Fresh", ""), said("X-Fanfold-Parent", ""))
         chat = read_chat(await request.read(), said("X-Fanfold-Needs", ""))
         head = Head(f"chatcmpl-{secrets.token_hex(12)}", int(self._now()), chat.model)

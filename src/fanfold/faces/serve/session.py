@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.faces.connections import bounds
 from fanfold.faces.serve.answer import Service, Voting, usable, voting
 from fanfold.faces.serve.http import Server, open_door
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, load_roster
@@ -38,6 +39,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     allow_paid: bool = False
     concurrency: int = 64
+    connections: int | None = None
 
 
 class Up(NamedTuple):
@@ -69,14 +71,14 @@ async def hold(wanted: Wanted, up: Callable[[Up], None], stop: asyncio.Event) ->
         budget=wanted.budget, max_concurrency=roster.settings.max_concurrency,
         fresh=wanted.fresh, serving=True,
     )  # fmt: skip
-    parent = inherited().parent
+    parent, limits = inherited().parent, bounds(wanted.connections)
     door = open_door(wanted.port)
     opened: list[Run] = []
     try:
         async with new_run(wanted.name, company, settings, wanted.store, parent) as run:
             opened.append(run)
             service = Service(run, company, ensembles, wanted.concurrency)
-            server = Server(service, wanted.key, run.clock.now)
+            server = Server(service, wanted.key, run.clock.now, limits)
             await server.start(door)
             up(Up(f"http://127.0.0.1:{door.getsockname()[1]}/v1", service.models, run))
             await _until(stop, run, server)

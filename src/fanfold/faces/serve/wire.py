@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from fanfold.errors import FanfoldError
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.faces.payload import read_json
 from fanfold.work.ask import Message, Params, Role, Schema, Usage
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 AUTO = "auto"
 _ROLES: dict[str, Role] = {
@@ -114,15 +114,15 @@ class _Body(msgspec.Struct):
 def read_chat(raw: bytes, needs: str = "") -> Chat:
     """The request of a body; `needs` is a header's, and goes before the body's. Raises Refused."""
     try:
-        whole = _decode(raw)
+        whole = read_json(raw)
         if not isinstance(whole, dict):
             raise Refused("the body must be a JSON object")
         _refuse_unsupported(whole)
         body = msgspec.convert(whole, _Body)
     except msgspec.ValidationError as error:
         raise Refused(f"the request is not valid: {error}") from None
-    except msgspec.DecodeError as error:
-        raise Refused(f"the body is not JSON: {error}") from None
+    except BadInput as error:
+        raise Refused(str(error)) from None
     return Chat(
         model=body.model,
         messages=tuple(_message(said, n) for n, said in enumerate(body.messages)),
