@@ -1,4 +1,4 @@
-"""The four figures of docs/promises.md, counted by a model server's books, never by ours.
+"""The figures of docs/promises.md, counted by a model server's books, never by ours.
 
     python bench/promises.py [--rounds N]
 
@@ -87,13 +87,17 @@ class Project:
 
     def passed(self) -> set[str]:
         """The texts of the items whose reply is in the store."""
+        return set(self.answers().values())
+
+    def answers(self) -> dict[str, str]:
+        """The replies in the store, by the ids of their items."""
         if not (self.folder / ".fanfold" / "journal.db").exists():
-            return set()
+            return {}
         archive = Archive(self.folder / ".fanfold")
         try:
             record = archive.read.find("promises")
             endings = [] if record is None else archive.read.endings(record.no, ["passed"])
-            return {str(ending.value) for ending in endings}
+            return {ending.id: str(ending.value) for ending in endings}
         finally:
             archive.close()
 
@@ -191,11 +195,33 @@ def bad_key(seed: int) -> str:
         return f"{len(here.server.books())} requests; {receipt['status']}"
 
 
+def changing(seed: int) -> str:
+    """600 items, 16 at once; meanwhile the file is rewritten in place, shuffled, with 50 more."""
+    with project(16) as here:
+        planned = [{**item, "more": "x" * 6000} for item in items(650)]
+        texts = {item["id"]: item["text"] for item in planned[:600]}
+        here.write(planned[:600])
+        process = here.start("run", "plan.yaml")
+        wait_for(lambda: len(here.server.books()) >= 30)
+        random.Random(seed).shuffle(planned)
+        here.write(planned)
+        out, _ = process.communicate()
+        here.server.wait_idle()
+        receipt = json.loads(out)
+        wrong = sum(texts.get(id) != value for id, value in here.answers().items())
+        unplanned = {entry.prompt for entry in here.server.books().asked} - set(texts.values())
+        return (
+            f"{wrong} answers under another id, {len(unplanned)} unplanned items paid;"
+            f" {receipt['passed']} of {receipt['planned']} passed, {receipt['status']}"
+        )
+
+
 FIGURES = {
     "four kills, 120 items, 8 at once": kills,
     "a $0.05 budget, 64 at once": cap,
     "one edited item of 120, shuffled": edit,
     "a bad key, 64 items, 8 at once": bad_key,
+    "an input that changes, 600 items, 16 at once": changing,
 }
 
 

@@ -1,4 +1,4 @@
-"""The planned items of a run, by their ids."""
+"""The planned items of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST = 10_000
 
 
 class Items:
-    """For readers who have an id that somebody typed."""
+    """By an id that somebody typed, or by position."""
 
     def __init__(self, execute: Callable[[str, Any], Any]) -> None:
         self._execute = execute
@@ -22,3 +22,14 @@ class Items:
         """The first of them, in planned order; enough to find one that is spelled alike."""
         question = "select id from items where run = ? order by batch, position limit ?"
         return [row[0] for row in self._execute(question, (run, MOST))]
+
+    def planned(self, run: int, batch: int, first: int, most: int) -> list[tuple[str, bytes]]:
+        """Ids and hashes as planned, from position `first` on."""
+        question = (
+            "select id, hash from items where run = ? and batch = ? and position >= ?"
+            " order by position limit ?"
+        )
+        rows: list[tuple[str, bytes]] = self._execute(
+            question, (run, batch, first, most)
+        ).fetchall()
+        return rows

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -16,6 +17,7 @@ from fanfold.errors import BadInput
 from fanfold.plans import rows
 from fanfold.plans.plan import Input
 from fanfold.plans.rows import Row
+from fanfold.run.sources import own
 from fanfold.work.document import why_unreadable
 from fanfold.work.item import Item, canonical, digest
 
@@ -64,6 +66,14 @@ class Records:
         return self._file
 
 
+class _Files(Records):
+    """Whole files, each an item."""
+
+    def where(self, position: int) -> str:
+        _, name = next(islice(self._rows(), position, None), (1, ""))
+        return str(Path(self._file) / name)
+
+
 def open_input(spec: Input, folder: str | Path, *, spool: str | Path | None = None) -> Records:
     """The source that a plan's `input` names; paths start from `folder`. BadInput if it cannot be.
 
@@ -104,7 +114,7 @@ def _from_file(spec: Input, path: Path) -> Records:
 
 
 def _as_it_is(raw: Any, line: int) -> Any:
-    return raw
+    return own(raw)
 
 
 def _listed(spec: Input) -> Records:
@@ -129,7 +139,7 @@ def _globbed(spec: Input, folder: Path) -> Records:
     names = rows.matching(folder, spec.value)
     if not names:
         raise _bad(spec, f"input: no file matches `{spec.value}` in {folder}")
-    return Records(
+    return _Files(
         str(folder), lambda: ((1, name) for name in names),
         lambda name, line: rows.read_whole(folder, name), lambda data, position, line: data["path"],
         spec.limit, lambda: rows.files_digest(folder, names),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import msgspec
 
@@ -325,6 +325,11 @@ class Engine:
             self.dispatch.halt(self.stopped())
             if self._stopping is not None and not self._stopping.done():
                 self._stopping.set_result(None)
+
+    def pause(self, reason: str) -> NoReturn:
+        """The run cannot continue here: it pauses, and whoever asked is told to stop."""
+        self.halt(Stop("paused", reason))
+        raise self.stopped()
 
     def stopped(self) -> RunStopped:
         stop = self.stop

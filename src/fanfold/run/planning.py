@@ -10,7 +10,8 @@ from fanfold.errors import BadInput
 from fanfold.journal.apply import DropBatch, PlanBatch
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Journal
-from fanfold.work.item import Source, canonical, digest
+from fanfold.run.planned import Planned, Refuse
+from fanfold.work.item import Source, hash_of
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -22,15 +23,19 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Planning:
-    """What a run has planned so far. A resumed run finds its batches again by their names."""
+    """What a run has planned so far. A resumed run finds its batches again by their names.
 
-    def __init__(self, journal: Journal, record: RunRecord) -> None:
-        self._journal, self._record = journal, record
+    `refuse` stops the run when an item is read again that is not what was planned.
+    """
+
+    def __init__(self, journal: Journal, record: RunRecord, refuse: Refuse) -> None:
+        self._journal, self._record, self._refuse = journal, record, refuse
         self._known = journal.read.batches(record.no) if record.resumed else {}
         self._numbers = {name: no for name, (no, _, _) in self._known.items()}
         self._next = max(self._numbers.values(), default=-1) + 1
         self._names: set[str] = set()
         self.planned = 0
+        self.added: str | None = None  # what an input has besides that which was planned
 
     async def plan(self, source: Source, name: str, last_step: int) -> Batch:
         run, name = self._record.no, self._own_name(name)
@@ -44,7 +49,13 @@ class Planning:
             self._refuse_duplicates(source, no)
             await self._journal.write(PlanBatch(run, no, name, fingerprint, size, last_step))
         self.planned += size
-        return Batch(no, source, size)
+        place, items = (run, no), self._journal.read.items
+        return Batch(
+            no, Planned(source, items, place, size, self._refuse, self._note_added), size
+        )  # fmt: skip
+
+    def _note_added(self, what: str) -> None:
+        self.added = self.added or what
 
     def _number(self, name: str) -> int:
         """That of an earlier invocation, or the next; so it does not depend on the order of now."""
@@ -66,7 +77,7 @@ class Planning:
         for position, item in source.walk():
             try:
                 item.id.encode()
-                yield run, no, position, item.id, digest(canonical(item.data))[:8]
+                yield run, no, position, item.id, hash_of(item.data)
             except (UnicodeError, TypeError, OverflowError) as error:
                 raise BadInput(
                     f"item {position} ({item.id!a}) is not plain JSON: {error}"

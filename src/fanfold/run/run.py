@@ -103,7 +103,7 @@ class Run(Books):
         self._journal, self._company = journal, company
         self._whole: Run | None = None
         self._watch_space()
-        self._planning = Planning(journal, record)
+        self._planning = Planning(journal, record, engine.pause)
         self._governor = Governor(engine, settings.govern, settings.approve)
         self._result: Any = None
         self._flaw: str | None = None
@@ -356,6 +356,8 @@ class Run(Books):
         engine = self._engine
         if engine.stop is not None:
             return engine.stop.status, engine.stop.reason
+        if self._planning.added is not None:
+            return "paused", self._planning.added
         if engine.held:
             return "paused", f"{engine.held} failed items are held; resume to try them again"
         left = planned - sum(tally.values()) + tally["cancelled"] + tally["unfunded"]

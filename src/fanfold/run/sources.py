@@ -14,6 +14,7 @@ from fanfold.work.item import Item, Source, canonical
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_NESTED = (dict, list)
 
 
 def source_of(items: Source | Iterable[Any], spool: Path) -> Source:
@@ -36,8 +37,18 @@ def as_item(value: Any, position: int) -> Item:
     return Item(str(position), value)
 
 
+def own(data: Any) -> Any:
+    """A copy of plain data, so that who receives it may change it."""
+    if type(data) is dict:
+        return {key: own(v) if type(v) in _NESTED else v for key, v in data.items()}
+    if type(data) is list:
+        return [own(v) if type(v) in _NESTED else v for v in data]
+    return data
+
+
 class Rows:
-    """A list in memory, walked in place."""
+    """A list in memory. Each walk gives copies: a function that changes its item does not change
+    what a later step reads."""
 
     def __init__(self, rows: Sequence[Any]) -> None:
         self._rows = rows
@@ -45,11 +56,13 @@ class Rows:
     def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
         for position, row in enumerate(self._rows):
             if position >= len(skip) or not skip[position]:
-                yield position, as_item(row, position)
+                item = as_item(row, position)
+                yield position, Item(item.id, own(item.data))
 
     def fingerprint(self) -> str:
         whole = blake2b(digest_size=16)
-        for position, item in self.walk():
+        for position, row in enumerate(self._rows):
+            item = as_item(row, position)
             whole.update(canonical([position, item.id, item.data]))
         return whole.hexdigest()
 

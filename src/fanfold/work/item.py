@@ -35,6 +35,11 @@ def digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
 
 
+def hash_of(data: Any) -> bytes:
+    """What planning records of an item, so that it can be told whether it was changed since."""
+    return blake2b(_encode(data), digest_size=16).digest()[:8]
+
+
 @runtime_checkable
 class Source(Protocol):
     """Items that can be walked through more than once, lazily.
