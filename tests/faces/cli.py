@@ -11,7 +11,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,12 +19,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tests.faces.warm import Call, Warm
+from tests.waiting import LONG, wait_until
 
 SRC = Path(__file__).parents[2] / "src"
-SECONDS = 30.0
+PROGRESS = re.compile(r"^\S+  \d+/\d+  \d+ in flight  .*\n", re.MULTILINE)
+"""A line that is written when a run takes long, so on some machines only."""
 
 
 class Ended(NamedTuple):
+    """`err` is without lines of progress; `Program.said` has them."""
+
     code: int
     out: str
     err: str
@@ -36,11 +39,6 @@ class Ended(NamedTuple):
         assert self.out.count("\n") == 1, self
         found: dict[str, Any] = msgspec.json.decode(self.out)
         return found
-
-    @property
-    def complaints(self) -> str:
-        """What stands on stderr but for lines of progress, which come when it takes long."""
-        return re.sub(r"^\S+  \d+/\d+  \d+ in flight  .*\n", "", self.err, flags=re.MULTILINE)
 
     @property
     def resume(self) -> list[str]:
@@ -97,15 +95,8 @@ class Program:
         self.until(lambda: words in self.said)
 
     def end(self) -> Ended:
-        code = self.process.wait(SECONDS)
-        return Ended(code, self.shown, self.said)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.005)
+        code = self.process.wait(LONG)
+        return Ended(code, self.shown, PROGRESS.sub("", self.said))
 
 
 def environment(folder: Path, more: dict[str, str] | None = None) -> dict[str, str]:
@@ -145,11 +136,12 @@ def forked(folder: Path, *words: str, **env: str) -> Ended | None:
     for file in (out, err):
         file.touch()
     call = Call(folder.absolute(), words, environment(folder, env), out, err)
-    code = _WARM.run(call, SECONDS)
+    code = _WARM.run(call, LONG)
     if code is None:
         out.unlink(), err.unlink()
         return None
-    return Ended(code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
+    said = PROGRESS.sub("", err.read_text(encoding="utf-8"))
+    return Ended(code, out.read_text(encoding="utf-8"), said)
 
 
 def runs(folder: Path, *words: str) -> list[dict[str, Any]]:

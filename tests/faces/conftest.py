@@ -13,8 +13,8 @@ from tests.faces.project import PRICE
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    """Its first three replies take more than a second, all others no time."""
-    script = "tests.faces.scripts:slow_at_first"
+    """Its first three replies come when the test releases them, all others at once."""
+    script = "tests.faces.scripts:held_at_first"
     with threaded_server(tmp_path / "books", price=PRICE, script=script) as server:
         yield server
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.faces.cli import Ended, environment, fanfold, wait_until
+from tests.faces.cli import Ended, environment, fanfold
+from tests.waiting import wait_until
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.journal.journal import Archive
-from tests.faces.cli import wait_until
 from tests.faces.fleet_root import Root, cleared
+from tests.waiting import wait_until
 
 ODD = Path(__file__).with_name("odd_agent.py")
 

@@ -8,12 +8,10 @@ import msgspec
 
 from fanfold.testing.script import Asked, Says
 
-SLOW = 1.5
 
-
-def slow_at_first(asked: Asked) -> Says:
-    """The first three requests take a while: long enough to interrupt them. The others do not."""
-    return Says(latency=SLOW if asked.n <= 3 else 0.0)
+def held_at_first(asked: Asked) -> Says:
+    """The first three requests are answered when the test says so, all others at once."""
+    return Says(latency=3600.0 if asked.n <= 3 else 0.0)
 
 
 def never(asked: Asked) -> Says:

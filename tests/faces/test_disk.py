@@ -20,10 +20,19 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield disk
 
 
-@pytest.fixture
-def folder(tmp_path: Path, server: RunningServer) -> Path:
+def project(tmp_path: Path, server: RunningServer) -> Path:
     write_project(tmp_path / "project", server.url, items=8)
     return tmp_path / "project"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: RunningServer) -> Path:
+    return project(tmp_path, server)
+
+
+@pytest.fixture
+def quick(tmp_path: Path, quick_server: RunningServer) -> Path:
+    return project(tmp_path, quick_server)
 
 
 def filled_up(folder: Path, disk: Path, server: RunningServer, *, ballast: bool) -> Ended:
@@ -33,6 +42,7 @@ def filled_up(folder: Path, disk: Path, server: RunningServer, *, ballast: bool)
         if not ballast:
             (disk / "store" / "ballast").unlink()
         fill(disk)
+        server.release()
         ended = run.end()
     server.wait_idle()
     return ended
@@ -53,7 +63,7 @@ def test_a_disk_that_fills_up_pauses_the_run_and_no_reply_is_paid_again(
     assert (shown["status"], shown["passed"]) == ("paused", paid), "looking needs no room"
     make_room(disk)
     second = fanfold(folder, *first.resume, "--json")
-    assert (second.code, second.complaints) == (0, "")
+    assert (second.code, second.err) == (0, "")
     books = server.books()
     receipt = second.receipt
     assert (receipt["status"], receipt["passed"], receipt["in_doubt"]) == ("complete", 8, 0)
@@ -74,36 +84,38 @@ def test_without_a_byte_left_what_was_under_way_is_in_doubt(
     shown = fanfold(folder, "status", "talk", "--json", "--store", f"{disk}/store").receipt
     assert (shown["status"], shown["attempts_in_doubt"]["attempts"]) == ("crashed", 3)
     second = fanfold(folder, "resume", "talk", "--json", "--store", f"{disk}/store")
-    assert (second.code, second.complaints) == (0, "")
+    assert (second.code, second.err) == (0, "")
     receipt = second.receipt
     assert (receipt["passed"], receipt["calls"], receipt["maybe_paid_twice"]) == (8, 8, 3)
     assert dollars(server.books().bill) <= receipt["cost_usd"]
     assert len(server.books().paid_twice()) == 3
 
 
-def test_on_a_full_disk_nothing_is_started(disk: Path, server: RunningServer, folder: Path) -> None:
+def test_on_a_full_disk_nothing_is_started(
+    disk: Path, quick_server: RunningServer, quick: Path
+) -> None:
     fill(disk)
-    ended = fanfold(folder, "run", "plan.yaml", "--store", f"{disk}/store")
+    ended = fanfold(quick, "run", "plan.yaml", "--store", f"{disk}/store")
     assert ended.code in (2, 4)
     assert ended.err == f"fanfold: {disk}/store: the disk is full; make room\n"
-    assert server.totals().asked == 0
+    assert quick_server.totals().asked == 0
     make_room(disk)
-    assert fanfold(folder, "run", "plan.yaml", "--quiet", "--store", f"{disk}/store").code == 0
+    assert fanfold(quick, "run", "plan.yaml", "--quiet", "--store", f"{disk}/store").code == 0
 
 
 def test_a_store_that_may_not_be_written_is_refused(
-    disk: Path, server: RunningServer, folder: Path
+    disk: Path, quick_server: RunningServer, quick: Path
 ) -> None:
     kept = disk / "kept"
-    assert fanfold(folder, "run", "plan.yaml", "--quiet", "--store", str(kept)).code == 0
+    assert fanfold(quick, "run", "plan.yaml", "--quiet", "--store", str(kept)).code == 0
     before = (kept / "journal.db").read_bytes()
     make_read_only(disk)
-    asked = server.totals().asked
+    asked = quick_server.totals().asked
     for store in (kept, disk / "new"):
-        ended = fanfold(folder, "run", "plan.yaml", "--store", str(store))
+        ended = fanfold(quick, "run", "plan.yaml", "--store", str(store))
         assert (ended.code, ended.out) == (2, "")
         assert ended.err.startswith(f"fanfold: {store}")
         assert ended.err.endswith("use --store DIR\n") and ended.err.count("\n") == 1
     assert (kept / "journal.db").read_bytes() == before
-    assert server.totals().asked == asked
-    assert fanfold(folder, "report", "talk", "--store", str(kept)).out.startswith("# talk\n")
+    assert quick_server.totals().asked == asked
+    assert fanfold(quick, "report", "talk", "--store", str(kept)).out.startswith("# talk\n")

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli import environment, started, wait_until
+from tests.faces.cli import environment, started
 from tests.faces.fleet_root import cleared, lives
 from tests.faces.odd_fleet import OddRoot, holders, odd_fleet
+from tests.waiting import wait_until
 
 REAL = Path(__file__).parents[1] / "data/agent_clis/claude_real_service.jsonl"
 BILL = 0.0180461  # of the log above, by its result

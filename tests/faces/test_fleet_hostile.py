@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli import Ended, fanfold, started, wait_until
+from tests.faces.cli import Ended, fanfold, started
 from tests.faces.disk import fill, small_disk
 from tests.faces.fleet_root import cleared, lives
 from tests.faces.odd_fleet import OddRoot, holders, odd_fleet
+from tests.waiting import wait_until
 
 LONE = 1.96  # dollars that are reserved for a claude worker on sonnet that may take one
 

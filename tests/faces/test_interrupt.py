@@ -35,7 +35,10 @@ def interrupted(folder: Path, server: RunningServer, *signals: Signals) -> Ended
             if number is not SIGKILL:
                 run.until_it_says("stopping")
                 assert server.totals().in_flight == 3, "it speaks before the calls are over"
+        if len(signals) == 1 and signals[0] is not SIGKILL:
+            server.release()
         ended = run.end()
+    server.release()
     server.wait_idle()
     return ended
 
@@ -63,7 +66,7 @@ def test_one_signal_pauses_and_the_printed_command_goes_on(
     assert cost == "cost $0.0780 of $100.00"
     assert calls.startswith("3 calls, 0 reused, 78 tokens, ")
     second = fanfold(folder, *first.resume)
-    assert (second.code, second.complaints) == (0, "")
+    assert (second.code, second.err) == (0, "")
     assert second.out.splitlines()[:2] == ["talk complete", "6 of 6 done: 6 passed"]
     assert second.out.splitlines()[3].startswith("3 calls, 3 reused, ")
     assert (server.books().paid_calls, server.books().paid_twice()) == (6, {})
@@ -103,7 +106,7 @@ def test_after_a_crash_status_tells_of_the_doubts_and_resume_finishes(
     assert words[:3] == ["fanfold", "resume", shown["run"]]
     ended = fanfold(folder, *words[1:], "--json")
     receipt = ended.receipt
-    assert (ended.code, ended.complaints) == (0, "")
+    assert (ended.code, ended.err) == (0, "")
     assert (receipt["passed"], receipt["calls"], receipt["maybe_paid_twice"]) == (6, 6, 3)
     assert receipt["maybe_paid_twice_usd"] == shown["cost_usd"]
     books = server.books()

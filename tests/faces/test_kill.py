@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.faces.cli import Ended, environment, fanfold, started, wait_until
+from tests.faces.cli import Ended, environment, fanfold, started
 from tests.faces.fleet_root import Root, fleet, lives
 from tests.faces.test_launch import Project
+from tests.waiting import wait_until
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 

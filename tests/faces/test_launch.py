@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli import Ended, environment, fanfold, started, wait_until
+from tests.faces.cli import Ended, environment, fanfold, started
 from tests.faces.fleet_root import Root, fleet, lives
+from tests.waiting import wait_until
 
 ROSTER = """\
 members:

@@ -11,15 +11,17 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from fanfold.testing.running import threaded_server
-from tests.faces.cli import environment, fanfold
+from fanfold.testing.running import RunningServer, threaded_server
+from tests.faces.cli import environment, started
 from tests.faces.project import PRICE, write_project
+from tests.waiting import LONG, wait_until
 
 LINE = re.compile(
     r"talk  (\d)/6  (\d) in flight  (\d) passed  0 kicked back  0 retries  \$(\S+) of \$100\.00"
@@ -28,35 +30,68 @@ AT_FIRST = ("0", "3", "0", "0.00")
 IN_THE_MIDDLE = ("3", "3", "3", "0.0780")
 
 
+@contextmanager
+def project(tmp_path: Path, latency_ms: float) -> Iterator[tuple[Path, RunningServer]]:
+    """Six items, three at once."""
+    with threaded_server(tmp_path / "books", price=PRICE, latency_ms=latency_ms) as server:
+        write_project(tmp_path / "project", server.url)
+        yield tmp_path / "project", server
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Six items, three at once, 0.7 s each: what shows the first three came within a second."""
-    with threaded_server(tmp_path / "books", price=PRICE, latency_ms=700) as server:
-        write_project(tmp_path / "project", server.url)
-        yield tmp_path / "project"
+    """All calls take so long that something would be shown."""
+    with project(tmp_path, 700) as (folder, _):
+        yield folder
 
 
-def on_terminal(folder: Path, *words: str) -> tuple[int, str]:
-    """Run `fanfold WORDS` on a terminal of 120 columns: the exit code, and all that was drawn."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-    with subprocess.Popen(
-        [sys.executable, "-m", "fanfold", *words], cwd=folder, env=environment(folder),
-        stdin=theirs, stdout=theirs, stderr=theirs,
-    ) as process:  # fmt: skip
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[tuple[Path, RunningServer]]:
+    """No call is answered before it is released."""
+    with project(tmp_path, 3_600_000) as made:
+        yield made
+
+
+def release_three(server: RunningServer) -> None:
+    wait_until(lambda: server.totals().in_flight == 3)
+    server.release()
+
+
+class Terminal:
+    """`fanfold WORDS` on a terminal of 120 columns, and all that was drawn there."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fanfold", *words], cwd=folder, env=environment(folder),
+            stdin=theirs, stdout=theirs, stderr=theirs,
+        )  # fmt: skip
         os.close(theirs)
-        drawn = b"".join(pieces(ours))
-        code = process.wait()
-    os.close(ours)
-    return code, drawn.decode().replace("\r\n", "\n")
+        self._drawn = b""
 
+    @property
+    def drawn(self) -> str:
+        return self._drawn.decode().replace("\r\n", "\n")
 
-def pieces(handle: int) -> Iterator[bytes]:
-    while select.select([handle], [], [], 30)[0]:
+    def until(self, shows: Callable[[str], object]) -> None:
+        while not shows(self.drawn):
+            assert self._reads(), self.drawn
+
+    def end(self) -> int:
+        while self._reads():
+            pass
+        os.close(self._ours)
+        return self._process.wait(LONG)
+
+    def _reads(self) -> bool:
+        """False: the program has ended, and its side is closed."""
+        assert select.select([self._ours], [], [], LONG)[0], "the terminal is silent"
         try:
-            yield os.read(handle, 4096)
-        except OSError:  # the program has ended, and its side is closed
-            return
+            self._drawn += os.read(self._ours, 4096)
+        except OSError:
+            return False
+        return True
 
 
 def screen(drawn: str) -> list[str]:
@@ -70,33 +105,45 @@ def screen(drawn: str) -> list[str]:
     return lines
 
 
-def test_on_a_terminal_one_line_lives_and_is_gone_at_the_end(folder: Path) -> None:
-    code, drawn = on_terminal(folder, "run", "plan.yaml")
-    assert code == 0
-    states = LINE.findall(drawn)
-    assert states[0] == AT_FIRST
-    assert IN_THE_MIDDLE in states
+def test_on_a_terminal_one_line_lives_and_is_gone_at_the_end(
+    held: tuple[Path, RunningServer],
+) -> None:
+    folder, server = held
+    terminal = Terminal(folder, "run", "plan.yaml")
+    terminal.until(lambda drawn: AT_FIRST in LINE.findall(drawn))
+    release_three(server)
+    terminal.until(lambda drawn: IN_THE_MIDDLE in LINE.findall(drawn))
+    release_three(server)
+    assert terminal.end() == 0
+    drawn = terminal.drawn
+    assert LINE.findall(drawn)[0] == AT_FIRST
     assert "\x1b" not in drawn, "no escape sequences"
     left = screen(drawn)
     assert left[:3] == ["talk complete", "6 of 6 done: 6 passed", "cost $0.16 of $100.00"]
     assert len(left) == 4
-    rate_and_rest = r"3/6 .* of \$100\.00  \d+(\.\d)?/(s|min)  \d+\.\ds left"
+    rate_and_rest = r"3/6 .* of \$100\.00  \d+(\.\d)?/(s|min|h)  \d[\dhms. ]* left"
     assert re.search(rate_and_rest, drawn)
 
 
-def test_elsewhere_it_is_plain_lines_on_stderr(folder: Path) -> None:
-    ended = fanfold(folder, "run", "plan.yaml", "--json")
-    assert (ended.code, ended.receipt["passed"]) == (0, 6)
-    (line,) = ended.err.splitlines()
-    found = LINE.fullmatch(line)
-    assert found is not None and found.groups() == AT_FIRST
+def test_elsewhere_it_is_plain_lines_on_stderr(held: tuple[Path, RunningServer]) -> None:
+    folder, server = held
+    with started(folder, "run", "plan.yaml", "--json") as run:
+        run.until(lambda: run.said.endswith("\n"))
+        for _ in range(2):
+            release_three(server)
+        ended = run.end()
+    assert (ended.code, ended.receipt["passed"], ended.err) == (0, 6, "")
+    lines = [LINE.fullmatch(line) for line in run.said.splitlines()]
+    assert lines[0] is not None and lines[0].groups() == AT_FIRST
+    assert None not in lines
 
 
 def test_quiet_shows_nothing(folder: Path) -> None:
-    ended = fanfold(folder, "run", "plan.yaml", "--json", "--quiet")
-    assert (ended.code, ended.err, ended.receipt["passed"]) == (0, "", 6)
+    with started(folder, "run", "plan.yaml", "--json", "--quiet") as run:
+        ended = run.end()
+    assert (ended.code, run.said, ended.receipt["passed"]) == (0, "", 6)
 
 
 def test_quiet_shows_nothing_on_a_terminal_but_the_receipt(folder: Path) -> None:
-    code, drawn = on_terminal(folder, "run", "plan.yaml", "--json", "--quiet")
-    assert (code, msgspec.json.decode(drawn)["passed"]) == (0, 6)
+    terminal = Terminal(folder, "run", "plan.yaml", "--json", "--quiet")
+    assert (terminal.end(), msgspec.json.decode(terminal.drawn)["passed"]) == (0, 6)

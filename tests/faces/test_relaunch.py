@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli import Ended, fanfold, started, wait_until
+from tests.faces.cli import Ended, fanfold, started
 from tests.faces.fleet_root import Root, fleet, lives
 from tests.faces.test_launch import Project
+from tests.waiting import wait_until
 
 
 @pytest.fixture

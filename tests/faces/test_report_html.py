@@ -148,7 +148,7 @@ def test_in_a_real_browser_all_is_there_and_nothing_runs(project: Path, tmp_path
             seen = browser.look(file, width=width, scheme=scheme)
             assert seen.title == "sizes"
             assert seen.requests == [file.absolute().as_uri()]
-            assert seen.complaints == []
+            assert seen.err == []
             assert seen.width <= width
             for words in ("1 of 12 items did not pass", "worst", "Receipt", "Tree", ATTACK):
                 assert words in seen.text, words

@@ -71,6 +71,7 @@ def test_keys_that_work_are_used_and_left_nowhere(tmp_path: Path, server: Runnin
         processes = arguments()
         assert b"plan.yaml" in processes[str(run.process.pid)]
         assert [args for args in processes.values() for key in KEYS if key.encode() in args] == []
+        server.release()
         ended = run.end()
     used = {entry.key for entry in server.books().asked}
     assert (ended.code, ended.receipt["passed"]) == (0, 3)

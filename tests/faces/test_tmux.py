@@ -17,9 +17,10 @@ import pytest
 from fanfold.fleet.tmux import Shown, Tmux, close_session, open_windows, show
 from fanfold.members.agents.worker import LOG
 from fanfold.observe.table import cells_wide
-from tests.faces.cli import SRC, wait_until
+from tests.faces.cli import SRC
 from tests.unit.fleet.staged import Stage, small_fleet
 from tests.unit.fleet.talk import said
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     not Tmux().there, reason="needs tmux: apt-get install tmux, brew install tmux"

@@ -7,7 +7,6 @@ import gc
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from fanfold.members.command import Command
 from fanfold.members.process import by_pidfd, by_thread, carry_out
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
 from fanfold.work.member import Traits, tell_nobody
+from tests.waiting import however_slow, wait_until
 
 SCHEMA = Schema.of({"type": "object"})
 
@@ -160,44 +160,44 @@ def gone(pid: int) -> bool:
         return True
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.005)
-
-
 def test_when_time_is_over_the_command_and_its_children_are_killed(tmp_path: Path) -> None:
-    code = f"sleep 60 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/parent; wait"
-    with pytest.raises(TimedOut) as error:
-        asked(shell(code), timeout=1.0)
-    assert (str(error.value), error.value.lost) == ("cmd: no reply in 1 s; killed", True)
-    pids = [int((tmp_path / name).read_text()) for name in ("child", "parent")]
-    until(lambda: all(gone(pid) for pid in pids))
+    def check(seconds: float) -> None:
+        child, parent = tmp_path / f"child-{seconds}", tmp_path / f"parent-{seconds}"
+        with pytest.raises(TimedOut) as error:
+            asked(
+                shell(f"sleep 600 & echo $! > {child}; echo $$ > {parent}; wait"), timeout=seconds
+            )
+        said = f"cmd: no reply in {seconds:g} s; killed"
+        assert (str(error.value), error.value.lost) == (said, True)
+        pids = [int(file.read_text() or 0) for file in (child, parent)]
+        assert all(pids), "it was killed before it had written them"
+        wait_until(lambda: all(gone(pid) for pid in pids))
+
+    however_slow(check)
 
 
 def test_cancelling_kills_the_command_and_its_children(tmp_path: Path) -> None:
-    code = f"sleep 60 & echo $! > {tmp_path}/c; mv {tmp_path}/c {tmp_path}/child; wait"
+    code = f"sleep 600 & echo $! > {tmp_path}/c; mv {tmp_path}/c {tmp_path}/child; wait"
 
     async def cancel() -> None:
         traits = Traits(id="cmd", kind="command", answerer="command:0@run")
         member = Command(traits, shell(code), tmp_path)
         work = asyncio.create_task(member.ask(member.prepare(Ask()), tell_nobody))
-        await asyncio.to_thread(until, (tmp_path / "child").exists)
+        await asyncio.to_thread(wait_until, (tmp_path / "child").exists)
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work
 
     asyncio.run(cancel())
-    until(lambda: gone(int((tmp_path / "child").read_text())))
+    wait_until(lambda: gone(int((tmp_path / "child").read_text())))
 
 
 def test_a_child_left_behind_with_the_pipe_does_not_hold_the_reply_up(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    reply = asked(shell(f"sleep 20 & echo $! > {tmp_path}/child; echo done"))
-    os.kill(int((tmp_path / "child").read_text()), 9)
-    assert reply == Reply(text="done")
-    assert time.monotonic() - begun < 15
+    """The child is still there when the reply is."""
+    reply = asked(shell(f"sleep 600 & echo $! > {tmp_path}/child; echo done"))
+    child = int((tmp_path / "child").read_text())
+    assert (reply, gone(child)) == (Reply(text="done"), False)
+    os.kill(child, 9)
 
 
 def test_endless_output_is_cut_and_the_command_killed() -> None:

@@ -12,6 +12,7 @@ import pytest
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
 from fanfold.members.http import Answer, Events, Http
 from tests.unit.members.raw import Caller, RawServer, Talk, always, once, response
+from tests.waiting import LONG, however_slow
 
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -30,7 +31,7 @@ def with_http(use: Callable[[Http], Awaitable[Answer]], **settings: float) -> An
     return asyncio.run(main())
 
 
-def post_to(talk: Talk, within: float = 5.0, **headers: str) -> Answer:
+def post_to(talk: Talk, within: float = LONG, **headers: str) -> Answer:
     async def use(http: Http) -> Answer:
         async with RawServer(talk) as server:
             return await http.post(server.url, headers, b"body", within)
@@ -38,7 +39,7 @@ def post_to(talk: Talk, within: float = 5.0, **headers: str) -> Answer:
     return with_http(use)
 
 
-def trouble(talk: Talk, within: float = 5.0) -> tuple[type[MemberError], str, bool]:
+def trouble(talk: Talk, within: float = LONG) -> tuple[type[MemberError], str, bool]:
     with pytest.raises(MemberError) as caught:
         post_to(talk, within)
     return type(caught.value), str(caught.value), caught.value.lost
@@ -69,7 +70,7 @@ def test_idle_connections_are_reused() -> None:
     async def use(http: Http) -> Answer:
         async with RawServer(always(response(b"ok"))) as server:
             for _ in range(3):
-                answer = await http.post(server.url, {}, b"", 5)
+                answer = await http.post(server.url, {}, b"", LONG)
             assert server.connections == 1
             return answer
 
@@ -106,7 +107,7 @@ def test_nothing_is_asked_twice_when_the_connection_drops() -> None:
     async def use(http: Http) -> Answer:
         async with RawServer(once()) as server:
             with pytest.raises(Transient):
-                await http.post(server.url, {}, b"", 5)
+                await http.post(server.url, {}, b"", LONG)
             assert server.connections == 1
         return Answer(0, b"", lambda name: None)
 
@@ -115,7 +116,7 @@ def test_nothing_is_asked_twice_when_the_connection_drops() -> None:
 
 def test_a_refused_connection_is_not_lost() -> None:
     with pytest.raises(Transient) as caught:
-        with_http(lambda http: http.post(f"http://127.0.0.1:{free_port()}", {}, b"", 5))
+        with_http(lambda http: http.post(f"http://127.0.0.1:{free_port()}", {}, b"", LONG))
     assert (caught.value.lost, str(caught.value).partition("(")[0]) == (
         False, "m: no connection: Connection refused ",
     )  # fmt: skip
@@ -135,7 +136,7 @@ def test_a_connection_that_never_comes_about_is_not_lost() -> None:
         waiting = [connecting(deaf) for _ in range(4)]
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         with pytest.raises(Transient) as caught:
-            with_http(lambda http: http.post(url, {}, b"", 5), connect_timeout=0.2)
+            with_http(lambda http: http.post(url, {}, b"", LONG), connect_timeout=0.2)
         assert (caught.value.lost, str(caught.value)) == (False, "m: no connection within 0.2 s")
         for one in waiting:
             one.close()
@@ -189,12 +190,17 @@ async def never_ends(caller: Caller) -> None:
 
 @pytest.mark.parametrize("talk", [never, never_ends])
 def test_time_running_out_is_lost(talk: Talk) -> None:
-    assert trouble(talk, within=0.2) == (TimedOut, "m: no answer within 0.2 s", True)
+    def check(scale: float) -> None:
+        within = 0.2 * scale
+        said = f"m: no answer within {within:g} s"
+        assert trouble(talk, within=within) == (TimedOut, said, True)
+
+    however_slow(check)
 
 
 @pytest.mark.parametrize("talk", [never, never_ends])
 def test_time_running_out_closes_the_connection(talk: Talk) -> None:
-    async def use(http: Http) -> Answer:
+    async def use(http: Http, within: float) -> Answer:
         closed = asyncio.Event()
 
         async def watched(caller: Caller) -> None:
@@ -203,11 +209,11 @@ def test_time_running_out_closes_the_connection(talk: Talk) -> None:
 
         async with RawServer(watched) as server:
             with pytest.raises(TimedOut):
-                await http.post(server.url, {}, b"", 0.2)
-            await asyncio.wait_for(closed.wait(), 5)
+                await http.post(server.url, {}, b"", within)
+            await asyncio.wait_for(closed.wait(), 50 * within)
         return Answer(0, b"", lambda name: None)
 
-    with_http(use)
+    however_slow(lambda scale: with_http(lambda http: use(http, 0.2 * scale)))
 
 
 @pytest.mark.parametrize("sent", [b"lalala\r\n\r\n", response(b"no gzip", Content_Encoding="gzip")])
@@ -221,7 +227,7 @@ def test_an_answer_that_is_no_http_is_invalid(sent: bytes) -> None:
 @pytest.mark.parametrize("url", ["nonsense", "http://", "ftp://127.0.0.1/"])
 def test_a_bad_address_is_the_members_trouble(url: str) -> None:
     with pytest.raises(Terminal) as caught:
-        with_http(lambda http: http.post(url, {}, b"", 5))
+        with_http(lambda http: http.post(url, {}, b"", LONG))
     assert (caught.value.scope, str(caught.value).startswith("m: the request cannot be sent")) == (
         "member", True,
     )  # fmt: skip
@@ -229,7 +235,7 @@ def test_a_bad_address_is_the_members_trouble(url: str) -> None:
 
 def test_a_header_that_cannot_be_sent_shows_in_no_error() -> None:
     with pytest.raises(Terminal) as caught:
-        with_http(lambda http: http.post("http://127.0.0.1:1", {"x": "sec\nret"}, b"", 5))
+        with_http(lambda http: http.post("http://127.0.0.1:1", {"x": "sec\nret"}, b"", LONG))
     error: BaseException | None = caught.value
     while error is not None:
         assert "ret" not in str(error).removeprefix("m: the request")
@@ -245,10 +251,10 @@ def test_a_connection_the_server_closed_while_idle_is_not_used() -> None:
             RawServer(always(response(b""))) as other,
         ):
             for _ in range(3):
-                answer = await http.post(server.url, {}, b"", 5)
+                answer = await http.post(server.url, {}, b"", LONG)
                 await server.quiet()
                 for _ in range(3):  # by then the client has seen that the first one was closed
-                    await http.post(other.url, {}, b"", 5)
+                    await http.post(other.url, {}, b"", LONG)
             assert server.connections == 3
             return answer
 
@@ -272,7 +278,7 @@ def test_after_a_cancelled_call_the_others_go_on() -> None:
             hanging.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await hanging
-            return await http.post(server.url, {}, b"more", 5)
+            return await http.post(server.url, {}, b"more", LONG)
 
     assert with_http(use).body == b"more"
 
@@ -304,7 +310,7 @@ def test_one_transport_serves_one_loop_after_another() -> None:
     async def main() -> int:
         await http.open()
         async with RawServer(always(response(b""))) as server:
-            answer = await http.post(server.url, {}, b"", 5)
+            answer = await http.post(server.url, {}, b"", LONG)
         await http.close()
         return answer.status
 
@@ -314,7 +320,7 @@ def test_one_transport_serves_one_loop_after_another() -> None:
 
 def test_asking_before_open_is_a_defect() -> None:
     with pytest.raises(RuntimeError, match="asked before open"):
-        asyncio.run(Http("m").post("http://127.0.0.1:1", {}, b"", 5))
+        asyncio.run(Http("m").post("http://127.0.0.1:1", {}, b"", LONG))
 
 
 # ── streams ──────────────────────────────────────────────────────────────────────────────────
@@ -342,14 +348,14 @@ def test_events_come_as_they_are_sent() -> None:
             first.set()
 
         async with RawServer(talk) as server:
-            answer = await http.stream(server.url, {}, b"", 5, each)
+            answer = await http.stream(server.url, {}, b"", LONG, each)
         assert heard == [b"one", b"two"]
         return answer
 
     assert with_http(use)[:2] == (200, b"")
 
 
-def stream_from(talk: Talk, heard: list[bytes], within: float = 5) -> Answer:
+def stream_from(talk: Talk, heard: list[bytes], within: float = LONG) -> Answer:
     async def use(http: Http) -> Answer:
         async with RawServer(talk) as server:
             return await http.stream(server.url, {}, b"", within, heard.append)
@@ -376,10 +382,13 @@ def test_a_stream_is_bounded_in_time_as_a_whole() -> None:
         await caller.send(CHUNKED + chunk(b"data: one\n\n"))
         await caller.gone()
 
-    heard: list[bytes] = []
-    with pytest.raises(TimedOut, match=r"no answer within 0\.2 s"):
-        stream_from(talk, heard, within=0.2)
-    assert heard == [b"one"]
+    def check(scale: float) -> None:
+        heard: list[bytes] = []
+        with pytest.raises(TimedOut, match=f"no answer within {0.2 * scale:g} s"):
+            stream_from(talk, heard, within=0.2 * scale)
+        assert heard == [b"one"]
+
+    however_slow(check)
 
 
 @pytest.mark.parametrize("how", ["cancelled", "left"])
@@ -405,7 +414,7 @@ def test_leaving_a_stream_closes_its_connection(how: str) -> None:
                 streaming.cancel()
             with pytest.raises((LookupError, asyncio.CancelledError)):
                 await streaming
-            await asyncio.wait_for(closed.wait(), 5)
+            await asyncio.wait_for(closed.wait(), LONG)
         return Answer(0, b"", lambda name: None)
 
     with_http(use)
@@ -442,7 +451,7 @@ from fanfold.members.http import Http
 async def main():
     http = Http("m")
     await http.open()
-    print((await http.post(sys.argv[1], {}, b"", 5)).body.decode())
+    print((await http.post(sys.argv[1], {}, b"", 180)).body.decode())
     await http.close()
 
 asyncio.run(main())

@@ -23,7 +23,7 @@ from fanfold.testing.script import Says
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.member import MemberLimits, Traits, tell_nobody
-from tests.faces.cli import SRC, wait_until
+from tests.faces.cli import SRC
 from tests.unit.members.embedded import (
     ask,
     asked,
@@ -35,6 +35,7 @@ from tests.unit.members.embedded import (
     with_member,
     without_engine,
 )
+from tests.waiting import wait_until
 
 ARRAY = {"type": "array", "items": {"type": "integer"}}
 MOOD = {"type": "object", "properties": {"mood": {"enum": ["bad", "fine", "good"]}}}

@@ -18,8 +18,9 @@ from fanfold.members.local_store import Tuning
 from fanfold.members.openai import OpenAI
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import tell_nobody
-from tests.faces.cli import SRC, wait_until
+from tests.faces.cli import SRC
 from tests.unit.members.embedded import CACHE, ask, asked, is_alive, real_engine, traits
+from tests.waiting import wait_until
 
 pytestmark = real_engine
 

@@ -7,8 +7,6 @@ import os
 import secrets
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -17,6 +15,7 @@ from fanfold.members.agents import durable
 from fanfold.members.agents.cage import Cage
 from fanfold.members.agents.hosting import Host, find, start
 from fanfold.members.agents.worker import HOST, LOG, Bounds, Exit, HostRecord, Spec, read_host
+from tests.waiting import LONG, wait_until
 
 PATH = {"PATH": os.environ["PATH"]}
 SPAN = f"01ARZ3NDEKTSV4RR{secrets.token_hex(5).upper()}:1"  # nobody else's, also in tests at once
@@ -92,16 +91,11 @@ def record_of(host: Host) -> HostRecord:
     return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait for a condition; looking again takes a moment, nothing is waited for blindly."""
-    over = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < over, "it never came true"
-        time.sleep(0.005)
+until = wait_until
 
 
-def ended(host: Host, seconds: float = 20) -> Exit | None:
-    return asyncio.run(asyncio.wait_for(host.ended(), seconds))
+def ended(host: Host) -> Exit | None:
+    return asyncio.run(asyncio.wait_for(host.ended(), LONG))
 
 
 def how(exit: Exit | None) -> tuple[int, str, str]:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,19 +15,20 @@ from fanfold.members.agents import durable
 from fanfold.members.agents.report import Failure, Heard, Report, hear
 from fanfold.members.agents.worker import KILL, LOG, KillOrder
 from tests.unit.members.agents import bell_child
+from tests.waiting import LONG
 
-LONG, SHORT = 60.0, 0.5
+SHORT = 0.5
 
 
 def woken(place: Path, how: str, seconds: float, do: Callable[[int], object]) -> tuple[str, float]:
-    """What a resting process says once it wakes, and how long it rested after `do` was done."""
+    """What a process that rests says once it wakes, and for how long it did."""
     words = (sys.executable, bell_child.__file__, str(place), how, str(seconds))
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
-        begun = time.monotonic()
         do(child.pid)
-        return child.stdout.readline().strip(), time.monotonic() - begun
+        told, took = child.stdout.readline().split()
+        return told, float(took)
 
 
 def write(file: Path) -> Callable[[int], object]:

@@ -23,13 +23,14 @@ from tests.unit.members.agents.hosted import (
     sh,
     until,
 )
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="judged by /proc")
 
 RELAY = """
 import os, time
 open({file!r}, "w").write("1;")
-over = time.monotonic() + 60
+over = time.monotonic() + 600
 while time.monotonic() < over:
     if os.fork():
         os._exit(0)
@@ -59,7 +60,7 @@ def test_a_cage_ends_all_that_is_inside_in_one_step(cage: Cage, tmp_path: Path) 
     number = number_in(tmp_path / "number")
     assert sorted(cage.pids()) == sorted((program.pid, number))
     cage.kill()
-    assert program.wait(timeout=20) == -9
+    assert program.wait(timeout=LONG) == -9
     until(lambda: not runs(number))
     assert cage.pids() == []
 
@@ -91,7 +92,7 @@ def end_tree(words: tuple[str, ...], tmp_path: Path, *, firm: bool, ready: Path)
     try:
         number_in(ready)
         (tmp_path / "go").touch()
-        said, _ = parent.communicate(timeout=60)
+        said, _ = parent.communicate(timeout=LONG)
         return said.strip()
     finally:
         parent.kill()

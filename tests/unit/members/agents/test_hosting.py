@@ -59,6 +59,7 @@ from tests.unit.members.agents.hosted import (
     stated,
     until,
 )
+from tests.waiting import LONG, however_slow
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="judged by /proc")
 
@@ -75,10 +76,9 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 def test_a_program_gets_its_prompt_and_leaves_its_words_and_its_exit(stage: Stage) -> None:
     host = stage.start(sh("cat; echo oops >&2; exit 7"), prompt=b"do this\n")
-    before = time.time()
     exit = ended(host)
     assert how(exit) == (7, "", "")
-    assert exit is not None and abs(exit.at - before) < 20
+    assert exit is not None and record_of(host).at <= exit.at <= time.time()
     assert log_of(host) == "do this\n"
     assert (host.place / ERRORS).read_text() == "oops\n"
     assert (host.place / launching.HOST_LOG).read_text() == ""
@@ -377,7 +377,9 @@ def test_what_a_program_leaves_running_does_not_outlive_it(stage: Stage) -> None
 
 
 def test_children_that_end_soon_after_the_program_are_left_in_peace(stage: Stage) -> None:
-    host = stage.start(sh("(sleep 0.3; echo done) & exit 4"))
+    """This one goes on until the program is no longer its parent."""
+    waits = "parent=$$; while kill -0 $parent 2>/dev/null; do sleep 0.01; done; echo done"
+    host = stage.start(sh(f"({waits}) & exit 4"))
     assert how(ended(host)) == (4, "", "")
     assert log_of(host) == "done\n"
 
@@ -400,22 +402,33 @@ def test_time_is_up(stage: Stage) -> None:
     host = stage.start(sh("while :; do echo x; sleep 0.05; done"), bounds=Bounds(seconds=0.5))
     exit = ended(host)
     assert how(exit) == (-15, "time", "ended at its limit of 0.5 s")
-    assert exit is not None and 0.4 < exit.at - record_of(host).at < 5
+    assert exit is not None and exit.at - record_of(host).at > 0.4
 
 
 def test_silence_is_counted_from_the_last_word(stage: Stage) -> None:
-    line = "for i in 1 2 3 4 5 6; do echo x; sleep 0.2; done; exec sleep 300"
-    host = stage.start(sh(line), bounds=Bounds(silence=0.6))
-    assert how(ended(host)) == (-15, "silence", "ended after 0.6 s without a word")
-    assert log_of(host) == "x\n" * 6
+    """Six words, for twice as long as it may be silent."""
+
+    def check(scale: float) -> None:
+        line = f"for i in 1 2 3 4 5 6; do echo x; sleep {0.2 * scale}; done; exec sleep 300"
+        host = stage.start(sh(line), name=f"at-{scale}", bounds=Bounds(silence=0.6 * scale))
+        assert how(ended(host)) == (-15, "silence", f"ended after {0.6 * scale:g} s without a word")
+        assert log_of(host) == "x\n" * 6
+
+    however_slow(check)
 
 
 def test_words_in_other_files_are_words_too(stage: Stage) -> None:
-    line = "for i in 1 2 3 4 5 6; do echo x >> rollout-1; sleep 0.2; done; exec sleep 300"
-    bounds = Bounds(silence=0.6)
-    host = stage.start(sh(line), bounds=bounds, meter=str(stage.root / "rollout-*"))
-    assert how(ended(host)) == (-15, "silence", "ended after 0.6 s without a word")
-    assert (stage.root / "rollout-1").read_text() == "x\n" * 6
+    def check(scale: float) -> None:
+        rollout = f"rollout-{scale}"
+        line = f"for i in 1 2 3 4 5 6; do echo x >> {rollout}; sleep {0.2 * scale}; done; sleep 300"
+        host = stage.start(
+            sh(line), name=f"at-{scale}", bounds=Bounds(silence=0.6 * scale),
+            meter=str(stage.root / f"{rollout}*"),
+        )  # fmt: skip
+        assert how(ended(host)) == (-15, "silence", f"ended after {0.6 * scale:g} s without a word")
+        assert (stage.root / rollout).read_text() == "x\n" * 6
+
+    however_slow(check)
 
 
 # ── when its host was killed ──
@@ -543,7 +556,7 @@ def test_another_process_can_end_a_worker(stage: Stage) -> None:
         "assert not host.alive()"
     )
     words = (sys.executable, "-c", code, str(host.place), SPAN)
-    subprocess.run(words, check=True, timeout=60)
+    subprocess.run(words, check=True, timeout=LONG)
     assert not runs(number)
     assert how(ended(host)) == (-15, "killed", "from afar")
 
@@ -557,7 +570,7 @@ def test_many_are_waited_for_at_once_also_by_several(stage: Stage) -> None:
 
     async def wait() -> list[int | None]:
         waits = [host.ended() for host in (*hosts, *again) if host is not None]
-        exits = await asyncio.wait_for(asyncio.gather(*waits), 20)
+        exits = await asyncio.wait_for(asyncio.gather(*waits), LONG)
         return [None if exit is None else exit.code for exit in exits]
 
     assert asyncio.run(wait()) == [*range(8), *range(8)]

@@ -29,6 +29,7 @@ from fanfold.members.agents.waiting import by_looking, gone
 from fanfold.members.agents.worker import Process
 from tests.handles import no_free_handle
 from tests.unit.members.agents.hosted import runs, until
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="judged by /proc")
 
@@ -93,7 +94,7 @@ def test_another_with_the_same_number_gets_no_signal(
     assert not send(msgspec.structs.replace(process, **wrong), signal.SIGKILL)
     assert living(process)
     assert send(process, signal.SIGKILL)
-    assert sleeper.wait(timeout=20) == -signal.SIGKILL
+    assert sleeper.wait(timeout=LONG) == -signal.SIGKILL
 
 
 def test_a_mark_counts_only_to_the_letter(sleeper: subprocess.Popen[bytes]) -> None:

@@ -24,7 +24,7 @@ def main() -> None:
     known = identify(program.pid)
     assert known is not None
     tree = Tree(known, None, firm=firm)
-    go, over = Path(sys.argv[2]), time.monotonic() + 30
+    go, over = Path(sys.argv[2]), time.monotonic() + 180
     while not go.exists() and time.monotonic() < over:
         tree.reap()
         time.sleep(0.005)
