@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Archive
 from tests.faces.cli import Ended, environment, fanfold
 from tests.waiting import wait_until
 
@@ -80,17 +82,10 @@ class Root:
 
     def status(self) -> str:
         """The run's, by the journal."""
-        (row, *_) = reversed(self._runs())
-        return str(row["status"])
-
-    def _runs(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(
-            self.ok("status", "--json", "--store", str(self.store)).out
-        )
-        return found
+        return recorded(self.store)[-1].status
 
     def runs(self) -> int:
-        return len(self._runs())
+        return len(recorded(self.store))
 
     def log(self, id: str) -> Path:
         return self.root / "workers" / id / "session.jsonl"
@@ -102,6 +97,24 @@ class Root:
             lambda: host.exists() and self.log(id).exists() and self.log(id).stat().st_size > 0
         )
         return int(json.loads(host.read_text())["program"]["pid"])
+
+
+def recorded(store: Path) -> list[RunRecord]:
+    """The runs of a store, oldest first. A dead one is still `running` there."""
+    archive = Archive(str(store))
+    try:
+        return archive.read.runs()
+    finally:
+        archive.close()
+
+
+def under_way(store: Path) -> int:
+    """How many calls of the last run are."""
+    archive = Archive(str(store))
+    try:
+        return len(archive.read.newest(archive.read.runs()[-1].no, ("started",), limit=100))
+    finally:
+        archive.close()
 
 
 def lives(pid: int) -> bool:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fanfold.journal.journal import Archive
 from tests.faces.fleet_root import Root, cleared
 from tests.waiting import wait_until
 
@@ -65,11 +64,7 @@ class OddRoot(Root):
 
     def on_record(self) -> str:
         """The run's status by the journal, where a dead one is still `running`."""
-        archive = Archive(str(self.store))
-        try:
-            return str(archive.read.runs()[-1].status)
-        finally:
-            archive.close()
+        return self.status()
 
 
 @contextmanager

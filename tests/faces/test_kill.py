@@ -108,7 +108,7 @@ def test_what_is_not_there_is_refused_with_the_nearest_id(crew: Root) -> None:
 
 def test_a_command_has_no_worker_so_only_the_whole_run_can_be_killed(project: Project) -> None:
     project.launched()
-    wait_until(lambda: "under way   2" in project.fanfold("status", "wait").out)
+    project.until_both_are_under_way()
     ended = project.fanfold("kill", "wait", "0")
     text = "0 is done by waiter, which is no agent: only the whole run can be killed:"
     assert ended == Ended(2, "", f"fanfold: {text} fanfold kill wait all\n")
@@ -160,7 +160,7 @@ def test_all_without_a_supervisor_closes_the_run_as_killed(crew: Root) -> None:
 
 def test_a_run_of_commands_is_killed_whole(project: Project) -> None:
     said = project.launched()
-    wait_until(lambda: "under way   2" in project.fanfold("status", "wait").out)
+    project.until_both_are_under_way()
     ended = project.fanfold("kill", "wait", "all", "--json")
     assert (ended.code, ended.receipt["run"]) == (0, said["run"])
     assert not lives(int(str(said["pid"])))
@@ -171,8 +171,8 @@ def test_a_run_of_commands_is_killed_whole(project: Project) -> None:
 
 def test_a_run_in_the_foreground_is_killed_too(project: Project) -> None:
     with started(project.folder, "run", "plan.yaml", "--quiet") as run:
-        run.until((project.folder / ".fanfold/journal.db").exists)
-        run.until(lambda: "under way   2" in project.fanfold("status", "wait").out)
+        run.until(lambda: bool(project.fanfold("status", "wait").code == 0))
+        project.until_both_are_under_way()
         assert project.fanfold("kill", "wait", "all").code == 0
         assert run.end().code == 3
     assert project.status() == "killed"
@@ -180,6 +180,7 @@ def test_a_run_in_the_foreground_is_killed_too(project: Project) -> None:
 
 def test_a_paused_run_is_marked_killed(project: Project) -> None:
     said = project.launched()
+    project.until_both_are_under_way()
     os.kill(int(str(said["pid"])), signal.SIGTERM)
     log = project.folder / ".fanfold/logs/wait.log"
     wait_until(lambda: "stopping" in log.read_text())

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.faces.cli import Ended, environment, fanfold, started
-from tests.faces.fleet_root import Root, fleet, lives
+from tests.faces.fleet_root import Root, fleet, lives, recorded, under_way
 from tests.waiting import wait_until
 
 ROSTER = """\
@@ -45,7 +45,7 @@ class Project:
     """A plan whose commands wait for a file."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.gate = folder, folder / "gate"
+        self.folder, self.gate, self.store = folder, folder / "gate", folder / ".fanfold"
         (folder / "wait.py").write_text(CODE)
         (folder / "plan.yaml").write_text(PLAN)
         (folder / "roster.yaml").write_text(
@@ -61,9 +61,11 @@ class Project:
         return ended.receipt
 
     def status(self, run: str = "wait") -> str:
-        ended = self.fanfold("status", run, "--json")
-        assert ended.code == 0, ended
-        return str(ended.receipt["status"])
+        (found,) = (one for one in recorded(self.store) if one.name == run)
+        return found.status
+
+    def until_both_are_under_way(self) -> None:
+        wait_until(lambda: under_way(self.store) == 2)
 
     def finish(self, run: str = "wait") -> None:
         self.gate.touch()
@@ -313,6 +315,7 @@ def test_sigterm_pauses_and_resume_detached_goes_on(project: Project) -> None:
     said = project.launched()
     pid = int(str(said["pid"]))
     log = project.folder / ".fanfold/logs/wait.log"
+    project.until_both_are_under_way()
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: "stopping: 2 calls are under way" in log.read_text())
     project.gate.touch()
