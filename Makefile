@@ -12,7 +12,7 @@ CLAUDE := 2.1.325
 CODEX  := 0.166.0
 PINNED := claude-$(CLAUDE)-codex-$(CODEX)
 APPS   := $(patsubst %/plan.yaml,%,$(wildcard src/fanfold/apps/*/plan.yaml))
-CORES  := -n auto --maxprocesses 4 -p tests.cores
+CORES  := -n 4 -p tests.cores
 PATHS  := src tests tools $(wildcard bench)
 
 # Tests are compiled once, not in every process, whatever the environment says.
