@@ -18,6 +18,7 @@ from fanfold.testing.running import RunningServer, threaded_server
 from tests.apps.contract_models import INVENTED, TEXTS, TRUE
 from tests.apps.test_contract_rules import CLAUSES
 from tests.faces.cli import SRC, Ended, fanfold
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,7 @@ def told() -> dict[str, Any]:
 def scored(*words: str) -> dict[str, Any]:
     ended = subprocess.run(
         [sys.executable, str(FOLDER / "score.py"), *words], env={**os.environ, "PYTHONPATH": str(SRC)},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=LONG, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
     found: dict[str, Any] = json.loads(ended.stdout)

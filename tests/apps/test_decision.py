@@ -18,6 +18,7 @@ from fanfold.members.roster import load_roster
 from fanfold.members.target import resolve_target
 from fanfold.testing.running import threaded_server
 from tests.faces.cli import SRC, fanfold
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ OPTIONS = ["red", "green", "blue"]
 def scored(*words: str) -> dict[str, Any]:
     ended = subprocess.run(
         [sys.executable, str(FOLDER / "score.py"), *words], env={**os.environ, "PYTHONPATH": str(SRC)},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=LONG, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
     found: dict[str, Any] = json.loads(ended.stdout)

@@ -21,6 +21,7 @@ from fanfold.members.target import resolve_target
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.apps.etl_models import UNASKED
 from tests.faces.cli import SRC, Ended, fanfold
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ ROWS = 120
 def scored(*words: str) -> dict[str, Any]:
     ended = subprocess.run(
         [sys.executable, str(FOLDER / "score.py"), *words], env={**os.environ, "PYTHONPATH": str(SRC)},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=LONG, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
     found: dict[str, Any] = json.loads(ended.stdout)
@@ -186,7 +187,7 @@ def test_the_tables_and_their_pages_come_from_the_api(tmp_path: Path) -> None:
     with Api(app / "data", Dead()) as api:
         ended = subprocess.run(
             [sys.executable, "fetch.py"], cwd=app, env={**os.environ, "ETL_API": api.url},
-            capture_output=True, text=True, timeout=30, check=True,
+            capture_output=True, text=True, timeout=LONG, check=True,
         )  # fmt: skip
     pages = [{"id": str(n), "table": "pubs", "page": n, "size": 100} for n in (1, 2)]
     assert json.loads(ended.stdout) == {"id": "pubs", "pages": pages}

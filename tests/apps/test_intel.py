@@ -19,6 +19,7 @@ from fanfold.members.target import resolve_target
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.apps.intel_models import INVENTED, facts, readme, row
 from tests.faces.cli import SRC, Ended, fanfold
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ faithful = resolve_target("checks:faithful", FOLDER)
 def scored(*words: str) -> dict[str, Any]:
     ended = subprocess.run(
         [sys.executable, str(FOLDER / "score.py"), *words], env={**os.environ, "PYTHONPATH": str(SRC)},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=LONG, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
     found: dict[str, Any] = json.loads(ended.stdout)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.faces.cli import SRC
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ Files = dict[str, str]
 def score(app: str, data: Path) -> tuple[int, str, str]:
     ended = subprocess.run(
         [sys.executable, str(APPS / app / "score.py"), "--data", str(data)],
-        env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, timeout=LONG,
         check=False,
     )  # fmt: skip
     return ended.returncode, ended.stdout, ended.stderr

@@ -18,9 +18,9 @@ from fanfold.plans.load import load_plan
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.document import parse
 from tests.docs.pages import ROOT, Block, all_blocks, blocks, pages, write_file, write_files
+from tests.waiting import LONG
 
 SRC = ROOT / "src"
-SECONDS = 60
 SERVER = "http://127.0.0.1:8765"  # as the quickstart has it
 
 # What differs from run to run: ids, times of day, durations.
@@ -107,7 +107,7 @@ def _run(command: str, folder: Path, env: dict[str, str]) -> str:
     """What it prints on stdout; progress goes to stderr."""
     ended = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=SECONDS, check=False,
+        capture_output=True, text=True, timeout=LONG, check=False,
     )  # fmt: skip
     assert "Traceback" not in ended.stderr, ended.stderr
     return ended.stdout
@@ -133,7 +133,7 @@ def test_a_script_runs_and_what_it_asserts_is_true(block: Block, tmp_path: Path)
     write_files(ROOT / block.page, tmp_path)
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-c", block.text], cwd=tmp_path, capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(SRC)}, text=True, timeout=SECONDS, check=False,
+        env={**os.environ, "PYTHONPATH": str(SRC)}, text=True, timeout=LONG, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
 

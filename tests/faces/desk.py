@@ -19,6 +19,7 @@ from mcp.server.lowlevel import Server
 from fanfold.faces.connections import Bounds
 from fanfold.faces.mcp.http import on_http
 from tests.faces.cli import environment
+from tests.waiting import LONG
 
 MEMBER = """\
   - id: {id}
@@ -64,7 +65,7 @@ def over_http(url: str, token: str, act: Act) -> Any:
     async def main() -> Any:
         headers = {"Authorization": f"Bearer {token}"}
         async with (
-            httpx.AsyncClient(headers=headers, timeout=30) as http,
+            httpx.AsyncClient(headers=headers, timeout=LONG) as http,
             streamable_http_client(url, http_client=http) as (reading, writing, _),
             session(reading, writing) as client,
         ):
@@ -124,5 +125,5 @@ HEADERS = {"authorization": f"Bearer {TOKEN}", "accept": "application/json, text
 
 
 async def posted(url: str, **said: Any) -> httpx.Response:
-    async with httpx.AsyncClient(headers=HEADERS, timeout=30) as client:
+    async with httpx.AsyncClient(headers=HEADERS, timeout=LONG) as client:
         return await client.post(url, **said)

@@ -24,6 +24,7 @@ from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Event, Member, Request, Tell
 from fanfold.work.task import Budget
 from tests.faces.cli import Program, started
+from tests.waiting import LONG
 
 KEY = "ff-test"
 USED = Usage(input=10, output=5)
@@ -115,5 +116,5 @@ def without_aiohttp(folder: Path, *words: str) -> subprocess.CompletedProcess[st
     )
     return subprocess.run(
         [sys.executable, "-c", block, *words], cwd=folder, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=LONG, check=False,
     )  # fmt: skip

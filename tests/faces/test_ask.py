@@ -17,6 +17,7 @@ from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import environment, fanfold, runs
 from tests.faces.desk import write_roster
 from tests.faces.project import PRICE
+from tests.waiting import LONG
 
 AGENT = Path(__file__).with_name("agent.py")
 CHIEF = """\
@@ -297,7 +298,7 @@ def on_a_terminal(folder: Path, *words: str) -> str:
             shown += chunk
     except OSError:  # the other end is closed
         pass
-    assert process.wait(30) == 0
+    assert process.wait(LONG) == 0
     os.close(ours)
     return shown.decode().replace("\r\n", "\n")
 

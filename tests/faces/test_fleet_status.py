@@ -18,6 +18,7 @@ from tests.faces.cli import environment, fanfold, started
 from tests.unit.fleet.fleets import worker
 from tests.unit.fleet.staged import Stage, small_fleet
 from tests.unit.fleet.talk import said
+from tests.waiting import LONG
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_on_a_terminal_it_is_redrawn_in_place_without_being_erased_first(stage: 
     try:
         shown = read_until(leader, b"", lambda text: text.count(b"\x1b[H") >= 2)
         program.send_signal(2)
-        program.wait(10)
+        program.wait(LONG)
     finally:
         program.kill()
         program.wait()

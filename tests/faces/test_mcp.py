@@ -19,6 +19,7 @@ from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import SRC, environment, fanfold, runs, started
 from tests.faces.desk import call, over_http, over_stdio, trouble, write_roster
 from tests.faces.project import PRICE
+from tests.waiting import LONG
 
 TASKS = [
     {"prompt": "Sum this up", "needs": ["summaries"]},
@@ -348,7 +349,7 @@ def test_it_closes_its_books_at_the_end(project: Path, how: str) -> None:
             process.stdin.close()
         else:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(LONG) == 0
     finally:
         process.kill()
         process.wait()

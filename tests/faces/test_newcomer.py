@@ -11,6 +11,7 @@ import pytest
 
 from fanfold.faces.cli import shipped
 from tests.faces.cli import SRC, Ended, environment, fanfold
+from tests.waiting import LONG
 
 ROOT = SRC.parent
 ALONE = ["unshare", "--user", "--map-root-user", "--net"]
@@ -71,7 +72,7 @@ def onward(folder: Path, env: dict[str, str]) -> list[str]:
     """The lines after the places of the files."""
     ended = subprocess.run(
         ["bin/fanfold", "demo", "intel", "--quiet"], cwd=folder, env=env, capture_output=True,
-        text=True, timeout=60, check=False,
+        text=True, timeout=LONG, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
     lines = ended.stdout.splitlines()
@@ -100,7 +101,7 @@ def alone(folder: Path, *words: str) -> Ended:
         pytest.skip("a network of its own cannot be made here")
     ended = subprocess.run(
         [*ALONE, sys.executable, "-m", "fanfold", *words], cwd=folder, capture_output=True,
-        env=environment(folder, {"XDG_CACHE_HOME": str(folder)}), text=True, timeout=120,
+        env=environment(folder, {"XDG_CACHE_HOME": str(folder)}), text=True, timeout=LONG,
         check=False,
     )  # fmt: skip
     return Ended(ended.returncode, ended.stdout, ended.stderr)

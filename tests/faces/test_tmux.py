@@ -20,7 +20,7 @@ from fanfold.observe.table import cells_wide
 from tests.faces.cli import SRC
 from tests.unit.fleet.staged import Stage, small_fleet
 from tests.unit.fleet.talk import said
-from tests.waiting import wait_until
+from tests.waiting import LONG, wait_until
 
 pytestmark = pytest.mark.skipif(
     not Tmux().there, reason="needs tmux: apt-get install tmux, brew install tmux"
@@ -37,7 +37,7 @@ class Server:
 
     def __call__(self, *words: str) -> str:
         done = subprocess.run(
-            ["tmux", *words], env=self.environ, capture_output=True, text=True, timeout=20,
+            ["tmux", *words], env=self.environ, capture_output=True, text=True, timeout=LONG,
             check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         return done.stdout.rstrip("\n")

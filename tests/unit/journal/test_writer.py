@@ -14,6 +14,7 @@ from fanfold.journal.facts import Claim, End, Landed, RunRecord, Start
 from fanfold.journal.journal import Journal
 from fanfold.work.ask import Reply, Usage
 from tests.unit.journal.disks import small_disk
+from tests.waiting import LONG
 
 
 def record(id: str, plan: bytes = b"") -> RunRecord:
@@ -126,7 +127,7 @@ def test_a_fact_that_cannot_be_written_harms_nobody_else(tmp_path: Path, thread:
         journal = Journal(tmp_path, thread=thread)
         try:
             facts = [AddRun(record("a")), AddRun(record("\ud800")), AddRun(record("b"))]
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LONG):
                 given = await asyncio.gather(*map(journal.write, facts), return_exceptions=True)
                 await journal.write(AddRun(record("c")))
                 return [type(answer) for answer in given] + [run.id for run in journal.read.runs()]

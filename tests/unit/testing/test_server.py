@@ -30,6 +30,7 @@ from tests.unit.testing.asking import (
     once,
     with_server,
 )
+from tests.waiting import LONG
 
 PRICE = Price(input=1.0, output=5.0, cache_read=0.1, cache_write=1.25)
 USED = Usage(input=100, output=10)
@@ -456,7 +457,7 @@ def test_the_process_ends_when_its_stdin_closes() -> None:
         url = json.loads(server.stdout.readline())["url"]
         assert not gone(url)
         server.stdin.close()
-        assert server.wait(10) == 0
+        assert server.wait(LONG) == 0
     assert gone(url)
 
 
