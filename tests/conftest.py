@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,14 @@ settings.load_profile("quick")
 def pytest_configure(config: pytest.Config) -> None:
     """Folders of tests lie in memory where there is enough of it: nobody waits for the disk then.
 
-    What is durable there is what was committed, all the same. `--basetemp` puts them elsewhere.
+    What is durable there is what was committed, all the same. TMPDIR or `--basetemp` put them elsewhere.
     A shell that starts tests in the background has Ctrl-C ignored, by all their processes too.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ROOM:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
+        os.environ.setdefault("TMPDIR", str(SHARED_MEMORY))
+        tempfile.tempdir = None
 
 
 def pytest_collection_finish() -> None:

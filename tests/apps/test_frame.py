@@ -51,6 +51,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
     assert list(tmp_path.glob(".fanfold")) == []
 
 
+@pytest.mark.slow
 def test_a_demo_prints_the_head_of_its_report_and_says_where_all_is(tmp_path: Path) -> None:
     ended = fanfold(tmp_path, "demo", "--quiet")
     assert (ended.code, ended.err) == (0, "")

@@ -27,7 +27,7 @@ SERVER = "http://127.0.0.1:8765"  # as the quickstart has it
 _CHANGES = [
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d"), "WHEN"),
-    (re.compile(r"\b\d+(\.\d+)?m?s\b"), "TIME"),
+    (re.compile(r"\b(\d+[dhm] \d\d[hms]|\d+(\.\d+)?m?s)\b"), "TIME"),
 ]
 
 
@@ -77,7 +77,18 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
         yield running
 
 
-@pytest.mark.parametrize("shown", [pytest.param(own, id=name) for name, own in sessions()])
+def slow_if_it_runs_an_application(shown: list[Block]) -> list[pytest.MarkDecorator]:
+    runs = any(re.search(r"fanfold (demo|new)\b", block.text) for block in shown)
+    return [pytest.mark.slow] if runs else []
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(own, id=name, marks=slow_if_it_runs_an_application(own))
+        for name, own in sessions()
+    ],
+)
 def test_a_session_prints_what_the_page_shows(
     shown: list[Block], terminal: dict[str, str], server: RunningServer, tmp_path: Path
 ) -> None:

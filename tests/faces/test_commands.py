@@ -282,6 +282,7 @@ def test_members_shows_the_menu(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_demo_runs_without_a_key_and_leaves_its_report(tmp_path: Path) -> None:
     ended = fanfold(tmp_path, "demo", "--json")
     assert ended.code == 0
