@@ -25,8 +25,17 @@ class StoreError(FanfoldError):
     """The store cannot be used: foreign, torn, newer than this program, locked or not writable."""
 
 
-class StoreFull(StoreError):
-    """The disk filled up while journaling. The run pauses; nothing that was durable is lost."""
+class StoreBusy(StoreError):
+    """Another process holds the store's write lock."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be written for now: full, locked for long, a disk error, moved or deleted in
+    mid-run. The run pauses; nothing that was durable is lost, and replies that were paid are kept."""
+
+
+class StoreFull(StoreUnavailable):
+    """The disk filled up while journaling."""
 
 
 class AlreadyRunning(FanfoldError):

@@ -6,6 +6,7 @@ Paid calls are counted in the books of the one who answers, never in ours.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, suppress
@@ -18,7 +19,7 @@ import msgspec
 import pytest
 
 from fanfold.clock import RealClock
-from fanfold.errors import AlreadyRunning, TimedOut, Transient
+from fanfold.errors import AlreadyRunning, StoreUnavailable, TimedOut, Transient
 from fanfold.journal.journal import Archive, Journal
 from fanfold.price import dollars
 from fanfold.run.open import reopen, start
@@ -360,6 +361,78 @@ def test_what_another_may_still_ask_is_not_asked_again(memory_path: Path) -> Non
     lock.rmdir()
     receipt = play(scene, resume=True)
     assert (receipt.status, len(member.asked), receipt.maybe_paid_twice) == ("complete", 1, 1)
+
+
+def test_a_store_deleted_in_mid_run_is_put_back_and_nothing_is_paid_again(
+    memory_path: Path,
+) -> None:
+    """Never told as complete; the run pauses, and what it paid is there when it is resumed."""
+    store = memory_path / "store"
+
+    def says(ask: Ask, n: int) -> Said:
+        if n == 3:
+            shutil.rmtree(store)
+        return Said(fine(ask), Usage(1, 1), seconds=1.0)
+
+    provider = Provider(says)
+    scene = Scene(store, (provider,), words(6), how={"concurrency": 2})
+    first = play(scene)
+    assert (first.status, first.passed) == ("paused", 4)
+    assert first.reason is not None and "deleted in mid-run" in first.reason
+    second = play(scene, resume=True)
+    assert (second.status, second.passed, second.maybe_paid_twice) == ("complete", 6, 0)
+    assert (len(provider.sent), provider.sent_again) == (6, {})
+
+
+def test_a_store_deleted_after_the_last_call_is_not_told_as_complete(memory_path: Path) -> None:
+    store = memory_path / "store"
+
+    def says(ask: Ask, n: int) -> Said:
+        shutil.rmtree(store)
+        return Said(fine(ask))
+
+    provider = Provider(says)
+    scene = Scene(store, (provider,), words(1))
+    assert (play(scene).status, play(scene, resume=True).status) == ("paused", "complete")
+    assert len(provider.sent) == 1
+
+
+def test_replies_that_come_while_another_keeps_the_store_locked_are_not_paid_again(
+    memory_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process was stopped in the middle of a write. The run waits, then pauses."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(memory_path / "state"))
+    store = memory_path / "store"
+    with closing(_Lock(store / "journal.db")) as lock:
+
+        def says(ask: Ask, n: int) -> Said:
+            if n == 7:
+                lock.take()
+            return Said(fine(ask), Usage(1, 1), seconds=1.0)
+
+        provider = Provider(says)
+        scene = Scene(store, (provider,), words(20), how={"concurrency": 8})
+        with pytest.raises(StoreUnavailable, match="8 replies are kept in"):
+            play(scene)
+    second = play(scene, resume=True)
+    assert (second.status, second.passed, second.maybe_paid_twice) == ("complete", 20, 0)
+    assert (len(provider.sent), provider.sent_again) == (20, {})
+
+
+class _Lock:
+    """Another connection that begins to write, and does not go on."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._db: sqlite3.Connection | None = None
+
+    def take(self) -> None:
+        self._db = sqlite3.connect(self._file, isolation_level=None)
+        self._db.execute("begin immediate")
+
+    def close(self) -> None:
+        assert self._db is not None
+        self._db.close()
 
 
 def answers_fine(ask: Ask, n: int) -> Reply:

@@ -47,7 +47,8 @@ def _spawn(mission: Mission, log: Path, writing: int) -> None:
 def _opened(log: Path) -> IO[bytes]:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        return log.open("ab")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        return open(os.open(log, flags, 0o600), "ab")
     except OSError as error:
         raise BadInput(f"{log}: cannot be written: {error.strerror}") from error
 

@@ -52,6 +52,7 @@ class Obeying:
         main = asyncio.current_task()
         assert main is not None
         self._run, self._main = run, main
+        run.journal.when_waiting(self._log.say)
         store = run.journal.store
         self._orders = Orders(store.folder, run.record.session)
         self._orders.listen(store)

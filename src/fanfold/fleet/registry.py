@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from fanfold.journal.places import state_folder
+
 Warn = Callable[[str], None]
 
 
@@ -36,8 +38,7 @@ def registry_file(environ: Mapping[str, str] = os.environ) -> Path:
     """`FANFOLD_REGISTRY`, else `fanfold/registry.json` in the user's state folder."""
     if stated := environ.get("FANFOLD_REGISTRY"):
         return Path(stated).expanduser()
-    state = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "~"), ".local", "state")
-    return Path(state).expanduser() / "fanfold" / "registry.json"
+    return state_folder(environ) / "registry.json"
 
 
 class Registry:

@@ -96,7 +96,8 @@ def carry_out(mission: Mission, report: Report, log: Log) -> int:
     try:
         job = mission.job()
         obeying = Obeying(job, report.say, log)
-        receipt = run_sync(execute(job, Audience(obeying.watch, log.say, pages=result_page)))
+        audience = Audience(obeying.watch, log.say, pages=result_page, warn=log.say)
+        receipt = run_sync(execute(job, audience))
     except Exception as error:
         code, text = _told(error)
         log.say(text)

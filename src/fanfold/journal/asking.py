@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fanfold.journal.store import sqlite_errors
+from fanfold.journal.trouble import sqlite_errors
 
 
 class Rows:
@@ -33,6 +33,10 @@ class Asking:
     """Asks the store questions."""
 
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:
+        self._db, self._file = db, file
+
+    def move(self, db: sqlite3.Connection, file: Path) -> None:
+        """From here on another connection is asked."""
         self._db, self._file = db, file
 
     def execute(self, question: str, given: Any = ()) -> Rows:

@@ -91,4 +91,15 @@ def unusable_usage(db: sqlite3.Connection) -> None:
     db.execute("alter table attempts add column unusable text not null default ''")
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [draft, first, unusable_usage]
+def identified(db: sqlite3.Connection) -> None:
+    """A store is told from another that stood at the same place: marks and side files name it."""
+    db.execute("create table store (id text not null)")
+    db.execute("insert into store values (lower(hex(randomblob(8))))")
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
+    draft,
+    first,
+    unusable_usage,
+    identified,
+]

@@ -109,6 +109,10 @@ class Reader:
         self.items = Items(self._db.execute)
         self.timeline = Timeline(self._db.execute)
 
+    def move(self, db: sqlite3.Connection, file: Path) -> None:
+        """The store is somewhere else from now on."""
+        self._db.move(db, file)
+
     # ── runs ──
 
     def runs(self) -> list[RunRecord]:

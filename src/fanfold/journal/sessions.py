@@ -70,6 +70,14 @@ class Sessions:
         except (OSError, msgspec.DecodeError):
             return None
 
+    def move(self, folder: Path) -> None:
+        """The store was put back, perhaps elsewhere: the sessions of this process are there again."""
+        before, self._held = self._held, {}
+        self._folder = folder
+        for session, handle in before.items():
+            self._take(session)
+            os.close(handle)
+
     def _take(self, session: str) -> None:
         handle = os.open(self._file(session), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:

@@ -8,43 +8,21 @@ import sqlite3
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import ENOSPC
 from pathlib import Path
 
-from fanfold.errors import StoreError, StoreFull
+from fanfold.errors import StoreError, StoreUnavailable
+from fanfold.journal import permissions
+from fanfold.journal.ballast import Ballast
 from fanfold.journal.bulk import STATEMENTS
+from fanfold.journal.marks import Marks, highest, missing
 from fanfold.journal.migrations import MIGRATIONS
 from fanfold.journal.owner import Owner
+from fanfold.journal.presence import Presence, put_back
 from fanfold.journal.sessions import Life, Sessions
+from fanfold.journal.trouble import sqlite_errors, translate, unusable
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
-BALLAST_BYTES = 1 << 20
 _MAGIC = b"SQLite format 3\x00"
-
-
-@contextmanager
-def sqlite_errors(file: Path) -> Iterator[None]:
-    """SQLite's errors as ours. A full disk is a pause; anything else means the store cannot be used."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise translate(error, file) from error
-
-
-def translate(error: sqlite3.Error, file: Path) -> StoreError:
-    match getattr(error, "sqlite_errorname", ""):
-        case "SQLITE_FULL" | "SQLITE_IOERR_WRITE":
-            return StoreFull(f"{file}: the disk is full; make room, then resume the run")
-        case "SQLITE_READONLY" | "SQLITE_CANTOPEN" | "SQLITE_READONLY_DIRECTORY":
-            return StoreError(
-                f"{file}: cannot be written; check its permissions or use --store DIR"
-            )
-        case "SQLITE_NOTADB" | "SQLITE_CORRUPT":
-            return StoreError(f"{file}: torn or damaged; restore a copy or use another --store DIR")
-        case "SQLITE_BUSY" | "SQLITE_LOCKED":
-            return StoreError(f"{file}: locked by another program; try again when it is done")
-        case name:
-            return StoreError(f"{file}: {error} ({name})")
 
 
 class Store:
@@ -55,7 +33,12 @@ class Store:
         self.file = folder / "journal.db"
         self._setup = folder / "setup.lock"
         self._sessions = Sessions(folder / "live")
+        self._ballast = Ballast(folder)
+        self._presence: Presence | None = None
         self._version = 0
+        self.identity = ""
+        self.marks = Marks(folder, "")
+        self.was_displaced = self.put_back = False
 
     def prepare(self) -> None:
         """Make what is missing, but only after what is there was found to be ours."""
@@ -65,7 +48,7 @@ class Store:
             with self._one_at_a_time(), sqlite_errors(self.file):
                 self._migrate()
         except OSError as error:
-            raise _unusable(self.folder, error) from error
+            raise unusable(self.folder, error) from error
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
@@ -120,7 +103,7 @@ class Store:
     def spool(self) -> Path:
         """Where inputs that can be read only once are kept."""
         folder = self.folder / "inputs"
-        folder.mkdir(exist_ok=True)
+        permissions.make(folder)
         return folder
 
     # ── sessions ──
@@ -130,7 +113,7 @@ class Store:
         try:
             return self._sessions.enter()
         except OSError as error:
-            raise _unusable(self.folder, error) from error
+            raise unusable(self.folder, error) from error
 
     def leave(self, session: str) -> None:
         self._sessions.leave(session)
@@ -146,12 +129,86 @@ class Store:
         """The process that runs a session; None when it is over, or not known."""
         return self._sessions.owner(session)
 
+    # ── room on the disk ──
+
+    def secure(self, calls: int, largest: int) -> bool:
+        """Whether the replies of so many calls will find room, even if the disk fills up now."""
+        try:
+            self._ballast.secure(calls, largest)
+        except OSError:
+            return False
+        return True
+
     def drop_ballast(self) -> bool:
         """Give up the spare room, so that what is under way can still be written down."""
-        ballast = self.folder / "ballast"
-        had = ballast.exists() and ballast.stat().st_size > 0
-        ballast.unlink(missing_ok=True)
-        return had
+        try:
+            return self._ballast.drop()
+        except OSError:
+            return False
+
+    # ── while it is open ──
+
+    def lacking(self, db: sqlite3.Connection) -> tuple[str, ...]:
+        """What the operator should know: that something is missing which was recorded."""
+        with sqlite_errors(self.file):
+            self.identity = db.execute("select id from store").fetchone()[0]
+            self.marks = Marks(self.folder, self.identity)
+            lack = missing(self.marks.read(), highest(db))
+        return () if lack is None else (f"{self.file}: {lack}",)
+
+    def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:
+        """From here on this process writes. Answers what is lacking; it is told once."""
+        lack = self.lacking(db)
+        try:
+            self._presence = Presence(self.file)
+        except OSError as error:
+            raise unusable(self.folder, error) from error
+        self.marks.write(highest(db))
+        return lack
+
+    def detach(self) -> None:
+        self._ballast.release()
+        self.marks.close()
+        if self._presence is not None:
+            self._presence.close()
+            self._presence = None
+
+    def displaced(self) -> bool:
+        """Whether the path is no longer that of the store that is open."""
+        return self._presence is not None and self._presence.lost()
+
+    def find_again(self, db: sqlite3.Connection) -> str:
+        """The store was moved, or deleted: then its content is put back. Answers what to tell.
+        StoreUnavailable: it can be neither found nor put back."""
+        assert self._presence is not None
+        self.was_displaced, moved = True, self._presence.moved_to()
+        if moved is not None:
+            self._presence.close()
+            self._presence = None
+            return f"the store was moved in mid-run; go on with --store {moved.parent}"
+        before = self.folder
+        try:
+            self._settle_in(put_back(db, self.folder))
+        except (OSError, sqlite3.Error) as error:
+            said = f"{self.file}: deleted in mid-run, and it cannot be put back: {error}"
+            raise StoreUnavailable(said) from error
+        if self.folder == before:
+            return "the store was deleted in mid-run; what was in it has been put back"
+        return (
+            "the store was replaced in mid-run; what was in it has been saved: go on with"
+            f" --store {self.folder}"
+        )
+
+    def _settle_in(self, folder: Path) -> None:
+        self.detach()
+        self.folder, self.file = folder, folder / "journal.db"
+        self._setup, self._ballast = folder / "setup.lock", Ballast(folder)
+        self._make_folder()
+        self._sessions.move(folder / "live")
+        self._presence = Presence(self.file)
+        self.marks, marked = Marks(folder, self.identity), self.marks.highest
+        self.marks.write(marked)
+        self.put_back = True
 
     def _check_patiently(self) -> None:
         """A store that another process is making right now may look torn until it is made."""
@@ -169,13 +226,14 @@ class Store:
         self._check_header()
 
     def _make_folder(self) -> None:
-        (self.folder / "live").mkdir(parents=True, exist_ok=True)
+        permissions.make(self.folder)
+        permissions.make(self.folder / "live")
+        permissions.make_file(self.file)
+        permissions.tighten(self.folder)
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
-        ballast = self.folder / "ballast"
-        if not ballast.exists():
-            ballast.write_bytes(b"\0" * BALLAST_BYTES)
+        self._ballast.lay()
 
     def _check_header(self) -> None:
         """Read the file's own header, so that a foreign, torn or newer store is left untouched."""
@@ -235,12 +293,6 @@ class Store:
             db.execute("select count(*) from runs").fetchone()
         finally:
             db.close()
-
-
-def _unusable(folder: Path, error: OSError) -> StoreError:
-    if error.errno == ENOSPC:
-        return StoreFull(f"{folder}: the disk is full; make room")
-    return StoreError(f"{folder}: {error.strerror}; use --store DIR")
 
 
 def _header_fields(head: bytes) -> tuple[int, int, int, int]:

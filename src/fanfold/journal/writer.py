@@ -5,16 +5,33 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from fanfold.errors import InvalidReply, StoreError, StoreFull
+from fanfold.errors import InvalidReply, RunStopped, StoreBusy, StoreError, StoreFull
+from fanfold.journal.adoption import Adopt
 from fanfold.journal.apply import apply
-from fanfold.journal.store import Store, translate
+from fanfold.journal.ballast import FIRST_GUESS
+from fanfold.journal.facts import Claim, End, Start
+from fanfold.journal.holder import holder
+from fanfold.journal.keeping import WAIT, answer_to, paused, size_of
+from fanfold.journal.store import Store
+from fanfold.journal.trouble import FULL, translate
+from fanfold.journal.unsaved import SideFile
 
 Entry = tuple[Any, "asyncio.Future[Any] | None"]
 Hook = Callable[[int], None]
+
+
+class Patience(NamedTuple):
+    """Seconds to wait for a store that another process keeps locked: until the operator is told,
+    until the run pauses, and between tries."""
+
+    notice: float = 5.0
+    limit: float = 300.0
+    between: float = 1.0
 
 
 class Writer:
@@ -23,28 +40,49 @@ class Writer:
     With `thread=True` a thread of its own does the committing. Without it, commits happen on the
     loop itself, once per turn: slower, but the same every time, for simulation.
     `after_commit` is called with the number of each commit (tests crash there on purpose).
+
+    What cannot be committed is kept in memory and in a side file, and tried again. A locked store is
+    waited for; any other trouble, or a lock that lasts too long, stops the run: `on_trouble` is
+    called with the reason, nothing new may start, and what is under way is kept.
     """
 
     def __init__(
-        self, store: Store, *, thread: bool = True, after_commit: Hook | None = None
+        self,
+        store: Store,
+        *,
+        thread: bool = True,
+        after_commit: Hook | None = None,
+        patience: Patience = Patience(),
     ) -> None:
-        self._store = store
-        self._db = store.connect()
+        self._store, self._patience = store, patience
         self._thread = (
             threading.Thread(target=self._work, name="journal", daemon=True) if thread else None
         )
         self._after = after_commit
         self._gathered: deque[Entry] = deque()
+        self._kept: list[Entry] = []  # tried, and not committed yet
+        self._since: float | None = None  # when the first try failed
+        self._told = False
+        self._stop = ""  # why nothing may start any more
+        self._open: set[int] = set()  # attempts under way
+        self._largest = FIRST_GUESS
         self._wake = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
         self._due = False
         self.commits = 0
-        self.error: StoreError | None = None
-        self.low_on_space = False
-        self.on_low: Callable[[], None] = _nothing  # called on the loop when the disk is full
+        self.on_trouble: Callable[[str], None] = _nothing  # these are called on the loop
+        self.on_wait: Callable[[str], None] = _nothing
+        self.on_moved: Callable[[], None] = lambda: None
+        self._connect()
+        self._side = SideFile(store.folder, store.identity)
         if self._thread:
             self._thread.start()
+
+    def _connect(self) -> None:
+        self._db = self._store.connect()
+        milliseconds = self._patience.between * 1000 if self._thread else 0
+        self._db.execute(f"pragma busy_timeout = {int(milliseconds)}")
 
     @property
     def backlog(self) -> int:
@@ -67,13 +105,15 @@ class Writer:
         self._hand_in((fact, None), loop)
 
     def close(self) -> None:
-        """Commit what is left and stop. Never raises: what could not be written shows in `error`."""
+        """Commit what is left and stop. Never raises: what the store does not take is left in the
+        side file."""
         self._closing = True
         if self._thread and self._thread.is_alive():
             self._wake.set()
             self._thread.join()
-        elif self._gathered:
+        elif self._gathered or self._kept:
             self._commit_gathered()
+        self._side.close()
         self._db.close()
 
     def _hand_in(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
@@ -87,53 +127,69 @@ class Writer:
 
     def _work(self) -> None:
         while True:
-            self._wake.wait()
+            self._wake.wait(self._patience.between if self._kept else None)
             self._wake.clear()
-            if self._gathered:
+            if self._gathered or self._kept:
                 self._commit_gathered()
             elif self._closing:
                 return
             if self._closing:
+                if self._kept and not self._gathered:
+                    return
                 self._wake.set()
+
+    # ── committing ──
 
     def _commit_gathered(self) -> None:
         self._due = False
         gathered = self._gathered  # appended to by the loop's thread: only ever popped here
-        entries = [gathered.popleft() for _ in range(len(gathered))]
+        entries = [*self._kept, *(gathered.popleft() for _ in range(len(gathered)))]
         if not entries:
             return
-        answers, error = self._commit([fact for fact, _ in entries])
-        loop = self._loop
-        assert loop is not None
-        if not self._thread:
-            self._resolve(entries, answers, error)
-        elif not loop.is_closed():
-            loop.call_soon_threadsafe(self._resolve, entries, answers, error)
-
-    def _commit(self, facts: list[Any]) -> tuple[list[Any], StoreError | None]:
-        if self.error is not None:
-            return [], self.error
         try:
-            return self._transact(facts), None
-        except StoreFull as error:
-            return self._commit_with_ballast(facts, error)
+            if self._store.displaced():
+                self._find_again()
+            answers = self._commit([fact for fact, _ in entries])
         except StoreError as error:
-            self.error = error
-            return [], error
+            self._hold(entries, error)
+            return
+        self._kept, self._since, self._told = [], None, False
+        self._side.clear()
+        self._hand_out(entries, answers)
 
-    def _commit_with_ballast(
-        self, facts: list[Any], error: StoreError
-    ) -> tuple[list[Any], StoreError | None]:
-        """The disk is full: give up the ballast, once, so that what is under way is not lost."""
-        self.low_on_space = True
-        if self._store.drop_ballast():
+    def _commit(self, facts: list[Any]) -> list[Any]:
+        """Nothing is started whose reply might find no room, or once the run must stop."""
+        if self._store.was_displaced:
+            facts = [paused(fact, self._stop) for fact in facts]
+        try:
+            if self._stop or not self._secured(facts):
+                return self._without_starts(facts)
+            return self._transact(facts)
+        except StoreFull as error:
+            self._halt(FULL)
+            if not self._store.drop_ballast():
+                raise
             try:
                 self._db.execute("pragma wal_autocheckpoint = 0")  # it would eat what was freed
-                return self._transact(facts), None
-            except StoreError as again:
-                error = again
-        self.error = error
-        return [], error
+            except sqlite3.Error:
+                raise error from None
+            return self._without_starts(facts)
+
+    def _secured(self, facts: list[Any]) -> bool:
+        starts = sum(isinstance(fact, Start) for fact in facts)
+        if not starts:
+            return True
+        if self._store.secure(len(self._open) + starts, self._largest):
+            return True
+        self._halt(FULL)
+        return False
+
+    def _without_starts(self, facts: list[Any]) -> list[Any]:
+        """Whoever wanted to start stops with the run."""
+        others = [fact for fact in facts if not isinstance(fact, Start)]
+        given = iter(self._transact(others) if others else ())
+        stopped = RunStopped(f"paused: {self._stop}")
+        return [stopped if isinstance(fact, Start) else next(given) for fact in facts]
 
     def _transact(self, facts: list[Any]) -> list[Any]:
         """All or nothing; but a fact that no store can hold is left out, and its own answer."""
@@ -151,6 +207,8 @@ class Writer:
                 return [InvalidReply(f"cannot be recorded: {error}")]
             return [answer for fact in facts for answer in self._transact([fact])]
         self.commits += 1
+        self._store.marks.follow(facts, answers)
+        self._count(facts, answers)
         if self._after:
             self._after(self.commits)
         return answers
@@ -159,20 +217,117 @@ class Writer:
         if self._db.in_transaction:
             self._db.execute("rollback")
 
-    def _resolve(self, entries: list[Entry], answers: list[Any], error: StoreError | None) -> None:
-        """Back on the loop: one call for the whole group."""
-        if self.low_on_space:
-            self.on_low()
-        if error is not None:
-            answers = [error] * len(entries)
-        for (_, future), answer in zip(entries, answers, strict=True):
-            if future is None or future.done():
-                continue
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
+    def _count(self, facts: list[Any], answers: list[Any]) -> None:
+        """What is under way, and how large its replies may be."""
+        for fact, answer in zip(facts, answers, strict=True):
+            if isinstance(fact, Start):
+                if isinstance(answer, Claim) and answer.attempt:
+                    self._open.add(answer.attempt)
+            elif isinstance(fact, End):
+                self._open.discard(fact.attempt)
+                for landed in fact.landed if fact.attempt else ():
+                    self._largest = max(self._largest, size_of(landed.reply))
+            elif isinstance(fact, Adopt):
+                self._open.update(answer)
+
+    # ── when the store does not take it ──
+
+    def _hold(self, entries: list[Entry], error: StoreError) -> None:
+        """Keep them all, and save what was paid. A lock is waited for; else the run stops."""
+        self._kept = entries
+        now = self._now()
+        self._since = now if self._since is None else self._since
+        saved = self._side.save(fact for fact, _ in entries)
+        waited = now - self._since
+        if isinstance(error, StoreBusy) and waited < self._patience.limit and not self._closing:
+            if waited >= self._patience.notice and not self._told:
+                self._told = True
+                self._on_loop(self.on_wait, f"{self._locked(error)}; waiting for it")
+        else:
+            self._give_up(entries, error, saved)
+        self._try_later()
+
+    def _give_up(self, entries: list[Entry], error: StoreError, saved: bool) -> None:
+        """The run stops. Who waits for what is saved goes on; what is not saved anywhere is still
+        waited for."""
+        reason = self._reason(error, saved)
+        self._halt(reason)
+        self._kept, resolved, answers = [], [], []
+        for fact, future in entries:
+            answer, keep = answer_to(fact, error, reason, saved)
+            waits = answer is WAIT and future is not None
+            if keep:
+                self._kept.append((fact, future if waits else None))
+            if not waits:
+                resolved.append((fact, future))
+                answers.append(None if answer is WAIT else answer)
+        self._hand_out(resolved, answers)
+
+    def _reason(self, error: StoreError, saved: bool) -> str:
+        why = self._locked(error) if isinstance(error, StoreBusy) else str(error)
+        many = self._side.replies
+        if not saved:
+            return f"{why}; replies that were paid can be saved nowhere and are held in memory"
+        if not many or self._side.file is None:
+            return why
+        replies = "1 reply is" if many == 1 else f"{many} replies are"
+        return f"{why}; {replies} kept in {self._side.file} until the store is opened again"
+
+    def _locked(self, error: StoreError) -> str:
+        who = holder(self._store.file) or "another program"
+        return f"{self._store.file}: locked by {who}"
+
+    def _try_later(self) -> None:
+        if self._thread is None and self._loop is not None and not self._closing and self._kept:
+            self._due = True
+            self._loop.call_later(self._patience.between, self._commit_gathered)
+
+    def _find_again(self) -> None:
+        """The store was moved, deleted or replaced in mid-run. What is in it is put back."""
+        old = self._db
+        self._stop = self._store.find_again(old)
+        self._on_loop(self.on_trouble, self._stop)
+        if self._store.put_back:
+            self._connect()
+            self._on_loop(lambda _: self.on_moved(), "")
+            old.close()
+
+    def _halt(self, reason: str) -> None:
+        if not self._stop:
+            self._stop = reason
+            self._on_loop(self.on_trouble, reason)
+
+    def _now(self) -> float:
+        return time.monotonic() if self._thread or self._loop is None else self._loop.time()
+
+    # ── back on the loop ──
+
+    def _on_loop(self, act: Callable[[str], None], text: str) -> None:
+        loop = self._loop
+        if self._thread is None:
+            act(text)
+        elif loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(act, text)
+
+    def _hand_out(self, entries: list[Entry], answers: list[Any]) -> None:
+        loop = self._loop
+        assert loop is not None
+        if not self._thread:
+            _resolve(entries, answers)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, entries, answers)
 
 
-def _nothing() -> None:
+def _resolve(entries: list[Entry], answers: list[Any]) -> None:
+    """One call for the whole group."""
+    for (_, future), answer in zip(entries, answers, strict=True):
+        if future is None or future.done():
+            continue
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+
+def _nothing(text: str) -> None:
     """Nobody listens."""

@@ -115,13 +115,15 @@ class Watch(Protocol):
 
 
 class Audience(msgspec.Struct, frozen=True):
-    """Those around a run: who watches it, who hears what it says, who may be asked, and who makes a
-    page for a browser out of the run's name, a result and how many more items there are."""
+    """Those around a run: who watches it, who hears what it says, who may be asked, who makes a page
+    for a browser out of the run's name, a result and how many more items there are, and who hears
+    what is wrong with the store."""
 
     watch: Watch
     say: Callable[[str], None] = print
     approve: Approve | None = None
     pages: Callable[[str, Any, int], str] | None = None
+    warn: Callable[[str], None] = lambda line: None
 
 
 def prepare(path: str, options: Options) -> Job:
@@ -206,6 +208,8 @@ async def execute(job: Job, audience: Audience) -> Receipt:
     """Carry it out. A run that is refused before its first call leaves nothing behind."""
     journal = Journal(job.options.store)
     try:
+        for line in journal.warnings:
+            audience.warn(line)
         source = _source(job, journal)
         run = await _open(journal, job, audience.approve)
         try:

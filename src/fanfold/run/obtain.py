@@ -12,7 +12,7 @@ from fanfold.errors import (
     TimedOut,
     Transient,
 )
-from fanfold.journal.facts import Claim, Holder, Lose
+from fanfold.journal.facts import Claim, Holder
 from fanfold.run.attempt import attempt, attempt_free, is_lost
 from fanfold.run.dispatch import Grant, NobodyLeft, Unfunded
 from fanfold.run.engine import Engine, Mark, Stop
@@ -203,7 +203,7 @@ async def _wait_for(engine: Engine, holder: Holder) -> None:
     while engine.journal.read.attempt_state(holder.attempt) == "started":
         life = engine.journal.store.life(holder.session)
         if life == "dead":
-            await engine.journal.write(Lose((holder.attempt,), engine.clock.now()))
+            await engine.journal.lose((holder.attempt,), engine.clock.now())
             return
         now = engine.clock.monotonic()
         unknown_since = (unknown_since or now) if life == "unknown" else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -148,6 +149,8 @@ async def open_run(
     settings = Settings(budget=budget or Budget(), **options)  # type: ignore[arg-type]
     around = inherited()
     journal = Journal(around.store if store is None else store)
+    for line in journal.warnings:
+        warnings.warn(line, RuntimeWarning, stacklevel=3)
     try:
         company = _company(roster, tuple(members))
         record = await _record(journal, name, settings.budget, clock, around.parent)  # type: ignore[arg-type]

@@ -102,7 +102,7 @@ class Run(Books):
         engine.anew = settings.anew
         self._journal, self._company = journal, company
         self._whole: Run | None = None
-        self._watch_space()
+        self._watch_store()
         self._planning = Planning(journal, record, engine.pause)
         self._governor = Governor(engine, settings.govern, settings.approve)
         self._result: Any = None
@@ -120,12 +120,12 @@ class Run(Books):
         made = Run(self._journal, record, self._company, settings, self.clock)
         made._whole = self
         made._engine.draw_on(self._engine)
-        self._watch_space()
+        self._watch_store()
         return made
 
-    def _watch_space(self) -> None:
-        full = Stop("paused", "the disk is full; make room, then resume")
-        self._journal.when_low_on_space(lambda: self._engine.halt(full))
+    def _watch_store(self) -> None:
+        """The reason may be a full disk, or a store that is locked, damaged, moved or deleted."""
+        self._journal.when_in_trouble(lambda why: self._engine.halt(Stop("paused", why)))
 
     # ── planning ──
 

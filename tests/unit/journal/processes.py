@@ -38,6 +38,19 @@ sys.stdin.read()
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
+_LOCK = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("begin immediate")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def locking(folder: Path) -> subprocess.Popen[bytes]:
+    """Begins to write, says so, and holds the lock until its stdin closes."""
+    return _started(_LOCK, str(folder / "journal.db"))
+
 
 def entering(folder: Path, *, forks: bool = False) -> subprocess.Popen[bytes]:
     """Enters a session, prints it and a process number, and stays until its stdin closes. With

@@ -221,6 +221,49 @@ def test_opening_again_changes_nothing(tmp_path: Path) -> None:
     assert made(tmp_path).read_bytes() == before
 
 
+# ── who may read it ──
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {p.name: p.stat().st_mode & 0o777 for p in (folder, *folder.iterdir())}
+
+
+def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """The folder, the database, its log, and all that is beside it."""
+    before = os.umask(0)
+    try:
+        journal = Journal(tmp_path / "new" / "store")
+        asyncio.run(journal.flush())
+        journal.store.spool()
+        found = modes(tmp_path / "new" / "store")
+        journal.close()
+    finally:
+        os.umask(before)
+    found.pop(".gitignore")
+    assert {"store", "journal.db", "journal.db-wal", "journal.db-shm", "live"} < set(found)
+    assert {name: mode for name, mode in found.items() if mode & 0o077} == {}
+
+
+def test_an_older_store_is_closed_to_others_when_its_owner_opens_it(tmp_path: Path) -> None:
+    made(tmp_path / "store")
+    for path in (tmp_path / "store", *(tmp_path / "store").iterdir()):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    made(tmp_path / "store")
+    found = modes(tmp_path / "store")
+    found.pop(".gitignore")
+    assert {name: mode for name, mode in found.items() if mode & 0o077} == {}
+
+
+def test_a_folder_that_holds_more_than_the_store_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--store .` must not lock the others out of a project."""
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    file = made(Path("."))
+    assert (tmp_path.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o755, 0o600)
+
+
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
 

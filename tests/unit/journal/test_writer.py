@@ -275,7 +275,7 @@ def test_a_full_disk_loses_nothing_that_was_durable(tmp_path: Path) -> None:
 async def _fill(folder: Path) -> tuple[list[str], StoreError | None, bool]:
     journal = Journal(folder)
     told: list[bool] = []
-    journal.when_low_on_space(lambda: told.append(True))
+    journal.when_in_trouble(lambda why: told.append(True))
     (folder.parent / "filler").write_bytes(b"\0" * 1_500_000)
     durable: list[str] = []
     error: StoreError | None = None

@@ -159,7 +159,7 @@ def perform(job: Job, telling: Telling, alone: ExitStack | None = None) -> int:
     the run is on record."""
     as_json, quiet = telling.as_json, telling.quiet
     watch = _watch(quiet, alone or ExitStack())
-    audience = Audience(watch, _say(quiet, as_json), _approver(), result_page)
+    audience = Audience(watch, _say(quiet, as_json), _approver(), result_page, _warn)
     receipt = run_sync(execute(job, audience))
     report, store = telling.report, job.options.store
     written = report is not None and accounted(receipt.run, store, report)
@@ -196,6 +196,10 @@ def _say(quiet: bool, as_json: bool) -> Callable[[str], None]:
     return lambda line: click.echo(line, err=as_json)
 
 
+def _warn(line: str) -> None:
+    click.echo(f"fanfold: warning: {line}", err=True)
+
+
 def _approver() -> Approve | None:
     """Asks on the terminal, when there is one; the run's calls go on meanwhile."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -227,6 +231,7 @@ def _watch(quiet: bool, alone: ExitStack) -> Watch:
         loop, main = asyncio.get_running_loop(), asyncio.current_task()
         assert main is not None
         progress = Progress(run, sys.stderr, live=sys.stderr.isatty(), clock=RealClock())
+        run.journal.when_waiting(progress.say)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, _on_signal, run, main, number, progress)
         watching = asyncio.create_task((Quiet() if quiet else progress).watch())

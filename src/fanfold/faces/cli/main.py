@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError, StoreFull
+from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError, StoreUnavailable
 from fanfold.work.nearest import remedy
 
 COMMANDS = {
@@ -137,7 +137,7 @@ def _told(text: str) -> str:
 def _say(error: Exception) -> int:
     """One or two lines for people, and the code for programs."""
     match error:
-        case StoreFull():
+        case StoreUnavailable():
             click.echo(f"fanfold: {error}", err=True)
             return PAUSED
         case BadInput() | AlreadyRunning() | StoreError():

@@ -33,6 +33,8 @@ def located(run: str, store: str) -> Located:
 @contextmanager
 def opened(store: str) -> Iterator[Archive]:
     archive = Archive(store)
+    for line in archive.warnings:
+        click.echo(f"fanfold: warning: {line}", err=True)
     try:
         yield archive
     finally:

@@ -1,0 +1,191 @@
+"""Replies that the store could not take: kept in a side file until the store is opened again.
+
+Each writer has a file of its own, locked while it lives. A record is a length, a checksum and a
+fact; a torn record ends the file. To apply a fact twice does no harm.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from fanfold.journal.apply import NameStep
+from fanfold.journal.facts import End
+from fanfold.journal.places import state_folder
+from fanfold.work.item import digest
+
+_HEAD = struct.Struct(">II")
+_KINDS: tuple[type, ...] = (End, NameStep)
+_encode = msgspec.msgpack.Encoder().encode
+_decoders: list[msgspec.msgpack.Decoder[Any]] = [msgspec.msgpack.Decoder(kind) for kind in _KINDS]
+
+
+def is_kept(fact: Any) -> bool:
+    """What must not be lost: how attempts ended, with their replies, and the steps they name."""
+    return isinstance(fact, _KINDS)
+
+
+def folders(store: Path) -> tuple[Path, ...]:
+    """Where side files of a store may be: in it, or in the user's state folder when it is full or
+    gone."""
+    name = digest(os.fsencode(store.absolute())).hex()
+    return store / "unsaved", state_folder() / "unsaved" / name
+
+
+class SideFile:
+    """The facts of one writer. `file` is None until something was saved."""
+
+    def __init__(self, store: Path, identity: str) -> None:
+        self._store, self._identity = store, identity
+        self._handle = -1
+        self._saved: set[int] = set()
+        self.file: Path | None = None
+        self.replies = 0
+
+    def save(self, facts: Iterable[Any]) -> bool:
+        """Add those that are not in it yet, durably. False: nowhere is room for them."""
+        new = [fact for fact in facts if is_kept(fact) and id(fact) not in self._saved]
+        if not new:
+            return True
+        record = b"".join(map(_record, new))
+        if not (self._handle >= 0 and self._append(record)) and not self._elsewhere(record):
+            return False
+        self._saved.update(map(id, new))
+        self.replies += sum(isinstance(fact, End) and bool(fact.landed) for fact in new)
+        return True
+
+    def clear(self) -> None:
+        """All of it is in the store now."""
+        if self._handle >= 0:
+            with suppress(OSError):
+                if self.file is not None:
+                    self.file.unlink(missing_ok=True)
+            os.close(self._handle)
+        self._handle, self.file, self.replies = -1, None, 0
+        self._saved.clear()
+
+    def close(self) -> None:
+        """Leave the file to whoever opens the store next."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def _elsewhere(self, record: bytes) -> bool:
+        """A new file, in the first folder that takes it. One that is full already stays."""
+        for folder in folders(self._store):
+            with suppress(OSError):
+                self._begin(folder)
+                if self._append(record):
+                    return True
+        return False
+
+    def _begin(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = folder / f"{secrets.token_hex(8)}.facts"
+        handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.close()
+        self._handle, self.file = handle, file
+        if not self._append(self._identity.encode().ljust(32, b" ")):
+            file.unlink(missing_ok=True)
+            raise OSError
+        _settle(folder)
+
+    def _append(self, data: bytes) -> bool:
+        size = os.fstat(self._handle).st_size
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._handle, rest) :]
+            os.fsync(self._handle)
+            return True
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._handle, size)
+            return False
+
+
+def _record(fact: Any) -> bytes:
+    payload = bytes([_KINDS.index(type(fact))]) + _encode(fact)
+    return _HEAD.pack(len(payload), crc32(payload)) + payload
+
+
+def _settle(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# ── taken up again ───────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def left_behind(store: Path, identity: str) -> Iterator[list[Any]]:
+    """The facts that dead writers of this store left, oldest first. Their files are removed at the
+    end of the block, unless it raises."""
+    found = [one for folder in folders(store) for one in _files(folder, identity)]
+    facts: list[Any] = []
+    try:
+        whole = [_read(handle, facts) for handle, _ in found]
+        yield facts
+        for (_, file), good in zip(found, whole, strict=True):
+            if good:
+                file.unlink(missing_ok=True)
+            else:  # what could be read of it is in the store now
+                file.rename(file.with_suffix(".damaged"))
+    finally:
+        for handle, _ in found:
+            os.close(handle)
+
+
+def _files(folder: Path, identity: str) -> Iterator[tuple[int, Path]]:
+    try:
+        files = sorted(folder.glob("*.facts"), key=lambda file: file.stat().st_mtime)
+    except OSError:
+        return
+    for file in files:
+        handle = _locked(file)
+        if handle is None:
+            continue
+        if os.pread(handle, 32, 0).decode(errors="replace").strip() == identity:
+            yield handle, file
+        else:
+            os.close(handle)
+
+
+def _locked(file: Path) -> int | None:
+    """None: its writer lives and has it in memory too, or it cannot be read now."""
+    try:
+        handle = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return handle
+    except OSError:
+        os.close(handle)
+        return None
+
+
+def _read(handle: int, facts: list[Any]) -> bool:
+    """Add its facts. False: a record of it is damaged, and what follows cannot be read."""
+    with open(handle, "rb", closefd=False) as stream:
+        stream.seek(32)
+        while head := stream.read(_HEAD.size):
+            size, checksum = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 1)
+            payload = stream.read(size)
+            if len(payload) < size or crc32(payload) != checksum:
+                return False
+            facts.append(_decoders[payload[0]].decode(payload[1:]))
+    return True
