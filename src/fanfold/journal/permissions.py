@@ -19,9 +19,7 @@ _FOLDERS = ("live", "inputs", "unsaved", "agents", "orders", "locks", "launched"
 
 def make(folder: Path) -> None:
     """The folder, for its owner alone if it is new. Raises OSError."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def make_file(file: Path) -> None:
