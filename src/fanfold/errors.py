@@ -95,9 +95,10 @@ class Terminal(MemberError):
         scope: Literal["pool", "member", "ask"],
         too_long: bool = False,
         reset_after: float | None = None,
+        lost: bool = False,
     ) -> None:
         self.scope, self.too_long, self.reset_after = scope, too_long, reset_after
-        super().__init__(text)
+        super().__init__(text, lost=lost)
 
 
 class InvalidReply(MemberError):

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fanfold.clock import RealClock
+from fanfold.journal.journal import Journal
+from fanfold.members.openai import OpenAI
 from fanfold.price import cost, dollars, worst
+from fanfold.testing.member import traits
+from fanfold.testing.script import Says
+from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
-from tests.flow.simulation import PRICE, Provider, Said, Scene, outcomes, play, words
+from tests.flow.simulation import (
+    PRICE,
+    Provider,
+    Said,
+    Scene,
+    carry_out,
+    outcomes,
+    play,
+    words,
+)
 
 ANSWER = "An answer of some length, as models give them. " * 30
 TRUE = Usage(30, 390)
@@ -49,3 +66,53 @@ def test_a_cost_that_cannot_be_is_the_worst_case(memory_path: Path, told: Any) -
     receipt = play(Scene(memory_path, (Provider(says),), words(1)))
     assert (outcomes(receipt), receipt.unusable_usage) == ({"passed": 1}, 1)
     assert receipt.cost_usd == dollars(worst(PRICE, 1024 + len("Say word 0"), 400))
+
+
+# ── errors after the reply was produced ──────────────────────────────────────────────────────
+
+
+def behind_a_gateway(store: Path, says: Says, **how: Any) -> tuple[Receipt, ModelServer]:
+    """A map of 20 items over HTTP under a small budget; each request gets this answer."""
+
+    async def main() -> tuple[Receipt, ModelServer]:
+        async with ModelServer(lambda asked: says, prices=PRICE) as server:
+            like = traits("m", kind="openai", model="x", price=PRICE, max_tokens=400)
+            member = OpenAI(like, server.url, lambda: None)
+            scene = Scene(store, (member,), words(20), BUDGET, how={"attempts": 1, **how})
+            journal = Journal(store)
+            try:
+                return await carry_out(journal, scene, RealClock()), server
+            finally:
+                journal.close()
+
+    return asyncio.run(main())
+
+
+BILLED = {"text": ANSWER, "usage": TRUE, "billed": True}
+
+
+@pytest.mark.parametrize("status", [502, 504, 524])
+def test_an_error_of_a_gateway_counts_as_spent(memory_path: Path, status: int) -> None:
+    """The model answered behind it, and was paid for."""
+    receipt, server = behind_a_gateway(memory_path, Says(status=status, **BILLED))
+    assert 0 < dollars(server.books.bill) <= receipt.cost_usd <= 0.02
+    assert receipt.passed == 0
+
+
+def test_a_page_instead_of_an_error_counts_as_spent(memory_path: Path) -> None:
+    receipt, server = behind_a_gateway(memory_path, Says(status=500, broken=True, **BILLED))
+    assert 0 < dollars(server.books.bill) <= receipt.cost_usd <= 0.02
+
+
+def test_the_providers_own_error_costs_nothing(memory_path: Path) -> None:
+    receipt, _ = behind_a_gateway(memory_path, Says(status=503))
+    assert (receipt.cost_usd, outcomes(receipt)) == (0.0, {"failed": 20})
+
+
+def test_what_a_gateway_lost_is_held_where_the_step_says_so(memory_path: Path) -> None:
+    """Nothing is asked twice before the operator says so."""
+    says = Says(status=504, **BILLED)
+    receipt, server = behind_a_gateway(memory_path, says, attempts=4, in_doubt="hold")
+    prompts = [entry.prompt for entry in server.books.asked]
+    assert len(prompts) == len(set(prompts)) == receipt.in_doubt > 0
+    assert receipt.maybe_paid_twice == 0

@@ -19,7 +19,6 @@ from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import PARENT, STORE, Request, Tell, Traits
 from fanfold.work.usage import believed
 
-MAX_REPLY = 64_000_000
 PROMPT = "{prompt}"
 Giving = Literal["stdin", "argument"]
 _CANNOT_START = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EPERM})
@@ -93,14 +92,15 @@ class Command:
         try:
             ended = await carry_out(
                 *self._given(request.body), folder=self._folder, env=self._environment(request),
-                seconds=seconds, most=MAX_REPLY,
+                seconds=seconds, most=self._traits.max_bytes,
             )  # fmt: skip
         except TimeoutError:
             raise TimedOut(f"{self._traits.id}: no reply in {seconds:g} s; killed") from None
         except OSError as error:
             raise self._not_started(error) from None
         if ended.full:
-            raise InvalidReply(f"{self._traits.id}: wrote more than {MAX_REPLY:,} bytes; killed")
+            most = f"max_bytes ({self._traits.max_bytes:,})"
+            raise InvalidReply(f"{self._traits.id}: its output is larger than {most}; killed")
         if self._talk.parse != "plain":
             return self._parsed(ended, request.ask)
         if ended.code:

@@ -31,7 +31,7 @@ class Endpoint:
     ) -> None:
         self._member, self._timeout = traits.id, traits.timeout
         self._url, self._key, self._headers, self._rows = url, key, headers, rows
-        self._http = Http(traits.id, direct=direct)
+        self._http = Http(traits.id, direct=direct, most=traits.max_bytes)
 
     async def open(self) -> None:
         await self._http.open()
@@ -45,14 +45,14 @@ class Endpoint:
         answer = await self._http.post(self._url, headers, body, self._timeout)
         return self._checked(answer, key)
 
-    async def listen(self, body: bytes, each: Callable[[bytes], None]) -> bytes:
-        """Calls `each` with every event's data. The result is empty, or the whole answer if the
+    async def listen(self, body: bytes, each: Callable[[bytes], None]) -> bytes | None:
+        """Calls `each` with every event's data. The result is None then, or the whole answer if the
         server did not stream.
         """
         key = self._resolved()
         headers = self._headers(key)
         answer = await self._http.stream(self._url, headers, body, self._timeout, each)
-        return self._checked(answer, key)
+        return None if answer.events else self._checked(answer, key)
 
     def read(self, decode: Callable[[bytes], T], body: bytes) -> T:
         try:

@@ -140,8 +140,8 @@ def _refuse_others(node: Node, kind: Kind) -> None:
 
 def _traits(kind: Kind, stated: dict[str, Any], roster: Path) -> Traits:
     cost = _price(kind, stated)
-    same = ("max_tokens", "context", "timeout", "limits", "good_at", "enabled", "can_orchestrate",
-            "can_delegate", "budget_usd_month")  # fmt: skip
+    same = ("max_tokens", "max_bytes", "context", "timeout", "limits", "good_at", "enabled",
+            "can_orchestrate", "can_delegate", "budget_usd_month")  # fmt: skip
     if kind == "local":
         stated = {**stated, "limits": _slots(stated)}
     return Traits(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import atexit
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from functools import cache
 from typing import NamedTuple
@@ -19,45 +19,80 @@ from pyreqwest.exceptions import (
     RequestTimeoutError,
 )
 from pyreqwest.request import RequestBuilder
+from pyreqwest.response import Response
 
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
+from fanfold.work.member import MAX_BYTES
 
 _CONNECTING = "client error (Connect)"
 _BODY_CUT = "error reading a body from connection"
 _UNTRUSTED = "invalid peer certificate"
 _IDLE = timedelta(seconds=30)
+_ERROR = 1_000_000  # bytes that the body of an error may have; only its first words are used
+OK = 200
 
 
 class Answer(NamedTuple):
-    """Whatever the server answered, errors too. `header` finds a header in any spelling."""
+    """Whatever the server answered, errors too. `header` finds a header in any spelling. Not
+    `whole`: the body of an error was too long, and this is its beginning. `events`: the body
+    was a stream of events, which were handed on."""
 
     status: int
     body: bytes
     header: Callable[[str], str | None]
+    whole: bool = True
+    events: bool = False
 
 
 class Events:
     """Cuts a stream of bytes into the data of its server-sent events."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        done = []
+        first, *lines = chunk.split(b"\n")
+        self._rest.append(first)
+        done: list[bytes] = []
         for line in lines:
-            line = line.rstrip(b"\r")
-            if line.startswith(b"data:"):
-                self._data.append(line[5:].removeprefix(b" "))
-            elif not line and self._data:
-                done.append(b"\n".join(self._data))
-                self._data = []
+            self._take(b"".join(self._rest).rstrip(b"\r"), done)
+            self._rest = [line]
         return done
+
+    def _take(self, line: bytes, done: list[bytes]) -> None:
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].removeprefix(b" "))
+        elif not line and self._data:
+            done.append(b"\n".join(self._data))
+            self._data = []
 
     def end(self) -> list[bytes]:
         """The last event, if the server did not close it with an empty line."""
         return self.feed(b"\n\n")
+
+
+class _TooMuch(Exception):
+    """The body is larger than it may be."""
+
+
+class _Body:
+    """The bytes of an answer, unpacked, as they come; at most so many."""
+
+    def __init__(self, response: Response, most: int) -> None:
+        self._reader, self._left = response.body_reader, most
+        self.taken: list[bytes] = []
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while (chunk := await self._reader.read_chunk()) is not None:
+            self._left -= len(chunk)
+            if self._left < 0:
+                raise _TooMuch
+            yield bytes(chunk)
+
+    async def read(self) -> None:
+        async for chunk in self:
+            self.taken.append(chunk)
 
 
 class Http:
@@ -67,10 +102,21 @@ class Http:
     certificates or SSL_CERT_FILE. Trap: when a `post` is cancelled before the headers arrived, the
     client forgets the call, but its connection stays open until the server answers or its time is
     over. Time running out closes it at once, so bound a call by `within`, not by cancelling.
+
+    Of an answer at most `most` bytes are read, counted after unpacking; then the connection is
+    closed. A larger answer was paid for like any other.
     """
 
-    def __init__(self, member: str, *, connect_timeout: float = 10.0, direct: bool = False) -> None:
+    def __init__(
+        self,
+        member: str,
+        *,
+        connect_timeout: float = 10.0,
+        direct: bool = False,
+        most: int = MAX_BYTES,
+    ) -> None:
         self._member, self._connect_timeout, self._direct = member, connect_timeout, direct
+        self._most = most
         self._client: Client | None = None
 
     def __repr__(self) -> str:
@@ -96,13 +142,7 @@ class Http:
 
     async def post(self, url: str, headers: dict[str, str], body: bytes, within: float) -> Answer:
         """`within` so many seconds, from connecting to the end of the body."""
-        request = self._request(url, headers, body, within).build()
-        try:
-            response = await request.send()
-            return Answer(response.status, bytes(await response.bytes()), response.get_header)
-        except DetailedPyreqwestError as error:
-            trouble = self._meaning(error, within)
-        raise trouble  # out here, so that the client's own error is not kept as its context
+        return await self._exchange(self._request(url, headers, body, within), within, None)
 
     async def stream(
         self,
@@ -118,21 +158,35 @@ class Http:
         """
         plain = {**headers, "accept-encoding": "identity"}
         request = self._request(url, plain, body, within).streamed_read_buffer_limit(0)
+        return await self._exchange(request, within, each)
+
+    async def _exchange(
+        self, request: RequestBuilder, within: float, each: Callable[[bytes], None] | None
+    ) -> Answer:
+        """Of an error that is too long the beginning will do. One that was cut off by the connection
+        is no answer at all, whatever its status: the client may not even have seen that."""
+        answer: Answer | None = None
+        body: _Body | None = None
         try:
             async with request.build_streamed() as response:
-                told = Answer(response.status, b"", response.get_header)
-                if not (told.header("content-type") or "").startswith("text/event-stream"):
-                    return told._replace(body=bytes(await response.bytes()))
-                events = Events()
-                while (chunk := await response.body_reader.read_chunk()) is not None:
-                    for data in events.feed(bytes(chunk)):
-                        each(data)
-                for data in events.end():
-                    each(data)
-                return told
+                answer = Answer(response.status, b"", response.get_header)
+                good = answer.status == OK
+                body = _Body(response, self._most if good else min(self._most, _ERROR))
+                if each is not None and good and _has_events(answer):
+                    await _hand_on(body, each)
+                    return answer._replace(events=True)
+                await body.read()
+                return answer._replace(body=b"".join(body.taken))
+        except _TooMuch:
+            trouble: MemberError = InvalidReply(
+                f"{self._member}: its answer is larger than max_bytes ({self._most:,});"
+                " raise it in the roster if such answers are wanted"
+            )
+            if answer is not None and body is not None and answer.status != OK:
+                return answer._replace(body=b"".join(body.taken), whole=False)
         except DetailedPyreqwestError as error:
             trouble = self._meaning(error, within)
-        raise trouble
+        raise trouble  # out here, so that the client's own error is not kept as its context
 
     def _request(
         self, url: str, headers: dict[str, str], body: bytes, within: float
@@ -169,6 +223,19 @@ class Http:
         if sent:
             return Transient(f"{who}: connection lost after sending: {why}", lost=True)
         return Transient(f"{who}: no connection: {why}")
+
+
+def _has_events(answer: Answer) -> bool:
+    return (answer.header("content-type") or "").startswith("text/event-stream")
+
+
+async def _hand_on(body: _Body, each: Callable[[bytes], None]) -> None:
+    events = Events()
+    async for chunk in body:
+        for data in events.feed(chunk):
+            each(data)
+    for data in events.end():
+        each(data)
 
 
 @cache

@@ -152,7 +152,7 @@ class OpenAI:
             return self._reply(request, await self._endpoint.ask(request.body))
         heard = _Heard(self._endpoint, tell)
         body = await self._endpoint.listen(request.body[:-1] + _STREAMED, heard.take)
-        return self._reply(request, body) if body else heard.reply(request)
+        return heard.reply(request) if body is None else self._reply(request, body)
 
     def _reply(self, request: Request, body: bytes) -> Reply:
         answer = self._endpoint.read(_decode, body)

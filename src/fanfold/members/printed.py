@@ -10,6 +10,8 @@ from fanfold.errors import MemberError, RateLimited, Terminal, Transient
 from fanfold.work.ask import Usage
 
 _LONGEST = 200
+MAY_BE_BILLED = frozenset({408, 499, 502, 504, *range(520, 525)})
+"""Statuses after which a reply may have been produced and billed, whoever gives them."""
 
 
 def decoded(text: bytes) -> Any:
@@ -65,4 +67,4 @@ def failure(member: str, status: int | None, why: str) -> MemberError:
         case 400 | 413 | 422:
             return Terminal(text, scope="ask", too_long=status == 413)
         case _:
-            return Transient(text)
+            return Transient(text, lost=status in MAY_BE_BILLED)

@@ -173,13 +173,14 @@ COMMON: dict[str, Check] = {
     "budget_usd_month": number(above=0),
 }
 _PROGRAM: dict[str, Check] = {"version": read_version, "effects": flag}
+_SIZE: dict[str, Check] = {"max_bytes": whole(least=1)}
 TALK: dict[str, Check] = {
     "cmd": read_cmd,
     "parse": one_of(*PARSES),
     "scrub_env": check.one_or_many(read_variable),
     "delegate_args": check.many(text),
 }
-_API: dict[str, Check] = {"model": text, "base_url": read_url, "key": read_key}
+_API: dict[str, Check] = {"model": text, "base_url": read_url, "key": read_key, **_SIZE}
 
 
 def read_env(node: Node) -> dict[str, str]:
@@ -223,6 +224,7 @@ def read_weights(node: Node) -> dict[str, float]:
 
 
 _LOCAL: dict[str, Check] = {
+    **_SIZE,
     "model": text,
     "slots": whole(least=1),
     "threads": whole(least=1),
@@ -231,7 +233,7 @@ _LOCAL: dict[str, Check] = {
 }
 BY_KIND: dict[str, dict[str, Check]] = {
     "function": {"target": text, "threads": flag, **_PROGRAM},
-    "command": {"prompt": one_of("stdin", "argument"), **TALK, **_PROGRAM},
+    "command": {"prompt": one_of("stdin", "argument"), **TALK, **_PROGRAM, **_SIZE},
     "openai": _API,
     "anthropic": _API,
     "replay": {"file": text},

@@ -1,4 +1,8 @@
-"""What an answer other than 200 means: a table from status and words to a MemberError."""
+"""What an answer other than 200 means: a table from status and words to a MemberError.
+
+The table also says who pays. Only an error that the provider itself gives, in its own form, says
+that nothing was produced; a gateway's says nothing of what happened behind it (docs/members.md).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ import msgspec
 
 from fanfold.errors import MemberError, RateLimited, Terminal, Transient
 from fanfold.members.http import Answer
+from fanfold.members.printed import MAY_BE_BILLED
 
 Header = Callable[[str], str | None]
 _LONGEST = 200
@@ -43,15 +48,19 @@ class Refusal(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Fits a status, and one of the words if there are any."""
+    """Fits a status, and one of the words if there are any. `foreign`: only an answer that is not
+    in the provider's own form."""
 
     statuses: frozenset[int]
     words: tuple[str, ...]
     make: Callable[[Refusal], MemberError]
+    foreign: bool = False
 
-    def fits(self, status: int, text: str) -> bool:
+    def fits(self, status: int, text: str, own: bool) -> bool:
         words = self.words
-        return status in self.statuses and (not words or any(word in text for word in words))
+        if status not in self.statuses or (self.foreign and own):
+            return False
+        return not words or any(word in text for word in words)
 
 
 def table(*, quota: tuple[str, ...], too_long: tuple[str, ...]) -> tuple[Row, ...]:
@@ -66,8 +75,11 @@ def table(*, quota: tuple[str, ...], too_long: tuple[str, ...]) -> tuple[Row, ..
         Row(frozenset({413}), (), _too_long),
         Row(frozenset({400, 422}), too_long, _too_long),
         Row(frozenset({400, 422}), (), _malformed),
+        Row(MAY_BE_BILLED, (), _doubt),
+        Row(frozenset(range(500, 600)), (), _doubt, foreign=True),
         Row(frozenset({429, 529}), (), _too_often),
-        Row(frozenset({408, 409, 425, *range(500, 600)}), (), _server),
+        Row(frozenset({409, 425, *range(500, 600)}), (), _server),
+        Row(frozenset(range(201, 300)), (), _unexpected),
         Row(frozenset(range(300, 400)), (), _elsewhere),
     )
 
@@ -76,9 +88,9 @@ def refused(member: str, answer: Answer, rows: tuple[Row, ...], key: str) -> Mem
     code, message = told(answer.body)
     said = shortened(scrubbed(message or code, key))
     refusal = Refusal(member, answer.status, said, retry_after(answer.header))
-    text = f"{code} {message}".lower()
+    text, own = f"{code} {message}".lower(), answer.whole and is_own(answer.body)
     for row in rows:
-        if row.fits(answer.status, text):
+        if row.fits(answer.status, text, own):
             return row.make(refusal)
     return Terminal(refusal.text("an answer nobody expects"), scope="member")
 
@@ -110,6 +122,15 @@ def _too_often(refusal: Refusal) -> RateLimited:
     return RateLimited(refusal.text(what), retry_after=refusal.wait)
 
 
+def _doubt(refusal: Refusal) -> Transient:
+    return Transient(refusal.text("failed after sending", "it may have been billed"), lost=True)
+
+
+def _unexpected(refusal: Refusal) -> Terminal:
+    """A success without an answer: it may have been carried out, and will be no better next time."""
+    return Terminal(refusal.text("an answer nobody expects"), scope="member", lost=True)
+
+
 def _server(refusal: Refusal) -> Transient:
     return Transient(refusal.text("server error"))
 
@@ -133,6 +154,18 @@ def told(body: bytes) -> tuple[str, str]:
     code = " ".join(str(error[name]) for name in ("type", "code") if error.get(name))
     message = error.get("message") or error.get("detail") or ""
     return code, _as_text(message)
+
+
+def is_own(body: bytes) -> bool:
+    """An error in the form of the providers: `{"error": {...}}` or `{"object": "error", ...}`. A
+    gateway answers with a page, a line, or at most with a message."""
+    try:
+        whole = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(whole, dict):
+        return False
+    return isinstance(whole.get("error"), dict | str) or whole.get("object") == "error"
 
 
 def _as_text(value: Any) -> str:

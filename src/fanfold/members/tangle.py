@@ -70,6 +70,7 @@ _ENTRY: dict[str, Check] = {
     **{name: check for name, check in COMMON.items() if name != "kind"},
     "version": BY_KIND["command"]["version"],
     "effects": BY_KIND["command"]["effects"],
+    "max_bytes": BY_KIND["command"]["max_bytes"],
     "invoke": _as_is,
     "cost": text,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import urllib.error
 import urllib.request
@@ -22,6 +21,7 @@ from fanfold.work.document import why_unreadable
 from fanfold.work.item import Item, canonical, digest
 
 _HTTP_SECONDS = 60.0
+HTTP_BYTES = 1_000_000_000
 
 
 class Records:
@@ -225,11 +225,21 @@ def _run_command(spec: Input, folder: Path, to: IO[bytes]) -> None:
         raise _bad(spec, f"input command `{cmd[0]}` ended with {ended.returncode}{tail}")
 
 
+def _copy(spec: Input, response: IO[bytes], to: IO[bytes], most: int = HTTP_BYTES) -> None:
+    """A piece at a time, so that only the disk has to hold it."""
+    while piece := response.read(1 << 20):
+        most -= len(piece)
+        if most < 0:
+            what = f"input URL answers with more than {HTTP_BYTES / 1e9:g} GB"
+            raise _bad(spec, f"{what}; download it and name the file instead")
+        to.write(piece)
+
+
 def _fetch(spec: Input, to: IO[bytes]) -> None:
     request = urllib.request.Request(spec.value, headers={"User-Agent": "fanfold"})
     try:
         with urllib.request.urlopen(request, timeout=_HTTP_SECONDS) as response:
-            shutil.copyfileobj(response, to)
+            _copy(spec, response, to)
     except urllib.error.HTTPError as error:
         with error:
             raise _bad(spec, f"input URL answered {error.code} {error.reason}") from None

@@ -14,6 +14,9 @@ Tier = Literal["local", "subscription", "paid"]
 PARENT, STORE = "FANFOLD_PARENT", "FANFOLD_STORE"
 """The variables by which a process that a member starts knows the span and the store it is for."""
 
+MAX_BYTES = 32_000_000
+"""The largest answer of a member that is read, unless its roster says otherwise."""
+
 
 class MemberLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     concurrency: int = 16
@@ -42,6 +45,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     price: Price | None = None
     model: str | None = None
     max_tokens: int = 4096
+    max_bytes: int = MAX_BYTES
     context: int | None = None
     timeout: float = 120.0
     keeps_time: bool = False

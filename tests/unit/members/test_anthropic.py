@@ -242,10 +242,8 @@ ROWS = [
     (429, said("slow"), {RESET("requests"): "2025-12-31T00:00:00Z", **NOW},
      limited("m: asked too often (429): slow", 0.0)),
     (529, said("Overloaded", "overloaded_error"), {}, limited("m: overloaded (529): Overloaded", None)),
-    (408, b"", {}, error("Transient", "m: server error (408)")),
     (409, b"", {}, error("Transient", "m: server error (409)")),
     (500, said("Internal"), {}, error("Transient", "m: server error (500): Internal")),
-    (502, b"<html>Bad gateway", {}, error("Transient", "m: server error (502): <html>Bad gateway")),
 ]  # fmt: skip
 
 

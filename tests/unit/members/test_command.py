@@ -16,7 +16,6 @@ import pytest
 import uvloop
 
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
-from fanfold.members import command
 from fanfold.members.command import Command
 from fanfold.members.process import by_pidfd, by_thread, carry_out
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
@@ -209,7 +208,14 @@ def test_endless_output_is_cut_and_the_command_killed() -> None:
         assert 100_000 < len(ended.out) <= 100_000 + 65_536
 
     asyncio.run(cut())
-    assert command.MAX_REPLY == 64_000_000
+
+
+def test_output_larger_than_max_bytes_was_paid_for() -> None:
+    traits = Traits(id="cmd", kind="command", answerer="command:0@run", max_bytes=100_000)
+    member = Command(traits, ["yes"], Path())
+    with pytest.raises(InvalidReply) as caught:
+        asyncio.run(member.ask(member.prepare(Ask()), tell_nobody))
+    assert str(caught.value) == "cmd: its output is larger than max_bytes (100,000); killed"
 
 
 @pytest.mark.parametrize("watch", [by_pidfd, by_thread])

@@ -4,8 +4,10 @@ import asyncio
 import socket
 import subprocess
 import sys
+import zlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ CHUNKED = (
 )
 
 
-def with_http(use: Callable[[Http], Awaitable[Answer]], **settings: float) -> Answer:
+def with_http(use: Callable[[Http], Awaitable[Answer]], **settings: Any) -> Answer:
     async def main() -> Answer:
         http = Http("m", **settings)
         await http.open()
@@ -494,3 +496,101 @@ def test_a_process_ends_cleanly_after_its_last_call() -> None:
             return [await run_apart(f"{server.url}/{n}") for n in range(5)]
 
     assert asyncio.run(main()) == [f"POST /{n} HTTP/1.1" for n in range(5)]
+
+
+# ── the size of an answer ────────────────────────────────────────────────────────────────────
+
+
+def endless(head: bytes, piece: bytes, sent: list[int]) -> Talk:
+    """Sends the piece until the client has had enough."""
+
+    async def talk(caller: Caller) -> None:
+        await caller.request()
+        await caller.send(head)
+        while True:
+            await caller.send(piece)
+            sent.append(len(piece))
+
+    return talk
+
+
+PLAIN = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"
+SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+LIMIT = 300_000
+
+
+async def reads(http: Http, url: str, stream: bool) -> Answer:
+    if stream:
+        return await http.stream(url, {}, b"", 30, lambda data: None)
+    return await http.post(url, {}, b"", 30)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (PLAIN, b" " * 65_536),
+        (SSE, b": a line without an end" * 2000),
+        (SSE, b"data: {}\n\n" * 5000),
+        (SSE, b"data: an event without an end\n" * 2000),
+    ],
+)
+def test_an_answer_without_an_end_is_read_up_to_its_bound(
+    stream: bool, head: bytes, piece: bytes
+) -> None:
+    """The connection is closed then, so that the server stops too."""
+    sent: list[int] = []
+
+    async def use(http: Http) -> Answer:
+        async with RawServer(endless(head, piece, sent)) as server:
+            with pytest.raises(InvalidReply, match=r"larger than max_bytes \(300,000\)"):
+                await reads(http, server.url, stream)
+            await server.quiet()
+            return Answer(0, b"", lambda name: None)
+
+    with_http(use, most=LIMIT)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_packed_answer_is_counted_as_unpacked(stream: bool) -> None:
+    """200 MB of spaces, in 200 kB."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed = b"".join([*(packer.compress(b" " * 1_000_000) for _ in range(200)), packer.flush()])
+    assert len(packed) < LIMIT
+
+    async def use(http: Http) -> Answer:
+        async with RawServer(once(response(packed, Content_Encoding="gzip"))) as server:
+            with pytest.raises(InvalidReply, match="larger than max_bytes"):
+                await reads(http, server.url, stream)
+            return Answer(0, b"", lambda name: None)
+
+    with_http(use, most=LIMIT)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_as_large_as_it_may_be_is_read(stream: bool) -> None:
+    async def use(http: Http) -> Answer:
+        async with RawServer(once(response(b"x" * LIMIT))) as server:
+            return await reads(http, server.url, stream)
+
+    assert len(with_http(use, most=LIMIT).body) == LIMIT
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_of_an_error_without_an_end_the_beginning_is_kept(stream: bool) -> None:
+    head = b"HTTP/1.1 500 No\r\ncontent-type: text/event-stream\r\n\r\n"
+
+    async def use(http: Http) -> Answer:
+        async with RawServer(endless(head, b"x" * 50_000, [])) as server:
+            return await reads(http, server.url, stream)
+
+    answer = with_http(use, most=LIMIT)
+    assert (answer.status, answer.whole, len(answer.body) <= LIMIT) == (500, False, True)
+
+
+def test_a_long_line_of_a_stream_is_put_together_once() -> None:
+    """Not anew with each piece of it: that would take hours for what the bound allows."""
+    events = Events()
+    for _ in range(20_000):
+        assert events.feed(b"x" * 1000) == []
+    assert events.feed(b"\ndata: a\n\n") == [b"a"]

@@ -226,7 +226,9 @@ def _by_its_word(reading: Reading) -> Exit | None:
 def _last_words(host: Host) -> str:
     """What a program complained about before it ended."""
     try:
-        said = (host.place / ERRORS).read_bytes()[-2000:].decode(errors="replace")
+        with (host.place / ERRORS).open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - 2000))
+            said = stream.read(2000).decode(errors="replace")
     except OSError:
         return ""
     return " ".join(said.split())[-200:]

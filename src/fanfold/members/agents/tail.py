@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from fanfold.work.member import MAX_BYTES
+
 PIECE = 1 << 20
-LONGEST = 64 << 20  # of a line; what is longer is no event, and is passed over
+LONGEST = MAX_BYTES  # of a line; what is longer is no event, and is passed over
 
 
 class Tail:
