@@ -140,7 +140,7 @@ def raw_post(url: str, key: str, body: bytes) -> tuple[int, Any]:
 def test_a_signal_lets_what_is_under_way_end_and_a_second_one_cancels_it(
     tmp_path: Path, server: RunningServer
 ) -> None:
-    """The server's first replies take more than a second."""
+    """The server's first replies wait until they are released."""
     folder = tmp_path / "project"
     write_project(folder, server.url)
     with serving(folder) as up:
@@ -148,6 +148,7 @@ def test_a_signal_lets_what_is_under_way_end_and_a_second_one_cancels_it(
         up.program.until(lambda: server.totals().in_flight == 1)
         up.program.send(SIGTERM)
         up.program.until_it_says("waiting for it")
+        server.release()
         ended = up.program.end()
         requests()
     assert (answers, ended.code) == ({"one": "one"}, 0)
