@@ -17,7 +17,7 @@ class BadInput(FanfoldError):
 
     def __init__(self, what: str, *, file: str | None = None, line: int | None = None) -> None:
         self.what, self.file, self.line = what, file, line
-        where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        where = "" if not file else f"{file}: " if line is None else f"{file}:{line}: "
         super().__init__(where + what)
 
 

@@ -116,7 +116,8 @@ def readers() -> list[str]:
     """The modules that read what users write."""
     checking = {found.module for found in imports() if found.target == "fanfold.work.check"}
     stated = {name for name in modules() if name.endswith(".stated")}
-    return sorted(name for name in checking | stated if room(name) != "work")
+    shared = {"fanfold.work.options", "fanfold.work.task"}
+    return sorted(name for name in checking | stated if room(name) != "work" or name in shared)
 
 
 def fields_of(module: str) -> set[str]:

@@ -554,7 +554,7 @@ def test_one_spec_is_a_batch_too(memory_path: Path) -> None:
         ({"member": "nobody"}, "no member 'nobody' in the roster"),
         ({"escalate": ["nobody"]}, "no member 'nobody' in the roster"),
         ({"synthesise": asked("Sum up.", member="nobody")}, "no member 'nobody' in the roster"),
-        ({"synthesise": 3}, "`synthesise` is a reducer or asked(...)"),
+        ({"synthesise": 3}, "`synthesise` must be a function of the parts or asked(…)"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_asked(

@@ -261,9 +261,9 @@ def test_an_item_that_no_longer_passes_an_early_stage_is_gone_from_the_later_one
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"concurrency": 0}, "`concurrency` is a whole number from 1 on, not 0"),
-        ({"revise": -1}, "`revise` is a whole number from 0 on, not -1"),
-        ({"use": 1.5}, "`use` is a whole number from 1 on, not 1.5"),
+        ({"concurrency": 0}, "`concurrency` must be 1 or more, not 0"),
+        ({"revise": -1}, "`revise` must be 0 or more, not -1"),
+        ({"use": 1.5}, "`use` must be a whole number, not the number 1.5"),
     ],
 )
 def test_counts_that_mean_nothing_are_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -318,9 +319,13 @@ def test_no_item_and_one_item(
     [
         (words(3), {"fan_in": 1}, "`fan_in` is a whole number from 2 on, not 1"),
         (words(3), {"reduce": None, "fan_in": 5}, "`fan_in` needs a `reduce` that it is for"),
-        (words(3), {"reduce": 5}, "`reduce` is a function of the parts or an ask, not 5"),
+        (
+            words(3),
+            {"reduce": 5},
+            "`reduce` must be a function of the parts or asked(…), not the number 5",
+        ),
         (words(3), {"reduce": joined(2, member="nobody")}, "nobody"),
-        (words(3), {"shard": 0}, "shard: `items` is a whole number from 1 on, not 0"),
+        (words(3), {"shard": 0}, "`shard` must be 1 or more, not 0"),
         (
             [{"id": "a"}, {"id": "b"}, {"id": "a"}],
             {"reduce": joined(2)},
@@ -332,7 +337,7 @@ def test_bad_input_is_told_before_anything_is_asked(
     memory_path: Path, items: Any, how: Any, text: str
 ) -> None:
     provider = Provider(echoing)
-    with pytest.raises(BadInput, match=text.replace("(", "\\(")):
+    with pytest.raises(BadInput, match=re.escape(text)):
         play(Scene(memory_path, (provider,), items, how=how))
     assert provider.sent == []
 

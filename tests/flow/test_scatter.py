@@ -651,10 +651,10 @@ def test_one_entry_is_a_scatter_too(memory_path: Path) -> None:
     [
         ({"over": entries("aba")}, "the id 'a' stands twice"),
         ({"first": 9}, "`first` is 9, but there are only 8 entries"),
-        ({"first": 0}, "`first` is a whole number from 1 on"),
-        ({"within": -1}, "`within` is a number of seconds above 0"),
+        ({"first": 0}, "`first` must be 1 or more"),
+        ({"within": -1}, "`within` must be"),
         ({"over": entries("a", member="nobody")}, "no member 'nobody' in the roster"),
-        ({"synthesise": "Sum up."}, "`synthesise` is a reducer or asked(...)"),
+        ({"synthesise": "Sum up."}, "`synthesise` must be a function of the parts or asked(…)"),
         ({"synthesise": asked("Sum up.", member="nobody")}, "no member 'nobody' in the roster"),
         ({"over": "auth"}, "`over` must be a list of entries"),
     ],

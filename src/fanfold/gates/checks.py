@@ -15,6 +15,7 @@ import jsonschema_rs
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.fields import MISSING, Path, leaves, path_of, spread
 from fanfold.work.item import Item
@@ -27,6 +28,7 @@ _SHOWN = 10
 _encode = msgspec.json.Encoder().encode
 
 
+@public
 def require(*fields: str) -> Gate:
     """The fields are there and not empty or blank; 0 and false are values.
 
@@ -54,6 +56,7 @@ def require(*fields: str) -> Gate:
     return check
 
 
+@public
 def schema(definition: dict[str, Any]) -> Gate:
     """The reply is valid against a JSON Schema. References to other documents are not followed."""
     try:
@@ -74,6 +77,7 @@ def schema(definition: dict[str, Any]) -> Gate:
     return check
 
 
+@public
 def model(shape: Any) -> Gate:
     """The reply validates as a pydantic model (or a dataclass or TypedDict that pydantic knows).
 
@@ -99,6 +103,7 @@ def model(shape: Any) -> Gate:
     return check
 
 
+@public
 def quotes(field: str, source: str = "text") -> Gate:
     """Each quote occurs verbatim in the item's `source`; only white space may differ.
 
@@ -130,6 +135,7 @@ def quotes(field: str, source: str = "text") -> Gate:
     return check
 
 
+@public
 def number_range(field: str | None, low: float | None = None, high: float | None = None) -> Gate:
     """The field is a number from `low` to `high`, both included; None leaves that side open."""
     path = path_of(field)
@@ -155,6 +161,7 @@ def number_range(field: str | None, low: float | None = None, high: float | None
     return check
 
 
+@public
 def regex(pattern: str, field: str | None = None) -> Gate:
     """The pattern is found in the field (in each, for a list), or in the whole reply's text.
 

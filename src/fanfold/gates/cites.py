@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.fields import MISSING, leaves, path_of
 from fanfold.work.outcome import PASS, Verdict, fail
@@ -16,6 +17,7 @@ _IN_BRACKETS = re.compile(r"\[([^\[\]]+)\](?!\()")  # [c-17], but not the text o
 _APART = re.compile(r"[,;]")
 
 
+@public
 def cites(field: str | None = None) -> Gate:
     """Every id that the reply cites is one of those it was told: the items behind an asked reduce's
     parts, else the ask's own items.

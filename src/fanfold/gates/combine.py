@@ -11,19 +11,21 @@ from collections.abc import Awaitable, Generator
 from typing import Any, Literal
 
 from fanfold.errors import BadInput
+from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
+from fanfold.work.options import check_gate
 from fanfold.work.outcome import PASS, Verdict
-from fanfold.work.task import AskPower, Gate, Task
+from fanfold.work.task import AskPower, Gate, Task, asking
 
 
+@public
 def all_of(*gates: Gate) -> Gate:
     """Passes when every part passes. One fail fails it, else one unjudged leaves it unjudged.
 
     The reasons of all parts that answer at once are collected; a part that asks is asked only
     while nothing has failed.
     """
-    if not gates:
-        raise BadInput("`all_of` has no gates in it: give at least one")
+    _check("all_of", gates)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
         heard, waiting = _hear(gates, task, reply, ask)
@@ -32,16 +34,16 @@ def all_of(*gates: Gate) -> Gate:
         _drop(waiting)
         return _sum(heard, "fail") if heard else PASS
 
-    return gates[0] if len(gates) == 1 else check
+    return gates[0] if len(gates) == 1 else asking(check, parts=gates)
 
 
+@public
 def any_of(*gates: Gate) -> Gate:
     """Passes when one part passes. Else one unjudged leaves it unjudged: it might have passed.
 
     A part that asks is asked only when no other has passed.
     """
-    if not gates:
-        raise BadInput("`any_of` has no gates in it: give at least one")
+    _check("any_of", gates)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
         heard, waiting = _hear(gates, task, reply, ask)
@@ -52,7 +54,16 @@ def any_of(*gates: Gate) -> Gate:
             return _Asking(heard, waiting, last_word="pass")
         return _sum(heard, "unjudged")
 
-    return gates[0] if len(gates) == 1 else check
+    return gates[0] if len(gates) == 1 else asking(check, parts=gates)
+
+
+def _check(name: str, gates: tuple[Any, ...]) -> None:
+    if not gates:
+        raise BadInput(f"`{name}` has no gates in it: give at least one")
+    for gate in gates:
+        if isinstance(gate, list | tuple):
+            raise BadInput(f"`{name}` takes the gates one by one, not as a list: {name}(*gates)")
+        check_gate(f"each part of `{name}`", gate)
 
 
 def _hear(

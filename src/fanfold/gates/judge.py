@@ -12,11 +12,14 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.gates.default import standard
+from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message, Reply, Schema
+from fanfold.work.check import Check, mapping, text
 from fanfold.work.fields import number
 from fanfold.work.item import Item
+from fanfold.work.options import HOW, option, stated, who_of
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail, unjudged
-from fanfold.work.task import AskPower, Budget, Gate, InDoubt, Task, Terms, Who
+from fanfold.work.task import AskPower, Budget, Gate, InDoubt, Task, Terms, asking
 from fanfold.work.template import Template
 
 NAMES = frozenset({"question", "item", "reply"})
@@ -40,7 +43,8 @@ class Asking(TypedDict, total=False):
     budget: Budget
 
 
-def judge(prompt: str, *, threshold: float | None = None, **asking: Unpack[Asking]) -> Gate:
+@public
+def judge(prompt: str, *, threshold: float | None = None, **how: Unpack[Asking]) -> Gate:
     """A member says whether a reply is good: `{"pass": true, "reasons": [...]}`, or with a
     `threshold` `{"score": 8, "reasons": [...]}`, which passes from the threshold on.
 
@@ -52,14 +56,15 @@ def judge(prompt: str, *, threshold: float | None = None, **asking: Unpack[Askin
     """
     if threshold is not None and number(threshold) is None:
         raise BadInput(f"gate `judge`: threshold is a number, not {threshold!r}")
-    template = Template(prompt, name="judge", known=NAMES)
-    schema = Schema.of(asking.get("schema") or _usual(threshold))
-    terms = _terms(asking, schema)
+    template = Template(option("prompt", prompt, text) or "", name="judge", known=NAMES)
+    told = stated(how, _CHECKS, "judge()")
+    schema = Schema.of(told.get("schema") or _usual(threshold))
+    terms = _terms(told, schema)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Awaitable[Verdict]:
         return _Judging(_task(template, schema, terms, task, reply), threshold, ask)
 
-    return check
+    return asking(check, own=[terms])
 
 
 def _usual(threshold: float | None) -> dict[str, Any]:
@@ -71,18 +76,17 @@ def _usual(threshold: float | None) -> dict[str, Any]:
     }
 
 
-def _terms(asking: Asking, schema: Schema) -> Terms:
-    member, members = asking.get("member"), tuple(asking.get("members", ()))
-    return Terms(
-        step=asking.get("step", "judge"),
-        gate=standard(None, schema),
-        who=Who((member,) if member else members, tuple(asking.get("needs", ()))),
-        revise=asking.get("revise", 1),
-        attempts=asking.get("attempts", 4),
-        concurrency=asking.get("concurrency", 8),
-        in_doubt=asking.get("in_doubt"),
-        budget=asking.get("budget", Budget()),
-    )
+def _terms(told: dict[str, Any], schema: Schema) -> Terms:
+    given = {name: told[name] for name in _OF_TERMS if name in told}
+    step = told.get("step", "judge")
+    return Terms(step=step, gate=standard(None, schema), who=who_of(told), **given)
+
+
+_OF_TERMS = ("revise", "attempts", "concurrency", "in_doubt", "budget")
+_CHECKS: dict[str, Check] = {
+    **{name: HOW[name] for name in ("member", "members", "needs", "step", *_OF_TERMS)},
+    "schema": mapping,
+}
 
 
 class _Judging:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fanfold.errors import BadInput
+from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.outcome import PASS, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Gate, Task
@@ -14,6 +15,7 @@ from fanfold.work.task import AskPower, Gate, Task
 _MOST_ARGUMENTS = 2
 
 
+@public
 def predicate(fn: Callable[..., Any], reason: str | None = None) -> Gate:
     """Any function of the reply's value, or of the value and its Item.
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from fanfold.errors import InvalidReply, Transient
-from fanfold.price import FREE
+from fanfold.errors import BadInput, InvalidReply, Transient
+from fanfold.members.stated import BY_KIND, COMMON, read_price
+from fanfold.price import FREE, Price
+from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply, Takes
+from fanfold.work.check import Check, described, whole
 from fanfold.work.item import Item
-from fanfold.work.member import MemberLimits, Request, Tell, Traits
+from fanfold.work.member import MemberLimits, Request, Tell, Tier, Traits
+from fanfold.work.options import stated
 
 
 def _dumped(value: Any) -> Any:
@@ -28,24 +32,61 @@ _encode = msgspec.json.Encoder(enc_hook=_dumped).encode
 _decode = msgspec.json.Decoder().decode
 
 
-def function(target: Callable[..., Any], *, id: str | None = None, **changes: Any) -> Function:
+class Stated(TypedDict, total=False):
+    """What can be said of a function: the fields of a roster, by the same names and checks."""
+
+    version: str | float
+    concurrency: int
+    threads: bool
+    effects: bool
+    good_at: Sequence[str]
+    tier: Tier
+    price: Price
+    max_tokens: int
+    context: int
+    pool: str
+    timeout: float
+    enabled: bool
+    can_orchestrate: bool
+    can_delegate: bool
+    budget_usd_month: float
+
+
+_CHECKS: dict[str, Check] = {
+    **COMMON,
+    **BY_KIND["function"],
+    "concurrency": whole(least=1),
+    "price": lambda node: node.value if isinstance(node.value, Price) else read_price(node),
+}
+_SAME = (
+    "good_at", "tier", "max_tokens", "context", "timeout", "enabled", "can_orchestrate",
+    "can_delegate", "budget_usd_month",
+)  # fmt: skip
+
+
+@public
+def function(
+    target: Callable[..., Any], *, id: str | None = None, **fields: Unpack[Stated]
+) -> Function:
     """A member out of a Python function, for scripts: `members=[ff.function(flag_risks)]`.
 
     `version=1` lets its replies serve later runs too. `concurrency`, `good_at`, `timeout` and the
-    other traits can be given by name.
+    other fields of a roster can be given by name.
     """
-    name = str(id or getattr(target, "__name__", "function"))
-    version = changes.pop("version", None)
-    concurrency = changes.pop("concurrency", 16)
+    if not callable(target):
+        raise BadInput(f"function() needs a function to call, not {described(target)}")
+    told = stated({**fields, "id": id}, _CHECKS, "function()")
+    name = told.get("id") or str(getattr(target, "__name__", "function"))
+    version, price = told.get("version"), told.get("price", FREE)
     where = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', name)}"
-    return Function(
-        Traits(
-            id=name, kind="function", answerer=f"function:{where}#{name}@{version or 'run'}",
-            takes="items", shared=version is not None, metered=False, price=FREE, timeout=0.0,
-            limits=MemberLimits(concurrency=concurrency), pool=name, **changes,
-        ),
-        target,
+    given = {field: told[field] for field in _SAME if field in told}
+    traits = Traits(
+        id=name, kind="function", answerer=f"function:{where}#{name}@{version or 'run'}",
+        takes="items", shared=version is not None, price=price, pool=told.get("pool", name),
+        metered=bool(told.get("effects")) or price != FREE,
+        limits=MemberLimits(concurrency=told.get("concurrency", 16)), **{"timeout": 0.0, **given},
     )  # fmt: skip
+    return Function(traits, target, threads=told.get("threads", False))
 
 
 class Function:

@@ -9,8 +9,9 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.patterns.how import By, How, by_run, terms_of
-from fanfold.patterns.prompt import Prompt, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.run import Run
+from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message
 from fanfold.work.item import Item
 from fanfold.work.outcome import Missing, Outcome
@@ -43,6 +44,7 @@ class Asked(msgspec.Struct, frozen=True):
     by: By = by_run
 
 
+@public
 def asked(
     prompt: str | None = None,
     *,
@@ -68,6 +70,8 @@ def asked(
 async def get_ready(run: Run, way: Asked) -> None:
     """Before anything is asked: those who would make one of many are there."""
     await run.begin(way.terms)
+    if way.by is by_run:
+        check_prompt(way.prompt, way.terms.step, run.traits(way.terms))
     begin = getattr(way.by, "begin", None)
     if begin is not None:
         await begin(run)

@@ -13,14 +13,17 @@ from fanfold.errors import BadInput, RunStopped, StoreError
 from fanfold.gates.default import default
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
-from fanfold.patterns.prompt import Prompt, make_task, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
 from fanfold.patterns.synthesis import get_ready, named, synthesis, together
 from fanfold.run.planning import Batch
 from fanfold.run.pursuit import raised
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
+from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
+from fanfold.work.check import whole
 from fanfold.work.item import Source
+from fanfold.work.options import needed
 from fanfold.work.outcome import PASS, Outcome, Part, State, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Gate, Place, Reducer, Task, Terms, Who
 
@@ -44,6 +47,7 @@ class OverAll(msgspec.Struct, frozen=True):
         return unjudged("a gate over all results needs the conductor")
 
 
+@public
 def over_all(
     fn: Callable[[list[Part]], Faults | Awaitable[Faults]], each: Gate | None = None
 ) -> OverAll:
@@ -57,6 +61,7 @@ def over_all(
     return OverAll(fn, each)
 
 
+@public
 async def conduct(
     run: Run,
     specs: Source | Iterable[Any],
@@ -89,6 +94,7 @@ async def conduct(
     terms = msgspec.structs.replace(terms, concurrency=_whole_number("at_once", at_once))
     way = named(synthesise, terms.step)
     await get_ready(run, way)
+    check_prompt(made, terms.step, run.traits(terms))
     batch = await run.plan(Rows(rows), terms)
     outcomes = await conduct_batch(run, batch, terms, made, whole, say)
     value = await synthesis(run, outcomes, way)
@@ -111,9 +117,8 @@ def _few(specs: Source | Iterable[Any], most: int) -> list[Any]:
 
 
 def _whole_number(name: str, given: Any) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise BadInput(f"`{name}` is a whole number from 1 on, not {given!r}")
-    return given
+    found: int = needed(name, given, whole(least=1))
+    return found
 
 
 # ── the loop ─────────────────────────────────────────────────────────────────────────────────

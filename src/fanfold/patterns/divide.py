@@ -11,15 +11,18 @@ from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.asked import Asked, get_ready
 from fanfold.patterns.conquer import Conquest, Problem
 from fanfold.patterns.how import Folded, How, terms_of
-from fanfold.patterns.prompt import Prompt, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
+from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message
+from fanfold.work.check import whole
 from fanfold.work.cut import Cutter, Splitter, Way
 from fanfold.work.item import Item, Source, canonical
 from fanfold.work.nearest import remedy
-from fanfold.work.pieces import Fits, Piece, is_count
+from fanfold.work.options import needed, reducer
+from fanfold.work.pieces import Fits, Piece
 from fanfold.work.split import estimate_tokens
 from fanfold.work.task import Reducer, Terms
 
@@ -41,21 +44,21 @@ class Division(msgspec.Struct, frozen=True):
     max_pieces: int = 1000
 
     def __post_init__(self) -> None:
-        if not isinstance(self.combine, Asked) and not callable(self.combine):
-            raise BadInput(f"`combine` is a reducer or asked(...), not {self.combine!r}")
+        if not isinstance(self.combine, Asked):
+            reducer("combine", self.combine)
         if isinstance(self.split, str) and self.split not in SPLITS:
             raise BadInput(f"unknown split `{self.split}`: {remedy(self.split, SPLITS)}")
         if not isinstance(self.split, str | Asked) and not callable(self.split):
             raise BadInput(f"`split` is a word, a function or asked(...), not {self.split!r}")
         for name, limit in (("max_depth", self.max_depth), ("max_pieces", self.max_pieces)):
-            if not is_count(limit):
-                raise BadInput(f"`{name}` is a whole number from 1 on, not {limit!r}")
+            needed(name, limit, whole(least=1))
 
     @property
     def way(self) -> Way:
         return "asked" if isinstance(self.split, Asked) else cast(Way, self.split)
 
 
+@public
 async def divide_and_conquer(
     run: Run,
     items: str | Source | Iterable[Any],
@@ -87,6 +90,7 @@ async def divide_and_conquer(
     if isinstance(items, str):
         given = [items]
         division = msgspec.structs.replace(division, fits=msgspec.structs.replace(fits, items=1))
+    check_prompt(asked, terms.step, run.traits(terms))
     _measure(run, terms, asked, fits)
     batch = await run.plan(source_of(given, run.spool), terms)
     value = await divide_batch(run, batch, terms, asked, division)

@@ -12,11 +12,13 @@ from fanfold.patterns.how import By, Folded, How, terms_of
 from fanfold.patterns.judged import Judge, judge_terms, judged
 from fanfold.patterns.panel import Decide, Knobs, Panel, panel_of
 from fanfold.patterns.poll import Poll, decision, escalated, hold, together
-from fanfold.patterns.prompt import Prompt, make_tasks, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
+from fanfold.work.arguments import public
 from fanfold.work.item import Source
+from fanfold.work.options import reducer
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Reducer, Task, Terms
 
@@ -30,6 +32,7 @@ class Voting(How, Knobs, total=False):
     """What `ensemble` takes: how to ask, and how the votes decide."""
 
 
+@public
 async def ensemble(
     run: Run,
     items: Source | Iterable[Any],
@@ -57,10 +60,13 @@ async def ensemble(
     """
     if how.get("fallback"):
         raise BadInput("a voter has no fallback; escalate is for questions without a decision")
-    panel = panel_of(_members(how), how)
+    if reduce is not None:
+        reducer("reduce", reduce)
     asked = prompt_of(prompt, schema)
     terms = terms_of(how, asked.schema, "ensemble")
+    panel = panel_of(terms.who.members[: terms.who.use], how)
     await _begin(run, panel, terms)
+    check_prompt(asked, terms.step, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
     records: dict[int, dict[str, Any]] = {}
     await vote_batch(run, batch, terms, asked, panel, records.__setitem__ if not reduce else None)
@@ -69,6 +75,7 @@ async def ensemble(
     return Folded(value, run.receipt(), run, batch, terms)
 
 
+@public
 def voters(members: Sequence[str] = (), **knobs: Unpack[Knobs]) -> By:
     """Let a vote answer any task: a stage of a pipeline, or `asked(..., by=voters([...]))`.
 
@@ -89,7 +96,7 @@ class Voters(msgspec.Struct, frozen=True):
         if members:
             await run.begin_with(members)
         if isinstance(self.panel.decide, Judge):
-            await run.begin_with(self.panel.decide.terms.who.members)
+            await run.prepare(self.panel.decide.terms)
 
     async def __call__(self, run: Run, task: Task) -> Outcome:
         outcome, _ = await _put(run, self.panel, task)
@@ -145,9 +152,3 @@ async def _begin(run: Run, panel: Panel, terms: Terms) -> None:
     await run.begin(terms)
     if isinstance(panel.decide, Judge):
         await run.begin(judge_terms(panel.decide, terms))
-
-
-def _members(how: Voting) -> Sequence[str]:
-    """Those who vote; `use` takes the first of them."""
-    members = (how["member"],) if "member" in how else how.get("members", ())
-    return members[: how.get("use")] if "use" in how else members

@@ -24,6 +24,8 @@ from fanfold.patterns.piecewise import (
     piecewise,
     values,
 )
+from fanfold.work.arguments import public
+from fanfold.work.check import described
 from fanfold.work.fields import MISSING, Path, leaves, number, path_of, spread
 from fanfold.work.outcome import Part
 from fanfold.work.task import Reducer
@@ -35,11 +37,15 @@ _SEVERITY = {"low": 0, "medium": 1, "high": 2, "critical": 3}
 _encode = msgspec.json.Encoder().encode
 
 
+@public
 def concat(sep: str = "\n\n") -> Reducer:
     """All texts in planned order; what is no text is written as JSON. Of nothing: ""."""
+    if not isinstance(sep, str):
+        raise BadInput(f"`sep` must be a text, not {described(sep)}")
     return piecewise(lambda parts: sep.join(_text(part.value) for part in parts))
 
 
+@public
 def collect() -> Reducer:
     """A list of {"id", "value"}. Of nothing: []."""
     return Piecewise(
@@ -47,6 +53,7 @@ def collect() -> Reducer:
     )
 
 
+@public
 def total(field: str | None = None) -> Reducer:
     """The sum of the values, or of a field, through lists. Numbers written as text count too.
 
@@ -76,6 +83,7 @@ def total(field: str | None = None) -> Reducer:
     return Piecewise(gather, join, close)
 
 
+@public
 def count(by: str | None = None) -> Reducer:
     """How many parts there are, or how many of each value of the field `by`, first seen first.
 
@@ -97,6 +105,7 @@ def count(by: str | None = None) -> Reducer:
     return Piecewise(gather, lambda parts: added(values(parts)))
 
 
+@public
 def union(field: str | None = None) -> Reducer:
     """The different values, or elements of lists, first seen first. Of nothing: []."""
     path = path_of(field)
@@ -107,6 +116,7 @@ def union(field: str | None = None) -> Reducer:
     return Piecewise(gather, lambda parts: different(chained(parts)))
 
 
+@public
 def merge() -> Reducer:
     """One object of all objects, in depth, lists appended; or one list of all lists.
 
@@ -125,6 +135,7 @@ def merge() -> Reducer:
     return piecewise(fold)
 
 
+@public
 def sort_by(field: str, descending: bool = False) -> Reducer:
     """All records in the order of a field; equal ones stay in planned order. Of nothing: [].
 
@@ -132,6 +143,8 @@ def sort_by(field: str, descending: bool = False) -> Reducer:
     each reply), and each record carries its item's id as `item` unless it has such a field. The
     words low, medium, high, critical go by rank, numbers by size. Without the field: last.
     """
+    if not isinstance(descending, bool):
+        raise BadInput(f"`descending` must be true or false, not {described(descending)}")
     path = path_of(field)
 
     def gather(parts: Iterable[Part]) -> list[Any]:
@@ -145,6 +158,7 @@ def sort_by(field: str, descending: bool = False) -> Reducer:
     return Piecewise(gather, chained, close)
 
 
+@public
 def top(n: int, by: str) -> Reducer:
     """The n records with the highest `by`, highest first, as `sort_by` would order them.
 
@@ -164,12 +178,14 @@ def top(n: int, by: str) -> Reducer:
     )
 
 
+@public
 def best(by: str) -> Reducer:
     """The record with the highest `by`; the first in planned order of equals. Of nothing: None."""
     first = piecewise(top(1, by))
     return Piecewise(first.gather, first.join, lambda one: next(iter(first.close(one)), None))
 
 
+@public
 def vote(field: str | None = None) -> Reducer:
     """The value most parts agree on; the first in planned order when several are level.
 
@@ -198,6 +214,7 @@ def vote(field: str | None = None) -> Reducer:
     return Piecewise(gather, join, _elected)
 
 
+@public
 def python(fn: Reducer) -> Reducer:
     """A function of the parts (`id`, `position`, `value`), which come one at a time."""
     if not callable(fn):

@@ -14,21 +14,23 @@ from fanfold.errors import BadInput, FanfoldError, RunStopped
 from fanfold.patterns.how import By, Folded, How, by_run, terms_of
 from fanfold.patterns.kept import PARENT, Kept
 from fanfold.patterns.pace import Pace
-from fanfold.patterns.prompt import Prompt, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work import dag
+from fanfold.work.arguments import public
 from fanfold.work.ask import Ask
+from fanfold.work.check import number, whole
 from fanfold.work.item import Item
 from fanfold.work.nearest import remedy
+from fanfold.work.options import needed
 from fanfold.work.outcome import UNTIL_RESUMED, Outcome, State
-from fanfold.work.task import Place, Task, Terms
+from fanfold.work.task import Place, Task, Terms, asks_of
 
 NAMES = frozenset({"id", "parents", "missing"})
 _WHO = ("member", "members", "needs", "use")
 _OF_ALL = ("step", "concurrency", "budget")
-_OF_NODE = ("id", "prompt", "depends_on", "schema", "partial", "weight", "data", "by", "sample")
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -56,6 +58,7 @@ class Node(msgspec.Struct, frozen=True):
         return {**(data if isinstance(data, dict) else {"data": data}), "id": self.id}
 
 
+@public
 def node(
     id: str,
     prompt: str | None = None,
@@ -77,7 +80,6 @@ def node(
     must then provide for that (`parents.a | default("-")`): a parent it cannot do without fails it.
     To ask the same once more instead of using a reply on record, give another `sample`.
     """
-    _check_names(how, "a task")
     for name in (name for name in _OF_ALL if name in how):
         raise BadInput(f"task `{id}` cannot have a `{name}` of its own; give it to the graph")
     parents = (depends_on,) if isinstance(depends_on, str) else tuple(dict.fromkeys(depends_on))
@@ -105,6 +107,7 @@ def _check_node(one: Node) -> None:
         raise BadInput(f"task `{one.id}`: `{name}` is not free as a name in `data`; rename it")
 
 
+@public
 async def graph(
     run: Run, tasks: Iterable[Node | dict[str, Any]], *, delay: float = 0.0, **how: Unpack[How]
 ) -> Folded:
@@ -116,11 +119,10 @@ async def graph(
     they are `partial`. Between two starts there are at least `delay` seconds; a task whose reply is
     on record is no start. The other arguments hold for every task that does not state its own.
     """
-    _check_names(how, "a graph")
+    common = terms_of(how, None, "graph")
     nodes = [_with_defaults(_node_of(task, n), how) for n, task in enumerate(tasks)]
-    common = nodes[0].terms if nodes else terms_of(how, None, "graph")
-    step, concurrency = how.get("step", "graph"), how.get("concurrency", 8)
-    walk = await _planned(run, nodes, concurrency, step, common, delay)
+    first = nodes[0].terms if nodes else common
+    walk = await _planned(run, nodes, common.concurrency, common.step, first, delay)
     value = await walk.carried_out()
     run.set_result(value)
     return Folded(value, run.receipt(), run, walk.batch, walk.common)
@@ -149,14 +151,6 @@ def _node_of(task: Node | dict[str, Any], position: int) -> Node:
     return node(**task)
 
 
-def _check_names(how: How, what: str) -> None:
-    known = How.__annotations__.keys()
-    for name in how:
-        if name not in known:
-            names = [*known] if what == "a graph" else [*known, *_OF_NODE]
-            raise BadInput(f"unknown field `{name}` in {what}: {remedy(name, names)}")
-
-
 def _with_defaults(made: Node, how: How) -> Node:
     """A task that says who answers says it whole: the graph's words on that are left out then."""
     if made.stated is None or not how:
@@ -181,10 +175,8 @@ def check_reads(nodes: Iterable[Node]) -> None:
 
 
 def _check(nodes: Sequence[Node], concurrency: int, delay: float) -> None:
-    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-        raise BadInput(f"`concurrency` is a whole number from 1 on, not {concurrency!r}")
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay < inf:
-        raise BadInput(f"`delay` is a number of seconds from 0 on, not {delay!r}")
+    needed("concurrency", concurrency, whole(least=1))
+    needed("delay", delay, number(least=0))
     dag.check(nodes)
     check_reads(nodes)
     if len({one.terms.budget for one in nodes}) > 1:
@@ -207,14 +199,26 @@ async def _planned(
     plain = {(n.terms.who, n.terms.escalate): n.terms for n in nodes if n.by is by_run}
     for terms in plain.values():
         await run.begin(terms)
-    for begin in (getattr(one.by, "begin", None) for one in nodes):
-        if begin is not None:
-            await begin(run)
+    for one in nodes:
+        await _prepare(run, one)
     common = msgspec.structs.replace(next(iter(plain.values()), common), **same)
     rows = [Item(n.id, {"depends_on": list(n.depends_on), "data": n.data}) for n in nodes]
     batch = await run.plan(Rows(rows), common)
     run.recall(batch, common)
     return _Walk(run, batch, nodes, common, Pace(run.clock, delay))
+
+
+async def _prepare(run: Run, one: Node) -> None:
+    """Nodes that share their members may still have gates and prompts of their own."""
+    if one.by is by_run:
+        await run.prepare(one.terms)
+        check_prompt(one.prompt, one.id, run.traits(one.terms))
+        return
+    for asked in asks_of(one.terms.gate):
+        await run.prepare(asked)
+    begin = getattr(one.by, "begin", None)
+    if begin is not None:
+        await begin(run)
 
 
 def _is_of_agents(run: Run, one: Node) -> bool:

@@ -8,13 +8,14 @@ from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 
-from fanfold.errors import BadInput
 from fanfold.gates.default import standard
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
+from fanfold.work.arguments import Checked
 from fanfold.work.ask import Schema
+from fanfold.work.options import HOW, TERMS, stated, who_of
 from fanfold.work.outcome import Missing, Outcome, Receipt
-from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Task, Terms, Who
+from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Task, Terms
 
 By: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 """How a task is carried to its outcome: by the run itself, by a vote, by a pattern inside."""
@@ -44,32 +45,16 @@ class How(TypedDict, total=False):
 
 def terms_of(how: How, schema: Schema | None, step: str) -> Terms:
     """The terms that a pattern's arguments state; `step` is its name when none is given."""
-    _check_counts(how)
-    members = how.get("members", ())
-    who = Who(
-        tuple([how["member"]] if "member" in how else members), tuple(how.get("needs", ())),
-        how.get("use"), tuple(how.get("fallback", ())),
-    )  # fmt: skip
-    keep = how.get("keep")
+    told = stated({name: value for name, value in how.items() if name in HOW}, HOW, step)
+    keep = told.get("keep")
+    given = {name: told[name] for name in TERM_NAMES if name in told}
     return Terms(
-        step=how.get("step", step), gate=standard(how.get("gate"), schema), who=who,
-        revise=how.get("revise", 1), escalate=tuple(how.get("escalate", ())),
-        on_failure=how.get("on_failure", "skip"), in_doubt=how.get("in_doubt"),
-        attempts=how.get("attempts", 4), concurrency=how.get("concurrency", 8),
-        budget=how.get("budget", Budget()), hedge=how.get("hedge"),
-        keep=None if keep is None else lambda task, reply: bool(keep(reply.value)),
+        step=told.get("step", step), gate=standard(told.get("gate"), schema), who=who_of(told),
+        keep=None if keep is None else lambda task, reply: bool(keep(reply.value)), **given,
     )  # fmt: skip
 
 
-def _check_counts(how: How) -> None:
-    """What would hang, or mean nothing, is refused; negative numbers have no meaning here."""
-    least = {"concurrency": 1, "attempts": 1, "revise": 0, "use": 1}
-    for name, fewest in least.items():
-        many = how.get(name, fewest)
-        if many is not None and (
-            not isinstance(many, int) or isinstance(many, bool) or many < fewest
-        ):
-            raise BadInput(f"`{name}` is a whole number from {fewest} on, not {many!r}")
+TERM_NAMES = (*TERMS, "attempts")
 
 
 async def by_run(run: Run, task: Task) -> Outcome:
@@ -77,7 +62,7 @@ async def by_run(run: Run, task: Task) -> Outcome:
     return await run.do(task)
 
 
-class Folded(msgspec.Struct, frozen=True):
+class Folded(msgspec.Struct, frozen=True, metaclass=Checked):
     """The result, and the account as it stood when the result was made.
 
     `behind` and `missing` read the journal, so ask them while the run is open.

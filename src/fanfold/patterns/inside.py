@@ -17,6 +17,7 @@ from fanfold.patterns.reduce import Reducing, get_ready, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, as_item
+from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, canonical
 from fanfold.work.outcome import Outcome, Verdict, unjudged
@@ -52,6 +53,7 @@ def map_reduce_inside(
     return Inside(over, prompt, terms, reducing(reduce, fan_in), by, levels)
 
 
+@public
 def inside(
     over: Over,
     prompt: str | None = None,

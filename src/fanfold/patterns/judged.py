@@ -12,6 +12,7 @@ from fanfold.gates.combine import all_of
 from fanfold.gates.judge import question_of
 from fanfold.patterns.how import How, terms_of
 from fanfold.patterns.prompt import Prompt, prompt_of
+from fanfold.work.arguments import public
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.item import Item, digest
 from fanfold.work.outcome import PASS, Verdict, fail
@@ -33,6 +34,7 @@ class Judge(msgspec.Struct, frozen=True):
     picks: bool = True
 
 
+@public
 def judged(
     prompt: str | None = None,
     *,

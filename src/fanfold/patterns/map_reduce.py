@@ -8,20 +8,24 @@ from typing import Any, Unpack, cast
 
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
-from fanfold.patterns.prompt import Prompt, make_tasks, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
 from fanfold.patterns.reduce import Landing, Reducing, get_ready, grow, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.pursuit import Pursuit
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.run.stream import Sharding
+from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply
+from fanfold.work.check import whole
 from fanfold.work.item import Item, Source, canonical
+from fanfold.work.options import option
 from fanfold.work.outcome import Outcome, Part
 from fanfold.work.split import estimate_tokens, fields_of, shard_ask, take_apart
 from fanfold.work.task import Reducer, Task, Terms
 
 
+@public
 async def map_reduce(
     run: Run,
     items: Source | Iterable[Any],
@@ -46,7 +50,9 @@ async def map_reduce(
     way = reducing(reduce, fan_in)
     asked = prompt_of(prompt, schema)
     terms = terms_of(how, asked.schema, "map")
-    sharding = None if shard is None else sharding_of(asked, items=shard)
+    size = option("shard", shard, whole(least=1))
+    sharding = None if size is None else sharding_of(asked, items=size)
+    check_prompt(asked, terms.step, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
     value = await fold_batch(run, batch, terms, asked, sharding, way)
     if reduce is not None:

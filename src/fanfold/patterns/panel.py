@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.patterns.judged import Judge
+from fanfold.work.check import Check, entries, flag, number, text, whole
+from fanfold.work.document import Node
 from fanfold.work.fields import Path, path_of
 from fanfold.work.nearest import remedy
+from fanfold.work.options import stated
 from fanfold.work.vote import Rule, Vote, Voter
 
 By_Votes: TypeAlias = Literal["majority", "weighted", "quorum"]
@@ -45,6 +47,27 @@ class Knobs(TypedDict, total=False):
     field: str | None
 
 
+def _share(node: Node) -> float:
+    share: float = number(above=0)(node)
+    if share > 1:
+        raise node.bad(f"`{node.name}` is a share of the votes, at most 1, not {share:g}")
+    return share
+
+
+def _weights_of(node: Node) -> dict[str, float]:
+    return {name: number(least=0)(child) for name, child in entries(node)}
+
+
+KNOBS: dict[str, Check] = {
+    "samples": whole(least=1),
+    "weights": _weights_of,
+    "quorum": whole(least=1),
+    "stop_early": flag,
+    "confidence": _share,
+    "field": text,
+}
+
+
 class Panel(msgspec.Struct, frozen=True):
     """`voters` in the order in which they are asked: by weight, then as they were stated."""
 
@@ -57,17 +80,17 @@ class Panel(msgspec.Struct, frozen=True):
 
 def panel_of(members: Sequence[str], knobs: Knobs) -> Panel:
     """What does not fit together is BadInput."""
+    told = stated({name: value for name, value in knobs.items() if name in KNOBS}, KNOBS, "a vote")
     decide = knobs.get("decide") or "majority"
-    confidence = knobs.get("confidence")
-    early = bool(knobs.get("stop_early")) or confidence is not None
+    confidence = told.get("confidence")
+    early = told.get("stop_early", False) or confidence is not None
     _check_decide(decide, early)
-    _check_confidence(confidence)
-    voters = _voters(members, knobs.get("samples"), _weights(members, knobs, decide))
-    quorum = _quorum(knobs.get("quorum"), len(voters))
+    voters = _voters(members, told.get("samples"), _weights(members, told, decide))
+    quorum = _quorum(told.get("quorum"), len(voters))
     turnout, agree = (1, quorum) if decide == "quorum" else (quorum, 1)
     in_order = tuple(sorted(voters, key=lambda voter: -voter.weight))
     return Panel(
-        in_order, Rule(turnout, agree, confidence), decide, path_of(knobs.get("field")), early
+        in_order, Rule(turnout, agree, confidence), decide, path_of(told.get("field")), early
     )
 
 
@@ -83,29 +106,16 @@ def _check_decide(decide: Any, early: bool) -> None:
         raise BadInput("stop_early and confidence go with a count of votes, not with this decide")
 
 
-def _check_confidence(confidence: Any) -> None:
-    if confidence is None:
-        return
-    if not _is_number(confidence) or not 0 < confidence <= 1:
-        raise BadInput(f"confidence is a share above 0 and at most 1, not {confidence!r}")
-
-
-def _weights(members: Sequence[str], knobs: Knobs, decide: Any) -> Mapping[str, float]:
-    weights = knobs.get("weights") or {}
+def _weights(members: Sequence[str], told: Mapping[str, Any], decide: Any) -> Mapping[str, float]:
+    weights: Mapping[str, float] = told.get("weights", {})
     if weights and decide != "weighted":
         raise BadInput("weights go with decide='weighted'; state both or none")
-    for name, weight in weights.items():
+    for name in weights:
         if name not in members:
             raise BadInput(f"weights: {name!r} is no voter: {remedy(str(name), members)}")
-        if not _is_number(weight) or not isfinite(weight) or weight < 0:
-            raise BadInput(f"weights: that of {name} is a number from 0 on, not {weight!r}")
     if weights and not any(weights.get(name, 1.0) for name in members):
         raise BadInput("weights: all are 0, so no vote counts; give one voter more")
     return weights
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _voters(
@@ -117,8 +127,6 @@ def _voters(
     if len(set(members)) < len(members):
         twice = next(name for n, name in enumerate(members) if name in members[:n])
         raise BadInput(f"{twice} votes twice; for several answers of one member use samples")
-    if samples is not None and (not isinstance(samples, int) or samples < 1 or samples is True):
-        raise BadInput(f"samples is a whole number from 1 on, not {samples!r}")
     if not members and samples is None:
         raise BadInput("nobody votes: give members=[...], or samples=n of one member")
     named = [
@@ -135,8 +143,6 @@ def _voters(
 def _quorum(quorum: int | None, many: int) -> int:
     if quorum is None:
         return min(USUAL_QUORUM, many)
-    if not isinstance(quorum, int) or isinstance(quorum, bool) or quorum < 1:
-        raise BadInput(f"quorum is a whole number from 1 on, not {quorum!r}")
     if quorum > many:
         raise BadInput(f"a quorum of {quorum} cannot be reached: there are {many} voters")
     return quorum

@@ -14,13 +14,16 @@ from fanfold.errors import BadInput
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import By, Folded, How, by_run, terms_of
 from fanfold.patterns.map_reduce import map_batch, sharding_of
-from fanfold.patterns.prompt import Prompt, make_task, make_tasks, prompt_of
+from fanfold.patterns.prompt import Prompt, check_prompt, make_task, make_tasks, prompt_of
 from fanfold.patterns.reduce import get_ready, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.run.stream import Sharding
+from fanfold.work.arguments import public
+from fanfold.work.check import described, whole
 from fanfold.work.item import Item, Source
+from fanfold.work.options import option
 from fanfold.work.outcome import Outcome, Part
 from fanfold.work.task import Place, Reducer, Task, Terms, Who
 
@@ -37,6 +40,7 @@ class Stage(msgspec.Struct, frozen=True):
     by: By = by_run
 
 
+@public
 def stage(
     prompt: str | None = None,
     *,
@@ -53,16 +57,16 @@ def stage(
     """
     if shard is not None and by is not by_run:
         raise BadInput("a stage with `by` takes items one by one; leave `shard` out")
-    if shard is not None and (not isinstance(shard, int) or isinstance(shard, bool) or shard < 1):
-        raise BadInput(f"`shard` is a whole number from 1 on, not {shard!r}")
+    size = option("shard", shard, whole(least=1))
     made = prompt_of(prompt, schema)
-    sharding = None if shard is None else sharding_of(made, items=shard)
+    sharding = None if size is None else sharding_of(made, items=size)
     terms, inside = terms_of(how, made.schema, ""), getattr(by, "terms", None)
     if isinstance(inside, Terms) and terms.who == Who():  # who answers is named in there
         terms = msgspec.structs.replace(terms, who=inside.who)
     return Stage(made, terms, sharding, by)
 
 
+@public
 async def pipeline(
     run: Run,
     items: Source | Iterable[Any],
@@ -92,6 +96,8 @@ async def begin_stages(run: Run, stages: Sequence[Stage]) -> None:
     """Before anything is planned: steps are numbered along the flow, and who is to answer is there."""
     for stage in stages:
         await run.begin(stage.terms)
+        if stage.by is by_run:
+            check_prompt(stage.prompt, stage.terms.step, run.traits(stage.terms))
         begin = getattr(stage.by, "begin", None)
         if begin is not None:
             await begin(run)
@@ -121,6 +127,8 @@ def _checked(stages: tuple[Stage, ...], mode: str) -> tuple[Stage, ...]:
         raise BadInput(f"`mode` is streaming or batch, not {mode!r}")
     named: list[Stage] = []
     for n, stage in enumerate(stages, 1):
+        if not isinstance(stage, Stage):
+            raise BadInput(f"stage {n} must be made by stage(…), not {described(stage)}")
         name = stage.terms.step or f"stage{n}"
         before = [one.terms.step for one in named]
         if name in before:

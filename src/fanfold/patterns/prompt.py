@@ -8,8 +8,11 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
+from fanfold.work import check
 from fanfold.work.ask import Ask, Message, Params, Schema
 from fanfold.work.item import Item
+from fanfold.work.member import Traits
+from fanfold.work.options import option
 from fanfold.work.task import Place, Task, Terms
 from fanfold.work.template import Template
 
@@ -98,8 +101,19 @@ def prompt_of(
 ) -> Prompt:
     """From what a script gives: a template as text, a JSON Schema or a pydantic model."""
     made = None if schema is None else Schema.of(_definition(schema))
-    user = None if text is None else Template(text, name="prompt", known=frozenset(known))
+    said = option("prompt", text, check.text)
+    user = None if said is None else Template(said, name="prompt", known=frozenset(known))
     return Prompt(user, None, made)
+
+
+def check_prompt(prompt: Prompt, step: str, askable: Iterable[Traits]) -> None:
+    """Nobody who reads a prompt is sent an empty one. Functions and recordings go by the item."""
+    if prompt.user is not None:
+        return
+    for one in askable:
+        if one.takes == "messages" and one.kind != "replay":
+            what = f"`{step}` has no `prompt`, but member `{one.id}` (kind {one.kind}) needs one"
+            raise BadInput(what)
 
 
 def _definition(schema: dict[str, Any] | type) -> dict[str, Any]:
@@ -107,7 +121,8 @@ def _definition(schema: dict[str, Any] | type) -> dict[str, Any]:
         return schema
     definition = getattr(schema, "model_json_schema", None)
     if definition is None:
-        raise BadInput("schema must be a JSON Schema (a dict) or a pydantic model class")
+        what = "`schema` must be a JSON Schema (a dict) or a pydantic model class"
+        raise BadInput(f"{what}, not {check.described(schema)}")
     made: dict[str, Any] = definition()
     return made
 

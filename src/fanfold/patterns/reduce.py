@@ -16,6 +16,7 @@ from fanfold.patterns.asked import Asked, Whole, compose, value_of
 from fanfold.patterns.piecewise import Piecewise, piecewise
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
+from fanfold.work.options import reducer
 from fanfold.work.outcome import Outcome, Part
 from fanfold.work.task import Reducer, Terms
 from fanfold.work.tree import Node, Tree, check_fan_in
@@ -39,8 +40,8 @@ def reducing(reduce: Reducer | Asked | None, fan_in: int | None = None) -> Reduc
         raise BadInput("`fan_in` needs a `reduce` that it is for")
     if isinstance(reduce, Asked):
         fan_in = reduce.fan_in if fan_in is None else fan_in
-    elif reduce is not None and not callable(reduce):
-        raise BadInput(f"`reduce` is a function of the parts or an ask, not {reduce!r}")
+    elif reduce is not None:
+        reducer("reduce", reduce)
     return Reducing(reduce, None if fan_in is None else check_fan_in(fan_in))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Unpack, cast
@@ -13,12 +12,15 @@ import msgspec
 from fanfold.errors import BadInput, RunStopped
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
-from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, make_task, prompt_of
+from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, check_prompt, make_task, prompt_of
 from fanfold.patterns.synthesis import end, get_ready, named, synthesis
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, as_item
+from fanfold.work.arguments import public
+from fanfold.work.check import number, whole
 from fanfold.work.item import Item, Source
+from fanfold.work.options import option
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Place, Reducer, Task, Terms, Who
 from fanfold.work.template import Template
@@ -50,24 +52,16 @@ class Reach(msgspec.Struct, frozen=True):
     within: float | None = None
 
     def check(self, entries: int) -> None:
-        first, within = self.first, self.within
-        if first is not None:
-            if not isinstance(first, int) or isinstance(first, bool) or first < 1:
-                raise BadInput(f"`first` is a whole number from 1 on, not {first!r}")
-            if first > entries:
-                raise BadInput(f"`first` is {first}, but there are only {entries} entries")
-        if within is not None and not _lies_ahead(within):
-            raise BadInput(f"`within` is a number of seconds above 0, not {within!r}")
+        first = option("first", self.first, whole(least=1))
+        option("within", self.within, number(above=0))
+        if first is not None and first > entries:
+            raise BadInput(f"`first` is {first}, but there are only {entries} entries")
 
 
 ALL = Reach()
 
 
-def _lies_ahead(seconds: Any) -> bool:
-    plain = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    return plain and math.isfinite(seconds) and seconds > 0
-
-
+@public
 async def scatter_gather(
     run: Run,
     over: Source | Iterable[Any],
@@ -99,6 +93,8 @@ async def scatter_gather(
     reach.check(len(questions))
     for own in {question.terms.who: question.terms for question in questions}.values():
         await run.begin(own)
+    for question in questions:
+        check_prompt(question.prompt, question.terms.step, run.traits(question.terms))
     way = named(synthesise, terms.step)
     await get_ready(run, way)
     asked = questions[0].terms if questions else terms

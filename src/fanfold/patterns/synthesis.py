@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
+from fanfold.errors import FanfoldError, RunStopped, StoreError
 from fanfold.patterns import asked
 from fanfold.patterns.asked import Asked, Whole, compose, value_of
 from fanfold.patterns.fold import collect
 from fanfold.run.run import Run
+from fanfold.work.options import reducer
 from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.task import Reducer
 
@@ -24,8 +25,8 @@ async def get_ready(run: Run, way: Reducer | Asked | None) -> None:
     """Before anything is asked: who would write the synthesis is there."""
     if isinstance(way, Asked):
         await asked.get_ready(run, way)
-    elif way is not None and not callable(way):
-        raise BadInput(f"`synthesise` is a reducer or asked(...), not {way!r}")
+    elif way is not None:
+        reducer("synthesise", way)
 
 
 def named(way: Reducer | Asked | None, step: str) -> Reducer | Asked | None:

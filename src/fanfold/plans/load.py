@@ -14,7 +14,6 @@ from fanfold.members.roster import Roster
 from fanfold.members.route import nearest
 from fanfold.plans.flow import check_flow
 from fanfold.plans.plan import INPUT_KINDS, Asking, Ensemble, Input, Map, Plan
-from fanfold.plans.steps.asking import read_budget
 from fanfold.plans.steps.singles import own_member
 from fanfold.plans.steps.stated import Steps
 from fanfold.plans.walk import askings
@@ -22,6 +21,7 @@ from fanfold.run.govern import Govern
 from fanfold.work.check import Check, anything, elements, fields, many, number, text, whole
 from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
+from fanfold.work.options import read_budget
 from fanfold.work.task import Budget, Who
 
 _NEED_NO_PROMPT = ("function", "replay")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from fanfold.plans.plan import (
     Asking,
@@ -21,6 +22,8 @@ from fanfold.plans.plan import (
     Write,
 )
 from fanfold.work.task import Who
+
+_WHO = ("member", "members", "agent", "needs")  # where an entry may have its own
 
 
 def askings(plan: Plan) -> Iterator[tuple[str, Asking]]:
@@ -72,24 +75,37 @@ def _of_scatter(step: Scatter) -> Iterator[tuple[str, Asking]]:
     if not step.over or len(own) < len(step.over):
         yield step.name, step
     for entry in own:
-        yield (
-            f"{step.name}.{entry.id}",
-            Asking(prompt=entry.prompt or step.prompt, who=entry.who or step.who, line=entry.line),
-        )
+        asked = Asking(
+            prompt=entry.prompt or step.prompt, who=entry.who or step.who, gate=step.gate,
+            escalate=step.escalate, line=entry.line,
+            lines={name: line for name, line in step.lines.items() if name not in _WHO},
+        )  # fmt: skip
+        yield f"{step.name}.{entry.id}", asked
     if step.synthesise is not None:
         yield from of_step(step.synthesise)
 
 
 def _judges(asking: Asking) -> Iterator[Asking]:
-    """The members that gates ask."""
-    for check in asking.gate or ():
-        given = check.get("judge")
-        if isinstance(given, dict):
-            members = [given["member"]] if "member" in given else given.get("members", [])
-            needs = given.get("needs", [])
-            line = asking.lines.get("gate", asking.line)
-            who = Who(tuple(_listed(members)), tuple(_listed(needs)))
-            yield Asking(prompt=str(given.get("prompt", "")), who=who, line=line)
+    """The members that gates ask, at any depth, each with its line."""
+    for place, given in judges_in(list(asking.gate or ())):
+        members = [given["member"]] if "member" in given else given.get("members", [])
+        needs = given.get("needs", [])
+        line = asking.lines.get(f"gate{place}", asking.lines.get("gate", asking.line))
+        who = Who(tuple(_listed(members)), tuple(_listed(needs)))
+        yield Asking(prompt=str(given.get("prompt", "")), who=who, line=line)
+
+
+def judges_in(gate: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each `judge` in a gate as it is written, with the way to it: `[0].all_of[1].judge`."""
+    if isinstance(gate, list):
+        for n, one in enumerate(gate):
+            yield from judges_in(one, f"{place}[{n}]")
+    elif isinstance(gate, dict):
+        for kind, given in gate.items():
+            if kind == "judge" and isinstance(given, dict):
+                yield f"{place}.judge", given
+            elif kind in ("all_of", "any_of"):
+                yield from judges_in(given, f"{place}.{kind}")
 
 
 def _listed(said: str | list[str]) -> list[str]:

@@ -84,7 +84,7 @@ class Books:
         account, deadline = self._engine.ledger.run, self._engine.dispatch.deadline
         lent = account.left()
         self._engine.ledger.reserve((account,), lent)
-        return Budget(
+        return Budget.of(
             usd=None if account.max_usd is None else dollars(lent.usd),
             tokens=None if account.max_tokens is None else lent.tokens,
             calls=None if account.max_calls is None else lent.calls,

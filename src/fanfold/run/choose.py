@@ -35,7 +35,11 @@ class Given:
     """Members made by hand, for scripts and tests. Those who are handed over may be used."""
 
     def __init__(self, *members: Member) -> None:
-        self._members = {member.traits.id: member for member in members}
+        self._members: dict[str, Member] = {}
+        for member in members:
+            if (id := member.traits.id) in self._members:
+                raise BadInput(f"`members`: two are called `{id}`; give one another `id`")
+            self._members[id] = member
         self.traits: Mapping[str, Traits] = {id: m.traits for id, m in self._members.items()}
         self.allow_paid = True
 

@@ -7,6 +7,8 @@ import gc
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from fanfold.work.arguments import public
+
 T = TypeVar("T")
 _new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
 try:
@@ -15,6 +17,7 @@ except ImportError:
     """Windows, or an installation without it: asyncio's own loop serves."""
 
 
+@public
 def run_sync(main: Coroutine[Any, Any, T]) -> T:
     """Run an async function to its end, from ordinary code.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import msgspec
 
@@ -17,9 +18,13 @@ from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Journal
 from fanfold.members.roster import Roster, load_roster
 from fanfold.run.choose import Company, Given
+from fanfold.run.govern import Approve, Govern
 from fanfold.run.inherited import inherited
 from fanfold.run.run import Run, Settings
+from fanfold.work.arguments import public
+from fanfold.work.check import Check, described, flag, many, text, whole
 from fanfold.work.member import Member, Traits
+from fanfold.work.options import function, instance, read_budget, stated
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
 
@@ -39,6 +44,21 @@ class Listed:
     def build(self, id: str) -> Member:
         self._roster.check_keys([id])
         return self._roster.build(id, folder=self._folder)
+
+
+class Both:
+    """The members of a roster, and those made by hand beside them."""
+
+    def __init__(self, listed: Listed, given: Given) -> None:
+        for id in given.traits:
+            if id in listed.traits:
+                raise BadInput(f"`members`: the roster has a member `{id}` too; give another `id`")
+        self._listed, self._given = listed, given
+        self.allow_paid = listed.allow_paid
+        self.traits: Mapping[str, Traits] = {**listed.traits, **given.traits}
+
+    def build(self, id: str) -> Member:
+        return (self._given if id in self._given.traits else self._listed).build(id)
 
 
 def new_id(now: float) -> str:
@@ -127,15 +147,46 @@ async def finish(journal: Journal, run: Run) -> Receipt:
         journal.store.leave(run.record.session)
 
 
+class Options(TypedDict, total=False):
+    """How a run of a script is carried out; see `Settings`."""
+
+    max_concurrency: int
+    fresh: bool
+    seed: int
+    retry_in_doubt: Collection[str] | None
+    govern: Govern
+    approve: Approve
+    serving: bool
+    anew: Collection[str]
+    only: bool
+    clock: Clock
+
+
+_OPTIONS: dict[str, Check] = {
+    "name": text,
+    "budget": read_budget,
+    "max_concurrency": whole(least=1),
+    "fresh": flag,
+    "seed": whole(),
+    "retry_in_doubt": many(text),
+    "govern": instance(Govern, "Govern(…)"),
+    "approve": function,
+    "serving": flag,
+    "anew": many(text),
+    "only": flag,
+}
+
+
+@public
 @asynccontextmanager
 async def open_run(
     name: str,
     *,
     roster: str | Path | Roster | None = None,
-    members: tuple[Member, ...] | list[Member] = (),
+    members: Sequence[Member] = (),
     budget: Budget | None = None,
     store: str | Path | None = None,
-    **options: object,
+    **options: Unpack[Options],
 ) -> AsyncIterator[Run]:
     """Open a run for a script. Running the script again goes on where it stopped.
 
@@ -146,15 +197,15 @@ async def open_run(
     Raises RunStopped at the end when the run paused: the budget was used up, say.
     """
     clock = options.pop("clock", None) or RealClock()
-    settings = Settings(budget=budget or Budget(), **options)  # type: ignore[arg-type]
+    settings = _settings(name, budget, options)
     around = inherited()
     journal = Journal(around.store if store is None else store)
     for line in journal.warnings:
         warnings.warn(line, RuntimeWarning, stacklevel=3)
     try:
         company = _company(roster, tuple(members))
-        record = await _record(journal, name, settings.budget, clock, around.parent)  # type: ignore[arg-type]
-        run = Run(journal, record, company, settings, clock)  # type: ignore[arg-type]
+        record = await _record(journal, name, settings.budget, clock, around.parent)
+        run = Run(journal, record, company, settings, clock)
         try:
             if record.resumed:
                 await run.adopt()
@@ -173,6 +224,18 @@ async def open_run(
         journal.close()
 
 
+def _settings(name: str, budget: Budget | None, options: Options) -> Settings:
+    """By the same checks as plans. `retry_in_doubt=None` is all of them."""
+    told = stated({**options, "name": name, "budget": budget}, _OPTIONS, "open_run()")
+    del told["name"]
+    for ids in ("retry_in_doubt", "anew"):
+        if ids in told:
+            told[ids] = frozenset(told[ids])
+    if "retry_in_doubt" in options:
+        told.setdefault("retry_in_doubt", None)
+    return Settings(**told)
+
+
 async def _record(
     journal: Journal, name: str, budget: Budget, clock: Clock, parent: str | None
 ) -> RunRecord:
@@ -183,11 +246,21 @@ async def _record(
 
 
 def _company(roster: str | Path | Roster | None, members: tuple[Member, ...]) -> Company:
+    for one in members:
+        if not callable(getattr(one, "ask", None)) or not hasattr(one, "traits"):
+            what = f"`members` must be members, not {described(one)}"
+            raise BadInput(f"{what}; wrap a function: ff.function(…)" if callable(one) else what)
     if roster is None:
         if not members:
             raise BadInput("a run needs members: give roster='roster.yaml' or members=[...]")
         return Given(*members)
     if isinstance(roster, Roster):
-        return Listed(roster, Path.cwd())
+        return _with(Listed(roster, Path.cwd()), members)
+    if not isinstance(roster, str | Path):
+        raise BadInput(f"`roster` must be a file or a Roster, not {described(roster)}")
     path = Path(roster)
-    return Listed(load_roster(path), path.parent)
+    return _with(Listed(load_roster(path), path.parent), members)
+
+
+def _with(listed: Listed, members: tuple[Member, ...]) -> Company:
+    return Both(listed, Given(*members)) if members else listed

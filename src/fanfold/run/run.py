@@ -32,7 +32,7 @@ from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Adopts, Tell, Traits
 from fanfold.work.outcome import Outcome, Receipt, State
-from fanfold.work.task import Budget, Place, Task, Terms, Who
+from fanfold.work.task import Budget, Place, Task, Terms, Who, asks_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -163,8 +163,16 @@ class Run(Books):
     async def begin(self, terms: Terms) -> None:
         """Open a step: find who may answer and get them ready, so that what is wrong shows early."""
         self._engine.begin_step(terms)
-        circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
-        for who in circles:
+        await self.prepare(terms)
+
+    async def prepare(self, terms: Terms) -> None:
+        """All who may be asked on these terms, and by their gate, are there, priced and open. No
+        step of theirs is open yet."""
+        asked = [terms, *asks_of(terms.gate)]
+        circles = [(who, one.budget) for one in asked for who in one.whos]
+        for who, budget in circles:  # first look for all of them, then start the first
+            self._engine.check_prices([who], budget)
+        for who, _ in circles:
             for candidate in self._engine.circle(who).candidates:
                 await self._engine.open_member(candidate.member)
 
@@ -177,8 +185,7 @@ class Run(Books):
 
     def traits(self, terms: Terms) -> list[Traits]:
         """Those of all who may answer, also after an escalation."""
-        circles = [terms.who, *(Who(members=(id,)) for id in terms.escalate)]
-        return [c.traits for who in circles for c in self._engine.circle(who).candidates]
+        return [c.traits for who in terms.whos for c in self._engine.circle(who).candidates]
 
     def room(self, terms: Terms) -> int:
         """How many calls those take at once, all together, who answer as long as they can."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from fanfold.errors import BadInput
 from fanfold.work.document import Node
 from fanfold.work.nearest import remedy
 
+T = TypeVar("T")
 Check: TypeAlias = Callable[[Node], Any]
 
 
@@ -140,12 +141,21 @@ def one_or_many(check: Check) -> Check:
     return check_either
 
 
+def at(node: Node, make: Callable[[], T]) -> T:
+    """Run a check that knows no place; what it refuses is refused at this node's line."""
+    try:
+        return make()
+    except BadInput as error:
+        raise node.bad(error.what) from None
+
+
 def _wrong(node: Node, expected: str, what: str | None = None) -> BadInput:
     name = what or (f"`{node.name}`" if node.place else node.name)
-    return node.bad(f"{name} must be {expected}, not {_described(node.value)}")
+    return node.bad(f"{name} must be {expected}, not {described(node.value)}")
 
 
-def _described(value: object) -> str:
+def described(value: object) -> str:
+    """What was given instead, for an error text."""
     match value:
         case None:
             return "empty"
@@ -157,5 +167,9 @@ def _described(value: object) -> str:
             return f"the text {value[:40] + '…' if len(value) > 40 else value!r}"
         case dict():
             return "a mapping"
-        case _:
+        case list() | tuple():
             return "a list"
+        case _ if callable(value):
+            return f"the function {getattr(value, '__name__', type(value).__name__)}"
+        case _:
+            return f"a {type(value).__name__}"

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.work.arguments import Checked
 from fanfold.work.item import Item
 from fanfold.work.stretch import NoSplit
 
@@ -23,7 +24,7 @@ class Piece(msgspec.Struct, frozen=True):
     items: tuple[Item, ...]
 
 
-class Fits(msgspec.Struct, frozen=True):
+class Fits(msgspec.Struct, frozen=True, metaclass=Checked):
     """When a piece is small enough: all that is stated must hold.
 
     `tokens`: about so many in its whole prompt; without it, what the context of those who may

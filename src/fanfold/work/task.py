@@ -7,23 +7,47 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from fanfold.errors import BadInput
+from fanfold.work.arguments import Checked
 from fanfold.work.ask import Ask, Reply
+from fanfold.work.check import Check, number, whole
+from fanfold.work.document import Node
 from fanfold.work.outcome import Outcome, Part, Verdict
 
 OnFailure = Literal["skip", "abort", "hold"]
 InDoubt = Literal["retry", "hold"]
 
 
-class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What may be spent; any of them. `seconds` are active seconds: a pause does not count."""
+AMOUNTS: dict[str, Check] = {
+    "usd": number(above=0),
+    "tokens": whole(least=1),
+    "calls": whole(least=1),
+    "seconds": number(above=0),
+}
+SHARES: dict[str, Check] = {"extra": number(above=0), "after": number(above=0)}
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metaclass=Checked):
+    """What may be spent; any of them. `seconds` are active seconds: a pause does not count.
+
+    Nothing of it may be 0: leave it out instead. (What is left of one may be, see `of`.)
+    """
 
     usd: float | None = None
     tokens: int | None = None
     calls: int | None = None
     seconds: float | None = None
 
+    @staticmethod
+    def of(**remaining: float | None) -> Budget:
+        """What remains of a budget, which may be nothing."""
+        return msgspec.structs.replace(Budget(), **remaining)
 
-class Hedge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    def check(self) -> None:
+        _check_numbers(self, AMOUNTS)
+
+
+class Hedge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metaclass=Checked):
     """A second request for an ask that takes long; the first good reply wins.
 
     `extra`: at most so many more calls, as a share (0.05: one for twenty). `after`: seconds to wait
@@ -32,6 +56,19 @@ class Hedge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     extra: float
     after: float | None = None
+
+    def check(self) -> None:
+        _check_numbers(self, SHARES)
+        if self.extra > 1:
+            what = f"`extra` is a share of the calls, such as 0.05, not {self.extra:g}"
+            raise BadInput(what)
+
+
+def _check_numbers(record: Budget | Hedge, checks: dict[str, Check]) -> None:
+    """By the checks of plan files, and in their words."""
+    for name, check in checks.items():
+        if (value := getattr(record, name)) is not None:
+            check(Node({name: value}, "", {}).child(name))
 
 
 class Who(msgspec.Struct, frozen=True):
@@ -71,6 +108,11 @@ class Terms(msgspec.Struct, frozen=True):
     needed: bool = True
     hedge: Hedge | None = None
 
+    @property
+    def whos(self) -> tuple[Who, ...]:
+        """Who may answer, first and after each escalation."""
+        return (self.who, *(Who(members=(id,)) for id in self.escalate))
+
 
 class Place(msgspec.Struct, frozen=True, gc=False):
     """Where an item stands in the plan: which batch of the run, which position in it."""
@@ -94,6 +136,19 @@ AskPower: TypeAlias = Callable[[Task], Awaitable[Outcome]]
 
 Gate: TypeAlias = Callable[[Task, Reply, AskPower], Verdict | Awaitable[Verdict]]
 """A check. Pure ones return a Verdict at once; a judge returns an awaitable."""
+
+
+def asking(gate: Gate, own: Iterable[Terms] = (), parts: Iterable[Gate] = ()) -> Gate:
+    """Note whom a gate asks, itself and in its parts, so that a run can look for them beforehand."""
+    vars(gate)["asks"] = (*own, *(terms for part in parts for terms in asks_of(part)))
+    return gate
+
+
+def asks_of(gate: Gate) -> tuple[Terms, ...]:
+    """The terms on which a gate asks members, at any depth; none of a pure one."""
+    own: tuple[Terms, ...] = getattr(gate, "asks", ())
+    return own + tuple(terms for one in own for terms in asks_of(one.gate))
+
 
 Reducer: TypeAlias = Callable[[Iterable[Part]], Any]
 """Many passed replies into one value. Parts come in planned order, one at a time."""

@@ -65,7 +65,7 @@ def test_a_batch_is_at_most_as_large_as_it_was_meant_to_be(specs: int, most: int
 
 @pytest.mark.parametrize("most", [0, -1, True, 2.5, "40", None])
 def test_most_is_a_whole_number_from_one_on(most: Any) -> None:
-    with pytest.raises(BadInput, match="`most` is a whole number from 1 on"):
+    with pytest.raises(BadInput, match="`most` must be"):
         check_size(1, most)
 
 
@@ -91,7 +91,7 @@ def test_a_gate_over_all_needs_a_function() -> None:
         ({"id": 1}, {}, "`specs` must be a list, not dict"),
         (None, {}, "`specs` must be a list, not NoneType"),
         ([1, 2, 3], {"most": 2}, "there are more than 2 specs; raise `most`"),
-        ([1], {"at_once": 0}, "`at_once` is a whole number from 1 on"),
+        ([1], {"at_once": 0}, "`at_once` must be"),
         ([1], {"concurrency": 3}, "say `at_once`, not `concurrency`"),
     ],
 )

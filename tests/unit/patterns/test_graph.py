@@ -55,7 +55,7 @@ def test_the_fields_of_its_data_are_names_in_the_prompt(data: Any, fields: dict[
             {"id": "a", "data": {"parents": 1}},
             "task `a`: `parents` is not free as a name in `data`; rename it",
         ),
-        ({"id": "a", "dependson": []}, "unknown field `dependson` in a task: did you mean `depends_on`?"),
+        ({"id": "a", "dependson": []}, "node() has no argument `dependson`: did you mean `depends_on`?"),
         ({"id": "a", "step": "s"}, "task `a` cannot have a `step` of its own; give it to the graph"),
         (
             {"id": "a", "concurrency": 2},
@@ -110,11 +110,11 @@ def test_a_prompt_may_read_its_parents_in_any_way() -> None:
         ([{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "{{ parents.a }}"}], {}, "`depends_on`"),
         ([{"prompt": "x"}], {}, "task 0 needs the field `id`"),
         (["a"], {}, "task 0 must be a node or a dict, not str"),
-        ([{"id": "a"}], {"concurrency": 0}, "`concurrency` is a whole number from 1 on, not 0"),
-        ([{"id": "a"}], {"memeber": "m"}, "unknown field `memeber` in a graph: did you mean `member`?"),
+        ([{"id": "a"}], {"concurrency": 0}, "`concurrency` must be 1 or more, not 0"),
+        ([{"id": "a"}], {"memeber": "m"}, "graph() has no argument `memeber`: did you mean `member`?"),
         ([{"id": "a", "member": "nobdy"}, {"id": "b"}], {}, "no member 'nobdy'"),
         ([{"id": "b"}, {"id": "a", "member": "nobdy"}], {}, "no member 'nobdy'"),
-        ([{"id": "a", "data": {"x": object()}}], {}, "not plain JSON"),
+        ([{"id": "a", "prompt": "x", "data": {"x": object()}}], {}, "not plain JSON"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_before_anything_is_planned_or_asked(

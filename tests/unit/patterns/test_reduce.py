@@ -134,7 +134,7 @@ def test_reducing_is_what_was_given() -> None:
         (fold.total(), 1, "`fan_in` is a whole number from 2 on, not 1"),
         (asked("x"), True, "`fan_in` is a whole number from 2 on, not True"),
         (None, 3, "`fan_in` needs a `reduce` that it is for"),
-        ("sum", None, "`reduce` is a function of the parts or an ask, not 'sum'"),
+        ("sum", None, "`reduce` must be a function of the parts or asked(…), not the text 'sum'"),
     ],
 )
 def test_bad_reduces_are_bad_input(reduce: Any, fan_in: Any, text: str) -> None:

@@ -33,7 +33,7 @@ def test_without_a_limit_everything_fits() -> None:
 
 
 def test_a_budget_of_nothing_allows_only_what_costs_nothing() -> None:
-    account = Account("run", Budget(usd=0.0))
+    account = Account("run", Budget.of(usd=0.0))
     assert (account.fit(Sum(usd=1)), account.fit(Sum(calls=1))) == ("never", "fits")
 
 

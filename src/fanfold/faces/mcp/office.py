@@ -185,7 +185,7 @@ def _smaller(stated: Budget, left: Budget) -> Budget:
     """Amount by amount what the plan says or what is left, whichever is less."""
     pairs = {name: (getattr(stated, name), getattr(left, name)) for name in left.__struct_fields__}
     known = {name: [one for one in pair if one is not None] for name, pair in pairs.items()}
-    return Budget(**{name: min(found) for name, found in known.items() if found})
+    return Budget.of(**{name: min(found) for name, found in known.items() if found})
 
 
 # ── what comes in ────────────────────────────────────────────────────────────────────────────

@@ -16,17 +16,16 @@ from fanfold.work.ask import Params, Schema
 from fanfold.work.check import (
     Check,
     anything,
+    at,
     elements,
-    fields,
     mapping,
     number,
-    one_of,
     one_or_many,
     text,
     whole,
 )
 from fanfold.work.document import Node, read, read_text
-from fanfold.work.task import Budget, Hedge, Who
+from fanfold.work.options import TERMS, WHO, read_who
 from fanfold.work.template import Template
 
 T = TypeVar("T")
@@ -34,20 +33,7 @@ T = TypeVar("T")
 KNOWN_NAMES = ("item", "items", "steps", "task")
 _KEEP_NAMES = ("item", "reply")
 
-_AMOUNTS: dict[str, Check] = {
-    "usd": number(above=0),
-    "tokens": whole(least=1),
-    "calls": whole(least=1),
-    "seconds": number(above=0),
-}
-WHO_FIELDS: dict[str, Check] = {
-    "member": text,
-    "members": one_or_many(text),
-    "agent": text,
-    "needs": one_or_many(text),
-    "use": whole(least=1),
-    "fallback": one_or_many(text),
-}
+WHO_FIELDS: dict[str, Check] = {**WHO, "agent": text}
 PARAM_FIELDS: dict[str, Check] = {
     "temperature": number(least=0),
     "top_p": number(above=0),
@@ -59,7 +45,6 @@ _WHO = ("member", "members", "agent", "needs", "use", "fallback")
 _SAME = (
     "concurrency", "budget", "revise", "escalate", "on_failure", "in_doubt", "hedge", "verbatim",
 )  # fmt: skip
-_HEDGE: dict[str, Check] = {"extra": number(above=0), "after": number(above=0)}
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -103,60 +88,38 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def lines_of(node: Node) -> dict[str, int]:
-    return {name: node.child(name).line for name in node.value}
+    """The lines of a step's fields, and those of the members that its gate asks."""
+    lines = {name: node.child(name).line for name in node.value}
+    if "gate" in node.value:
+        lines |= _lines_of_judges(node.child("gate"))
+    return lines
+
+
+def _lines_of_judges(node: Node, place: str = "gate") -> dict[str, int]:
+    """By the way to each: `gate[0].all_of[1].judge`. A single check is the first of a list."""
+    if isinstance(node.value, list):
+        found = [_lines_of_judges(one, f"{place}[{n}]") for n, one in enumerate(elements(node))]
+        return {name: line for lines in found for name, line in lines.items()}
+    if not isinstance(node.value, dict):
+        return {}
+    place = "gate[0]" if place == "gate" else place
+    lines: dict[str, int] = {}
+    for kind in node.value:
+        child = node.child(kind)
+        if kind == "judge" and isinstance(child.value, dict):
+            who = next((name for name in WHO if name in child.value), None)
+            lines[f"{place}.judge"] = child.line if who is None else child.child(who).line
+        elif kind in ("all_of", "any_of"):
+            lines |= _lines_of_judges(child, f"{place}.{kind}")
+    return lines
 
 
 def renamed(step: Any, name: str) -> Any:
     return msgspec.structs.replace(step, name=name)
 
 
-def at(node: Node, make: Callable[[], T]) -> T:
-    """Run a check that knows no place; what it refuses is refused at this node's line."""
-    try:
-        return make()
-    except BadInput as error:
-        raise node.bad(error.what) from None
-
-
 def resolver(folder: Path) -> Callable[[str], Any]:
     return lambda target: resolve_target(target, folder)
-
-
-def read_budget(node: Node) -> Budget:
-    """A mapping of amounts, or plain dollars. Nothing of it may be 0: leave it out instead."""
-    if isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        return Budget(usd=_AMOUNTS["usd"](node))
-    if not isinstance(node.value, dict):
-        shown = f"the text {node.value!r}" if isinstance(node.value, str) else repr(node.value)
-        raise node.bad(
-            f"`{node.name}` must be dollars or a mapping of {', '.join(_AMOUNTS)}, not {shown}"
-        )
-    stated = fields(node, _AMOUNTS, "a budget")
-    if not stated:
-        raise node.bad(f"`{node.name}` is empty; state one of {', '.join(_AMOUNTS)}")
-    return Budget(**stated)
-
-
-def read_hedge(node: Node) -> Hedge:
-    """`extra` is a share of the calls: a second request for all of them is the most."""
-    stated = fields(node, _HEDGE, "a hedge", required=("extra",))
-    if stated["extra"] > 1:
-        raise node.child("extra").bad(
-            f"`extra` is a share of the calls, such as 0.05, not {stated['extra']:g}"
-        )
-    return Hedge(**stated)
-
-
-def read_who(node: Node, stated: dict[str, Any]) -> Who:
-    """Who may answer, from `member`, `members`, `agent` or `needs`: at most one of them."""
-    said = [name for name in ("member", "members", "agent", "needs") if name in stated]
-    if len(said) > 1:
-        raise node.child(said[1]).bad(f"state `{said[0]}` or `{said[1]}`, not both")
-    one = stated.get("member") or stated.get("agent")
-    members = (one,) if one else stated.get("members", ())
-    return Who(
-        members, stated.get("needs", ()), stated.get("use"), tuple(stated.get("fallback", ()))
-    )
 
 
 def read_params(stated: dict[str, Any]) -> Params:
@@ -272,12 +235,6 @@ ASK_FIELDS: dict[str, Check] = {
     **dict.fromkeys(("prompt", "prompt_file", "schema", "schema_file", "gate"), anything),
     **WHO_FIELDS,
     **PARAM_FIELDS,
+    **TERMS,
     "name": text,
-    "concurrency": whole(least=1),
-    "budget": read_budget,
-    "revise": whole(least=0),
-    "escalate": one_or_many(text),
-    "on_failure": one_of("skip", "abort", "hold"),
-    "in_doubt": one_of("retry", "hold"),
-    "hedge": read_hedge,
 }

@@ -19,7 +19,6 @@ from fanfold.plans.plan import Node as Task
 from fanfold.plans.steps.asking import (
     ASK_FIELDS,
     Reading,
-    at,
     lines_of,
     read_keep,
     read_target,
@@ -32,6 +31,7 @@ from fanfold.work import dag
 from fanfold.work.check import (
     Check,
     anything,
+    at,
     elements,
     fields,
     flag,

@@ -8,15 +8,14 @@ from typing import Any
 import msgspec
 
 from fanfold.patterns.judged import NAMES, PICK, WRITE
-from fanfold.patterns.panel import RULES
+from fanfold.patterns.panel import KNOBS, RULES
 from fanfold.plans.plan import Asking
 from fanfold.plans.steps.asking import ASK_FIELDS, Reading, read_target
-from fanfold.work.check import Check, anything, entries, fields, flag, number, text, whole
+from fanfold.work.check import Check, anything, fields, flag, text
 from fanfold.work.document import Node
 from fanfold.work.nearest import remedy
 
 _RULES = (*RULES, "judge")
-_KNOBS = ("samples", "quorum", "stop_early", "confidence", "field")
 _JUDGE_NAMES = tuple(sorted(NAMES))
 
 
@@ -27,12 +26,9 @@ def read_votes(
     if "fallback" in stated:
         raise node.child("fallback").bad("a voter has no `fallback`; `escalate` is for questions")
     made = reading.asking(node, stated, known)
-    made |= {name: stated[name] for name in _KNOBS if name in stated}
+    made |= {name: stated[name] for name in KNOBS if name in stated}
     if "decide" in stated:
         made["decide"] = _read_decide(node.child("decide"), reading)
-    if "weights" in stated:
-        weights = node.child("weights")
-        made["weights"] = {name: number(least=0)(child) for name, child in entries(weights)}
     if "judge" in stated:
         if stated.get("decide", "judge") != "judge":
             raise node.child("judge").bad("`judge` goes with `decide: judge`")
@@ -61,13 +57,4 @@ def _read_judge(node: Node, reading: Reading) -> dict[str, Any]:
     return {"judge": judge, "picks": stated.get("picks", True)}
 
 
-VOTE_FIELDS: dict[str, Check] = {
-    "samples": whole(least=1),
-    "decide": anything,
-    "weights": anything,
-    "quorum": whole(least=1),
-    "stop_early": flag,
-    "confidence": number(above=0),
-    "field": text,
-    "judge": anything,
-}
+VOTE_FIELDS: dict[str, Check] = {**KNOBS, "decide": anything, "judge": anything}

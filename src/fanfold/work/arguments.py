@@ -1,0 +1,108 @@
+"""Arguments of the public functions and records: an unknown one is refused by its name, at once.
+
+Python would take any name into `**options`, and a misspelt gate would be no gate at all. Where it
+does refuse one, it does not say which name was meant.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache, wraps
+from typing import Any, TypeVar, Unpack, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.work.nearest import remedy
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class BadArgument(BadInput, TypeError):
+    """A call with an argument that the function does not have, or without one that it needs."""
+
+
+def public(fn: F) -> F:
+    """A function for users. Its keywords are those it writes out and those of its `Unpack[...]`."""
+
+    def check(args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        check_names(f"{fn.__name__}()", named, names_of(fn))
+        try:
+            inspect.signature(fn).bind(*args, **named)
+        except TypeError as error:
+            raise BadArgument(f"{fn.__name__}(): {error}") from None
+
+    @wraps(fn)
+    async def later(*args: Any, **named: Any) -> Any:
+        check(args, named)
+        return await fn(*args, **named)
+
+    @wraps(fn)
+    def at_once(*args: Any, **named: Any) -> Any:
+        check(args, named)
+        return fn(*args, **named)
+
+    made = later if inspect.iscoroutinefunction(fn) else at_once
+    vars(made)["public"] = True
+    return cast(F, made)
+
+
+class Checked(msgspec.StructMeta):
+    """The kind of records that users make by hand: an unknown field is refused like an argument,
+    and `check`, if there is one, looks at the values."""
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        check_names(f"{cls.__name__}()", named, cls.__struct_fields__)
+        try:
+            made = super().__call__(*args, **named)
+        except TypeError as error:
+            raise BadArgument(f"{cls.__name__}(): {error}") from None
+        if check := getattr(made, "check", None):
+            check()
+        return made
+
+
+def check_names(what: str, given: Collection[str], known: Collection[str]) -> None:
+    for name in given:
+        if name not in known:
+            hint = remedy(name, known) if known else "it takes none by name"
+            raise BadArgument(f"{what} has no argument `{name}`: {hint}")
+
+
+@lru_cache(None)
+def names_of(fn: Callable[..., Any]) -> frozenset[str]:
+    """The names by which a function takes arguments; those of a TypedDict one by one."""
+    inner = inspect.unwrap(fn)
+    found: set[str] = set()
+    for name, parameter in inspect.signature(inner).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            found |= _unpacked(get_type_hints(inner)[name])
+        elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            found.add(name)
+    return frozenset(found)
+
+
+def _unpacked(hint: Any) -> frozenset[str]:
+    """The names in `Unpack[...]`; it is a mistake of ours if the keywords are not written out."""
+    assert get_origin(hint) is Unpack, f"keywords of {hint}: write them out in a TypedDict"
+    (stated,) = get_args(hint)
+    return frozenset(stated.__required_keys__ | stated.__optional_keys__)
+
+
+def takes(fn: Any, many: int) -> bool:
+    """Whether it can be called with so many arguments, as far as can be told without calling it."""
+    if not callable(fn):
+        return False
+    try:
+        inspect.signature(fn).bind(*[None] * many)
+    except TypeError:
+        return False
+    except ValueError:  # some built-in functions have no signature
+        return True
+    return True
+
+
+def is_uncalled(fn: Any) -> bool:
+    """Whether a public function was given where its result was meant: `require` for `require("a")`."""
+    return bool(getattr(fn, "public", False))

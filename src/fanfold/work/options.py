@@ -1,0 +1,147 @@
+"""What a plan's step and a Python call can both state, with one check for each: both refuse the same
+values in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fanfold.errors import BadInput
+from fanfold.work.arguments import is_uncalled, takes
+from fanfold.work.check import Check, at, described, fields, one_of, one_or_many, text, whole
+from fanfold.work.document import Node
+from fanfold.work.task import AMOUNTS, SHARES, Budget, Hedge, Who
+
+GATE_ARGUMENTS = 3  # the task, the reply, and the power to ask
+
+
+def stated(given: Mapping[str, Any], known: Mapping[str, Check], what: str) -> dict[str, Any]:
+    """The options of a Python call, by the checks of plan files. None is not stated."""
+    plain = {name: _listed(value) for name, value in given.items() if value is not None}
+    return fields(Node(plain, "", {}), known, what)
+
+
+def option(name: str, value: Any, check: Check) -> Any:
+    """One of them; None is not stated."""
+    return None if value is None else needed(name, value, check)
+
+
+def needed(name: str, value: Any, check: Check) -> Any:
+    """The same for one that cannot be None."""
+    return check(Node({name: _listed(value)}, "", {}).child(name))
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple | set | frozenset) else value
+
+
+def read_budget(node: Node) -> Budget:
+    """A mapping of amounts, or plain dollars. Nothing of it may be 0: leave it out instead."""
+    if isinstance(node.value, Budget):
+        return node.value
+    if isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return Budget(usd=AMOUNTS["usd"](node))
+    if not isinstance(node.value, dict):
+        expected = f"dollars or a mapping of {', '.join(AMOUNTS)}"
+        raise node.bad(f"`{node.name}` must be {expected}, not {described(node.value)}")
+    amounts = fields(node, AMOUNTS, "a budget")
+    if not amounts:
+        raise node.bad(f"`{node.name}` is empty; state one of {', '.join(AMOUNTS)}")
+    return Budget(**amounts)
+
+
+def read_hedge(node: Node) -> Hedge:
+    """`extra` is a share of the calls: a second request for all of them is the most."""
+    if isinstance(node.value, Hedge):
+        return node.value
+    known = fields(node, SHARES, "a hedge", required=("extra",))
+    return at(node.child("extra"), lambda: Hedge(**known))
+
+
+def read_who(node: Node, known: Mapping[str, Any]) -> Who:
+    """Who may answer, from `member`, `members`, `agent` or `needs`: at most one of them."""
+    said = [name for name in ("member", "members", "agent", "needs") if name in known]
+    if len(said) > 1:
+        raise node.child(said[1]).bad(f"state `{said[0]}` or `{said[1]}`, not both")
+    one = known.get("member") or known.get("agent")
+    members = (one,) if one else known.get("members", ())
+    return Who(members, known.get("needs", ()), known.get("use"), tuple(known.get("fallback", ())))
+
+
+def who_of(known: Mapping[str, Any]) -> Who:
+    """The same for a Python call, from options that were checked."""
+    return read_who(Node(dict(known), "", {}), known)
+
+
+def gate(node: Node) -> Any:
+    """Something to call with task, reply and the power to ask."""
+    check_gate(f"`{node.name}`", node.value)
+    return node.value
+
+
+def check_gate(name: str, given: Any) -> None:
+    if is_uncalled(given):
+        raise BadInput(
+            f"{name} is the function {given.__name__} itself; call it: {given.__name__}(…)"
+        )
+    if not callable(given):
+        raise BadInput(f'{name} must be a gate such as require("field"), not {described(given)}')
+    if not takes(given, GATE_ARGUMENTS):
+        raise BadInput(
+            f"{name} must take the task, the reply and the power to ask; wrap a check of the"
+            " reply's value in predicate(…)"
+        )
+
+
+def reducer(name: str, given: Any) -> None:
+    """A function of the parts."""
+    if is_uncalled(given):
+        raise BadInput(
+            f"`{name}` is the function {given.__name__} itself; call it: {given.__name__}(…)"
+        )
+    if not takes(given, 1):
+        raise BadInput(
+            f"`{name}` must be a function of the parts or asked(…), not {described(given)}"
+        )
+
+
+def function(node: Node) -> Any:
+    if not callable(node.value) or is_uncalled(node.value):
+        raise node.bad(f"`{node.name}` must be a function, not {described(node.value)}")
+    return node.value
+
+
+def instance(kind: type, shown: str) -> Check:
+    def check(node: Node) -> Any:
+        if not isinstance(node.value, kind):
+            raise node.bad(f"`{node.name}` must be {shown}, not {described(node.value)}")
+        return node.value
+
+    return check
+
+
+WHO: dict[str, Check] = {
+    "member": text,
+    "members": one_or_many(text),
+    "needs": one_or_many(text),
+    "use": whole(least=1),
+    "fallback": one_or_many(text),
+}
+TERMS: dict[str, Check] = {
+    "concurrency": whole(least=1),
+    "budget": read_budget,
+    "revise": whole(least=0),
+    "escalate": one_or_many(text),
+    "on_failure": one_of("skip", "abort", "hold"),
+    "in_doubt": one_of("retry", "hold"),
+    "hedge": read_hedge,
+}
+HOW: dict[str, Check] = {
+    **WHO,
+    **TERMS,
+    "step": text,
+    "attempts": whole(least=1),
+    "gate": gate,
+    "keep": function,
+}
+"""What the patterns take in Python: a gate and a filter as functions, and how often to try."""

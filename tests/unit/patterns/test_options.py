@@ -1,0 +1,233 @@
+"""What Python calls refuse: the values that plans refuse, in the same words, before anyone is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import fanfold as ff
+from fanfold.errors import BadInput
+from fanfold.patterns.fold import total
+from fanfold.patterns.graph import node
+from fanfold.patterns.inside import inside
+from fanfold.patterns.judged import judged
+from fanfold.plans.load import read_plan
+from fanfold.testing.member import Scripted, traits
+from fanfold.work.ask import Reply
+from fanfold.work.document import Node
+from fanfold.work.pieces import Fits
+from fanfold.work.task import Budget, Hedge
+
+ITEMS = [{"id": "a", "text": "one"}]
+
+Call = Callable[..., Any]
+
+CALLS: dict[str, Call] = {
+    "map_reduce": lambda run, **how: ff.map_reduce(run, ITEMS, prompt="Say.", **how),
+    "pipeline": lambda run, **how: ff.pipeline(run, ITEMS, ff.stage("Say.", **how)),
+    "asked": lambda run, **how: ff.map_reduce(
+        run, ITEMS, prompt="Say.", reduce=ff.asked("Join.", **how)
+    ),
+    "scatter_gather": lambda run, **how: ff.scatter_gather(run, ITEMS, prompt="Say.", **how),
+    "ensemble": lambda run, **how: ff.ensemble(run, ITEMS, prompt="Say.", samples=3, **how),
+    "judged": lambda run, **how: ff.ensemble(
+        run, ITEMS, prompt="Say.", samples=3, decide=judged(**how)
+    ),
+    "conduct": lambda run, **how: ff.conduct(run, ITEMS, prompt="Say.", say=lambda said: None, **how),
+    "divide": lambda run, **how: ff.divide_and_conquer(
+        run, ITEMS, prompt="Say.", combine=ff.concat(), fits=Fits(items=1), **how
+    ),
+    "graph": lambda run, **how: ff.graph(run, [{"id": "a", "prompt": "Say."}], **how),
+    "node": lambda run, **how: ff.graph(run, [node("a", "Say.", **how)]),
+    "inside": lambda run, **how: ff.pipeline(
+        run, ITEMS, ff.stage(by=inside(lambda data: [1], "Say.", reduce=total(), **how))
+    ),
+}  # fmt: skip
+
+WRONG: list[tuple[str, Any]] = [
+    ("concurrency", 0), ("concurrency", "8"), ("revise", -1), ("revise", True),
+    ("on_failure", "skp"), ("in_doubt", "retyr"), ("use", 0), ("member", 7), ("member", ""),
+    ("members", [1]), ("needs", [""]), ("fallback", [3]), ("escalate", [None]),
+    ("budget", "much"), ("budget", {"usd": -1}), ("budget", {"usdd": 1}),
+    ("hedge", 0.05), ("hedge", {"extra": 2}), ("hedge", {"extr": 0.1}),
+]  # fmt: skip
+ONLY_PYTHON: list[tuple[str, Any]] = [
+    ("gate", "require"), ("gate", ff.require), ("gate", [ff.require("a")]),
+    ("gate", lambda value: True), ("keep", "reply.good"), ("attempts", 0), ("step", ""),
+]  # fmt: skip
+NOT_OF_ALL = {  # these have words of their own for it
+    ("conduct", "concurrency"), ("node", "concurrency"), ("node", "budget"), ("node", "step"),
+    ("ensemble", "fallback"),
+}  # fmt: skip
+
+
+def named(one: Any) -> str | None:
+    """For the name of a test: the same in every process."""
+    return repr(one)[:40] if isinstance(one, str | int | float) else None
+
+
+def refused(tmp_path: Path, call: Call, **how: Any) -> str:
+    """The text of the refusal; nobody was asked."""
+    member = Scripted(lambda ask, n: Reply(text="yes"), traits(id="m"))
+
+    async def script() -> None:
+        async with ff.open_run("r", members=[member], store=tmp_path) as run:
+            made = call(run, **how)
+            if inspect.isawaitable(made):
+                await made
+
+    with pytest.raises(BadInput) as error:
+        asyncio.run(script())
+    assert member.asked == []
+    assert "\n" not in error.value.what
+    return error.value.what
+
+
+@pytest.mark.parametrize(("option", "value"), [*WRONG, *ONLY_PYTHON], ids=named)
+def test_a_wrong_value_is_refused_by_every_pattern(
+    memory_path: Path, option: str, value: Any
+) -> None:
+    said = {
+        refused(memory_path / name, call, **{option: value})
+        for name, call in CALLS.items()
+        if (name, option) not in NOT_OF_ALL
+    }
+    assert len(said) == 1, "one check for all of them"
+    inner = value if isinstance(value, dict) else {}
+    assert any(name in min(said) for name in (option, *inner))
+
+
+@pytest.mark.parametrize(("option", "value"), WRONG, ids=named)
+def test_plans_refuse_the_same_value_in_the_same_words(
+    memory_path: Path, option: str, value: Any
+) -> None:
+    stated = {"steps": [{"map": {"prompt": "Say.", option: value}}]}
+    with pytest.raises(BadInput) as error:
+        read_plan(Node(stated, "plan.yaml", {}), memory_path)
+    python = refused(memory_path, CALLS["map_reduce"], **{option: value})
+    assert error.value.what == python
+
+
+@pytest.mark.parametrize(
+    ("said", "call"),
+    {
+        "`shard` must be 1 or more, not 0": lambda run: ff.map_reduce(run, ITEMS, prompt="x", shard=0),
+        "`shard` must be a whole number, not the text '2'": lambda run: ff.stage("x", shard="2"),  # type: ignore[arg-type]
+        "`prompt` is empty": lambda run: ff.map_reduce(run, ITEMS, prompt=" "),
+        "`prompt` must be a text, not the number 7": lambda run: ff.stage(7),  # type: ignore[arg-type]
+        "`schema` must be a JSON Schema (a dict) or a pydantic model class, not the text 'object'":
+            lambda run: ff.map_reduce(run, ITEMS, prompt="x", schema="object"),  # type: ignore[arg-type]
+        "the schema is no JSON Schema": lambda run: ff.stage("x", schema={"type": "objekt"}),
+        "unknown decide 'majorty': did you mean `majority`?":
+            lambda run: ff.ensemble(run, ITEMS, prompt="x", samples=3, decide="majorty"),  # type: ignore[arg-type]
+        "`mode` is streaming or batch, not 'stream'":
+            lambda run: ff.pipeline(run, ITEMS, ff.stage("x"), mode="stream"),  # type: ignore[arg-type]
+        "stage 1 must be made by stage(…), not the text 'x'": lambda run: ff.pipeline(run, ITEMS, "x"),  # type: ignore[arg-type]
+        "`reduce` is the function collect itself; call it: collect(…)":
+            lambda run: ff.map_reduce(run, ITEMS, prompt="x", reduce=ff.collect),  # type: ignore[arg-type]
+        "`reduce` must be a function of the parts or asked(…), not the text 'sum'":
+            lambda run: ff.map_reduce(run, ITEMS, prompt="x", reduce="sum"),  # type: ignore[arg-type]
+        "`synthesise` is the function concat itself; call it: concat(…)":
+            lambda run: ff.scatter_gather(run, ITEMS, prompt="x", synthesise=ff.concat),  # type: ignore[arg-type]
+        "state `member` or `members`, not both":
+            lambda run: ff.map_reduce(run, ITEMS, prompt="x", member="m", members=["m"]),
+        "`all_of` takes the gates one by one, not as a list: all_of(*gates)":
+            lambda run: ff.all_of([ff.require("a"), ff.require("b")]),  # type: ignore[arg-type]
+        "each part of `any_of` must be a gate such as require(\"field\"), not the text 'a'":
+            lambda run: ff.any_of("a", ff.require("b")),  # type: ignore[arg-type]
+        "`prompt` must be a text, not the number 1": lambda run: ff.judge(1),  # type: ignore[arg-type]
+        "`revise` must be 0 or more, not -1": lambda run: ff.judge("Good?", revise=-1),
+        "`sep` must be a text, not the number 1": lambda run: ff.concat(1),  # type: ignore[arg-type]
+        "`usd` must be more than 0, not 0": lambda run: Budget(usd=0),
+        "`calls` must be a whole number, not the number 1.5": lambda run: Budget(calls=1.5),  # type: ignore[arg-type]
+        "`extra` is a share of the calls, such as 0.05, not 5": lambda run: Hedge(5),
+        "`concurrency` must be 1 or more, not 0": lambda run: ff.function(len, concurrency=0),
+        "function() needs a function to call, not the text 'len'": lambda run: ff.function("len"),  # type: ignore[arg-type]
+        "unknown tier `payed`: did you mean `paid`?": lambda run: ff.function(len, tier="payed"),  # type: ignore[typeddict-item]
+        "`map` has no `prompt`, but member `m` (kind scripted) needs one":
+            lambda run: ff.map_reduce(run, ITEMS),
+        "`reduce` has no `prompt`, but member `m` (kind scripted) needs one":
+            lambda run: ff.map_reduce(run, ITEMS, prompt="x", reduce=ff.asked()),
+        "`a` has no `prompt`, but member `m` (kind scripted) needs one":
+            lambda run: ff.graph(run, [node("a")]),
+    }.items(),
+    ids=named,
+)  # fmt: skip
+def test_what_is_wrong_is_said_before_anyone_is_asked(
+    memory_path: Path, said: str, call: Call
+) -> None:
+    assert refused(memory_path, call).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    {
+        "`max_concurrency` must be 1 or more, not 0": {"max_concurrency": 0},
+        "`fresh` must be true or false, not the text 'yes'": {"fresh": "yes"},
+        "`budget` must be dollars or a mapping": {"budget": "5 dollars"},
+        "`govern` must be Govern(…), not a mapping": {"govern": {}},
+        "`roster` must be a file or a Roster, not the number 5": {"roster": 5},
+        "`members` must be members, not the function len; wrap a function": {"members": [len]},
+        "`members`: two are called `len`": {"members": [ff.function(len), ff.function(len)]},
+    }.items(),
+    ids=named,
+)
+def test_a_run_is_not_opened_with_options_that_are_wrong(
+    memory_path: Path, said: str, options: dict[str, Any]
+) -> None:
+    async def script() -> None:
+        async with ff.open_run(
+            "r", **{"members": [ff.function(len)], **options}, store=memory_path
+        ):
+            raise AssertionError("it was opened")
+
+    with pytest.raises(BadInput) as error:
+        asyncio.run(script())
+    assert error.value.what.startswith(said)
+
+
+def test_members_made_by_hand_are_used_beside_those_of_the_roster(memory_path: Path) -> None:
+    roster = memory_path / "roster.yaml"
+    roster.write_text("members: [{id: other, kind: function, target: 'json:dumps'}]\n")
+
+    async def script() -> tuple[Any, Any]:
+        hand = ff.function(lambda data: "by hand", id="hand")
+        async with ff.open_run("r", roster=roster, members=[hand], store=memory_path) as run:
+            first = await ff.map_reduce(run, ["x"], member="hand", reduce=ff.concat())
+            second = await ff.map_reduce(
+                run, ["x"], member="other", step="second", reduce=ff.concat()
+            )
+            return first.value, second.value
+
+    assert asyncio.run(script()) == ("by hand", '"x"')
+
+
+def test_a_function_takes_the_fields_of_a_roster() -> None:
+    made = ff.function(len, version=2, concurrency=3, good_at=["size"], timeout=5, effects=True)
+    said = made.traits
+    assert (said.shared, said.metered, said.timeout, said.good_at) == (True, True, 5.0, ("size",))
+    assert said.limits.concurrency == 3
+
+
+def test_what_remains_of_a_budget_may_be_nothing() -> None:
+    assert msgspec.to_builtins(Budget.of(usd=0.0, calls=3)) == {
+        "usd": 0.0, "tokens": None, "calls": 3, "seconds": None,
+    }  # fmt: skip
+
+
+def test_one_name_may_stand_for_a_list_of_one(memory_path: Path) -> None:
+    """`members="m"` was taken letter by letter."""
+
+    async def script() -> str:
+        member = Scripted(lambda ask, n: Reply(text="yes"), traits(id="me"))
+        async with ff.open_run("r", members=[member], store=memory_path) as run:
+            found = await ff.map_reduce(run, ITEMS, prompt="Say.", members="me", reduce=ff.concat())
+            return str(found.value)
+
+    assert asyncio.run(script()) == "yes"
