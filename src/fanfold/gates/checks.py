@@ -20,7 +20,7 @@ from fanfold.work.ask import Reply
 from fanfold.work.fields import MISSING, Path, leaves, path_of, spread
 from fanfold.work.item import Item
 from fanfold.work.outcome import PASS, Verdict, fail, unjudged
-from fanfold.work.task import AskPower, Gate, Task
+from fanfold.work.task import AskPower, Gate, Task, known_as
 
 MOST_REASONS = 3
 _SHOWN = 10
@@ -53,7 +53,7 @@ def require(*fields: str) -> Gate:
         more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
         return fail("missing or empty: " + ", ".join(f"`{at}`" for at in lacking[:_SHOWN]) + more)
 
-    return check
+    return known_as("pure", check)
 
 
 @public
@@ -74,7 +74,7 @@ def schema(definition: dict[str, Any]) -> Gate:
             return fail("the reply is not JSON; reply with JSON that fits the schema, nothing else")
         return fail(*[_at(error.instance_path) + _short(error.message) for error in errors])
 
-    return check
+    return known_as("pure", check)
 
 
 @public
@@ -132,7 +132,7 @@ def quotes(field: str, source: str = "text") -> Gate:
                     reasons.append(f'`{at}` is not in the item\'s {source} word for word: "{said}"')
         return _failed(reasons)
 
-    return check
+    return known_as("pure", check)
 
 
 @public
@@ -158,7 +158,7 @@ def number_range(field: str | None, low: float | None = None, high: float | None
                 reasons.append(f"{_named(at)} is {leaf}, above {high}")
         return _failed(reasons)
 
-    return check
+    return known_as("pure", check)
 
 
 @public
@@ -185,7 +185,7 @@ def regex(pattern: str, field: str | None = None) -> Gate:
                 reasons.append(f"{_named(at)} does not match {pattern}: {_shown(leaf)}")
         return _failed(reasons)
 
-    return check
+    return known_as("pure", check)
 
 
 # ── what the checks share ────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.fields import MISSING, leaves, path_of
 from fanfold.work.outcome import PASS, Verdict, fail
-from fanfold.work.task import AskPower, Gate, Task
+from fanfold.work.task import AskPower, Gate, Task, known_as
 
 _SHOWN = 10
 _IN_BRACKETS = re.compile(r"\[([^\[\]]+)\](?!\()")  # [c-17], but not the text of a [link](url)
@@ -43,7 +43,7 @@ def cites(field: str | None = None) -> Gate:
                 cited.append(id)
         return _verdict(cited, told)
 
-    return check
+    return known_as("pure", check)
 
 
 def _told(task: Task) -> frozenset[str]:

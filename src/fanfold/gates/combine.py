@@ -15,7 +15,7 @@ from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.options import check_gate
 from fanfold.work.outcome import PASS, Verdict
-from fanfold.work.task import AskPower, Gate, Task, asking
+from fanfold.work.task import AskPower, Gate, Task, asking, known_as, nature_of
 
 
 @public
@@ -34,7 +34,7 @@ def all_of(*gates: Gate) -> Gate:
         _drop(waiting)
         return _sum(heard, "fail") if heard else PASS
 
-    return gates[0] if len(gates) == 1 else asking(check, parts=gates)
+    return gates[0] if len(gates) == 1 else known_as(nature_of(*gates), asking(check, parts=gates))
 
 
 @public
@@ -54,7 +54,7 @@ def any_of(*gates: Gate) -> Gate:
             return _Asking(heard, waiting, last_word="pass")
         return _sum(heard, "unjudged")
 
-    return gates[0] if len(gates) == 1 else asking(check, parts=gates)
+    return gates[0] if len(gates) == 1 else known_as(nature_of(*gates), asking(check, parts=gates))
 
 
 def _check(name: str, gates: tuple[Any, ...]) -> None:

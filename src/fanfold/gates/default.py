@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from fanfold.gates import checks
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.outcome import PASS, Verdict, fail
-from fanfold.work.task import AskPower, Gate, Task, asking
+from fanfold.work.task import AskPower, Gate, Task, asking, known_as, nature_of
 
 _EMPTY = fail("the reply is empty")
 _REFUSED = fail("the member refused to answer")
@@ -53,7 +53,7 @@ def default(schema: Schema | None = None) -> Gate:
                 return _REFUSED
         return PASS if fits is None else fits(task, reply, ask)
 
-    return check
+    return known_as("pure", check)
 
 
 def standard(stated: Gate | None, schema: Schema | None = None) -> Gate:
@@ -70,4 +70,4 @@ def standard(stated: Gate | None, schema: Schema | None = None) -> Gate:
         said = first(task, reply, ask)
         return stated(task, reply, ask) if said is PASS else said
 
-    return asking(check, parts=[stated])
+    return known_as(nature_of(stated), asking(check, parts=[stated]))

@@ -19,7 +19,7 @@ from fanfold.work.fields import number
 from fanfold.work.item import Item
 from fanfold.work.options import HOW, option, stated, who_of
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail, unjudged
-from fanfold.work.task import AskPower, Budget, Gate, InDoubt, Task, Terms, asking
+from fanfold.work.task import AskPower, Budget, Gate, InDoubt, Task, Terms, asking, known_as
 from fanfold.work.template import Template
 
 NAMES = frozenset({"question", "item", "reply"})
@@ -64,7 +64,7 @@ def judge(prompt: str, *, threshold: float | None = None, **how: Unpack[Asking])
     def check(task: Task, reply: Reply, ask: AskPower) -> Awaitable[Verdict]:
         return _Judging(_task(template, schema, terms, task, reply), threshold, ask)
 
-    return asking(check, own=[terms])
+    return known_as("asks", asking(check, own=[terms]))
 
 
 def _usual(threshold: float | None) -> dict[str, Any]:

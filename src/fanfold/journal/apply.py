@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal import bulk
+from fanfold.journal import bulk, judging
 from fanfold.journal.adoption import Adopt, adopt
 from fanfold.journal.attempts import end, ended, failed, key8, lose, start, unclaim
 from fanfold.journal.cascades import Cascade, cascade
@@ -178,13 +178,16 @@ def _close_one(db: sqlite3.Connection, f: CloseRun) -> bool:
             " where no = ?",
             (f.status, f.reason, f.at, f.active, f.result, f.run),
         )
+        if f.session is None:  # its own process closes it: no gate has ended that
+            mine = "session = (select session from runs where no = ?1)"
+            db.execute(f"delete from judging where run = ?1 and {mine}", (f.run,))
         return True
     return False
 
 
 def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
     for fact in facts:
-        for table in ("items", "batches", "steps", "unplaced", "outcomes", "cascades"):
+        for table in ("items", "batches", "steps", "unplaced", "outcomes", "cascades", "judging"):
             db.execute(f"delete from {table} where run = ?", (fact.run,))
         db.execute("delete from runs where no = ?", (fact.run,))
     return [None] * len(facts)
@@ -236,6 +239,7 @@ def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
     Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, Unclaim: unclaim,
     Adopt: adopt, AddRun: _add_run,
+    judging.Judging: judging.begin, judging.Judged: judging.judged,
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,
     NameStep: _name_step, Cascade: cascade, PlanItems: _plan_items, PlanBatch: _plan_batch,
 }  # fmt: skip

@@ -97,9 +97,19 @@ def identified(db: sqlite3.Connection) -> None:
     db.execute("insert into store values (lower(hex(randomblob(8))))")
 
 
+def marks_of_judging(db: sqlite3.Connection) -> None:
+    """Replies that a gate of the user's is judging, by the session that does it."""
+    db.execute(
+        """create table judging (
+            run integer not null, key blob not null, session text not null,
+            primary key (run, key, session)) without rowid"""
+    )
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
     unusable_usage,
     identified,
+    marks_of_judging,
 ]

@@ -16,6 +16,7 @@ from fanfold.journal.cascades import Cascades
 from fanfold.journal.facts import UNSENT, Attempt, AttemptState, Known, RunRecord
 from fanfold.journal.history import History
 from fanfold.journal.items import Items
+from fanfold.journal.judging import Marks
 from fanfold.journal.lineage import Lineage
 from fanfold.journal.origins import Origins
 from fanfold.journal.spending import Spending
@@ -107,6 +108,7 @@ class Reader:
         self.cascades = Cascades(self._db.execute)
         self.doubts = Doubts(self._db.execute)
         self.items = Items(self._db.execute)
+        self.judging = Marks(self._db.execute)
         self.timeline = Timeline(self._db.execute)
 
     def move(self, db: sqlite3.Connection, file: Path) -> None:

@@ -259,13 +259,7 @@ async def _judge(run: Run, results: Sequence[Result], whole: OverAll | None) -> 
 
 async def _verdict(run: Run, result: Result) -> Verdict:
     assert result.reply is not None and result.reply.reply is not None
-    try:
-        said = result.task.terms.gate(result.task, result.reply.reply, run.do)
-        return said if isinstance(said, Verdict) else await said
-    except (RunStopped, StoreError):
-        raise
-    except Exception as error:
-        return raised(error)
+    return await run.judge(result.task, result.reply.reply)
 
 
 async def _verdicts(whole: OverAll, standing: Sequence[Result]) -> list[Verdict]:

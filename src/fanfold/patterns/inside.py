@@ -20,7 +20,7 @@ from fanfold.run.sources import Rows, as_item
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, canonical
-from fanfold.work.outcome import Outcome, Verdict, unjudged
+from fanfold.work.outcome import Outcome
 from fanfold.work.task import Reducer, Task, Terms
 from fanfold.work.tree import widths
 
@@ -170,7 +170,7 @@ def _reply(value: Any) -> Reply:
 
 async def _judged(run: Run, task: Task, reply: Reply) -> Outcome:
     """The value goes through the stage's own gate and filter. There is nobody to kick it back to."""
-    verdict = await _verdict(run, task, reply)
+    verdict = await run.judge(task, reply)
     match verdict.state:
         case "pass":
             return _filtered(task, reply)
@@ -188,13 +188,3 @@ def _filtered(task: Task, reply: Reply) -> Outcome:
         why = f"the filter raised {type(error).__name__}: {error}"
         return Outcome(task.id, "unjudged", reply, (why,))
     return Outcome(task.id, "passed" if kept else "skipped", reply)
-
-
-async def _verdict(run: Run, task: Task, reply: Reply) -> Verdict:
-    try:
-        said = task.terms.gate(task, reply, run.do)
-        return said if isinstance(said, Verdict) else await said
-    except (RunStopped, StoreError):
-        raise
-    except Exception as error:
-        return unjudged(f"the gate raised {type(error).__name__}: {error}")

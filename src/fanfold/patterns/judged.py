@@ -16,7 +16,7 @@ from fanfold.work.arguments import public
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.item import Item, digest
 from fanfold.work.outcome import PASS, Verdict, fail
-from fanfold.work.task import AskPower, Gate, Task, Terms
+from fanfold.work.task import AskPower, Gate, Task, Terms, known_as, nature_of
 from fanfold.work.vote import Vote, ballot
 
 NAMES = frozenset({"question", "item", "answers", "steps", "task"})
@@ -80,6 +80,9 @@ class Hearing(msgspec.Struct, frozen=True):
         return list(zip(self.labels, self.votes, strict=True))
 
 
+known_as("pure", Hearing.names_one)
+
+
 def hearing(question: Task, votes: Sequence[Vote]) -> Hearing:
     """Shuffled by the question's content: the same on resume, another order for another question."""
     seed = question.ask.key("messages" if question.ask.messages else "items")
@@ -104,7 +107,8 @@ def judge_terms(judge: Judge, question: Terms) -> Terms:
 
 def _gate_of(question: Task) -> Gate:
     """What is written for a question is held to the question's own gate."""
-    return lambda task, reply, ask: question.terms.gate(question, reply, ask)
+    gate = question.terms.gate
+    return known_as(nature_of(gate), lambda task, reply, ask: gate(question, reply, ask))
 
 
 def _data(judge: Judge, question: Task, heard: Hearing) -> dict[str, Any]:

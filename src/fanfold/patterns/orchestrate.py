@@ -20,7 +20,7 @@ from fanfold.run.run import Run
 from fanfold.work.ask import Ask, Call, Message, Reply, Schema, Tools
 from fanfold.work.member import Event, Tell
 from fanfold.work.outcome import PASS, Outcome, Verdict
-from fanfold.work.task import AskPower, Gate, Task
+from fanfold.work.task import AskPower, Gate, Task, known_as
 
 MOST_ROUNDS = 12  # times that tools are used for one answer; then it is due
 MOST_CALLS = 32  # of tools in one reply
@@ -104,4 +104,4 @@ def leading_gate(schema: Schema | None) -> Gate:
             return PASS
         return whole(task, reply, ask)
 
-    return check
+    return known_as("pure", check)

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fanfold.errors import FanfoldError, RunStopped, StoreError
+from fanfold.errors import FanfoldError, RunStopped
 from fanfold.patterns.judged import Judge, hearing, judge_task
 from fanfold.patterns.panel import Panel
 from fanfold.run.run import Run
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.fields import MISSING, leaves
-from fanfold.work.outcome import Outcome, State, Verdict, unjudged
+from fanfold.work.outcome import Outcome, State
 from fanfold.work.task import Task, Terms, Who
 from fanfold.work.vote import (
     Vote,
@@ -276,20 +276,10 @@ async def _by_function(run: Run, poll: Poll, decide: Callable[[list[Vote]], Any]
     if found is None:
         return poll.ended("kicked", "the function decided for no answer")
     reply = Reply(text=found) if isinstance(found, str) else Reply(data=found)
-    verdict = await _verdict(run, poll.question, reply)
+    verdict = await run.judge(poll.question, reply)
     if verdict.state == "pass":
         return poll.won(reply)
     return poll.ended("kicked" if verdict.state == "fail" else "unjudged", *verdict.reasons)
-
-
-async def _verdict(run: Run, question: Task, reply: Reply) -> Verdict:
-    try:
-        said = question.terms.gate(question, reply, run.do)
-        return said if isinstance(said, Verdict) else await said
-    except (RunStopped, StoreError):
-        raise
-    except Exception as error:
-        return unjudged(f"the gate raised {_named(error)}")
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────

@@ -48,7 +48,7 @@ from fanfold.work.ask import Reply
 from fanfold.work.item import Item
 from fanfold.work.member import Traits
 from fanfold.work.pieces import Fits
-from fanfold.work.task import Reducer, Task, Terms
+from fanfold.work.task import Reducer, Task, Terms, known_as
 from fanfold.work.template import Template
 
 
@@ -216,9 +216,11 @@ class Ready:
         if expression is None:
             return None
         template = keep_template(expression, self.plan.file)
-        return lambda task, reply: bool(
-            template.render(reply=reply.value, item=task.ask.items[0].view())
-        )
+
+        def keep(task: Task, reply: Reply) -> bool:
+            return bool(template.render(reply=reply.value, item=task.ask.items[0].view()))
+
+        return known_as("pure", keep)
 
 
 def _at(path: str) -> Callable[[dict[str, Any]], list[Any]]:

@@ -117,6 +117,7 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     engine.dispatch.settle(grant, ONE_CALL)
     key = pursuit.key(traits.takes)
     ending = pursuit.receive(reply, traits.id, 0, 0)
+    _begin_judging(engine, (pursuit,))
     fact = End(
         run=engine.no, at=engine.clock.now(), endings=() if ending is None else (ending,),
         landed=(Landed(key, traits.answerer, traits.id, reply, 0, not traits.shared),),
@@ -195,6 +196,7 @@ async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: R
     engine.limits.good(grant.gauge, grant.permit)
     engine.dispatch.settle(grant, actual)
     landed, endings = _file(group, traits, reply, actual.usd)
+    _begin_judging(engine, group.pursuits)
     fact = End(
         run=engine.no, attempt=number, usage=reply.usage, cost=actual.usd, tokens=actual.tokens,
         unusable=reply.unusable, at=engine.clock.now(), released=group.keys(traits.takes) if number else (),
@@ -209,6 +211,12 @@ async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: R
         raise
     finally:
         _settled(engine, grant)
+
+
+def _begin_judging(engine: Engine, pursuits: tuple[Pursuit, ...]) -> None:
+    """Gates of the user's come when the reply is durable; that they began is on record then too."""
+    if pursuits[0].task.terms.nature == "foreign":
+        engine.judgings.begin_with(tuple(p.mark() for p in pursuits if p.pending))
 
 
 def _settled(engine: Engine, grant: Grant) -> None:

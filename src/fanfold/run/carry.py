@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from fanfold.errors import RunStopped, StoreError
 from fanfold.run.obtain import obtain, obtain_free
-from fanfold.run.pursuit import Group, NoReply, Pursuit, raised
-from fanfold.work.outcome import Verdict
+from fanfold.run.pursuit import Group, NoReply, Pursuit
 
 
 async def carry(pursuit: Pursuit) -> None:
@@ -21,9 +17,8 @@ async def carry(pursuit: Pursuit) -> None:
                     await obtain_free(pursuit.engine, pursuit)
             except NoReply as gone:
                 return pursuit.end_without(gone)
-        if pursuit.judging is not None:
-            pursuit.decide(await _judged(pursuit.judging))
-            pursuit.judging = None
+        if pursuit.pending:
+            await pursuit.judge()
         if pursuit.final is not None:
             return pursuit.conclude()
         pursuit.kick_back()
@@ -41,13 +36,3 @@ async def carry_shard(group: Group) -> None:
             return
     for pursuit in group.pursuits:
         await carry(pursuit)
-
-
-async def _judged(judging: Awaitable[Verdict]) -> Verdict:
-    """A judge that cannot judge leaves the reply unjudged; a stopping run stops."""
-    try:
-        return await judging
-    except (RunStopped, StoreError):
-        raise
-    except Exception as error:
-        return raised(error)

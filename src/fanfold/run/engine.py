@@ -18,6 +18,7 @@ from fanfold.journal.journal import Journal
 from fanfold.members.route import standing
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.hedge import Hedging
+from fanfold.run.judging import Judgings
 from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
 from fanfold.run.months import Months
@@ -117,6 +118,7 @@ class Engine:
         self.accepts: Callable[[Who], tuple[Traits, ...]] = lambda who: ()
         self._better: dict[str, Circle] = {}
         self.ask_power: AskPower = _no_power
+        self.judgings = Judgings(journal, 0, "", {})
 
     def draw_on(self, other: Engine) -> None:
         """Budget, limits and members are those of the other; only the account is our own."""

@@ -155,6 +155,7 @@ class Governor:
         survey = Survey(
             circle.takes,
             lambda keys: engine.journal.read.known(keys, accept, engine.no, engine.fresh),
+            careful=True,
         )
         meter, tasks, measured = Meter(self._cast(terms)), 0, 0
         rest = iter(asks)

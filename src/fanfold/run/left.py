@@ -49,10 +49,13 @@ class Survey:
     they lead. Nothing is asked; where a judge would be asked, the reply is taken to pass.
 
     `takes`: how those who may answer take an ask. `once`: the same content is asked only once.
+    `careful`: gates and filters of the user's are not called; what they would see is taken to pass.
     """
 
-    def __init__(self, takes: Sequence[Takes], look: Look, *, once: bool = True) -> None:
-        self._takes, self._look, self._once = takes, look, once
+    def __init__(
+        self, takes: Sequence[Takes], look: Look, *, once: bool = True, careful: bool = False
+    ) -> None:
+        self._takes, self._look, self._once, self._careful = takes, look, once, careful
         self._seen: set[bytes] = set()
 
     def left(self, tasks: Sequence[Task]) -> list[Left]:
@@ -78,7 +81,7 @@ class Survey:
             reply = next((known[key].reply for key in keys if key in known), None)
             if reply is None:
                 left.answered = self._once and self._is_twin(keys)
-            elif _goes_on(task, left, reply):
+            elif _goes_on(task, left, reply, self._careful):
                 onward.append((task, left))
         return onward
 
@@ -89,11 +92,11 @@ class Survey:
         return twin
 
 
-def _goes_on(task: Task, left: Left, reply: Reply) -> bool:
+def _goes_on(task: Task, left: Left, reply: Reply, careful: bool) -> bool:
     """Cases: passed (and kept, or filtered out); to be judged by a member; not to be judged; failed,
     and it is kicked back; failed, and it is escalated; failed for good."""
     left.reused += 1
-    verdict = _verdict(task, reply)
+    verdict = None if careful and task.terms.nature == "foreign" else _verdict(task, reply)
     if verdict is None:
         left.answered, left.reply = True, reply
     elif verdict.passed:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from fanfold.errors import FanfoldError
 from fanfold.journal.facts import Ending, Known, Landed
 from fanfold.run.engine import Circle, Engine
+from fanfold.run.judging import GAVE_UP, heard
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.member import Tell
-from fanfold.work.outcome import Outcome, State, Verdict
+from fanfold.work.outcome import Outcome, State, Verdict, unjudged
 from fanfold.work.task import Place, Task
 
 TakeApart = Callable[[Reply], dict[str, Reply]]
@@ -30,11 +31,12 @@ class Pursuit:
 
     `filed`: the outcome went into the journal together with the reply.
     `row`: where the reply stands in the journal, when it was filed without an outcome.
+    `pending`: there is a reply, and it is to be judged when it is durable.
     """
 
     __slots__ = (
         "_keys", "ask", "calls", "circle", "cost", "engine", "escalated", "filed", "final",
-        "judging", "kept", "member", "place", "reply", "reused", "revised", "row", "step", "task",
+        "kept", "member", "pending", "place", "reply", "reused", "revised", "row", "step", "task",
         "tell", "too_long", "verdict",
     )  # fmt: skip
 
@@ -51,7 +53,7 @@ class Pursuit:
         self.member: str | None = None
         self.reply: Reply | None = None
         self.verdict: Verdict | None = None
-        self.judging: Awaitable[Verdict] | None = None
+        self.pending = False
         self.final: State | None = None
 
     def key(self, takes: Takes) -> bytes:
@@ -66,7 +68,8 @@ class Pursuit:
     # ── a reply arrives ──
 
     def receive(self, reply: Reply, member: str, cost: int, landed: int) -> Ending | None:
-        """A new reply: judge it. The outcome, when that settles it; None when it goes on."""
+        """A new reply: judge it. The outcome, when that settles it; None when it goes on, or when
+        the gate is one that waits until the reply is durable."""
         self.cost += cost
         self._judge(reply, member)
         if self.final is None:
@@ -84,18 +87,36 @@ class Pursuit:
             )
         self.reused, self.row = True, known.row
         self._judge(known.reply, known.member)
+        if self.pending and self.task.terms.nature == "foreign":
+            self.engine.judgings.expect(self.mark())
 
     def _judge(self, reply: Reply, member: str) -> None:
         self.reply, self.member = reply, member
-        self.verdict = self.judging = None
+        self.verdict, terms = None, self.task.terms
+        if terms.nature != "pure":
+            self.pending = True
+            return
         try:
-            verdict = self.task.terms.gate(self.task, reply, self.engine.ask_power)
+            verdict = terms.gate(self.task, reply, self.engine.ask_power)
+            assert isinstance(verdict, Verdict)
         except Exception as error:
             verdict = raised(error)
-        if isinstance(verdict, Verdict):
-            self.decide(verdict)
+        self.decide(verdict)
+
+    async def judge(self) -> None:
+        """The reply is durable: now the gate may run, whatever it does."""
+        assert self.reply is not None
+        task, ask = self.task, self.engine.ask_power
+        if task.terms.nature == "foreign":
+            async with self.engine.judgings.at_work(self.mark()) as may:
+                self.decide(await heard(task, self.reply, ask) if may else unjudged(GAVE_UP))
         else:
-            self.judging = verdict
+            self.decide(await heard(task, self.reply, ask))
+        self.pending = False
+
+    def mark(self) -> bytes:
+        """Under which it is on record that the reply is being judged."""
+        return self.key(self.circle.takes[0])
 
     def decide(self, verdict: Verdict) -> None:
         """Cases: passed (and kept, or filtered out); could not be judged; failed for good; goes on."""
@@ -154,8 +175,8 @@ class Pursuit:
 
     def forget(self) -> None:
         """The reply could not be recorded, so there was none."""
-        self.reply = self.verdict = self.judging = self.final = None
-        self.filed = False
+        self.reply = self.verdict = self.final = None
+        self.filed = self.pending = False
 
     def conclude(self) -> None:
         """It has ended: write the outcome down, unless it is there already, and count it."""

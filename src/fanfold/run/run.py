@@ -22,16 +22,17 @@ from fanfold.run.carry import carry
 from fanfold.run.choose import Chooser, Company, used_up
 from fanfold.run.engine import Engine, Stop
 from fanfold.run.govern import Approve, Govern, Governor
+from fanfold.run.judging import Judgings
 from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
 from fanfold.run.planning import Batch, Planning
 from fanfold.run.pursuit import NoReply, Pursuit
 from fanfold.run.receipt import Tally, status_of
 from fanfold.run.stream import Sharding, Stream, Way
-from fanfold.work.ask import Ask
+from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Adopts, Tell, Traits
-from fanfold.work.outcome import Outcome, Receipt, State
+from fanfold.work.outcome import Outcome, Receipt, State, Verdict
 from fanfold.work.task import Budget, Place, Task, Terms, Who, asks_of
 
 _encode = msgspec.json.Encoder().encode
@@ -88,6 +89,8 @@ class Run(Books):
         engine.session, engine.rng = record.session, rng
         engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
         engine.serving = settings.serving
+        crashes = journal.read.judging.crashes(record.no) if record.resumed else {}
+        engine.judgings = Judgings(journal, record.no, record.session, crashes)
         engine.new = not record.resumed
         engine.known_before(journal.read.step_names(record.no), spent)
         engine.ask_power = self.do
@@ -219,6 +222,10 @@ class Run(Books):
         engine = self._engine
         pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
         return bool(engine.recorded(pursuit.ask_keys(), pursuit.circle) or pursuit.recorded_here())
+
+    async def judge(self, task: Task, reply: Reply) -> Verdict:
+        """What the task's gate says of a reply that was made of others: a vote, a reduce."""
+        return await self._engine.judgings.verdict(task, reply, self.do)
 
     def settle(self, task: Task, outcome: Outcome) -> Outcome:
         """Write down how an item ended that no single ask decides: a vote, say, or none at all.

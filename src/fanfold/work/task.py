@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -113,6 +113,14 @@ class Terms(msgspec.Struct, frozen=True):
         """Who may answer, first and after each escalation."""
         return (self.who, *(Who(members=(id,)) for id in self.escalate))
 
+    @property
+    def nature(self) -> Nature:
+        """What gate and filter do, between them."""
+        if self.keep is None:
+            nature: Nature = getattr(self.gate, _NATURE, "foreign")
+            return nature
+        return nature_of(self.gate, self.keep)
+
 
 class Place(msgspec.Struct, frozen=True, gc=False):
     """Where an item stands in the plan: which batch of the run, which position in it."""
@@ -148,6 +156,30 @@ def asks_of(gate: Gate) -> tuple[Terms, ...]:
     """The terms on which a gate asks members, at any depth; none of a pure one."""
     own: tuple[Terms, ...] = getattr(gate, "asks", ())
     return own + tuple(terms for one in own for terms in asks_of(one.gate))
+
+
+Nature = Literal["pure", "asks", "foreign"]
+"""What a gate does: a built-in check of task and reply; it asks somebody; or, by default, it runs
+code of the user's, which may do anything, even end the process."""
+_NATURES: tuple[Nature, ...] = ("pure", "asks", "foreign")
+_NATURE = "_fanfold_nature"
+
+
+def nature_of(*checks: Callable[..., Any] | None) -> Nature:
+    """Of a gate or a filter; of several the strongest. None has none."""
+    natures: list[Nature] = [
+        getattr(check, _NATURE, "foreign") for check in checks if check is not None
+    ]
+    return max(natures, key=_NATURES.index, default="pure")
+
+
+Marked = TypeVar("Marked", bound=Callable[..., Any])
+
+
+def known_as(nature: Nature, check: Marked) -> Marked:
+    """The same check, which says what it does."""
+    setattr(check, _NATURE, nature)
+    return check
 
 
 Reducer: TypeAlias = Callable[[Iterable[Part]], Any]

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from fanfold.gates.checks import require
+from fanfold.gates.predicate import predicate
 from fanfold.journal.facts import Known
 from fanfold.journal.history import Past
 from fanfold.journal.journal import Archive
@@ -378,6 +379,16 @@ def test_the_same_content_twice_is_asked_once_and_bounded_as_two() -> None:
     assert [one.asks for one in found] == [True, False]
     made = forecast(found, Cast("map", (member(),)))
     assert (made.tasks, made.calls, made.most_calls) == (1, 1, 2 + 1)
+
+
+def test_a_survey_within_a_run_calls_no_code_of_the_users() -> None:
+    """A gate that ends the process is met where it is on record that it began, not in a forecast."""
+    a, called = ask("a"), list[str]()
+    known = {a.key("messages"): Known(1, "m", "m", Reply("A"))}
+    gate = predicate(lambda value: called.append(value))
+    survey = Survey(("messages",), lambda keys: known, careful=True)
+    (left,) = survey.left([Task("", a, Terms("map", gate))])
+    assert (left.asks, left.answered, called) == (False, True, [])
 
 
 def test_items_that_are_filtered_out_or_flawed_have_nothing_left() -> None:
