@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,7 @@ from fanfold.errors import RateLimited, Terminal
 from fanfold.journal.journal import Journal
 from fanfold.members.openai import OpenAI
 from fanfold.testing.clock import VirtualClock, run_virtual
-from fanfold.testing.member import Scripted, traits
+from fanfold.testing.member import Script, Scripted, traits
 from fanfold.testing.script import key_required
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Reply, Usage
@@ -234,7 +235,8 @@ def test_a_breaker_with_a_reset_time_lets_one_through_then_all(memory_path: Path
         return OK
 
     member = Scripted(script, latency=1.0)
-    receipt = play(Scene(memory_path, (member,), words(40), how={"concurrency": 4}))
+    scene = Scene(memory_path, (member,), words(40), how={"concurrency": 4})
+    receipt = play(replace(scene, settings={"max_wait": 3600.0}))
     assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 40})
     before = [moment for moment in asked if moment < 3600.0]
     assert len(before) == 4
@@ -295,3 +297,82 @@ def play_both(first: Scene, second: Scene, *, later: float) -> list[Receipt]:
             return await asyncio.gather(one(first, clock, 0.0), one(second, clock, later))
 
     return run_virtual(main)
+
+
+# ── refusals by chance, and limits that nobody stated ────────────────────────────────────────
+
+
+def seconds_of(store: Path, script: Script, items: int = 400) -> tuple[float, int]:
+    """How long a run of 64 at once takes, and how many calls it makes."""
+    member = Scripted(script, traits(limits=MemberLimits(concurrency=64)))
+    how = {"concurrency": 64, "reduce": None}
+    receipt = play(Scene(store, (member,), words(items), how=how))
+    assert outcomes(receipt) == {"passed": items}
+    return receipt.seconds, len(member.asked)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_call_in_ten_refused_by_chance_makes_a_run_hardly_slower(
+    memory_path: Path, seed: int
+) -> None:
+    """At most by half, with answers after a second and refusals at once."""
+    chance = Random(seed)
+
+    async def answers(ask: Ask, n: int) -> Reply | Exception:
+        await asyncio.sleep(chance.uniform(0.5, 1.5))
+        return OK
+
+    async def refuses_some(ask: Ask, n: int) -> Reply | Exception:
+        return RateLimited("429") if chance.random() < 0.1 else await answers(ask, n)
+
+    quiet, _ = seconds_of(memory_path / "quiet", answers)
+    noisy, _ = seconds_of(memory_path / "noisy", refuses_some)
+    assert noisy <= 1.5 * quiet
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_rate_that_nobody_stated_is_found_without_hammering(
+    memory_path: Path, told: bool
+) -> None:
+    """The account takes 20 calls a second. It is used well, and few calls are refused."""
+    second: deque[float] = deque()
+
+    async def limited(ask: Ask, n: int) -> Reply | Exception:
+        while second and second[0] <= now() - 1.0:
+            second.popleft()
+        if len(second) >= 20:
+            return RateLimited("429", retry_after=second[0] + 1.0 - now() if told else None)
+        second.append(now())
+        await asyncio.sleep(1.0)
+        return OK
+
+    seconds, calls = seconds_of(memory_path, limited)
+    assert calls <= 1.2 * 400
+    assert seconds <= 1.7 * 400 / 20
+
+
+def test_a_retry_after_of_a_year_pauses_the_run(memory_path: Path) -> None:
+    """Nobody waits that long; the reason says how long it would be, and a resumed run goes on."""
+    year = RateLimited("a: asked too often (429)", retry_after=365 * 86_400.0)
+    member = Scripted(lambda ask, n: year if n < 3 else OK, traits("a"), latency=1.0)
+    scene = Scene(memory_path, (member,), words(20), how={"concurrency": 2})
+    receipt = play(scene)
+    assert (receipt.status, receipt.passed) == ("paused", 0)
+    assert receipt.reason == (
+        "a: asked too often (429); it can be asked again in 365 days, and `max_wait` is 10 minutes"
+    )
+    assert receipt.seconds < 60.0
+    well = Scripted(lambda ask, n: OK, traits("a"))
+    assert outcomes(play(replace(scene, members=(well,)), resume=True)) == {"passed": 20}
+
+
+def test_others_take_over_from_a_member_that_says_to_come_back_next_year(
+    memory_path: Path,
+) -> None:
+    year = RateLimited("a: asked too often (429)", retry_after=365 * 86_400.0)
+    away = Scripted(lambda ask, n: year, traits("a"), latency=1.0)
+    well = Scripted(lambda ask, n: OK, traits("b"), latency=1.0)
+    how = {"members": ["a", "b"], "concurrency": 4}
+    receipt = play(Scene(memory_path, (away, well), words(20), how=how))
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 20})
+    assert (len(away.asked) <= 4, len(well.asked)) == (True, 20)

@@ -17,7 +17,7 @@ from fanfold.members.replay import Replay
 from fanfold.members.stated import APIS, refuse_pasted_keys
 from fanfold.members.tangle import read_tangle_entry
 from fanfold.members.target import resolve_target
-from fanfold.work.check import anything, elements, fields, flag, whole
+from fanfold.work.check import anything, elements, fields, flag, number, whole
 from fanfold.work.document import Node, read
 from fanfold.work.member import Member
 from fanfold.work.nearest import remedy
@@ -30,10 +30,12 @@ Key = Callable[[], str | None]
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """`allow_paid`: members of tier paid may be used. `max_concurrency` is for the whole process."""
+    """`allow_paid`: members of tier paid may be used. `max_concurrency` is for the whole process.
+    `max_wait`: seconds that a run waits at most for a member that says when to come back."""
 
     allow_paid: bool = False
     max_concurrency: int = 64
+    max_wait: float = 600.0
 
 
 class Roster(msgspec.Struct, frozen=True):
@@ -197,7 +199,7 @@ def _read_members(node: Node, read_one: Callable[[Node], Entry]) -> dict[str, En
 
 
 def _read_settings(node: Node) -> Settings:
-    known = {"allow_paid": flag, "max_concurrency": whole(least=1)}
+    known = {"allow_paid": flag, "max_concurrency": whole(least=1), "max_wait": number(least=0)}
     return Settings(**fields(node, known, "settings"))
 
 

@@ -113,7 +113,7 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
         await failed(engine, Group((pursuit,), pursuit.ask), grant, 0, error)
         raise
     if grant.permit.probe or not grant.gauge.pool.calm:
-        engine.limits.good(grant.gauge, grant.permit)
+        engine.limits.good(grant.gauge, grant.permit, grant.order)
     engine.dispatch.settle(grant, ONE_CALL)
     key = pursuit.key(traits.takes)
     ending = pursuit.receive(reply, traits.id, 0, 0)
@@ -186,14 +186,12 @@ async def _ask(grant: Grant, tell: Tell | None) -> Reply:
 
 async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: Reply) -> None:
     """A reply: free the slot, settle the money, and make reply and outcome durable together."""
-    traits = grant.traits
+    traits, now = grant.traits, engine.clock.monotonic()
     actual = actual_of(traits, grant.reserved, reply)
     if reply.usage is not None:
         engine.counts.used(reply.usage)
-        grant.gauge.correct(
-            engine.clock.monotonic(), grant.permit.tokens, grant.reserved.tokens, reply.usage.total
-        )
-    engine.limits.good(grant.gauge, grant.permit)
+        grant.gauge.correct(now, grant.permit.tokens, grant.reserved.tokens, reply.usage.total)
+    engine.limits.good(grant.gauge, grant.permit, grant.order)
     engine.dispatch.settle(grant, actual)
     landed, endings = _file(group, traits, reply, actual.usd)
     _begin_judging(engine, group.pursuits)
@@ -360,7 +358,7 @@ def _tell_limits(engine: Engine, group: Group, grant: Grant, error: Exception) -
     match error:
         case RateLimited():
             engine.limits.failed(grant.gauge, grant.permit, now)
-            engine.limits.refused(grant.gauge, grant.started, now, error.retry_after)
+            engine.limits.refused(grant.gauge, grant.order, now, error)
         case Terminal(scope="pool" | "member"):
             until = None if error.reset_after is None else now + error.reset_after
             engine.limits.trip(grant.gauge, error.scope, str(error), until)

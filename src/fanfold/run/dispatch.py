@@ -31,13 +31,13 @@ class Unfunded(FanfoldError):
 class Grant:
     """Leave to make one call: the member, the reservation, the permit."""
 
-    __slots__ = ("gauge", "member", "permit", "request", "reserved", "started", "step", "traits",
+    __slots__ = ("gauge", "member", "order", "permit", "request", "reserved", "started", "step", "traits",
                  "under_way", "why")  # fmt: skip
 
     def __init__(self, candidate: Candidate, request: Request, reserved: Sum, step: Step) -> None:
         self.member, self.gauge, self.traits = candidate.member, candidate.gauge, candidate.traits
         self.request, self.reserved, self.step = request, reserved, step
-        self.started = 0.0
+        self.started, self.order = 0.0, 0
         self.permit = PLAIN
         self.under_way = True
         self.why = ""
@@ -138,6 +138,7 @@ class Dispatch:
         if candidate.grade or want.failures:
             grant.why = _why(want, candidate)
         grant.permit = self.limits.take(candidate.gauge, now, sum.tokens)
+        grant.order = candidate.gauge.pool.throttle.sent
         step.in_flight += 1
         return grant
 

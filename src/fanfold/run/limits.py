@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+from math import ceil, inf
 from typing import Literal
 
 import msgspec
 
+from fanfold.errors import RateLimited
+from fanfold.run.throttle import SLOWEST_BACKOFF, Throttle, backoff
 from fanfold.work.member import Traits
 
 HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us above it
-SLOWEST_BACKOFF = 60.0
 DOWN = 5  # calls in a row without an answer: who answered before is down
 DIFFERENT = 3  # of them at least: one ask that fails again and again says nothing of the others
 FIRST_LOOK = 1.0  # seconds until it is looked whether it is back; doubles
+MAX_WAIT = 600.0  # seconds that a run waits at most when a member says when to come back
 PATIENCE = 900.0  # seconds of nothing but refusals or silence before one gives up
 
 
@@ -85,37 +88,12 @@ class Pool:
     def __init__(self, name: str) -> None:
         self.name = name
         self.in_flight = 0
-        self.cap: float | None = None
-        self.ceiling = 0
-        self.blocked_until = 0.0
-        self.refusals = 0
-        self.last_cut = -1.0
-        self.first_refusal: float | None = None
+        self.throttle = Throttle()
         self.breaker = Breaker()
 
     @property
     def calm(self) -> bool:
-        return self.cap is None and not self.refusals and self.breaker.state == "closed"
-
-    def refused(self, started: float, now: float, retry_after: float | None, jitter: float) -> None:
-        """Answered 429 or 529: halve, once per wave, and wait as long as the member says."""
-        if self.first_refusal is None:
-            self.first_refusal = now
-        if started > self.last_cut:
-            self.cap = max(1.0, min(self.cap or float("inf"), self.in_flight) / 2)
-            self.last_cut = now
-            self.refusals += 1
-        backoff = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(self.refusals, 10)) * (0.5 + jitter / 2)
-        pause = backoff if retry_after is None else retry_after + jitter * 0.25
-        self.blocked_until = max(self.blocked_until, now + pause)
-
-    def good(self) -> None:
-        """An answer came: grow back by about one slot per round of answers."""
-        self.refusals, self.first_refusal = 0, None
-        if self.cap is not None:
-            self.cap += 1.0 / self.cap
-            if self.cap >= self.ceiling:
-                self.cap = None
+        return self.breaker.state == "closed" and self.throttle.calm
 
 
 class Breaker:
@@ -147,14 +125,29 @@ class Breaker:
     def close(self) -> None:
         self.state = "closed"
 
-    def check(self, now: float) -> Go | Wait | Closed:
+    def check(self, now: float, max_wait: float) -> Go | Wait | Closed:
+        """Nobody waits longer than `max_wait`: until then it is closed."""
         if self.state == "closed":
             return GO
         if self.state == "half":
             return FULL
         if self.until is None:
             return Closed(self.reason)
-        return GO if now >= self.until else Wait(self.until)
+        if now >= self.until:
+            return GO
+        left = self.until - now
+        if left <= max_wait:
+            return Wait(self.until)
+        told = f"{self.reason}; it can be asked again in {in_words(left)}, and `max_wait` is"
+        return Closed(f"{told} {in_words(max_wait)}")
+
+
+def in_words(seconds: float) -> str:
+    """`90 seconds`, `10 minutes`, `5 hours`, `365 days`; rounded up."""
+    for name, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{ceil(seconds / length)} {name}"
+    return f"{ceil(seconds)} seconds"
 
 
 class Health:
@@ -202,8 +195,9 @@ class Health:
 class Gauge:
     """One member: its concurrency, its rates, and what its calls usually take."""
 
-    def __init__(self, traits: Traits, pool: Pool, now: float) -> None:
+    def __init__(self, traits: Traits, pool: Pool, now: float, max_wait: float = MAX_WAIT) -> None:
         self.traits, self.pool = traits, pool
+        self._max_wait = inf if traits.agent else max_wait
         self.in_flight = 0
         self.most = traits.limits.concurrency
         self.requests = Rate(traits.limits.rpm, now) if traits.limits.rpm else None
@@ -212,22 +206,21 @@ class Gauge:
         self.health = Health()
         self.shut: Shut | None = None
         self._share = 1.0  # of the worst case that calls really take, learned
-        pool.ceiling += self.most
+        pool.throttle.ceiling += self.most
 
     def check(self, now: float, worst_tokens: int) -> Go | Wait | Closed:
         pool = self.pool
         if pool.breaker.state != "closed" or self.breaker.state != "closed":
             for breaker in (pool.breaker, self.breaker):
-                verdict = breaker.check(now)
+                verdict = breaker.check(now, self._max_wait)
                 if verdict is not GO:
                     return verdict
         if self.shut is not None and now < self.shut.until:
             return self.shut.verdict
-        if self.in_flight >= self.most or (
-            pool.cap is not None and pool.in_flight >= int(pool.cap)
-        ):
+        cap = pool.throttle.cap
+        if self.in_flight >= self.most or (cap is not None and pool.in_flight >= int(cap)):
             return FULL
-        ready = pool.blocked_until
+        ready = pool.throttle.blocked_until
         if self.requests is not None:
             ready = max(ready, self.requests.ready_at(now, 1.0))
         if self.tokens is not None:
@@ -241,6 +234,7 @@ class Gauge:
         """Count a call in."""
         self.in_flight += 1
         self.pool.in_flight += 1
+        self.pool.throttle.sent += 1
         if self.requests is not None:
             self.requests.take(now, 1.0)
         admitted = 0.0
@@ -281,8 +275,10 @@ class Gauge:
 class Limits:
     """All gauges and pools of a run, and the cap for the whole process."""
 
-    def __init__(self, max_concurrency: int, rng: random.Random) -> None:
-        self.max_concurrency = max_concurrency
+    def __init__(
+        self, max_concurrency: int, rng: random.Random, max_wait: float = MAX_WAIT
+    ) -> None:
+        self.max_concurrency, self.max_wait = max_concurrency, max_wait
         self.in_flight = 0
         self.gauges: dict[str, Gauge] = {}
         self.pools: dict[str, Pool] = {}
@@ -291,7 +287,7 @@ class Limits:
     def add(self, traits: Traits, now: float) -> Gauge:
         name = traits.pool or traits.id
         pool = self.pools.setdefault(name, Pool(name))
-        gauge = self.gauges[traits.id] = Gauge(traits, pool, now)
+        gauge = self.gauges[traits.id] = Gauge(traits, pool, now, self.max_wait)
         return gauge
 
     @property
@@ -308,19 +304,33 @@ class Limits:
 
     # ── what came of a call ──
 
-    def good(self, gauge: Gauge, permit: Permit) -> None:
+    def good(self, gauge: Gauge, permit: Permit, order: int) -> None:
+        """An answer came. `order`: the number of the call among those of the pool."""
+        pool = gauge.pool
         if not gauge.health.well:
             gauge.health.good()
-        if gauge.pool.calm and not permit.probe:
+        if pool.calm and not permit.probe:
             return
-        gauge.pool.good()
+        pool.throttle.good(order, pool.in_flight)
         if permit.probe:
             for breaker in (gauge.pool.breaker, gauge.breaker):
                 if breaker.state == "half":
                     breaker.close()
 
-    def refused(self, gauge: Gauge, started: float, now: float, retry_after: float | None) -> None:
-        gauge.pool.refused(started, now, retry_after, self._rng.random())
+    def refused(self, gauge: Gauge, order: int, now: float, told: RateLimited) -> None:
+        """The member was asked too often. Above `max_wait` nobody waits: the
+        account is closed for as long as it says."""
+        pool, wait = gauge.pool, told.retry_after
+        pool.throttle.refused(order, now, pool.in_flight, wait, self._rng.random())
+        if wait is not None and wait > self.max_wait:
+            self.trip(gauge, "pool", str(told), now + wait)
+
+    def backoff(self, refusals: int, retry_after: float | None) -> float:
+        """Seconds that a call waits by itself which was refused so many times. None where the
+        account is closed for longer than anyone waits: then it says so itself."""
+        if retry_after is not None and retry_after > self.max_wait:
+            return 0.0
+        return min(self.max_wait, backoff(refusals, retry_after, self._rng.random()))
 
     def failed(self, gauge: Gauge, permit: Permit, now: float) -> None:
         """A probe that failed sends the breaker back to open, for a while."""

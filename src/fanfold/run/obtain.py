@@ -183,15 +183,20 @@ async def again(
         decision = after(error, tries + 1, group.terms.attempts, engine.rng)
     if isinstance(decision, GiveUp):
         raise NoReply(decision.reason, too_long=getattr(error, "too_long", False)) from None
-    refused_since = gauge.pool.first_refusal
+    refused_since = gauge.pool.throttle.first_refusal
     refused = refused_since is not None and engine.clock.monotonic() - refused_since > PATIENCE
     if refused or not isinstance(error, RateLimited):  # a member that is busy has not failed
         want.failed(traits.id)
     want.avoid = traits.id
     if refused and not want.untried:
         raise NoReply(f"{error} (nothing else for {PATIENCE / 60:g} minutes)") from None
-    if decision.delay:
-        await engine.rest(decision.delay)
+    delay = decision.delay
+    if isinstance(error, RateLimited):
+        want.refusals += 1
+        free = want.others_free(traits.id, engine.clock.monotonic())
+        delay = 0.0 if free else engine.limits.backoff(want.refusals, error.retry_after)
+    if delay:
+        await engine.rest(delay)
     return tries + decision.counts
 
 

@@ -24,7 +24,7 @@ from fanfold.run.engine import Engine, Stop
 from fanfold.run.govern import Approve, Govern, Governor
 from fanfold.run.judging import Judgings
 from fanfold.run.ledger import Ledger, Sum
-from fanfold.run.limits import Limits
+from fanfold.run.limits import MAX_WAIT, Limits
 from fanfold.run.planning import Batch, Planning
 from fanfold.run.pursuit import NoReply, Pursuit
 from fanfold.run.receipt import Tally, status_of
@@ -41,6 +41,7 @@ _encode = msgspec.json.Encoder().encode
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How a run is carried out; what is done is in its tasks.
 
+    `max_wait`: seconds that is waited at most for a member that says when to come back.
     `retry_in_doubt`: ids whose attempts in doubt may be repeated; None means all of them.
     `govern`: how far stages may grow that nobody could foresee; `approve` asks somebody above that.
     `anew`: graph tasks of an earlier run that are carried out again, and with `only` no others.
@@ -50,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     budget: Budget = Budget()
     max_concurrency: int = 64
+    max_wait: float = MAX_WAIT
     fresh: bool = False
     seed: int = 0
     retry_in_doubt: frozenset[str] | None = frozenset()
@@ -74,7 +76,7 @@ class Run(Books):
         self.record, self.settings = record, settings
         self.clock = clock or RealClock()
         rng = random.Random(settings.seed)
-        limits = Limits(settings.max_concurrency, rng)
+        limits = Limits(settings.max_concurrency, rng, settings.max_wait)
         free = journal.read.unmetered.free_calls(record.no)
         spent = {
             no: Sum(s.cost, s.tokens, s.charged + free.pop(no, 0))

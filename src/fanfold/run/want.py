@@ -7,7 +7,7 @@ import msgspec
 from fanfold.members.route import context_fits, joined
 from fanfold.price import worst
 from fanfold.run.ledger import ONE_CALL, Chain, Sum
-from fanfold.run.limits import Gauge
+from fanfold.run.limits import GO, Gauge
 from fanfold.work.ask import Ask
 from fanfold.work.item import canonical
 from fanfold.work.member import Member, Request, Traits
@@ -52,7 +52,17 @@ class Want:
     those who brought nothing, and how often. Wants that wait for others wait in a lane of their own.
     """
 
-    __slots__ = ("_lane", "_made", "ask", "avoid", "candidates", "failures", "lane", "step")
+    __slots__ = (
+        "_lane",
+        "_made",
+        "ask",
+        "avoid",
+        "candidates",
+        "failures",
+        "lane",
+        "refusals",
+        "step",
+    )
 
     def __init__(self, ask: Ask, candidates: tuple[Candidate, ...], lane: str, step: Step) -> None:
         self.ask, self.candidates, self.lane, self.step = ask, candidates, lane, step
@@ -63,6 +73,7 @@ class Want:
         self._lane = self.lane
         self.avoid: str | None = None
         self.failures: dict[str, int] = {}
+        self.refusals = 0
         self._made: dict[str, tuple[Request, Sum]] | None = None
 
     def request(self, candidate: Candidate) -> tuple[Request, Sum]:
@@ -90,6 +101,13 @@ class Want:
         """There is somebody left who has not failed, and is not closed."""
         return any(
             one.traits.id not in self.failures and not broken(one.gauge) for one in self.candidates
+        )
+
+    def others_free(self, id: str, now: float) -> bool:
+        """Another account could take it at once."""
+        pool = next((one.gauge.pool for one in self.candidates if one.traits.id == id), None)
+        return any(
+            one.gauge.pool is not pool and one.gauge.check(now, 0) is GO for one in self.candidates
         )
 
 

@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
-from fanfold.errors import RunStopped
+from fanfold.errors import RateLimited, RunStopped
 from fanfold.price import Price
 from fanfold.run.dispatch import Dispatch, Grant, NobodyLeft, Unfunded
 from fanfold.run.ledger import Ledger, Sum
@@ -215,7 +215,7 @@ def test_a_worse_class_is_not_for_when_a_better_one_is_busy() -> None:
 def test_nor_when_it_has_to_wait_for_its_rate_or_after_a_refusal() -> None:
     desk = Desk(traits("a"), traits("b")).graded(0, 1)
     grant = desk.granted()
-    desk.limits.refused(grant.gauge, 0.0, 0.0, 20.0)
+    desk.limits.refused(grant.gauge, grant.order, 0.0, RateLimited("429", retry_after=20.0))
     desk.dispatch.settle(grant, Sum())
     decision = desk.dispatch.decide(desk.want())
     assert isinstance(decision, Wait) and decision.until is not None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from fanfold.run.limits import FULL, GO, PLAIN, Closed, Gauge, Limits, Permit, Pool, Rate, Wait
+from fanfold.errors import RateLimited
+from fanfold.run.limits import FULL, GO, PLAIN, Closed, Gauge, Limits, Permit, Rate, Wait
 from fanfold.testing.member import traits
 from fanfold.work.member import MemberLimits
 
@@ -92,44 +93,6 @@ def test_the_cap_for_all_members_together() -> None:
     assert not limits.full
 
 
-def test_a_refusal_halves_once_per_wave_and_answers_grow_it_back() -> None:
-    limits, gauge = one(concurrency=32)
-    for _ in range(32):
-        limits.take(gauge, 0.0, 1)
-    for _ in range(10):
-        limits.refused(gauge, 0.0, 1.0, 2.0)
-    assert gauge.pool.cap is not None and 15 <= gauge.pool.cap <= 17
-    for _ in range(32):
-        limits.give(gauge, PLAIN)
-    verdict = gauge.check(1.0, 1)
-    assert isinstance(verdict, Wait) and verdict.until is not None and 3.0 <= verdict.until <= 3.3
-    answers = 0
-    while gauge.pool.cap is not None:
-        limits.good(gauge, PLAIN)
-        answers += 1
-    assert 300 < answers < 500
-
-
-def test_a_second_wave_halves_again_but_never_below_one() -> None:
-    limits, gauge = one(concurrency=4)
-    for wave in range(10):
-        now = wave * 100.0
-        limits.take(gauge, now, 1)
-        limits.refused(gauge, now, now + 1, None)
-        limits.give(gauge, PLAIN)
-    assert gauge.pool.cap == 1.0
-
-
-def test_without_a_retry_after_the_wait_grows_up_to_a_minute() -> None:
-    pool, waits = Pool("p"), []
-    for wave in range(12):
-        now = wave * 1000.0
-        pool.refused(now, now + 1, None, jitter=1.0)
-        waits.append(pool.blocked_until - now - 1)
-    assert waits[:4] == [1.0, 2.0, 4.0, 8.0]
-    assert waits[-1] == 60.0
-
-
 # ── breakers ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -159,7 +122,7 @@ def test_at_the_reset_time_one_probe_goes_and_the_others_wait_for_it() -> None:
     assert gauge.check(100.0, 1) is GO
     probe = limits.take(gauge, 100.0, 1)
     assert gauge.check(101.0, 1) is FULL
-    limits.good(gauge, probe)
+    limits.good(gauge, probe, 1)
     limits.give(gauge, probe)
     assert gauge.check(102.0, 1) is GO
 
@@ -171,6 +134,26 @@ def test_a_probe_that_fails_opens_the_breaker_again_for_a_while() -> None:
     limits.failed(gauge, probe, 101.0)
     limits.give(gauge, probe)
     assert gauge.check(102.0, 1) == Wait(161.0)
+
+
+def test_nobody_waits_longer_than_max_wait() -> None:
+    """Above it the member is closed, and says how long it would take; an agent's quota that comes
+    back is waited for."""
+    limits = Limits(64, Random(0), max_wait=90.0)
+    gauge, agent = limits.add(traits("a"), 0.0), limits.add(traits("b", agent=True), 0.0)
+    for one in (gauge, agent):
+        limits.trip(one, "pool", "quota gone", 100_000.0)
+    told = "quota gone; it can be asked again in 28 hours, and `max_wait` is 90 seconds"
+    assert gauge.check(0.0, 1) == Closed(told)
+    assert agent.check(0.0, 1) == gauge.check(99_910.0, 1) == Wait(100_000.0)
+
+
+def test_a_retry_after_above_max_wait_closes_the_account_until_then() -> None:
+    limits, gauge = one(concurrency=8)
+    limits.take(gauge, 0.0, 1)
+    limits.refused(gauge, 1, 0.0, RateLimited("a: asked too often", retry_after=365 * 86_400.0))
+    told = "a: asked too often; it can be asked again in 365 days, and `max_wait` is 10 minutes"
+    assert gauge.check(0.0, 1) == Closed(told)
 
 
 def test_a_probe_that_was_never_sent_leaves_the_next_one_free_to_go() -> None:
@@ -187,7 +170,7 @@ def test_a_call_that_was_under_way_before_the_breaker_opened_is_no_probe() -> No
     limits, gauge = one(concurrency=8)
     early = limits.take(gauge, 0.0, 1)
     limits.trip(gauge, "pool", "quota gone", 100.0)
-    limits.good(gauge, early)
+    limits.good(gauge, early, 1)
     assert gauge.check(60.0, 1) == Wait(100.0)
     limits.take(gauge, 100.0, 1)
     limits.give(gauge, early)

@@ -59,6 +59,7 @@ def ask(question: str, as_json: bool, **given: Any) -> int:
     settings = Settings(
         budget=budget, fresh=given["fresh"],
         max_concurrency=staff.roster.settings.max_concurrency,
+        max_wait=staff.roster.settings.max_wait,
     )  # fmt: skip
     view = View(None if as_json else _terminal())
     return run_sync(_ask(errand, Front(staff, view), settings, given["store"], as_json))

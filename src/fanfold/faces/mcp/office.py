@@ -170,6 +170,7 @@ async def open_office(posting: Posting, folder: Path) -> AsyncIterator[Office]:
     staff = find_staff(posting.roster, folder, allow_paid=posting.allow_paid)
     settings = Settings(
         budget=posting.budget, max_concurrency=staff.roster.settings.max_concurrency,
+        max_wait=staff.roster.settings.max_wait,
         serving=True,
     )  # fmt: skip
     async with new_run(posting.name, staff, settings, posting.store, posting.parent) as run:

@@ -69,6 +69,7 @@ async def hold(wanted: Wanted, up: Callable[[Up], None], stop: asyncio.Event) ->
     company, ensembles = _company(roster, wanted)
     settings = Settings(
         budget=wanted.budget, max_concurrency=roster.settings.max_concurrency,
+        max_wait=roster.settings.max_wait,
         fresh=wanted.fresh, serving=True,
     )  # fmt: skip
     parent, limits = inherited().parent, bounds(wanted.connections)

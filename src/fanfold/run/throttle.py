@@ -1,0 +1,163 @@
+"""How many calls an account takes at once, learned from what it refuses (429, 529). Synchronous."""
+
+from __future__ import annotations
+
+from math import ceil, log
+
+SLOWEST_BACKOFF = 60.0
+FIRST_BACKOFF = 0.05  # seconds, of a single call; doubles
+CHANCE = 1e-5  # a row of refusals that chance brings about more often than this says nothing
+LEAST = 0.1  # of the calls refused by chance: this is assumed where less is known
+FEW = 8  # calls at once: as long as there are no more after a cut, one refusal is a row
+RARE = 0.03  # of the calls refused by chance, at most, for that
+ROUND = 16  # results, at least, before the share of refusals says anything
+TOO_MANY = 0.15  # of the calls refused, above what slowing down does not change
+MOST = 0.5  # of the calls refused: more than this always is our own rate
+
+
+def backoff(refusals: int, retry_after: float | None, jitter: float) -> float:
+    """Seconds that a call waits which was refused so many times; `jitter` is between 0 and 1."""
+    if retry_after is not None:
+        return retry_after + jitter * 0.25
+    doubled = FIRST_BACKOFF * 2.0 ** min(refusals - 1, 10)
+    return min(SLOWEST_BACKOFF, doubled) * (0.5 + jitter / 2)
+
+
+class Throttle:
+    """Additive increase, multiplicative decrease, on the share of calls that are refused.
+
+    A refusal among answers delays only its own call. From the first one on, results are counted in
+    rounds; when too large a share of a round was refused, the calls at once are halved. Where less
+    than half was refused because we are too fast, half the speed is slow enough: if still many are
+    refused in the next round, our speed is not the cause, and the cut is taken back. Calls refused in a
+    row (in the order of sending; refusals arrive before answers) halve as well, and hold all calls
+    for as long as the member says, else for 1 s, doubling. With few calls at once, one is a row.
+
+    Calls are known by their number in the order of sending.
+    """
+
+    def __init__(self) -> None:
+        self.cap: float | None = None  # calls at once; None: as many as the members allow
+        self.ceiling = 0
+        self.sent = 0
+        self.blocked_until = 0.0
+        self.first_refusal: float | None = None  # since when there are nothing but refusals
+        self._row: set[int] = set()  # numbers of calls that were refused lately
+        self._holds = self._spared = 0
+        self._since = 0  # the last call before the last decision: it says nothing about that
+        self._held_for = 0  # the call after whose refusal all were held
+        self._counting = False
+        self._good = self._refused = 0
+        self._share = 0.0  # of refusals, before the last cut
+        self._before: float | None = None  # the cap before the last cut
+        self._on_trial = False
+        self._noise = 0.0  # the share of refusals that no cut has changed
+        self._usual = 0.0  # the share of them while there is no cap
+
+    @property
+    def calm(self) -> bool:
+        """Nothing was refused lately: answers need not be counted."""
+        return self.cap is None and not self._counting and self.first_refusal is None
+
+    def good(self, order: int, in_flight: int) -> None:
+        """An answer came: grow back by about one slot per round of answers."""
+        self._holds = 0
+        self.first_refusal = None
+        if self.cap is not None:
+            self.cap += 1.0 / self.cap
+            if self.cap >= self.ceiling:
+                self.cap = None
+        if self._held_for < order <= self._since:
+            self._spare(1)
+        elif order > self._since and self._counting:
+            self._good += 1
+            self._weigh(order, in_flight)
+
+    def refused(
+        self, order: int, now: float, in_flight: int, retry_after: float | None, jitter: float
+    ) -> None:
+        """Cases: sent before the last decision, about which it says nothing; in a row; one of many."""
+        if self.first_refusal is None:
+            self.first_refusal = now
+        if order <= self._since:
+            if order > self._held_for:
+                self._spare(-1)
+            if retry_after is not None and now < self.blocked_until:
+                self.blocked_until = max(self.blocked_until, now + retry_after + jitter * 0.25)
+        elif self._in_row(order) >= self._needed(retry_after is not None):
+            self._hold(now, retry_after, jitter)
+            self._on_trial, self._held_for = False, order
+            self._cut(in_flight)
+        elif not self._counting:  # the first one: a round begins after it
+            self._begin_round()
+        else:
+            self._refused += 1
+            self._weigh(order, in_flight)
+
+    # ── refusals in a row ──
+
+    def _needed(self, told: bool) -> int:
+        """How many in a row are no accident. `told`: the member says how long to wait."""
+        chance = max(self._noise, self._usual)
+        if (told or (self.cap is not None and self.cap <= FEW)) and chance < RARE:
+            return 1
+        return ceil(log(CHANCE) / log(min(0.9, max(LEAST, chance))))
+
+    def _spare(self, balance: int) -> None:
+        """What became of calls that were sent after the one for whose refusal others were held. If it
+        is answers again and again, such refusals are chance, and one of them is no row any more."""
+        self._spared = max(0, self._spared + balance)
+        if self._spared >= FEW:
+            self._spared, self._usual = 0, max(self._usual, LEAST)
+
+    def _in_row(self, order: int) -> int:
+        """How many calls around this one were refused, all of them one after the other."""
+        if len(self._row) > 1024:
+            self._row = {one for one in self._row if one > order - 512}
+        self._row.add(order)
+        first = last = order
+        while first - 1 in self._row:
+            first -= 1
+        while last + 1 in self._row:
+            last += 1
+        return last - first + 1
+
+    def _hold(self, now: float, retry_after: float | None, jitter: float) -> None:
+        self._holds += 1
+        pause = min(SLOWEST_BACKOFF, 0.5 * 2.0 ** min(self._holds, 10)) * (0.5 + jitter / 2)
+        if retry_after is not None:
+            pause = retry_after + jitter * 0.25
+        self.blocked_until = max(self.blocked_until, now + pause)
+
+    # ── the share of refusals ──
+
+    def _cut(self, in_flight: int) -> None:
+        self._before = self.cap
+        self.cap = max(1.0, min(self.cap or float("inf"), in_flight) / 2)
+        self._row.clear()
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        self._since, self._counting = self.sent, True
+        self._good = self._refused = 0
+
+    def _weigh(self, order: int, in_flight: int) -> None:
+        """At the end of a round: so many calls sent one after the other have ended. Cases:
+        the last cut changed nothing; too many; few."""
+        size = max(ROUND, self.cap or in_flight)
+        seen = self._good + self._refused
+        if seen < size and order <= self._since + 2 * size:
+            return
+        share = self._refused / seen
+        self._counting = False
+        if self._on_trial and share >= self._share / 4:
+            self.cap, self._on_trial = self._before, False
+            self._noise = max(self._noise, share, self._share)
+        elif share > self._noise + TOO_MANY:
+            self._on_trial, self._share = share < MOST, share
+            self._cut(in_flight)
+        else:
+            self._on_trial = False
+            self._noise = min(self._noise, (self._noise + share) / 2)
+            if self.cap is None:
+                self._usual = (self._usual + share) / 2
