@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fanfold.testing.member import traits
 from fanfold.testing.script import Says
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Reply, Usage
-from fanfold.work.outcome import Receipt
+from fanfold.work.outcome import PASS, Receipt
 from fanfold.work.task import Budget
 from tests.flow.simulation import (
     PRICE,
@@ -116,3 +117,20 @@ def test_what_a_gateway_lost_is_held_where_the_step_says_so(memory_path: Path) -
     prompts = [entry.prompt for entry in server.books.asked]
     assert len(prompts) == len(set(prompts)) == receipt.in_doubt > 0
     assert receipt.maybe_paid_twice == 0
+
+
+# ── replies that were cut off ────────────────────────────────────────────────────────────────
+
+
+def test_a_reply_without_a_known_end_never_passes_whatever_the_gate(memory_path: Path) -> None:
+    """Nor does one that was recorded earlier, when it is used again."""
+
+    def says(ask: Ask, n: int) -> Said:
+        return Said(Reply("half a sent", finish="other", reason="abort", usage=Usage(9, 9)))
+
+    provider = Provider(says)
+    how = {"gate": lambda task, reply, ask: PASS, "revise": 0}
+    scene = Scene(memory_path, (provider,), words(3), how=how)
+    assert outcomes(play(scene)) == {"kicked": 3}
+    again = play(replace(scene, name="later"))
+    assert (outcomes(again), again.calls, again.reused) == ({"kicked": 3}, 0, 3)

@@ -12,10 +12,7 @@ from fanfold.work.task import AskPower, Gate, Task, asking, known_as, nature_of
 
 _EMPTY = fail("the reply is empty")
 _REFUSED = fail("the member refused to answer")
-_BROKEN_OFF = {
-    "length": fail("the reply was cut off before its end; keep it shorter"),
-    "refusal": _REFUSED,
-}
+_CUT_OFF = fail("the reply was cut off before its end; keep it shorter")
 
 # A refusal in words is told only by the plainest of them, at the beginning of a short reply:
 # "I cannot find any such clause" is an answer.
@@ -43,8 +40,8 @@ def default(schema: Schema | None = None) -> Gate:
     fits = None if schema is None else checks.schema(schema.definition)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
-        if reply.finish != "stop" and (broken_off := _BROKEN_OFF.get(reply.finish)):
-            return broken_off
+        if reply.finish != "stop":
+            return _broken_off(reply)
         value = reply.value
         if isinstance(value, str):
             if not value or value.isspace():
@@ -54,6 +51,16 @@ def default(schema: Schema | None = None) -> Gate:
         return PASS if fits is None else fits(task, reply, ask)
 
     return known_as("pure", check)
+
+
+def _broken_off(reply: Reply) -> Verdict:
+    match reply.finish:
+        case "length":
+            return _CUT_OFF
+        case "refusal":
+            return _REFUSED
+    why = f"`{reply.reason}`" if reply.reason else "no reason given"
+    return fail(f"the reply may have been cut off: it has no known end ({why})")
 
 
 def standard(stated: Gate | None, schema: Schema | None = None) -> Gate:

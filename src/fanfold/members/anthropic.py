@@ -7,24 +7,18 @@ from typing import Any
 import msgspec
 
 from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.finish import ended
 from fanfold.members.reported import Reported, merged, of_messages
 from fanfold.members.status import table
 from fanfold.members.structured import closed, find, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
-from fanfold.work.ask import Ask, Call, Finish, Reply, Schema
+from fanfold.work.ask import Ask, Call, Reply, Schema
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 
 ROWS = table(
     quota=("billing_error", "credit balance", "usage limit"),
     too_long=("too long", "too large", "context limit", "context window"),
 )
-_FINISH: dict[str | None, Finish] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
 _STREAMED = b',"stream":true}'
 
 
@@ -54,7 +48,7 @@ class _Block(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     content: list[_Block]
-    stop_reason: str | None = None
+    stop_reason: object = None
     usage: Any = None
     model: str | None = None
 
@@ -67,7 +61,7 @@ class _Start(msgspec.Struct):
 class _Delta(msgspec.Struct):
     type: str = ""
     text: str = ""
-    stop_reason: str | None = None
+    stop_reason: object = None
     partial_json: str | None = None
 
 
@@ -165,7 +159,7 @@ class _Heard:
         self._endpoint, self._tell = endpoint, tell
         self._text: list[str] = []
         self._calls = Gathering()
-        self._stop: str | None = None
+        self._stop: object = None
         self._usage: Any = None
         self._model: str | None = None
         self._ended = False
@@ -209,12 +203,13 @@ def _begun(usage: Any) -> Any:
 
 
 def _made(
-    request: Request, text: str, stop: str | None, reported: Reported, model: str | None
+    request: Request, text: str, stop: object, reported: Reported, model: str | None
 ) -> Reply:
-    ended = _FINISH.get(stop, "other")
-    wanted = request.ask.schema is not None and ended != "refusal"
+    end = ended(stop, request.ask)
+    wanted = request.ask.schema is not None and end.finish != "refusal"
     data = find(text) if wanted else None
-    return Reply(text, data, reported.usage, ended, model, unusable=reported.unusable)
+    usage, unusable = reported
+    return Reply(text, data, usage, end.finish, model, unusable=unusable, reason=end.reason)
 
 
 def _headers(key: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ import msgspec
 
 from fanfold.errors import MemberError
 from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.finish import Ended, ended
 from fanfold.members.reported import of_completions
 from fanfold.members.status import table
 from fanfold.members.structured import find, in_words, is_object
@@ -20,18 +21,13 @@ from fanfold.members.toolcalls import (
     completions_tools,
     wanted,
 )
-from fanfold.work.ask import Ask, Finish, Message, Reply, Schema
+from fanfold.work.ask import Ask, Message, Reply, Schema
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 
 ROWS = table(
     quota=("insufficient_quota", "billing", "exceeded your current quota"),
     too_long=("context_length_exceeded", "context length", "context size", "too long", "too large"),
 )
-_FINISH: dict[str | None, Finish] = {
-    "stop": "stop",
-    "length": "length",
-    "content_filter": "refusal",
-}
 _STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'
 
 
@@ -60,7 +56,7 @@ class _Said(msgspec.Struct):
 
 class _Choice(msgspec.Struct):
     message: _Said
-    finish_reason: str | None = None
+    finish_reason: object = None
 
 
 class _Answer(msgspec.Struct):
@@ -71,7 +67,7 @@ class _Answer(msgspec.Struct):
 
 class _Piece(msgspec.Struct):
     delta: _Said = msgspec.field(default_factory=_Said)
-    finish_reason: str | None = None
+    finish_reason: object = None
 
 
 class _Chunk(msgspec.Struct):
@@ -172,7 +168,7 @@ class _Heard:
         self._content: list[str] = []
         self._refusal: list[str] = []
         self._calls = Gathering()
-        self._finish: str | None = None
+        self._finish: object = None
         self._usage: Any = None
         self._model: str | None = None
 
@@ -206,15 +202,13 @@ class _Heard:
         return self._endpoint.broke_off(error)
 
 
-def _made(
-    request: Request, said: _Said, finish: str | None, usage: Any, model: str | None
-) -> Reply:
+def _made(request: Request, said: _Said, finish: object, usage: Any, model: str | None) -> Reply:
     text = said.refusal or said.content or ""
-    ended: Finish = "refusal" if said.refusal else _FINISH.get(finish, "other")
-    wanted = request.ask.schema is not None and ended != "refusal"
+    end = Ended("refusal") if said.refusal else ended(finish, request.ask)
+    wanted = request.ask.schema is not None and end.finish != "refusal"
     used, unusable = of_completions(usage)
     data = find(text) if wanted else None
-    return Reply(text, data, used, ended, model, unusable=unusable)
+    return Reply(text, data, used, end.finish, model, unusable=unusable, reason=end.reason)
 
 
 def bearer(key: str) -> dict[str, str]:

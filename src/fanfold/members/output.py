@@ -58,7 +58,7 @@ def _claude(member: str, out: bytes) -> Said | None:
         raise _failed(member, result.status, result.why, bool(cost) or usage.total > 0)
     return Said(
         result.text, result.data, usage, None if cost is None else dollars(cost),
-        result.model, "refusal" if result.refused else "stop",
+        result.model, result.finish,
     )  # fmt: skip
 
 

@@ -26,9 +26,9 @@ def call(id: str, name: str, written: str) -> Call:
 
 def calling(ask: Ask, reply: Reply, calls: tuple[Call, ...]) -> Reply:
     """With the calls it makes, if it may make some; not when it was cut off, since they are too."""
-    if not calls or ask.tools is None or reply.finish in ("length", "refusal"):
+    if not calls or ask.tools is None or reply.finish != "stop":
         return reply
-    return msgspec.structs.replace(reply, calls=calls, finish="stop", data=None)
+    return msgspec.structs.replace(reply, calls=calls, data=None)
 
 
 # ── chat completions ─────────────────────────────────────────────────────────────────────────

@@ -174,7 +174,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`data` is the parsed answer when a schema was asked for or a function returned a value.
     With `calls` it is no answer yet: tools are to be used first. `unusable`: what is wrong with the
-    usage or cost that was reported, which is left out then."""
+    usage or cost that was reported, which is left out then. `reason`: why it ended, in the service's
+    own word, where that is no known end."""
 
     text: str = ""
     data: Any = None
@@ -184,6 +185,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cost_usd: float | None = None
     calls: tuple[Call, ...] = ()
     unusable: str = ""
+    reason: str = ""
 
     @property
     def value(self) -> Any:

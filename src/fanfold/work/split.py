@@ -319,6 +319,7 @@ def _one_reply(
         data=answer if as_data else None,
         usage=usage,
         finish="stop" if whole.finish == "length" else whole.finish,
+        reason=whole.reason,
         model=whole.model,
         cost_usd=cost_usd,
     )

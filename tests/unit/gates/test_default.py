@@ -32,9 +32,18 @@ def test_a_reply_that_was_cut_off_fails() -> None:
     assert said == fail("the reply was cut off before its end; keep it shorter")
 
 
-@pytest.mark.parametrize("finish", ["stop", "other"])
-def test_other_endings_pass(finish: Any) -> None:
-    assert judge(default(), Reply(text="fine", finish=finish)) == PASS
+@pytest.mark.parametrize(
+    ("reason", "why"), [("error", "`error`"), ("abort", "`abort`"), ("", "no reason given")]
+)
+def test_a_reply_without_a_known_end_fails(reason: str, why: str) -> None:
+    reply = Reply(text="The first clause", finish="other", reason=reason)
+    cut = fail(f"the reply may have been cut off: it has no known end ({why})")
+    assert judge(default(), reply) == cut
+
+
+def test_a_stated_gate_is_not_asked_about_a_reply_without_a_known_end() -> None:
+    reply = Reply(text="The first clause", finish="other", reason="error")
+    assert judge(standard(lambda task, reply, ask: PASS), reply).state == "fail"
 
 
 def test_a_refusal_by_its_ending_fails() -> None:

@@ -162,11 +162,15 @@ def answer(**fields: Any) -> bytes:
         ("stop_sequence", "stop"),
         ("model_context_window_exceeded", "length"),
         ("tool_use", "other"),
+        ("pause_turn", "other"),
+        ("error", "other"),
         (None, "other"),
     ],
 )
 def test_other_ends(reason: str | None, finish: Any) -> None:
-    assert told(Anthropic, once(answer(stop_reason=reason))) == Reply("a", finish=finish)
+    why = reason if reason and finish == "other" else ""
+    reply = told(Anthropic, once(answer(stop_reason=reason)))
+    assert reply == Reply("a", finish=finish, reason=why)
 
 
 @pytest.mark.parametrize(

@@ -186,12 +186,23 @@ def test_how_it_ended(stream: bool, finish: Any) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "finish"),
-    [("content_filter", "refusal"), ("tool_calls", "other"), (None, "other")],
-)
-def test_other_ends(reason: str | None, finish: str) -> None:
-    choice = {"message": {"content": None}, "finish_reason": reason}
-    sent = response(json.dumps({"choices": [choice]}).encode())
-    assert told(OpenAI, once(sent)) == Reply("", finish=finish)  # type: ignore[arg-type]
+    [
+        ("content_filter", "refusal"), ("STOP", "stop"), ("eos", "stop"), ("model_length", "length"),
+        ("max_tokens", "length"), ("tool_calls", "other"), ("error", "other"), ("abort", "other"),
+        ("", "other"), (7, "other"), (None, "other"),
+    ],
+)  # fmt: skip
+def test_other_ends(reason: object, finish: Any) -> None:
+    """What is no known good end is none, whatever its type."""
+    choice = {"message": {"content": "a"}, "finish_reason": reason}
+    reply = told(OpenAI, once(response(json.dumps({"choices": [choice]}).encode())))
+    told_why = "" if reason is None or finish != "other" else str(reason)
+    assert reply == Reply("a", finish=finish, reason=told_why)
+
+
+def test_a_reply_without_a_reason_has_no_known_end() -> None:
+    reply = told(OpenAI, once(response(b'{"choices":[{"message":{"content":"a"}}]}')))
+    assert reply == Reply("a", finish="other")
 
 
 def test_more_cached_than_asked_is_not_believed() -> None:

@@ -56,10 +56,13 @@ def test_without_an_offer_there_are_no_calls(kind: Kind, stream: bool) -> None:
 
 @KINDS
 @pytest.mark.parametrize("stream", [False, True])
-def test_calls_that_were_cut_off_are_none(kind: Kind, stream: bool) -> None:
-    cut = msgspec.structs.replace(SAYS, finish="length")
+@pytest.mark.parametrize(("reason", "finish"), [("length", "length"), ("error", "other")])
+def test_calls_that_were_cut_off_are_none(
+    kind: Kind, stream: bool, reason: str, finish: str
+) -> None:
+    cut = msgspec.structs.replace(SAYS, reason=reason)
     found = listened(kind, cut, OFFERED, stream=stream)
-    assert (found.reply.calls, found.reply.finish) == ((), "length")
+    assert (found.reply.calls, found.reply.finish) == ((), finish)
 
 
 @KINDS

@@ -226,7 +226,7 @@ def told(outcome: Outcome, run: str, chat: Chat) -> Said:
     if outcome.state == "kicked" and reply is not None and _text(reply).strip():
         if reply.finish == "length":
             return Said(_text(reply), "length", usage=usage, about=about)
-        if reply.finish == "refusal" or chat.schema is None:
+        if reply.finish == "refusal" or (chat.schema is None and reply.finish == "stop"):
             return Said(_text(reply), refused=True, usage=usage, about=about)
     why = "; ".join(outcome.reasons) or "no reason was given"
     raise _REFUSALS[outcome.state](outcome, why)

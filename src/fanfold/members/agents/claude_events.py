@@ -190,7 +190,7 @@ class ClaudeReader:
         reading.ended, reading.under_way = True, False
         reading.text, reading.data = result.text, result.data
         reading.error = result.why if result.is_error else ""
-        reading.finish = "refusal" if result.refused else "stop"
+        reading.finish = result.finish
         reading.subtype, reading.status = result.subtype, result.status
         reading.denied = tuple(dict.fromkeys((*reading.denied, *result.denied)))
         reading.model = result.model or reading.model

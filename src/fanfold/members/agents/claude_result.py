@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 from fanfold.members.printed import amount, only, status_of, usage_of
 from fanfold.price import nanos
-from fanfold.work.ask import Usage
+from fanfold.work.ask import Finish, Usage
 
 _OF_MODEL = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 _OF_CALL = (
     "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
 )  # fmt: skip
+_CUT = ("max_tokens", "model_context_window_exceeded")
 
 
 class Spent(NamedTuple):
@@ -31,6 +32,7 @@ class Result(NamedTuple):
     data: Any
     is_error: bool
     refused: bool
+    cut: bool
     subtype: str
     why: str
     status: int | None
@@ -39,6 +41,10 @@ class Result(NamedTuple):
     whole: Spent
     since: Spent | None
     own: Usage
+
+    @property
+    def finish(self) -> Finish:
+        return "refusal" if self.refused else "length" if self.cut else "stop"
 
 
 def read_result(event: dict[str, Any]) -> Result | None:
@@ -51,6 +57,7 @@ def read_result(event: dict[str, Any]) -> Result | None:
         data=event.get("structured_output"),
         is_error=event["is_error"],
         refused=event.get("stop_reason") == "refusal",
+        cut=event.get("stop_reason") in _CUT,
         subtype=str(event.get("subtype") or ""),
         why=_why(event),
         status=status_of(event.get("api_error_status")),
