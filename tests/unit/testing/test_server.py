@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from tests.unit.testing.asking import (
     once,
     with_server,
 )
-from tests.waiting import LONG
+from tests.waiting import LONG, wait_until
 
 PRICE = Price(input=1.0, output=5.0, cache_read=0.1, cache_write=1.25)
 USED = Usage(input=100, output=10)
@@ -459,6 +460,20 @@ def test_the_process_ends_when_its_stdin_closes() -> None:
         server.stdin.close()
         assert server.wait(LONG) == 0
     assert gone(url)
+
+
+def test_what_is_under_way_is_answered_when_it_is_released_and_nothing_else(tmp_path: Path) -> None:
+    with (
+        threaded_server(tmp_path / "books", latency_ms=3_600_000) as server,
+        ThreadPoolExecutor() as threads,
+    ):
+        for prompt in ("one", "two"):
+            asked = threads.submit(asyncio.run, ask_once(server, prompt))
+            wait_until(lambda: server.totals().in_flight == 1)
+            assert not asked.done()
+            server.release()
+            assert asked.result() == prompt
+    assert [entry.end for entry in server.books().asked] == ["answered", "answered"]
 
 
 def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
