@@ -22,7 +22,7 @@ from tests.faces.warm import Call, Warm
 from tests.waiting import LONG, wait_until
 
 SRC = Path(__file__).parents[2] / "src"
-PROGRESS = re.compile(r"^\S+  \d+/\d+  \d+ in flight  .*\n", re.MULTILINE)
+PROGRESS = re.compile(r"^\S+  (planning|\d+/\d+  \d+ in flight  .*)\n", re.MULTILINE)
 """A line that is written when a run takes long, so on some machines only."""
 
 
