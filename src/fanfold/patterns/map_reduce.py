@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import Any, Unpack, cast
 
+from fanfold.errors import FanfoldError
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
 from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
@@ -153,7 +154,15 @@ def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None 
         typed = prompt.schema is not None or "messages" not in pursuits[0].circle.takes
         return made, lambda reply: take_apart(reply, ids, typed, fields)
 
-    return Sharding(together, _size, items, tokens)
+    def flaw(task: Task) -> str | None:
+        """It is shown as if it stood beside another that is like it."""
+        try:
+            prompt.rendered_together((*task.ask.items, *task.ask.items))
+        except FanfoldError as error:
+            return str(error)
+        return None
+
+    return Sharding(together, _size, flaw, items, tokens)
 
 
 def _size(task: Task) -> int:

@@ -78,7 +78,7 @@ class Carrying:
         self._value: Any = None
         self._folded = False
         self._lost: set[str] = set()
-        self._gone = ""  # the step whose items are not there: those after it have none either
+        self._gone = ""  # the step that was not carried out: those after it have no items
         self._unforeseen = False  # how many items there are in the flow was not known at the start
 
     async def all(self, source: Source | None) -> None:
@@ -96,7 +96,7 @@ class Carrying:
             elif lacks := _reads(step) & self._lost:
                 self._lose(step, f"steps.{min(lacks)} gave no result, which it reads")
             elif self._gone and produced(step) is None and _goes_on(step):
-                self._lose(step, f"there are no items, since `{self._gone}` had none")
+                self._lose(step, f"there are no items, since `{self._gone}` gave none")
             else:
                 following = steps[n + 1] if n + 1 < len(steps) else None
                 skip = await self._one(n, step, following)
@@ -245,7 +245,9 @@ class Carrying:
         self._lost.add(step.name)
         self._results[step.name] = None
         if produced(step) is not None:
-            self._gone, self._batch, self._passed = step.name, None, []
+            self._batch, self._passed = None, []
+        if takes_items(step):
+            self._gone = step.name
         if self._gone:
             self._value, self._folded = None, True
 

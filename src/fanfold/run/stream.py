@@ -9,7 +9,7 @@ from itertools import islice
 
 import msgspec
 
-from fanfold.errors import RunStopped
+from fanfold.errors import FanfoldError, RunStopped
 from fanfold.run.carry import carry, carry_shard
 from fanfold.run.engine import Engine
 from fanfold.run.inflow import Inflow
@@ -29,10 +29,14 @@ Way = Callable[[Task], Awaitable[Outcome]]
 
 
 class Sharding(msgspec.Struct, frozen=True):
-    """Several items in one ask: at most so many, or so many tokens. `together` makes that ask."""
+    """Several items in one ask: at most so many, or so many tokens. `together` makes that ask.
+
+    `flaw`: why an item cannot be asked about together with others, asked when `together` fails.
+    """
 
     together: Together
     size: Callable[[Task], int]
+    flaw: Callable[[Task], str | None]
     items: int | None = None
     tokens: int | None = None
 
@@ -251,14 +255,14 @@ class Stream:
                 if self._filling is None or pursuit.reply is not None or pursuit.task.flaw:
                     units.append(pursuit)
                 elif full := self._filling.add(pursuit):
-                    units.append(self._group(full))
+                    units.extend(self._grouped(full))
         return units.popleft()
 
-    def _last_unit(self) -> Pursuit | Group | None:
+    def _last_unit(self) -> Unit | None:
         if self._filling is None or (self._inflow is not None and not self._inflow.complete):
             return None
-        rest = self._filling.rest()
-        return self._group(rest) if rest else None
+        self._units.extend(self._grouped(self._filling.rest()))
+        return self._units.popleft() if self._units else None
 
     async def _wait_for_unit(self) -> Unit | None:
         inflow = self._inflow
@@ -309,13 +313,35 @@ class Stream:
                 if found is not None:
                     pursuit.recall(found)
 
-    def _group(self, pursuits: tuple[Pursuit, ...]) -> Group | Pursuit:
-        """A shard of one is an ordinary ask, so that its key and its reply are the ordinary ones."""
+    def _grouped(self, pursuits: tuple[Pursuit, ...]) -> Iterable[Unit]:
+        """A shard of one is an ordinary ask, so that its key and its reply are the ordinary ones.
+
+        When no ask can be made of a shard, the items that are why fail, and only they.
+        """
         assert self._shard is not None
-        if len(pursuits) == 1:
-            return pursuits[0]
-        ask, apart = self._shard.together(pursuits)
-        return Group(pursuits, ask, apart)
+        if len(pursuits) < 2:
+            return pursuits
+        try:
+            ask, apart = self._shard.together(pursuits)
+        except FanfoldError:
+            return self._without_flawed(pursuits, self._shard.flaw)
+        return (Group(pursuits, ask, apart),)
+
+    def _without_flawed(
+        self, pursuits: tuple[Pursuit, ...], flaw: Callable[[Task], str | None]
+    ) -> Iterable[Unit]:
+        """Where nobody alone is why, each is asked about on its own."""
+        good: list[Pursuit] = []
+        for pursuit in pursuits:
+            why = flaw(pursuit.task)
+            if why is None:
+                good.append(pursuit)
+            else:
+                pursuit.task = msgspec.structs.replace(pursuit.task, flaw=why)
+        if len(good) == len(pursuits):
+            return pursuits
+        flawed = [pursuit for pursuit in pursuits if pursuit.task.flaw]
+        return (*flawed, *self._grouped(tuple(good)))
 
 
 def _cancel(tasks: list[asyncio.Task[None]]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from fanfold.errors import FanfoldError
 from fanfold.gates import stated as gates
 from fanfold.patterns.judged import Hearing, Judge, judge_task, judge_terms
 from fanfold.patterns.prompt import Prompt
@@ -59,21 +60,26 @@ class Votes:
         for voter, asker in zip(self._panel.voters, self._askers, strict=True):
             asker.take([_sampled(task, voter.sample, asker.terms) for task in tasks])
         if self._judge is not None:
-            self._judge.take([self._heard(task) for task in tasks if task.flaw is None])
+            heard = (self._heard(task) for task in tasks if task.flaw is None)
+            self._judge.take([task for task in heard if task is not None])
         for asker in self._better:
             for task, left in zip(tasks, asker.left(tasks), strict=True):
                 left.likely, left.reused = False, 0
                 asker.count(task, left)
         return [None if task.flaw else self._askers[0].reply for task in tasks]
 
-    def _heard(self, question: Task) -> Task:
+    def _heard(self, question: Task) -> Task | None:
+        """What the judge would be asked; None where its prompt reads what the item does not have."""
         assert isinstance(self._panel.decide, Judge)
         votes = [
             Vote(voter, asker.reply, "", Reply(text=asker.reply))
             for voter, asker in zip(self._panel.voters, self._askers, strict=True)
         ]
         labels = tuple(chr(65 + n % 26) for n in range(len(votes)))
-        return judge_task(self._panel.decide, question, Hearing(labels, tuple(votes)))
+        try:
+            return judge_task(self._panel.decide, question, Hearing(labels, tuple(votes)))
+        except FanfoldError:
+            return None
 
     def forecast(self) -> Forecast:
         """The vote, and what it may escalate to; that is not expected, but possible."""

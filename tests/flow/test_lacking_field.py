@@ -1,0 +1,145 @@
+"""One item without a field that a prompt reads, among good ones: it fails and says which field; the
+others go on, the run ends with its account, and what depends on a lost step is lost too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fanfold.journal.journal import Archive
+from fanfold.members.roster import load_roster
+from fanfold.plans.execute import Audience, Options, execute, prepare
+from fanfold.plans.load import load_plan
+from fanfold.plans.preview.estimate import Premises, estimate, readable_input
+from fanfold.run.loop import run_sync
+from fanfold.work.outcome import STATES, Receipt
+from tests.flow.test_plans import unwatched
+
+ITEMS = '{"id": "a", "text": "x"}\n{"id": "b"}\n{"id": "c", "text": "y"}\n'
+ROSTER = """\
+members:
+  - {id: f, kind: function, target: "fs:said"}
+  - {id: g, kind: function, target: "fs:said"}
+  - {id: good, kind: function, target: "fs:good"}
+  - {id: l, kind: function, target: "fs:listed"}
+"""
+FUNCTIONS = """\
+def said(data, ask):
+    if len(ask.items) > 1:
+        return {"answers": [{"id": item.id, "answer": "ok"} for item in ask.items]}
+    return "ok"
+
+def good(data, ask):
+    return {"pass": True}
+
+def listed(data):
+    return [{"id": "a", "text": "x"}, {"id": "b"}, {"id": "c", "text": "y"}]
+"""
+INPUT = "input: {jsonl: i.jsonl}\nsteps:\n"
+MADE = (
+    "steps:\n  - ask: {name: made, prompt: list, member: l}\n"
+    '  - map: {name: all, over: steps.made, prompt: "{{ item.id }}", member: f}\n'
+)
+READS = 'prompt: "Say {{ item.text }}", member: f'
+TOGETHER = "{% if items|length > 1 %}{% for i in items %}{{ i.text }}{% endfor %}{% endif %}"
+JOIN = 'combine: {prompt: "{{ parts }}", member: f}'
+STEPS = {
+    "map": f"  - map: {{{READS}}}\n  - reduce: collect\n",
+    "shard": f"  - map: {{{READS}, shard: {{items: 2}}}}\n  - reduce: collect\n",
+    "shown together": f'  - map: {{prompt: "{TOGETHER}", member: f, shard: {{items: 3}}}}\n'
+    "  - reduce: collect\n",
+    "asked reduce": f"  - map: {{{READS}}}\n"
+    '  - reduce: {kind: ask, prompt: "{{ parts }}", member: f, fan_in: 2}\n',
+    "pipeline": f"  - pipeline: {{stages: [{{map: {{{READS}}}}}]}}\n  - reduce: collect\n",
+    "batch": '  - pipeline: {mode: batch, stages: [{map: {prompt: "{{ item.id }}", member: f}},'
+    f" {{map: {{{READS}}}}}]}}\n",
+    "ensemble": '  - ensemble: {prompt: "Say {{ item.text }}", members: [f, g]}\n',
+    "divide": f"  - divide: {{{READS}, fits: {{items: 1}}, {JOIN}}}\n",
+    "scatter": f"  - scatter: {{{READS}}}\n",
+    "conduct": f"  - conduct: {{{READS}}}\n",
+}
+
+
+def write(folder: Path, plan: str) -> None:
+    (folder / "i.jsonl").write_text(ITEMS)
+    (folder / "roster.yaml").write_text(ROSTER)
+    (folder / "fs.py").write_text(FUNCTIONS)
+    (folder / "p.yaml").write_text(f"name: p\n{plan}")
+
+
+def carried(folder: Path) -> Receipt:
+    job = prepare(str(folder / "p.yaml"), Options(store=str(folder / "store")))
+    return run_sync(execute(job, Audience(unwatched)))
+
+
+def ended(folder: Path) -> dict[str, tuple[str, str]]:
+    archive = Archive(folder / "store")
+    try:
+        run = archive.read.find("p")
+        assert run is not None
+        found = archive.read.endings(run.no, STATES)
+        return {one.id: (one.state, " ".join(one.reasons)) for one in found}
+    finally:
+        archive.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"), [(one, steps) for one in (INPUT, MADE) for steps in STEPS]
+)
+def test_only_the_item_that_lacks_a_field_fails_and_says_which(
+    memory_path: Path, given: str, steps: str
+) -> None:
+    """Whatever the step, and whether the items were given or an earlier step made them."""
+    write(memory_path, given + STEPS[steps])
+    receipt = carried(memory_path)
+    assert (receipt.status, receipt.passed, receipt.failed) == ("flagged", 2, 1)
+    found = ended(memory_path)
+    assert {id: state for id, (state, _) in found.items()} == {
+        "a": "passed", "b": "failed", "c": "passed",
+    }  # fmt: skip
+    assert "`text`" in found["b"][1]
+
+
+def test_a_judge_that_cannot_be_asked_about_an_item_leaves_that_one_unjudged(
+    memory_path: Path,
+) -> None:
+    gate = '[{judge: {prompt: "{{ item.text }} {{ reply }}", member: good}}]'
+    write(
+        memory_path, f'{INPUT}  - map: {{prompt: "{{{{ item.id }}}}", member: f, gate: {gate}}}\n'
+    )
+    assert (carried(memory_path).unjudged, ended(memory_path)["b"][0]) == (1, "unjudged")
+    assert "`text`" in ended(memory_path)["b"][1]
+
+
+@pytest.mark.parametrize("reads", ["item", "parts"])
+def test_after_a_step_that_was_lost_what_works_on_its_items_is_lost_too(
+    memory_path: Path, reads: str
+) -> None:
+    """It is told, and there is an account; nothing is made of the items of an earlier step."""
+    steps = (
+        '  - ask: {name: first, prompt: "{{ task.x }}", member: f}\n'
+        + '  - map: {name: two, prompt: "{{ steps.first }} {{ item.id }}", member: f}\n'
+        + "  - reduce: collect\n"
+    )
+    before = (
+        '  - map: {name: zero, prompt: "{{ item.id }}", member: f}\n' if reads == "parts" else ""
+    )
+    write(memory_path, "task: hello\n" + INPUT + before + steps)
+    receipt = carried(memory_path)
+    assert (receipt.status, receipt.planned, receipt.result) == ("flagged", 3, None)
+    assert "first" in (receipt.reason or "")
+
+
+def test_the_preview_of_a_judge_passes_over_an_item_that_its_prompt_cannot_show(
+    memory_path: Path,
+) -> None:
+    write(
+        memory_path,
+        f'{INPUT}  - ensemble: {{prompt: "{{{{ item.id }}}}", members: [f, g], decide: judge,'
+        ' judge: {prompt: "{{ item.text }} {{ answers }}", member: good}}\n',
+    )  # fmt: skip
+    plan = load_plan(memory_path / "p.yaml")
+    roster = load_roster(memory_path / "roster.yaml")
+    found = estimate(plan, roster, readable_input(plan), None, Premises())
+    assert found.total.calls == 6 + 2
