@@ -6,7 +6,6 @@ they are built, and a mistake in a gate is a BadInput before anything is asked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
@@ -15,6 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.gates.pattern import LINEAR, check_patterns, linear
 from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.fields import MISSING, Path, leaves, path_of, spread
@@ -23,6 +23,7 @@ from fanfold.work.outcome import PASS, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Gate, Task, known_as
 
 MOST_REASONS = 3
+MOST_QUOTES = 1000  # each is looked for in the whole text
 _SHOWN = 10
 
 _encode = msgspec.json.Encoder().encode
@@ -60,8 +61,9 @@ def require(*fields: str) -> Gate:
 def schema(definition: dict[str, Any]) -> Gate:
     """The reply is valid against a JSON Schema. References to other documents are not followed."""
     try:
-        validator = jsonschema_rs.validator_for(definition, offline=True)
+        validator = jsonschema_rs.validator_for(definition, pattern_options=LINEAR, offline=True)
     except ValueError as wrong:
+        check_patterns(definition)
         raise BadInput(f"the schema is no JSON Schema: {_schema_fault(wrong)}") from None
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict:
@@ -120,9 +122,18 @@ def quotes(field: str, source: str = "text") -> Gate:
         texts = _texts(items, origin)
         if not texts:
             return unjudged(f"item `{task.id}` has no text in `{source}` to find quotes in")
-        reasons = []
+        reasons: list[str] = []
         squeezed: list[str] = []
+        seen: set[str] = set()
         for at, quote in spread(value, path):
+            if len(seen) > MOST_QUOTES:
+                return fail(f"`{at}`: more than {MOST_QUOTES:,} different quotes in one reply")
+            if len(reasons) >= _SHOWN:
+                break
+            if isinstance(quote, str) and quote in seen:
+                continue
+            if isinstance(quote, str):
+                seen.add(quote)
             if not isinstance(quote, str) or not quote.strip():
                 reasons.append(f"`{at}` holds no quote")
             elif not any(quote in text for text in texts):
@@ -165,13 +176,11 @@ def number_range(field: str | None, low: float | None = None, high: float | None
 def regex(pattern: str, field: str | None = None) -> Gate:
     """The pattern is found in the field (in each, for a list), or in the whole reply's text.
 
-    It may be found anywhere: write `^…$` for the whole. Numbers are read as their text.
+    It may be found anywhere: write `^…$` for the whole. Numbers are read as their text. Look-around
+    and back-references are refused: they can take for ever (see `pattern`).
     """
     path = path_of(field)
-    try:
-        search = re.compile(pattern).search
-    except (re.error, TypeError) as wrong:
-        raise BadInput(f"`regex` {pattern!r} is not a regular expression: {wrong}") from None
+    search = linear(pattern)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict:
         if not path:

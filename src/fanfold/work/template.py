@@ -15,10 +15,14 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fanfold.errors import BadInput, FanfoldError
+from fanfold.work import bounds
 from fanfold.work.nearest import nearest, remedy
 
 _LOADS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
-_FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
+_FAULTS = (
+    TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, MemoryError,
+    RecursionError,
+)  # fmt: skip
 _GUARDS = frozenset({"default", "d", "defined", "undefined"})
 
 
@@ -37,7 +41,18 @@ class _Lacking(StrictUndefined):
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Fields come before methods, so `{{ item.values }}` is the field of that name."""
+    """Fields come before methods, so `{{ item.values }}` is the field of that name. What would take
+    for ever, or all memory, is refused."""
+
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        bounds.binary(operator, left, right)
+        return super().call_binop(context, operator, left, right)
+
+    def call(self, context: Context, obj: Any, /, *args: Any, **named: Any) -> Any:
+        bounds.call(obj, [*args, *named.values()])
+        return super().call(context, obj, *args, **named)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if type(obj) is dict and attribute in obj:
@@ -60,6 +75,8 @@ def _environment() -> _Environment:
         undefined=_Lacking, autoescape=False, keep_trailing_newline=True, finalize=_printed
     )
     made.filters["tojson"] = _as_json
+    made.filters |= {bounds.COUNTED: bounds.counted, bounds.JOINED: bounds.joined}
+    made.filters.update(bounds.sized(made.filters))
     del made.filters["random"], made.globals["lipsum"]  # the same input gives the same prompt
     return made
 
@@ -81,7 +98,8 @@ class Template:
             self._check_tags()
             self._used = frozenset(meta.find_undeclared_variables(self._tree))
             self._check_names(known)
-            compiled = _ENVIRONMENT.from_string(self._tree)
+            counting = bounds.count_loops(_ENVIRONMENT.parse(source))
+            compiled = _ENVIRONMENT.from_string(counting)
         except TemplateSyntaxError as wrong:
             raise self._bad(str(wrong.message), wrong.lineno) from None
         self._root, self._blocks = compiled.root_render_func, compiled.blocks
@@ -92,7 +110,8 @@ class Template:
 
     def render(self, **names: Any) -> str:
         """The prompt. A field that is not there raises a FanfoldError naming item and field."""
-        context = Context(_ENVIRONMENT, {**self._globals, **names}, self.name, self._blocks)
+        given = {**self._globals, **names, bounds.STEPS: [0]}
+        context = Context(_ENVIRONMENT, given, self.name, self._blocks)
         try:
             return "".join(self._root(context))
         except _FAULTS as wrong:
