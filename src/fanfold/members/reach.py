@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from fanfold.errors import FanfoldError
 from fanfold.members.roster import Roster
 from fanfold.members.stated import APIS
+from fanfold.members.unloaded import look_for
 
 SECONDS = 3.0
 
@@ -19,6 +20,9 @@ async def trouble_with(roster: Roster, id: str, folder: Path) -> str | None:
     entry = roster.entry(id)
     try:
         roster.check_keys([id])
+        if entry.traits.kind == "function":  # looking at it does not run it
+            look_for(entry.target, folder, file=roster.file, line=entry.line("target"))
+            return None
         member = roster.build(id, folder=folder)
         await member.open()
         await member.close()

@@ -26,17 +26,13 @@ def resolve_target(
     A module of that name in `folder` goes before all others but Python's own. Two folders may hold
     modules of one name: each gets its own, also when they in turn import their neighbours.
     """
-    module_name, colon, path = target.partition(":")
-    names = [*module_name.split("."), *path.split(".")]
-    if not colon or not all(name.isidentifier() for name in names):
-        what = f"target `{target}` must be module:attribute, for example contracts:flag_risks"
-        raise BadInput(what, file=file, line=line)
+    module_name, names = parts_of(target, file=file, line=line)
     try:
         found: Any = _module(module_name, Path(folder).resolve())
     except (Exception, SystemExit) as error:
         what = f"cannot import `{module_name}` for target `{target}`: {_in_short(error)}"
         raise BadInput(what, file=file, line=line) from None
-    for name in path.split("."):
+    for name in names:
         if not hasattr(found, name):
             public = [known for known in dir(found) if not known.startswith("_")]
             what = f"target `{target}`: `{module_name}` has no `{name}`: {remedy(name, public)}"
@@ -46,6 +42,16 @@ def resolve_target(
         what = f"target `{target}` is a {type(found).__name__}, not a function"
         raise BadInput(what, file=file, line=line)
     return found
+
+
+def parts_of(target: str, *, file: str | None, line: int | None) -> tuple[str, list[str]]:
+    """The module, and the way from there to the attribute."""
+    module, colon, path = target.partition(":")
+    names = path.split(".")
+    if not colon or not all(name.isidentifier() for name in (*module.split("."), *names)):
+        what = f"target `{target}` must be module:attribute, for example contracts:flag_risks"
+        raise BadInput(what, file=file, line=line)
+    return module, names
 
 
 def _module(name: str, folder: Path) -> ModuleType:

@@ -28,7 +28,7 @@ from fanfold.members.roster import (
 )
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.inputs import open_input
-from fanfold.plans.load import check_plan, load_plan, with_commands
+from fanfold.plans.load import check_plan, import_all, load_plan, with_commands
 from fanfold.plans.plan import Graph, Plan
 from fanfold.plans.walk import askings
 from fanfold.price import dollars, nanos
@@ -206,6 +206,7 @@ def _refuse_unknown_ids(read: Reader, record: RunRecord, ids: frozenset[str] | N
 
 async def execute(job: Job, audience: Audience) -> Receipt:
     """Carry it out. A run that is refused before its first call leaves nothing behind."""
+    import_all(job.stored.plan)
     journal = Journal(job.options.store)
     try:
         for line in journal.warnings:
@@ -307,7 +308,7 @@ def _bare(plan: Plan) -> Plan:
     """The plan without the name under which its file was given, in the form it is stored in."""
     given = None if plan.input is None else msgspec.structs.replace(plan.input, file=None)
     steps = tuple(_bare_graph(step) if isinstance(step, Graph) else step for step in plan.steps)
-    bare = msgspec.structs.replace(plan, file="", input=given, steps=steps)
+    bare = msgspec.structs.replace(plan, file="", input=given, steps=steps, targets={})
     return msgspec.json.decode(_encode(bare), type=Plan)
 
 

@@ -12,6 +12,7 @@ from fanfold.errors import BadInput
 from fanfold.members.entry import read_entry
 from fanfold.members.roster import Roster
 from fanfold.members.route import nearest
+from fanfold.members.target import resolve_target
 from fanfold.plans.flow import check_flow
 from fanfold.plans.plan import INPUT_KINDS, Asking, Ensemble, Input, Map, Plan
 from fanfold.plans.steps.singles import own_member
@@ -30,7 +31,8 @@ _NEED_NO_PROMPT = ("function", "replay")
 def load_plan(path: str | Path) -> Plan:
     """Read a plan with all it refers to: prompts and schemas are taken in, gates tried out.
 
-    Nothing is asked and no input is read. BadInput names the file and the line.
+    Nothing is asked, no input is read and nothing of the user's code is imported: see `import_all`.
+    BadInput names the file and the line.
     """
     return read_plan(read(path), Path(path).resolve().parent)
 
@@ -49,10 +51,17 @@ def read_plan(top: Node, folder: Path) -> Plan:
         task=stated.get("task"),
         input=_the_input(top, stated.get("input"), steps.input),
         govern=stated.get("govern", Govern()),
+        targets=steps.targets,
         steps=tuple(steps.steps),
     )
     check_flow(plan)
     return plan
+
+
+def import_all(plan: Plan) -> None:
+    """Before a run: the functions that the plan names are there. Reading it has not run any code."""
+    for target, line in plan.targets.items():
+        resolve_target(target, plan.folder, file=plan.file, line=line)
 
 
 def _the_input(top: Node, stated: Input | None, listed: Input | None) -> Input | None:

@@ -233,7 +233,8 @@ Step: TypeAlias = (
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """`file` is the plan as it was named, `folder` the absolute folder its paths start from."""
+    """`file` is the plan as it was named, `folder` the absolute folder its paths start from.
+    `targets`: the Python functions that its own text names, with their lines; imported by the run."""
 
     name: str
     file: str
@@ -243,4 +244,5 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     task: str | None = None
     input: Input | None = None
     govern: Govern = Govern()
+    targets: dict[str, int] = {}
     steps: tuple[Step, ...]

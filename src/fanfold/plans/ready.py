@@ -62,11 +62,18 @@ TASK_NAMES = ("parents", "missing", "steps", "task")
 
 
 class Ready:
-    """`results` are those of the plan's steps so far; prompts see them as `steps`."""
+    """`results` are those of the plan's steps so far; prompts see them as `steps`. `resolver` imports
+    the functions that the plan names, or only looks for them."""
 
-    def __init__(self, plan: Plan, results: dict[str, Any], run: Knows | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        results: dict[str, Any],
+        run: Knows | None = None,
+        resolver: Callable[[Path], Callable[[str], Any]] = resolver,
+    ) -> None:
         self.plan, self.results, self._run = plan, results, run
-        self.resolve: Callable[[str], Any] = resolver(Path(plan.folder))
+        self.resolve = resolver(Path(plan.folder))
 
     def terms(self, asking: Asking, step: str, keep: str | None = None) -> Terms:
         stated = None if asking.gate is None else gates.from_plan(list(asking.gate), self.resolve)

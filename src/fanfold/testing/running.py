@@ -62,7 +62,7 @@ def running_server(
     """Start it, wait until it is ready, stop it at the end. `script` is `module:attribute`,
     importable from where this process imports. It also ends when this process dies.
     """
-    command = [sys.executable, "-m", "fanfold.testing.server", "--until-stdin-closes"]
+    command = [sys.executable, "-P", "-m", "fanfold.testing.server", "--until-stdin-closes"]
     command += [f"--port={port}", f"--latency-ms={latency_ms}", f"--books={books}"]
     command += _price_options(price) + ([] if script is None else [f"--script={script}"])
     paths = os.pathsep.join(path for path in sys.path if path)

@@ -103,7 +103,7 @@ def _run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
         folder = Path(scratch) / "app"
         shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("data", ".*", "__pycache__"))
         _lay_out(data, folder / "data")
-        command = [sys.executable, "-m", "fanfold", "run", "plan.yaml", "--json", "--quiet"]
+        command = [sys.executable, "-P", "-m", "fanfold", "run", "plan.yaml", "--json", "--quiet"]
         if options.roster:
             command += ["--roster", str(Path(options.roster).resolve()), "--allow-paid"]
         ended = subprocess.run(

@@ -65,7 +65,7 @@ def _copy(data: Path, to: Path) -> Path:
 
 
 def _run(app: Path, data: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "fanfold", "run", "plan.yaml", "--json", "--quiet"]
+    command = [sys.executable, "-P", "-m", "fanfold", "run", "plan.yaml", "--json", "--quiet"]
     ended = subprocess.run(
         [*command, "--store", f"{app}/store"], cwd=app, capture_output=True, text=True, check=False
     )

@@ -102,7 +102,7 @@ def _run(app: Path, store: Path) -> dict[str, Any]:
     environ = {name: value for name, value in os.environ.items() if name != "ETL_API"}
     words = ["run", "plan.yaml", "--json", "--quiet", "--store", str(store)]
     ended = subprocess.run(
-        [sys.executable, "-m", "fanfold", *words], cwd=app, env={**environ, "PATH": path},
+        [sys.executable, "-P", "-m", "fanfold", *words], cwd=app, env={**environ, "PATH": path},
         stdout=subprocess.PIPE, check=False,
     )  # fmt: skip
     if ended.returncode:

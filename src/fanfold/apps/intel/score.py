@@ -102,7 +102,7 @@ def carried_out(data: Path) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         words = ["run", "plan.yaml", "--json", "--quiet", "--store", str(Path(scratch) / "store")]
         ended = subprocess.run(
-            [sys.executable, "-m", "fanfold", *words], cwd=app, env={**os.environ, "PATH": path},
+            [sys.executable, "-P", "-m", "fanfold", *words], cwd=app, env={**os.environ, "PATH": path},
             stdout=subprocess.PIPE, check=False,
         )  # fmt: skip
         if ended.returncode not in (0, 1):  # 1: a product is missing, and named

@@ -72,7 +72,7 @@ def run(app: Path, rows: Rows, plan: str = "plan.yaml", *more: str) -> dict[str,
         table = csv.DictWriter(stream, COLUMNS, extrasaction="ignore", restval="")
         table.writeheader()
         table.writerows(rows)
-    command = [sys.executable, "-m", "fanfold", "run", plan, "--json", "--quiet", *more]
+    command = [sys.executable, "-P", "-m", "fanfold", "run", plan, "--json", "--quiet", *more]
     ended = subprocess.run(
         [*command, "--store", str(app / "store")], cwd=app, stdout=subprocess.PIPE, check=False
     )

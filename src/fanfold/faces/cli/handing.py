@@ -105,7 +105,7 @@ async def launcher(
 
 
 def _command(staff: Staff, leading: str, store: str, budget: Budget, keys: Path) -> list[str]:
-    words = [sys.executable, "-m", "fanfold", "mcp", "--store", store, "--without", leading]
+    words = [sys.executable, "-P", "-m", "fanfold", "mcp", "--store", store, "--without", leading]
     if staff.roster.file is not None:
         words += ["--roster", str(Path(staff.roster.file).absolute())]
     words += ["--allow-paid"] if staff.allow_paid else []

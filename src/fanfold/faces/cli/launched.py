@@ -54,7 +54,17 @@ def look_on(launched: Launched, *, attach: bool, no_tmux: bool) -> None:
 
 def _attach(launched: Launched, session: str | None) -> None:
     """This process becomes the one that looks on: ending it ends nothing else."""
-    words = [sys.executable, "-m", "fanfold", "feed", launched.run, "--store", launched.store, "-f"]
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "fanfold",
+        "feed",
+        launched.run,
+        "--store",
+        launched.store,
+        "-f",
+    ]
     if session is not None and sys.stdout.isatty():
         verb = "switch-client" if os.environ.get("TMUX") else "attach-session"
         words = ["tmux", verb, "-t", f"={session}"]

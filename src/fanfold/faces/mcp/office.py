@@ -108,7 +108,7 @@ class Office:
         words += ["--allow-paid"] if self._posting.allow_paid else []
         env = {**os.environ, PARENT: self.run.record.id, STORE: self._store}
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "fanfold", *words, cwd=self._folder, env=env,
+            sys.executable, "-P", "-m", "fanfold", *words, cwd=self._folder, env=env,
             stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
         )  # fmt: skip
         try:

@@ -18,6 +18,7 @@ from fanfold.patterns.prompt import Prompt
 from fanfold.plans.plan import Plan
 from fanfold.plans.preview.standin import NOTHING, Size, StandIns, holds_stand_in
 from fanfold.plans.ready import Ready
+from fanfold.plans.steps.asking import onlooker
 from fanfold.run.choose import Chooser
 from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left, Look, Survey
@@ -95,7 +96,7 @@ class Desk:
         company = Unopened(roster, Path(plan.folder), allow_paid=premises.allow_paid)
         self._choose = Chooser(company, Limits(1, Random(0)), 0.0)
         self._most_at_once = roster.settings.max_concurrency
-        self.ready = Ready(plan, {}, self)
+        self.ready = Ready(plan, {}, self, onlooker)
         self.stand_ins = StandIns()
 
     def traits(self, terms: Terms) -> list[Traits]:

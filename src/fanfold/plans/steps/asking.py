@@ -12,6 +12,7 @@ from fanfold.errors import BadInput
 from fanfold.gates import checks
 from fanfold.gates.stated import from_plan
 from fanfold.members.target import resolve_target
+from fanfold.members.unloaded import look_for
 from fanfold.work.ask import Params, Schema
 from fanfold.work.check import (
     Check,
@@ -50,6 +51,7 @@ _SAME = (
 class Reading(msgspec.Struct, frozen=True):
     """What a step needs of the plan around it: where files are, the task, the steps before it.
 
+    `targets` are noted here with their lines: reading a plan imports none of them.
     `replies` are the steps that gave each item in the flow a reply, `results` those that made one
     result. Prompts about items see both under `steps`, others only results.
     """
@@ -58,6 +60,7 @@ class Reading(msgspec.Struct, frozen=True):
     task: str | None = None
     replies: Sequence[str] = ()
     results: Sequence[str] = ()
+    targets: dict[str, int] = {}
 
     @property
     def earlier(self) -> list[str]:
@@ -78,7 +81,7 @@ class Reading(msgspec.Struct, frozen=True):
             made["prompt"] = prompt
         if (schema := read_schema(node, self.folder)) is not None:
             made["schema"] = schema
-        if (gate := read_gate(node, self.folder)) is not None:
+        if (gate := read_gate(node, self)) is not None:
             made["gate"] = gate
         if any(name in stated for name in _WHO):
             made["who"] = read_who(node, stated)
@@ -119,7 +122,24 @@ def renamed(step: Any, name: str) -> Any:
 
 
 def resolver(folder: Path) -> Callable[[str], Any]:
+    """For a run: what a target names is imported."""
     return lambda target: resolve_target(target, folder)
+
+
+def onlooker(folder: Path) -> Callable[[str], Any]:
+    """For those who only look: nothing is imported."""
+    return lambda target: look_for(target, folder)
+
+
+def noting(node: Node, reading: Reading) -> Callable[[str], Any]:
+    """The same, and the run knows then where it stands."""
+
+    def look(target: str) -> Any:
+        found = look_for(target, reading.folder)
+        reading.targets.setdefault(target, node.line)
+        return found
+
+    return look
 
 
 def read_params(stated: dict[str, Any]) -> Params:
@@ -207,28 +227,28 @@ def _file_text(node: Node, folder: Path) -> str:
     return found
 
 
-def read_gate(node: Node, folder: Path) -> tuple[dict[str, Any], ...] | None:
+def read_gate(node: Node, reading: Reading) -> tuple[dict[str, Any], ...] | None:
     """The step's `gate` as it is written, each check tried out so that mistakes show now."""
     if "gate" not in node.value:
         return None
     gate = node.child("gate")
     listed = list(elements(gate)) if isinstance(gate.value, list) else [gate]
     for child in listed:
-        _try_out(child, folder)
+        _try_out(child, reading)
     if not listed:
         raise gate.bad("`gate` states no check: give one, such as `require: [a]`, or leave it out")
     return tuple(child.value for child in listed)
 
 
-def read_target(node: Node, folder: Path) -> str:
+def read_target(node: Node, reading: Reading) -> str:
     """`module:attribute` that can be found from the plan's folder."""
     target = text(node)
-    at(node, lambda: resolve_target(target, folder))
+    at(node, lambda: noting(node, reading)(target))
     return target
 
 
-def _try_out(check: Node, folder: Path) -> None:
-    at(check, lambda: from_plan(check.value, resolver(folder)))
+def _try_out(check: Node, reading: Reading) -> None:
+    at(check, lambda: from_plan(check.value, noting(check, reading)))
 
 
 ASK_FIELDS: dict[str, Check] = {

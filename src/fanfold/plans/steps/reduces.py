@@ -8,7 +8,7 @@ from fanfold.errors import BadInput
 from fanfold.patterns import stated as reduces
 from fanfold.patterns.asked import NAMES
 from fanfold.plans.plan import Asking, Ensemble, Reduce
-from fanfold.plans.steps.asking import ASK_FIELDS, Reading, lines_of, resolver
+from fanfold.plans.steps.asking import ASK_FIELDS, Reading, lines_of, noting
 from fanfold.plans.steps.voting import VOTE_FIELDS, read_votes
 from fanfold.work.check import Check, fields, mapping, one_of, text, whole
 from fanfold.work.document import Lines, Node
@@ -60,7 +60,7 @@ def _pure(node: Node, reading: Reading, kind: str, name: str) -> Reduce:
     given = {field: check(node.child(field)) for field, check in own.items()}
     options = {field: value for field, value in node.value.items() if field not in _OWN}
     try:
-        reduces.from_plan(kind, options, resolver(reading.folder))
+        reduces.from_plan(kind, options, noting(node, reading))
     except BadInput as error:
         raise _guilty(node, error.what).bad(error.what) from None
     given.setdefault("name", name)

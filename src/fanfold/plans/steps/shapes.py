@@ -79,7 +79,7 @@ def read_divide(node: Node, reading: Reading) -> Divide:
     combine = read_into_one(node.child("combine"), reading, "combine")
     name = stated.get("name", "divide")
     if "split" in stated and stated["split"] not in _SPLITS:
-        read_target(node.child("split"), reading.folder)
+        read_target(node.child("split"), reading)
     return Divide(
         **made, name=name, combine=renamed(combine, f"{name}.combine"), **stated.get("fits", {}),
         **_own(stated, "split", "max_depth", "max_pieces"),

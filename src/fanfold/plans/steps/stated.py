@@ -55,6 +55,7 @@ class Steps:
         self._replies: list[str] = []
         self._results: list[str] = []
         self.steps: list[Step] = []
+        self.targets: dict[str, int] = {}
         self.input: Input | None = None
 
     def read(self, node: Node) -> None:
@@ -84,7 +85,7 @@ class Steps:
         """Items of its own, or of a produced list, have no replies of earlier steps yet."""
         replies = () if anew else (*self._replies, *stages)
         results = [*self._results, *self._replies] if anew else self._results
-        return Reading(self._folder, self._task, replies, results)
+        return Reading(self._folder, self._task, replies, results, self.targets)
 
     def _names(self) -> list[str]:
         names = []

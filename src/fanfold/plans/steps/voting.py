@@ -43,7 +43,7 @@ def read_votes(
 def _read_decide(node: Node, reading: Reading) -> str:
     said = text(node)
     if ":" in said:
-        return read_target(node, reading.folder)
+        return read_target(node, reading)
     if said not in _RULES:
         raise node.bad(f"unknown decide `{said}`: {remedy(said, _RULES)}; or give module:function")
     return said
