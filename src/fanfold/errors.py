@@ -57,10 +57,12 @@ class MemberError(FanfoldError):
     although no answer came back: a timeout, a connection dropped after sending, a cancelled call.
 
     `cost` (nano-dollars) and `usage` (a work.ask.Usage): what it took all the same, when the member
-    knows. None is nothing, or the whole reservation when it was lost or invalid.
+    knows. None is nothing, or the whole reservation when it was lost or invalid. `bound`: that cost
+    is the most it can have been; nobody knows it exactly.
     """
 
     cost: int | None = None
+    bound: bool = False
     usage: Any = None
 
     def __init__(self, text: str, *, lost: bool = False) -> None:

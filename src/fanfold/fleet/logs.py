@@ -78,7 +78,7 @@ class Follower:
         self.place, self.spec = place, spec
         start = 0 if lines is None else start_of_last(place / LOG, lines)
         self.whole = start == 0
-        self._reader: Reader = dialect.reader(spec.price, resumed=spec.resumed)
+        self._reader: Reader = dialect.reader(spec.price, resumed=spec.resumed, call=spec.call)
         self._log = Tail(place / LOG, start)
         self._times = Times(place / TIMES)
         self._meter = Meter(spec)

@@ -44,7 +44,8 @@ def _adopted(db: sqlite3.Connection, fact: Adopt) -> tuple[int, ...]:
     for number in fact.attempts:
         spending.regain(db, number)
         changed = db.execute(
-            "update attempts set state = 'started', session = ?, ended = null, error = null"
+            "update attempts set state = 'started', session = ?, ended = null, error = null,"
+            " bound = 0"
             " where no = ? and run = ? and state = 'in_doubt' and again = 0",
             (fact.session, number, fact.run),
         ).rowcount

@@ -40,7 +40,7 @@ _HOLDERS = (
 _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
     " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
-    " error = v.column9, tokens = v.column10, unusable = v.column11 from ("
+    " error = v.column9, tokens = v.column10, unusable = v.column11, bound = v.column12 from ("
 )
 
 
@@ -194,7 +194,7 @@ def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
         u = f.usage or _NONE
         rows.append(
             (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
-             f.error, f.tokens, f.unusable)
+             f.error, f.tokens, f.unusable, f.bound)
         )  # fmt: skip
     bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
     landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
@@ -288,7 +288,7 @@ def lose(db: sqlite3.Connection, facts: list[Lose]) -> list[None]:
     for fact in facts:
         spending.lose(db, fact.attempts)
         db.executemany(
-            "update attempts set state = 'in_doubt', ended = ?, error = 'the process died'"
+            "update attempts set state = 'in_doubt', bound = 1, ended = ?, error = 'the process died'"
             " where no = ? and state = 'started'",
             [(fact.at, number) for number in fact.attempts],
         )

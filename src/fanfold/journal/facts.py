@@ -127,6 +127,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An attempt is over. `attempt` 0 is an unmetered call, which has no start. `released` are the
     keys it had claimed; an attempt in doubt keeps them. `monthly`: its start named a budget.
     `unusable`: what is wrong with the usage that was reported; then the cost is the reservation.
+    `bound`: `cost` is the most that it can have been.
 
     One fact carries the replies and, where the gate could judge at once, the outcomes. `unplaced` is
     the step of an unmetered call that no outcome will count: a voter's, a judge's, a reduce's.
@@ -147,6 +148,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     endings: tuple[Ending, ...] = ()
     unplaced: int | None = None
     monthly: bool = False
+    bound: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +200,8 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One try of one task by one member, as readers see it. `repeats`: so many attempts in doubt
-    did it repeat, being the first to; `again`: it was in doubt, and was repeated itself."""
+    did it repeat, being the first to; `again`: it was in doubt, and was repeated itself. `bound`:
+    `cost` is the most that it can have been, nobody knows it exactly."""
 
     no: int
     step: int
@@ -215,3 +218,4 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int = 0
     again: bool = False
     unusable: str = ""
+    bound: bool = False

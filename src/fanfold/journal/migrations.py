@@ -106,10 +106,17 @@ def marks_of_judging(db: sqlite3.Connection) -> None:
     )
 
 
+def cost_bounds(db: sqlite3.Connection) -> None:
+    """`bound`: what an attempt counts as is the most it can have cost, not what it was billed."""
+    db.execute("alter table attempts add column bound integer not null default 0")
+    db.execute("update attempts set bound = 1 where state = 'in_doubt'")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
     unusable_usage,
     identified,
     marks_of_judging,
+    cost_bounds,
 ]

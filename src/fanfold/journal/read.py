@@ -42,7 +42,7 @@ _FINAL = (
 _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 _ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
-    " ended, error, why, repeats, again, unusable"
+    " ended, error, why, repeats, again, unusable, bound"
 )
 _TRIED = (
     "select a.step, e.value as id, count(*) as tries, sum(a.state <> 'ok') as lost"
@@ -62,7 +62,8 @@ class Spent(msgspec.Struct, frozen=True):
     """Money and tokens of a run or one of its steps. What is under way, in doubt or told no usage
     counts with its reservation. `charged` are the calls that were not refunded, `hedged` second
     requests for an ask under way, `late` what the requests cost whose answer was not used,
-    `unusable` the replies whose reported usage cannot be true."""
+    `unusable` the replies whose reported usage cannot be true, `bounds` the attempts whose cost is
+    only known to be at most what it counts as."""
 
     calls: int = 0
     cost: int = 0
@@ -77,6 +78,7 @@ class Spent(msgspec.Struct, frozen=True):
     hedged: int = 0
     late: int = 0
     unusable: int = 0
+    bounds: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -303,7 +305,7 @@ class Reader:
             " sum(repeats), sum(repeated), coalesce(max(ended), 0) - min(started),"
             " sum(state <> 'error' or cost > 0), sum(why like 'hedge%'"
             f" and coalesce(error, '') <> '{UNSENT}'),"
-            " sum(iif(state = 'late', cost, 0)), sum(unusable <> '')"
+            " sum(iif(state = 'late', cost, 0)), sum(unusable <> ''), sum(bound and cost > 0)"
             f" from attempts where {_OF_RUN} group by step",
             (run,),
         )
@@ -319,13 +321,16 @@ class Reader:
         """By step number and member."""
         rows = self._db.execute(
             "select step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
-            " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt')"
+            " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt'),"
+            " sum(bound and cost > 0)"
             f" from attempts where {_OF_RUN} group by step, member order by step, member",
             (run,),
         )
         return {
-            (step, member): Spent(calls, cost, Usage(i, o, cr, cw), i + o + cr + cw, errors, doubt)
-            for step, member, calls, cost, i, o, cr, cw, errors, doubt in rows
+            (step, member): Spent(
+                calls, cost, Usage(i, o, cr, cw), i + o + cr + cw, errors, doubt, bounds=bounds
+            )
+            for step, member, calls, cost, i, o, cr, cw, errors, doubt, bounds in rows
         }
 
     def attempts(self, run: int, limit: int = 100_000) -> list[Attempt]:
@@ -371,11 +376,11 @@ class Reader:
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:
     no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, *more = row
-    why, repeats, again, unusable = more
+    why, repeats, again, unusable, bound = more
     return Attempt(
         no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
         usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,
-        repeats=repeats, again=bool(again), unusable=unusable,
+        repeats=repeats, again=bool(again), unusable=unusable, bound=bool(bound),
     )  # fmt: skip
 
 

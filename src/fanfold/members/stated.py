@@ -200,6 +200,7 @@ _AGENT: dict[str, Check] = {
     "effort": one_of(*get_args(Effort)),
     "max_turns": whole(least=1),
     "max_budget_usd": number(above=0),
+    "overrun": one_of("reserve", "allow"),
     "silence": number(above=0),
     "session": text,
     "mcp": text,

@@ -14,7 +14,7 @@ from typing import cast
 from fanfold.errors import CalledOff, MemberError, Terminal
 from fanfold.journal.adoption import Adopt, Lost
 from fanfold.journal.facts import UNSENT, End, Ending, Landed
-from fanfold.run.attempt import actual_of, is_lost, one_line, spent_on
+from fanfold.run.attempt import actual_of, bounded, is_lost, one_line, spent_on
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import Sum
 from fanfold.run.want import Candidate
@@ -107,7 +107,8 @@ async def _fail(engine: Engine, lost: Lost, candidate: Candidate, error: MemberE
     engine.counts.used(error.usage)
     await engine.journal.write(
         End(run=engine.no, attempt=lost.no, state="in_doubt" if doubt else "error",
-            usage=error.usage, cost=spent.usd, tokens=spent.tokens, error=one_line(error),
+            usage=error.usage, cost=spent.usd, tokens=spent.tokens, bound=bounded(error),
+            error=one_line(error),
             at=engine.clock.now(), answerer=lost.answerer, released=() if doubt else lost.keys,
             endings=_endings(engine, lost, error) if over else (),
             monthly=traits.budget_usd_month is not None)

@@ -130,8 +130,9 @@ def _spanned(engine: Engine, request: Request, number: int = 0) -> Request:
     """The request, saying what it is sent for."""
     span = f"{engine.id}:{number}" if number else engine.id
     return Request(
-        request.ask, request.body, request.input_tokens, request.output_tokens, span, engine.store
-    )
+        request.ask, request.body, request.input_tokens, request.output_tokens, span, engine.store,
+        request.most,
+    )  # fmt: skip
 
 
 async def _open(engine: Engine, grant: Grant) -> None:
@@ -200,7 +201,7 @@ async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: R
         unusable=reply.unusable, at=engine.clock.now(), released=group.keys(traits.takes) if number else (),
         answerer=traits.answerer, landed=landed, endings=endings,
         error=None if landed else "the reply named none of the items",
-        monthly=traits.budget_usd_month is not None,
+        monthly=traits.budget_usd_month is not None, bound=is_bound(traits, reply),
     )  # fmt: skip
     try:
         group.filed(await engine.journal.write(fact))
@@ -272,6 +273,13 @@ def actual_of(traits: Traits, reserved: Sum, reply: Reply) -> Sum:
     return Sum(usd, tokens, 1)
 
 
+def is_bound(traits: Traits, reply: Reply) -> bool:
+    """It reports neither cost nor tokens, so its worst case stands."""
+    if not traits.metered or reply.cost_usd is not None:
+        return False
+    return reply.usage is None or traits.price is None
+
+
 async def failed(engine: Engine, group: Group, grant: Grant, number: int, error: Exception) -> None:
     """No reply. Refund what was surely not carried out; what may have been counts as spent."""
     _tell_limits(engine, group, grant, error)
@@ -290,7 +298,7 @@ async def failed(engine: Engine, group: Group, grant: Grant, number: int, error:
     engine.dispatch.settle(grant, spent)
     await engine.journal.write(
         End(run=engine.no, attempt=number, state="in_doubt" if lost else "error", usage=usage,
-            cost=spent.usd, tokens=spent.tokens,
+            cost=spent.usd, tokens=spent.tokens, bound=bounded(error),
             error=one_line(error), at=engine.clock.now(), answerer=traits.answerer,
             released=() if lost else group.keys(traits.takes),
             endings=group.failing(str(error)) if traits.agent and not lost else (),
@@ -306,6 +314,13 @@ def spent_on(error: Exception, reserved: Sum) -> Sum:
     return reserved if is_lost(error) or isinstance(error, InvalidReply) else Sum()
 
 
+def bounded(error: Exception) -> bool:
+    """Whether what it counts as is the most it can have cost; else it is known."""
+    if isinstance(error, MemberError) and error.cost is not None:
+        return error.bound
+    return is_lost(error) or isinstance(error, InvalidReply)
+
+
 def is_lost(error: Exception) -> bool:
     """A defect inside a member says nothing about what was sent, so it counts as lost too."""
     return error.lost if isinstance(error, MemberError) else not isinstance(error, StoreError)
@@ -316,7 +331,7 @@ def give_up(engine: Engine, grant: Grant, number: int) -> None:
     engine.dispatch.settle(grant, grant.reserved if number else Sum())
     if number:
         engine.journal.note(
-            End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd,
+            End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd, bound=True,
                 tokens=grant.reserved.tokens, error=CANCELLED, at=engine.clock.now(),
                 monthly=grant.traits.budget_usd_month is not None)
         )  # fmt: skip
@@ -348,6 +363,7 @@ def come_late(engine: Engine, group: Group, grant: Grant, number: int, reply: Re
         End(run=engine.no, attempt=number, state="late", usage=usage, cost=spent.usd,
             tokens=spent.tokens, unusable="" if reply is None else reply.unusable,
             error="another answer came first", at=engine.clock.now(),
+            bound=reply is None or is_bound(grant.traits, reply),
             answerer=grant.traits.answerer, released=group.keys(grant.traits.takes),
             monthly=grant.traits.budget_usd_month is not None)
     )  # fmt: skip

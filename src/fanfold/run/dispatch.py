@@ -8,9 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import takewhile
 
+import msgspec
+
 from fanfold.errors import FanfoldError, RunStopped
 from fanfold.members.route import joined
-from fanfold.run.ledger import Ledger, Sum
+from fanfold.run.ledger import Fit, Ledger, Sum
 from fanfold.run.limits import FULL, GO, PLAIN, Closed, Limits, Wait
 from fanfold.run.want import Candidate, Step, Want, broken
 from fanfold.work.member import Request
@@ -89,6 +91,8 @@ class Dispatch:
             verdict = candidate.gauge.check(now, sum.tokens)
             if verdict is GO:
                 fit, account = self.ledger.fit(want.step.chain, sum)
+                if fit == "never" and request.least is not None:
+                    fit, request, sum = self._less(want.step, request, sum)
                 if fit == "fits":
                     return self._grant(want, candidate, request, sum, now)
                 if fit == "never":
@@ -108,6 +112,17 @@ class Dispatch:
         if not waiting:
             raise NobodyLeft(self._why_closed(candidates, now))
         return Wait(until)
+
+    def _less(self, step: Step, request: Request, sum: Sum) -> tuple[Fit, Request, Sum]:
+        """It can do with less than its most: with what is left, if that is enough; else when it may
+        become so."""
+        least = Sum(request.least or 0, sum.tokens, sum.calls)
+        fit, _ = self.ledger.fit(step.chain, least)
+        if fit != "fits":
+            return fit, request, sum
+        left = min(one.left().usd for one in step.chain if one.max_usd is not None)
+        granted = Sum(min(sum.usd, left), sum.tokens, sum.calls)
+        return "fits", msgspec.structs.replace(request, most=granted.usd), granted
 
     def _why_closed(self, candidates: tuple[Candidate, ...], now: float) -> str:
         verdicts = [(c.traits.id, c.gauge.check(now, 0)) for c in candidates]

@@ -36,6 +36,7 @@ def receipt(
         reused=0 if counts is None else counts.reused,
         retries=whole.errors + whole.in_doubt if counts is None else counts.retries,
         tokens=whole.usage, cost_usd=dollars(whole.cost), budget_usd=budget, overrun_usd=over,
+        cost_at_most=whole.bounds > 0,
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
         seconds=round(run.active, 3), steps=_steps(names, spent, counts),
@@ -73,6 +74,7 @@ def _whole(spent: dict[int, Spent]) -> Spent:
             "hedged",
             "late",
             "unusable",
+            "bounds",
         )
     }
     usage = sum((s.usage for s in spent.values()), Usage())

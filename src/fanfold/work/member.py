@@ -78,7 +78,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     `span` is the attempt that it is sent for, `RUNID:NO` (the run's id alone where attempts are not
     on record), in the store at `store`: what is started on its behalf names it as parent.
     `most`: nano-dollars that it can cost at most, where tokens do not tell (an agent, which decides
-    itself how often it asks its model).
+    itself how often it asks its model). `least`: so many would do for it too, where less than `most`
+    is left; then it is sent with `most` as granted.
     """
 
     ask: Ask
@@ -88,6 +89,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     span: str = ""
     store: str = ""
     most: int | None = None
+    least: int | None = None
 
 
 class Event(msgspec.Struct, frozen=True):

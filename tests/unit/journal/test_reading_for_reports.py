@@ -96,7 +96,9 @@ def test_what_members_spent_is_known_by_step(tmp_path: Path) -> None:
     reviewed(tmp_path / "s")
     with looked_at(tmp_path / "s") as (read, of):
         assert read.by_member(of("contract-review").run.no) == {
-            (0, "haiku"): Spent(16, 11 * PAID + LOST, Usage(3300, 440), 3740, errors=4, in_doubt=1)
+            (0, "haiku"): Spent(
+                16, 11 * PAID + LOST, Usage(3300, 440), 3740, errors=4, in_doubt=1, bounds=1
+            )
         }
 
 

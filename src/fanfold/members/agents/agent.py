@@ -21,10 +21,12 @@ from fanfold.members.agents.meter import Meter
 from fanfold.members.agents.tail import Tail
 from fanfold.members.agents.worker import ERRORS, LOG, Exit, Spec, Why
 from fanfold.members.agents.worktree import make_worktree
+from fanfold.price import dollars, nanos
 from fanfold.work.ask import Ask, Reply, Schema
 from fanfold.work.member import PARENT, STORE, Event, Request, Tell, Traits, tell_nobody
 
 LOOK = 0.5  # seconds between looks at a log that somebody listens to
+LEAST = 0.25  # of its budget: with less than that left, a worker is not worth starting
 UNBOUNDED = 1_000_000_000  # tokens of an agent without `max_turns`: no budget of tokens bears that
 
 
@@ -64,8 +66,22 @@ class Agent:
         turns = self._setup.max_turns
         room = (self._traits.context or 200_000) + self._traits.max_tokens
         tokens = UNBOUNDED if turns is None else turns * room
+        body = ask.spoken().encode()
         most = self._dialect.most(self._traits, self._setup)
-        return Request(ask, body=ask.spoken().encode(), input_tokens=tokens, most=most)
+        return Request(ask, body, tokens, most=most, least=self._least(most))
+
+    def _least(self, most: int | None) -> int | None:
+        """With a smaller budget than stated it is started as well, down to a part of it."""
+        cap = self._setup.max_budget_usd
+        return None if most is None or cap is None else most - nanos(cap * (1 - LEAST))
+
+    def _granted(self, request: Request) -> Setup:
+        """What it is started with: its budget is smaller where less is left for it."""
+        most, cap = self._dialect.most(self._traits, self._setup), self._setup.max_budget_usd
+        if cap is None or most is None or request.most is None or request.most >= most:
+            return self._setup
+        lower = dollars(nanos(cap) - (most - request.most))
+        return msgspec.structs.replace(self._setup, max_budget_usd=lower)
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
         place = self.place_of(request.span, request.store)
@@ -113,7 +129,7 @@ class Agent:
     # ── one worker ──
 
     async def _start(self, request: Request, place: Path, folder: Path) -> Host:
-        ask, traits, setup = request.ask, self._traits, self._setup
+        ask, traits, setup = request.ask, self._traits, self._granted(request)
         session = str(uuid.uuid4())
         label = ask.items[0].id if ask.items else traits.id
         given = Start(ask, str(folder), str(place), session, label)
@@ -121,7 +137,8 @@ class Agent:
         spec = Spec(
             span=request.span, id=label, dialect=self._dialect.name, words=words.words,
             folder=str(folder), model=traits.model, session=setup.session or session,
-            meter=words.meter, price=traits.price,
+            meter=words.meter, price=self._dialect.rates(traits),
+            call=msgspec.structs.replace(self._dialect.call(traits, setup), prompt=len(words.stdin)),
             schema=None if ask.schema is None else ask.schema.definition,
             bounds=self._dialect.bounds(traits, setup), begun=time.time(),
             resumed=setup.session is not None,
@@ -159,7 +176,8 @@ class Agent:
     async def _watch(self, host: Host, tell: Tell) -> Reply:
         """Until it has ended. Called off, it is ended; then nobody knows what its last call took."""
         self._at_work.add(host)
-        reader = self._dialect.reader(host.spec.price, resumed=host.spec.resumed)
+        spec = host.spec
+        reader = self._dialect.reader(spec.price, resumed=spec.resumed, call=spec.call)
         try:
             exit = await self._follow(host, reader, tell)
         except asyncio.CancelledError:
@@ -185,10 +203,7 @@ class Agent:
             error = CalledOff(f"{self._traits.id}: called off with its run")
         elif reading.lines == 0 and (why := _last_words(host)):
             error.args = (f"{error}: {why}",)
-        most = self._dialect.most(self._traits, self._setup)
-        error.usage, error.cost = made.usage, made.cost
-        if error.cost is not None and most is not None:
-            error.cost = min(error.cost, most)
+        error.usage, error.cost, error.bound = made.usage, made.cost, made.bound
         raise error
 
     async def _follow(self, host: Host, reader: Reader, tell: Tell) -> Exit | None:

@@ -121,6 +121,13 @@ class _Meter:
         if bounds.usd is not None and (reading.cost or 0) >= bounds.usd:
             spent, most = dollars(reading.cost or 0), dollars(bounds.usd)
             return "budget", f"ended at ${spent:.4f} of its limit of ${most:.4f}"
+        if bounds.most is not None and (more := reading.next_call()):
+            spent, most = reading.cost or 0, bounds.most
+            if spent + more > most:
+                return "budget", (
+                    f"ended at ${dollars(spent):.4f}: the next call of its context could take"
+                    f" ${dollars(more):.4f}, and ${dollars(most):.4f} is reserved for it"
+                )
         if bounds.turns is not None and reading.turns > bounds.turns:
             return "turns", f"ended after its limit of {bounds.turns} turns"
         return None

@@ -21,13 +21,14 @@ from fanfold.members.agents.endings import from_outside, reply_of, with_cost, wi
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.models import pricing_model
 from fanfold.members.agents.permissions import claude_tools
-from fanfold.members.agents.worker import Bounds, Exit
+from fanfold.members.agents.worker import Bounds, Call, Exit
 from fanfold.members.printed import decoded, failure, said_by
 from fanfold.price import Price, lookup, nanos
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import Traits
 
 MCP = "mcp.json"
+LAST = 64_000  # tokens of context that its last call may have, above its budget, unless stated else
 INSIDE = frozenset({
     "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_CHILD_SESSION",
     "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_CODE_SESSION_KIND",
@@ -41,6 +42,9 @@ ACCOUNTS = frozenset({
     "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
 })  # fmt: skip
 """With these it bills another account than the login's own."""
+_SMALL = ("ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL")
+_OTHERS = (*_SMALL, "CLAUDE_CODE_SUBAGENT_MODEL")
+"""Variables that name further models."""
 
 
 class Claude:
@@ -72,31 +76,45 @@ class Claude:
 
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         """It sees to its turns and its budget itself, the latter by its own table of prices: where
-        the roster states others, the host counts too."""
-        usual = lookup(pricing_model("claude", traits.model), "anthropic")
-        other = traits.price not in (None, usual) and setup.max_budget_usd is not None
-        usd = nanos(setup.max_budget_usd or 0.0) if other else None
-        return Bounds(seconds=traits.timeout or None, silence=setup.silence, usd=usd)
+        the roster states others, the host counts too. Under a budget the host also sees to it that
+        no call of a large context takes more than is reserved for the last one."""
+        cap = None if setup.max_budget_usd is None else nanos(setup.max_budget_usd)
+        usd = None if self.rates(traits) is None else cap
+        most = None if cap is None or setup.overrun == "allow" else self.most(traits, setup)
+        return Bounds(seconds=traits.timeout or None, silence=setup.silence, usd=usd, most=most)
 
-    def reader(self, price: Price | None, *, resumed: bool = False) -> ClaudeReader:
-        """A price that the roster states goes before claude's own figures. One that was looked up for
-        a short name does not: only claude knows which model `sonnet` is by now."""
-        return ClaudeReader(None if price in _short_names() else price, resumed=resumed)
+    def rates(self, traits: Traits) -> Price | None:
+        """A price that the roster states goes before claude's own figures. One that was looked up
+        does not: each call is billed by the model that answered it, which may be a fallback."""
+        return None if traits.price == _listed(traits.model) else traits.price
+
+    def call(self, traits: Traits, setup: Setup) -> Call:
+        return Call(traits.context or CONTEXT, traits.max_tokens)
+
+    def reader(
+        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+    ) -> ClaudeReader:
+        return ClaudeReader(price, resumed=resumed, call=call)
 
     def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
         made = _concluded(member, reading, exit, ask)
-        more = reading.more if isinstance(reading, ClaudeReading) else 0
-        return made if isinstance(made, Reply) else with_cost(made, reading, more)
+        if isinstance(made, Reply):
+            return made
+        return with_cost(made, reading, reading.unknown(exit.at))
 
     def most(self, traits: Traits, setup: Setup) -> int | None:
         """It looks at its budget after each call, so one call more is possible."""
-        call = _worst_call(traits, setup)
-        if call is None:
+        prices = _prices(self.rates(traits), traits, setup)
+        if prices is None:
             return None
         flat = 0 if traits.price is None else nanos(traits.price.call)
         if setup.max_budget_usd is not None:
-            return flat + nanos(setup.max_budget_usd) + call
-        return None if setup.max_turns is None else flat + setup.max_turns * call
+            room = traits.context or LAST
+            last = 0 if setup.overrun == "allow" else _worst(prices, room, traits.max_tokens)
+            return flat + nanos(setup.max_budget_usd) + last
+        if setup.max_turns is None:
+            return None
+        return flat + setup.max_turns * _worst(prices, traits.context or CONTEXT, traits.max_tokens)
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────
@@ -171,22 +189,30 @@ def _plain(amount: float) -> str:
 # ── money ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _short_names() -> tuple[Price | None, ...]:
-    """The prices that short names of models are reserved by."""
-    names = (pricing_model("claude", name) for name in ("sonnet", "haiku", "opus"))
-    return tuple(lookup(name, "anthropic") for name in names)
+def _listed(model: str | None) -> Price | None:
+    return lookup(pricing_model("claude", model), "anthropic")
 
 
-def _worst_call(traits: Traits, setup: Setup) -> int | None:
-    """A whole context, written to the cache for an hour, and all the output that is allowed; by the
-    dearer of the models it may use. None: a price is not known."""
-    models = (traits.model, setup.fallback_model) if setup.fallback_model else (traits.model,)
-    listed = [lookup(pricing_model("claude", model), "anthropic") for model in models]
-    prices = listed if traits.price is None else [traits.price]
-    if None in prices:
-        return None
-    room = traits.context or CONTEXT
-    return max(worst_call(price, room, traits.max_tokens) for price in prices if price)
+def _models(traits: Traits, setup: Setup) -> Iterator[str | None]:
+    """All that it may ask: its own, those that take over, the small one it uses in the background,
+    and that of its subagents where one is stated."""
+    yield traits.model
+    yield from filter(None, (setup.fallback_model or "").split(","))
+    yield from filter(None, (setup.env.get(name) for name in _OTHERS))
+    if not any(name in setup.env for name in _SMALL):
+        yield "haiku"
+
+
+def _prices(stated: Price | None, traits: Traits, setup: Setup) -> list[Price] | None:
+    """Of all the models that it may use. None: one of them has no known price."""
+    if stated is not None:
+        return [stated]
+    found = [_listed(model) for model in _models(traits, setup)]
+    return None if None in found else [price for price in found if price]
+
+
+def _worst(prices: list[Price], context: int, output: int) -> int:
+    return max(worst_call(price, context, output) for price in prices)
 
 
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────

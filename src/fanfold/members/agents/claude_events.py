@@ -13,6 +13,7 @@ from fanfold.members.agents.claude_meter import ClaudeMeter
 from fanfold.members.agents.claude_result import Result, read_result
 from fanfold.members.agents.dialect import Reading, Told
 from fanfold.members.agents.telling import blocks, moment, one_line, tool_line
+from fanfold.members.agents.worker import Call
 from fanfold.members.printed import amount, decoded
 from fanfold.price import Price
 
@@ -22,25 +23,54 @@ _PLAIN_HOURS = (2, 1, 197)  # up to this version, cache writes for an hour were 
 _encode = msgspec.json.Encoder().encode
 
 
-class ClaudeReading(Reading):
-    """`under_way`: at its last word the model was being asked, which may have taken up to `more`.
-    `reset_at`: when the subscription's quota comes back, while it is used up. `cut`: a reply was
-    longer than one call may be."""
+class _Bit(msgspec.Struct, frozen=True):
+    text: str = ""
+    thinking: str | None = None
+    partial_json: str = ""
 
-    def __init__(self) -> None:
+
+class _BitEvent(msgspec.Struct, frozen=True):
+    delta: _Bit = _Bit()
+
+
+class _BitLine(msgspec.Struct, frozen=True):
+    """What is read of a delta: most lines of a log are one, so it is quick."""
+
+    event: _BitEvent = _BitEvent()
+    parent_tool_use_id: str | None = None
+
+
+_bit = msgspec.json.Decoder(_BitLine).decode
+
+
+class ClaudeReading(Reading):
+    """`under_way`: at its last word the model was being asked. `again`: its last reply wants tools
+    used, so it will be asked once more. `reset_at`: when the subscription's quota comes back, while
+    it is used up. `cut`: a reply was longer than one call may be."""
+
+    def __init__(self, meter: ClaudeMeter) -> None:
         super().__init__()
+        self._meter = meter
         self.under_way = False
-        self.more = 0
+        self.again = False
         self.reset_at: float | None = None
         self.cut = False
+
+    def unknown(self, until: float | None) -> int:
+        return self._meter.unknown(until) if self.under_way else 0
+
+    def next_call(self) -> int:
+        return self._meter.whole_call() if self.again else 0
 
 
 class ClaudeReader:
     """Follows one run. Figures are worked out when somebody looks at them."""
 
-    def __init__(self, price: Price | None, *, resumed: bool = False) -> None:
-        self._reading = ClaudeReading()
-        self._meter = ClaudeMeter(price, resumed=resumed)
+    def __init__(
+        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+    ) -> None:
+        self._meter = ClaudeMeter(price, resumed=resumed, call=call)
+        self._reading = ClaudeReading(self._meter)
         self._stale = False
         self._folder = ""
         self._streams: dict[str, str] = {}  # by who speaks: the message that is coming in
@@ -60,12 +90,12 @@ class ClaudeReader:
             reading.usage, reading.cost = meter.usage, meter.cost
             self._stale = False
         reading.exact = meter.exact and not reading.under_way
-        reading.more = meter.one_call(reading.model) if reading.under_way else 0
         return reading
 
     def feed(self, line: bytes) -> tuple[Told, ...]:
         self._reading.lines += 1
-        if line.startswith(_DELTA):  # most lines of a log; what they bring comes again, whole
+        if line.startswith(_DELTA):  # what these bring comes again, whole
+            self._bit(line)
             return ()
         event = decoded(line)
         if not isinstance(event, dict):
@@ -82,6 +112,17 @@ class ClaudeReader:
     def meter(self, line: bytes) -> None:
         """Nothing: the log tells what it spends."""
 
+    def _bit(self, line: bytes) -> None:
+        try:
+            told = _bit(line)
+        except msgspec.DecodeError:
+            return
+        bit, id = told.event.delta, self._streams.get(told.parent_tool_use_id or "")
+        if id is not None:
+            size = len(line) if bit.thinking else len((bit.text + bit.partial_json).encode())
+            self._meter.streams(id, size, bit.thinking is not None)
+            self._stale = True
+
     # ── one way for each type of event ──
 
     def _system(self, event: dict[str, Any]) -> Iterator[Told]:
@@ -90,6 +131,7 @@ class ClaudeReader:
             case "init":
                 reading.model = str(event.get("model") or "") or reading.model
                 reading.under_way = True
+                self._meter.starts_with(reading.model or "")
                 self._folder = str(event.get("cwd") or "")
                 self._meter.hours = _version(event) > _PLAIN_HOURS
                 yield Told("system", f"session {reading.session} of {reading.model}")
@@ -115,6 +157,8 @@ class ClaudeReader:
             self._count(event, message)
             size = sum(len(_written(part)) for part in parts)
             self._meter.wrote(message["id"], size)
+            if not event.get("parent_tool_use_id"):
+                self._meter.stands(message["id"])
         for part in parts:
             yield from self._said(part)
 
@@ -138,7 +182,9 @@ class ClaudeReader:
     def _user(self, event: dict[str, Any]) -> Iterator[Told]:
         """What its tools gave back. After it the model is asked again."""
         self._reading.under_way = True
+        self._meter.context.asked(moment(event.get("timestamp")))
         for part in blocks(event.get("message")):
+            self._meter.context.grew(len(_encode(part)))
             if part.get("type") == "tool_result":
                 said = "; ".join(one_line(one.get("text")) for one in blocks(part))
                 yield Told("result", one_line(f"error: {said}" if part.get("is_error") else said))
@@ -155,10 +201,13 @@ class ClaudeReader:
                 if isinstance(message, dict) and isinstance(message.get("id"), str):
                     self._streams[who] = message["id"]
                     self._count(event, message)
-                    self._reading.under_way = True
+                    self._reading.under_way, self._reading.again = True, False
             case "message_delta" if who in self._streams and _stopped(inner):
                 self._meter.finished(self._streams[who], inner.get("usage"))
                 self._stale = True
+                if not who:
+                    self._meter.stands(self._streams[who])
+                    self._reading.again = inner["delta"]["stop_reason"] != "end_turn"
             case "message_stop":
                 self._reading.under_way = self._reading.under_way and bool(who)
         yield from ()
@@ -187,7 +236,7 @@ class ClaudeReader:
 
     def _take(self, result: Result) -> None:
         reading = self._reading
-        reading.ended, reading.under_way = True, False
+        reading.ended, reading.under_way, reading.again = True, False, False
         reading.text, reading.data = result.text, result.data
         reading.error = result.why if result.is_error else ""
         reading.finish = result.finish

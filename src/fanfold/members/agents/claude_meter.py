@@ -15,30 +15,46 @@ import msgspec
 from msgspec.structs import astuple
 
 from fanfold.members.agents.claude_result import Result, Spent, tokens
+from fanfold.members.agents.context import SLACK, Context
+from fanfold.members.agents.worker import Call
 from fanfold.members.printed import count
 from fanfold.price import Price, cost, lookup, nanos, worst
 from fanfold.work.ask import Usage
 
 BYTES_PER_TOKEN = 2.6  # measured on a run of the real service, thinking and tool calls included
 CONTEXT, OUTPUT = 200_000, 32_000  # the most that one call takes in and gives out, unless told else
+FIRST = 64_000  # tokens of its own instructions and tools, at most: the first call takes them
 HOUR = 2  # a write to the cache for an hour is billed as twice as much input
 
 
 class _Call(msgspec.Struct):
-    """One message of the model. `hour`: how much of the cache writes were for an hour."""
+    """One message of the model. `hour`: how much of the cache writes were for an hour. `written`:
+    bytes of the parts that came whole, `streamed` of those that came bit by bit. `thinks`: it wrote
+    more than it shows."""
 
     model: str
     usage: Usage = Usage()
     hour: int = 0
     written: int = 0
+    streamed: int = 0
+    thinks: bool = False
     final: bool = False
 
     def spent(self) -> Usage:
         """Output is never less than reported; a final count is not estimated."""
         if self.final:
             return self.usage
-        written = max(self.usage.output, round(self.written / BYTES_PER_TOKEN))
+        size = max(self.written, self.streamed)
+        written = max(self.usage.output, round(size / BYTES_PER_TOKEN))
         return msgspec.structs.replace(self.usage, output=written)
+
+    def unseen(self, most: int) -> int:
+        """Tokens that it can have written beyond those counted, if it was cut off now. All that is
+        written is streamed, except for what it thinks; a token is at least a byte."""
+        if not self.thinks:
+            size = max(self.written, self.streamed, self.usage.output)
+            most = min(most, size + SLACK)
+        return max(0, most - self.spent().output)
 
 
 class ClaudeMeter:
@@ -50,7 +66,10 @@ class ClaudeMeter:
     2026 billed them like all others).
     """
 
-    def __init__(self, price: Price | None, *, resumed: bool) -> None:
+    def __init__(self, price: Price | None, *, resumed: bool, call: Call | None = None) -> None:
+        self.context = Context(call or Call(CONTEXT, OUTPUT), FIRST, resumed=resumed)
+        self._models: set[str] = set()
+        self._hourly = True  # writes to the cache may be for an hour; the first reply tells
         self._rates = None if price is None else msgspec.structs.replace(price, call=0.0)
         self._flat = 0 if price is None else nanos(price.call)
         self._resumed = resumed
@@ -67,13 +86,22 @@ class ClaudeMeter:
         """The first word of it, or one of its later ones."""
         if id not in self._calls:
             self._calls[id] = _Call(model)
+            self._models.add(model)
             self.messages += 1
         call = self._calls[id]
         if not call.final:
             call.usage, call.hour = tokens(usage), _hour(usage)
+            self._hourly = call.hour > 0
 
     def wrote(self, id: str, size: int) -> None:
         self._calls[id].written += size
+
+    def streams(self, id: str, size: int, thinks: bool) -> None:
+        """A bit of a message that is being written."""
+        call = self._calls.get(id)
+        if call is not None:
+            call.streamed += size
+            call.thinks |= thinks
 
     def finished(self, id: str, usage: Any) -> None:
         """Its last word. Some servers tell only the output here."""
@@ -86,6 +114,13 @@ class ClaudeMeter:
         else:
             call.hour = _hour(usage)
         call.usage, call.final = told, True
+
+    def stands(self, id: str) -> None:
+        """This message ends the conversation so far: what comes next is sent with all of it."""
+        call = self._calls.get(id)
+        if call is not None:
+            more = 0 if call.final else max(call.written, call.streamed)
+            self.context.replied(call.usage.total + more)
 
     # ── what it comes to ──
 
@@ -110,11 +145,28 @@ class ClaudeMeter:
         settled = self._known or not self._settled.usage.total
         return settled and all(call.final for call in self._calls.values())
 
-    def one_call(self, model: str | None) -> int:
-        """The most that a call under way can have taken, beyond what it has told."""
-        rates = self._rates or _list_price(model or "")
-        begun = any(not call.final for call in self._calls.values())
-        return 0 if rates is None else worst_call(rates, 0 if begun else CONTEXT, OUTPUT)
+    def unknown(self, until: float | None) -> int:
+        """The most that calls under way can have taken, beyond what they have told."""
+        open = [call for call in self._calls.values() if not call.final] if self.streamed else []
+        if not open:
+            return self.whole_call(self.context.written(until))
+        return sum(self._rest(call) for call in open)
+
+    def _rest(self, call: _Call) -> int:
+        rates = self._rates or _list_price(call.model)
+        return 0 if rates is None else _cost(rates, Usage(0, call.unseen(self.context.output)))
+
+    def whole_call(self, output: int | None = None) -> int:
+        """The most that one more call can take, by the dearest of the models seen so far."""
+        output = self.context.output if output is None else output
+        listed = (_list_price(model) for model in self._models)
+        prices = [rates for rates in ((self._rates,) if self._rates else listed) if rates]
+        calls = (worst_call(one, self.context.tokens, output, hour=self._hourly) for one in prices)
+        return max(calls, default=0)
+
+    def starts_with(self, model: str) -> None:
+        """The model that it will ask, by its first word."""
+        self._models.add(model)
 
     def settle(self, result: Result) -> None:
         """Take the result's account for the messages since the last one. What was begun and cut off
@@ -171,13 +223,14 @@ class ClaudeMeter:
         return cost(rates, input, usage.output, usage.cache_read, write)
 
 
-def worst_call(price: Price, context: int, output: int) -> int:
-    """All of the context written to the cache for an hour, and all the output there may be."""
+def worst_call(price: Price, context: int, output: int, *, hour: bool = True) -> int:
+    """All of the context written to the cache (for an hour), and all the output there may be."""
+    times = HOUR if hour else 1
     tiers = tuple(
-        msgspec.structs.replace(tier, cache_write=max(tier.cache_write or 0.0, HOUR * tier.input))
+        msgspec.structs.replace(tier, cache_write=max(tier.cache_write or 0.0, times * tier.input))
         for tier in price.tiers
     )
-    write = max(price.cache_write or 0.0, HOUR * price.input)
+    write = max(price.cache_write or 0.0, times * price.input)
     rates = msgspec.structs.replace(price, call=0.0, cache_write=write, tiers=tiers)
     return worst(rates, context, output)
 

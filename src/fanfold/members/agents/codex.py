@@ -12,25 +12,26 @@ import msgspec
 from fanfold.errors import InvalidReply, MemberError
 from fanfold.members.agents.codex_config import ALWAYS, mcp_settings, options, toml
 from fanfold.members.agents.codex_failure import failed
-from fanfold.members.agents.codex_meter import BEGUN, CONTEXT, OUTPUT
+from fanfold.members.agents.codex_meter import BEGUN, CONTEXT, LONG, OUTPUT
 from fanfold.members.agents.codex_reader import CodexReader, CodexReading
 from fanfold.members.agents.dialect import Reading, Sandbox, Setup, Start, Words
 from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.meter import SESSION
 from fanfold.members.agents.permissions import codex_network, codex_sandbox, codex_web_search
-from fanfold.members.agents.worker import Bounds, Exit
+from fanfold.members.agents.worker import Bounds, Call, Exit
 from fanfold.members.printed import decoded
 from fanfold.price import Price, nanos, worst
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import Traits
 
-LAST, SCHEMA, OUTPUT_FOLDER = "last-message.txt", "schema.json", "output"
+ANSWER, SCHEMA, OUTPUT_FOLDER = "last-message.txt", "schema.json", "output"
 _KEYS = ("OPENAI_API_KEY", "CODEX_API_KEY")
 _INSIDE = (
     "CODEX_VERSION", "CODEX_SESSION_ID", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID", "CODEX_CI",
     "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS",
 )  # fmt: skip
+LAST = 64_000  # tokens of context that its last call may have, above its budget
 _ROLLOUT = ("sessions", "*", "*", "*", f"rollout-*-{SESSION}.jsonl")
 
 _encode = msgspec.json.Encoder().encode
@@ -53,7 +54,7 @@ class Codex:
             setup.program or "codex", "exec", "--json",
             *(() if traits.model is None else ("-m", traits.model)),
             "-s", _sandbox(setup), "-C", start.folder, "--skip-git-repo-check",
-            "-o", str(Path(start.home, LAST)),
+            "-o", str(Path(start.home, ANSWER)),
             *options(_settings(traits, setup, start)),
             *(() if schema is None else ("--output-schema", str(Path(start.home, SCHEMA)))),
             *(() if setup.session is None else ("resume", setup.session)),
@@ -72,12 +73,20 @@ class Codex:
 
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         budget = setup.max_budget_usd
+        kept = budget is not None and traits.price is not None
         return Bounds(
             seconds=traits.timeout or None,
             silence=setup.silence,
-            usd=None if budget is None or traits.price is None else nanos(budget),
+            usd=nanos(budget or 0.0) if kept else None,
             turns=setup.max_turns,
+            most=self.most(traits, setup) if kept and setup.overrun != "allow" else None,
         )
+
+    def rates(self, traits: Traits) -> Price | None:
+        return traits.price
+
+    def call(self, traits: Traits, setup: Setup) -> Call:
+        return Call(traits.context or CONTEXT, OUTPUT)
 
     def most(self, traits: Traits, setup: Setup) -> int | None:
         """Its cap is looked at after each reply: that reply can go over it by a whole call, and the
@@ -85,8 +94,10 @@ class Codex:
         price, budget = traits.price, setup.max_budget_usd
         if price is None or budget is None:
             return None
-        context = traits.context or CONTEXT
-        return nanos(budget) + worst(price, context, OUTPUT) + worst(price, context, BEGUN)
+        if setup.overrun == "allow":
+            return nanos(budget)
+        context = traits.context or LAST
+        return nanos(budget) + worst(price, context, LONG) + worst(price, context, BEGUN)
 
     def _meter(self, setup: Setup) -> str:
         """Where its rollout will be. The folder is no secret, so it may stand in a record."""
@@ -97,14 +108,16 @@ class Codex:
 
     # ── the course, and the end ──
 
-    def reader(self, price: Price | None, *, resumed: bool = False) -> CodexReader:
-        return CodexReader(price, resumed=resumed)
+    def reader(
+        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+    ) -> CodexReader:
+        return CodexReader(price, resumed=resumed, call=call)
 
     def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
         made = _concluded(member, reading, exit, ask)
         if isinstance(made, Reply):
             return made
-        return with_cost(made, reading, _under_way(reading, exit))
+        return with_cost(made, reading, _unknown(reading, exit))
 
 
 def _sandbox(setup: Setup) -> Sandbox:
@@ -128,6 +141,15 @@ def _settings(traits: Traits, setup: Setup, start: Start) -> Iterator[str]:
         yield from mcp_settings(traits.id, setup.mcp, Path(start.folder))
 
 
+def _unknown(reading: Reading, exit: Exit) -> int:
+    """One that was stopped at its budget was stopped as soon as its host looked, so the next call
+    had only begun."""
+    if isinstance(reading, CodexReading) and reading.under_way and exit.why == "budget":
+        meter = reading.meter
+        return meter.one_call(min(BEGUN, meter.context.written(exit.at)))
+    return reading.unknown(exit.at)
+
+
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -143,11 +165,3 @@ def _concluded(member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | M
     if reading.subtype == "turn.completed":
         return InvalidReply(f"{member}: exit code {exit.code} although there is a result")
     return without_result(member, reading, exit)
-
-
-def _under_way(reading: Reading, exit: Exit) -> int:
-    """The most that a call can have taken of which nothing was told. One that was stopped at its
-    budget was stopped as soon as its host looked, so then the call had only begun."""
-    if not isinstance(reading, CodexReading) or not reading.under_way:
-        return 0
-    return reading.meter.one_call(BEGUN if exit.why == "budget" else OUTPUT)

@@ -11,6 +11,9 @@ from typing import Any
 
 import msgspec
 
+from fanfold.members.agents.context import Context
+from fanfold.members.agents.telling import moment
+from fanfold.members.agents.worker import Call
 from fanfold.members.printed import count, decoded
 from fanfold.price import Price, cost, nanos, worst
 from fanfold.work.ask import Usage
@@ -19,6 +22,10 @@ CONTEXT = 272_000
 OUTPUT = 128_000
 """The most that one call can take in and give out: codex states no bound of its own for its output,
 so it is the model's."""
+LONG = 32_000
+"""Tokens of a reply that money is reserved for. codex can be told no limit; one that is longer, and
+passes what is reserved, is recorded as an overrun."""
+FIRST = 32_000  # tokens of its own instructions and tools, at most: the first call takes them
 BEGUN = 4_096  # tokens that a call can have written before the host looks the next time
 _HEAD = 200  # of a line: its type stands there, and most lines are long and of no interest
 
@@ -46,7 +53,9 @@ class CodexMeter:
     runs of the thread too.
     """
 
-    def __init__(self, price: Price | None, *, resumed: bool = False) -> None:
+    def __init__(
+        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+    ) -> None:
         self._rates = None if price is None else msgspec.structs.replace(price, call=0.0)
         self._flat = 0 if price is None else nanos(price.call)
         self._resumed = resumed
@@ -56,8 +65,9 @@ class CodexMeter:
         self._summed = False  # there were no records, only sums
         self._closing: Usage | None = None
         self.asking = True  # nothing says that the model is not being asked just now
+        self.again = False  # its last reply wants tools used, so it will be asked once more
         self.model: str | None = None
-        self.context = CONTEXT
+        self.context = Context(call or Call(CONTEXT, OUTPUT), FIRST, resumed=resumed)
 
     # ── what is told ──
 
@@ -69,10 +79,22 @@ class CodexMeter:
         elif b'"token_count"' in head:
             self._sum(_payload(line).get("info"))
         elif b'"response_item"' in head:
-            self.asking |= b'_output"' in head
+            self._item(line, head)
         elif b'"turn_context"' in head:
             model = _payload(line).get("model")
             self.model = model if isinstance(model, str) else self.model
+
+    def _item(self, line: bytes, head: bytes) -> None:
+        """A part of the conversation: what its tools gave back is sent with the next call."""
+        if b'_output"' in head:
+            self.asking, self.again = True, False
+            self.context.grew(len(line))
+            self.context.asked(moment(_event(line).get("timestamp")))
+        elif b'_call"' in head:
+            self.again = True
+        elif not self._seen:
+            self.context.grew(len(line))
+            self.context.asked(moment(_event(line).get("timestamp")))
 
     def close(self, whole: Usage) -> None:
         """The thread's own sum, at the end of the run."""
@@ -87,14 +109,13 @@ class CodexMeter:
         usage = tokens(told.get("usage"))
         if self._base is None:
             self._base = less(tokens(told.get("thread_token_usage")), usage)
+        self.context.replied(usage.total)
         self._add(usage)
 
     def _sum(self, told: Any) -> None:
         """Over the thread. Without records (an older codex) it is what there is to go by."""
         if not isinstance(told, dict):
             return
-        window = count(told.get("model_context_window"))
-        self.context = max(self.context, window * 20 // 19)  # it states 95 % of it
         if self._seen and not self._summed:
             return
         self._summed = True
@@ -104,6 +125,7 @@ class CodexMeter:
         more = less(less(whole, self._base), self._recorded)
         if more.total:
             self._seen.add(f"sum {whole.total}")
+            self.context.replied(last.total)
             self._add(more)
 
     def _add(self, usage: Usage) -> None:
@@ -145,12 +167,16 @@ class CodexMeter:
         read, write = usage.cache_read, usage.cache_write
         return cost(self._rates, usage.input, usage.output, read, write)
 
-    def one_call(self, output: int = OUTPUT) -> int:
-        """The most that one call more can have taken; nothing without a price."""
-        return 0 if self._rates is None else worst(self._rates, self.context, output)
+    def one_call(self, output: int) -> int:
+        """The most that one more call of the context, as it stands, can take; 0 without a price."""
+        return 0 if self._rates is None else worst(self._rates, self.context.tokens, output)
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    event = decoded(line)
+    return event if isinstance(event, dict) else {}
 
 
 def _payload(line: bytes) -> dict[str, Any]:
-    event = decoded(line)
-    payload = event.get("payload") if isinstance(event, dict) else None
+    payload = _event(line).get("payload")
     return payload if isinstance(payload, dict) else {}

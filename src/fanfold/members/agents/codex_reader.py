@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fanfold.members.agents.codex_meter import CodexMeter, tokens
+from fanfold.members.agents.codex_meter import LONG, CodexMeter, tokens
 from fanfold.members.agents.dialect import Reading, Told
 from fanfold.members.agents.telling import one_line
+from fanfold.members.agents.worker import Call
 from fanfold.members.printed import decoded
 from fanfold.price import Price
 
@@ -23,13 +24,21 @@ class CodexReading(Reading):
         super().__init__()
         self.meter, self.under_way = meter, False
 
+    def unknown(self, until: float | None) -> int:
+        meter = self.meter
+        return meter.one_call(meter.context.written(until)) if self.under_way else 0
+
+    def next_call(self) -> int:
+        due = self.meter.again and not self.ended
+        return self.meter.one_call(LONG) if due else 0
+
 
 class CodexReader:
     """An item of type `error` is a warning, and an `error` while it reconnects is not final: only
     `turn.failed` is a failure. Usage comes from the meter; the log has it at the very end only."""
 
-    def __init__(self, price: Price | None, *, resumed: bool) -> None:
-        self._meter = CodexMeter(price, resumed=resumed)
+    def __init__(self, price: Price | None, *, resumed: bool, call: Call | None = None) -> None:
+        self._meter = CodexMeter(price, resumed=resumed, call=call)
         self._reading = CodexReading(self._meter)
         self._asks = False  # its turn has begun
         self._torn = False  # it gave up on a call that was sent, and may have been carried out

@@ -11,13 +11,14 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from fanfold.errors import MemberError
-from fanfold.members.agents.worker import Bounds, Exit
+from fanfold.members.agents.worker import Bounds, Call, Exit
 from fanfold.price import Price
 from fanfold.work.ask import Ask, Finish, Reply, Usage
 from fanfold.work.member import Traits
 
 WorkerType = Literal["read-only", "write", "code-run", "research", "reviewer", "orchestrator"]
 Effort = Literal["low", "medium", "high"]
+Overrun = Literal["reserve", "allow"]
 Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
 
 
@@ -25,8 +26,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the roster states of an agent, beside the traits that every member has.
 
     `type` is what it may do (tools or sandbox follow from it); `tools` states them one by one
-    instead. `max_budget_usd`: as it is given to the program. `silence`: seconds without a word, then
-    it is ended. `session`: the program's own session to go on with. `mcp`: a file, or JSON.
+    instead. `max_budget_usd`: as it is given to the program. `overrun`: what its last call may take
+    above that is reserved too, or allowed without. `silence`: seconds without a word, then it is
+    ended. `session`: the program's own session to go on with. `mcp`: a file, or JSON.
     """
 
     program: str = ""
@@ -38,6 +40,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     network: bool | None = None
     max_turns: int | None = None
     max_budget_usd: float | None = None
+    overrun: Overrun = "reserve"
     silence: float | None = None
     session: str | None = None
     mcp: str | None = None
@@ -103,6 +106,15 @@ class Reading:
         self.denied: tuple[str, ...] = ()
         self.last: Told | None = None
 
+    def unknown(self, until: float | None) -> int:
+        """The most that a call under way can have taken beyond `cost`, when it was ended at this
+        time (None: nobody knows when). In nano-dollars."""
+        return 0
+
+    def next_call(self) -> int:
+        """The most that the next call of the context, as it stands, can take; 0 when none is due."""
+        return 0
+
 
 class Reader(Protocol):
     """Reads a worker's log, line by line, as it grows. What is no JSON is passed over."""
@@ -138,7 +150,18 @@ class Dialect(Protocol):
         """What the worker's host must see to, since the program does not by itself."""
         ...
 
-    def reader(self, price: Price | None, *, resumed: bool = False) -> Reader: ...
+    def rates(self, traits: Traits) -> Price | None:
+        """The price that every token is counted by; None: by the program's own figures, and by the
+        models that its events name."""
+        ...
+
+    def call(self, traits: Traits, setup: Setup) -> Call:
+        """The most that one call can take in and give out."""
+        ...
+
+    def reader(
+        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+    ) -> Reader: ...
 
     def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
         """How it ended: a reply, or what went wrong, with what it took all the same."""

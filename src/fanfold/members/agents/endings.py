@@ -46,7 +46,7 @@ def with_cost(error: MemberError, reading: Reading, more: int = 0) -> MemberErro
     """What it took all the same: as far as it told, and what a call under way may have taken."""
     error.usage, error.cost = reading.usage, reading.cost
     if more:
-        error.cost = (reading.cost or 0) + more
+        error.cost, error.bound = (reading.cost or 0) + more, True
     return error
 
 

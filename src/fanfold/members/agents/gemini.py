@@ -16,7 +16,7 @@ from fanfold.members.agents.endings import from_outside, reply_of, with_cost, wi
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.permissions import may_run, may_write
 from fanfold.members.agents.telling import moment, one_line, tool_line
-from fanfold.members.agents.worker import Bounds, Exit
+from fanfold.members.agents.worker import Bounds, Call, Exit
 from fanfold.members.printed import decoded, failure, said_by, usage_of
 from fanfold.price import Price, cost
 from fanfold.work.ask import Ask, Reply, Usage
@@ -46,7 +46,15 @@ class Gemini:
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         return Bounds(seconds=traits.timeout or None, silence=setup.silence)
 
-    def reader(self, price: Price | None, *, resumed: bool = False) -> GeminiReader:
+    def rates(self, traits: Traits) -> Price | None:
+        return traits.price
+
+    def call(self, traits: Traits, setup: Setup) -> Call:
+        return Call()
+
+    def reader(
+        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+    ) -> GeminiReader:
         return GeminiReader(price)
 
     def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:

@@ -238,11 +238,12 @@ def _reader(spec: Spec) -> Reader | None:
     """Only a host that has to meter loads the dialects, or one that must know the program's session
     to tell which files are its words."""
     bounds = spec.bounds
-    if bounds.usd is None and bounds.turns is None and (bounds.silence is None or not spec.meter):
+    metered = (bounds.usd, bounds.turns, bounds.most) != (None, None, None)
+    if not metered and (bounds.silence is None or not spec.meter):
         return None
     from fanfold.members.agents.dialects import DIALECTS
 
-    return DIALECTS[spec.dialect].reader(spec.price, resumed=spec.resumed)
+    return DIALECTS[spec.dialect].reader(spec.price, resumed=spec.resumed, call=spec.call)
 
 
 def _names(rows: list[Row]) -> str:

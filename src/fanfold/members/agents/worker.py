@@ -27,13 +27,25 @@ class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
     """Limits that the host of a worker carries out by itself, whether a run watches or not.
 
     `seconds` of wall time; `silence`: seconds without a word in the log; `usd`: nano-dollars by the
-    live meter; `turns`: replies of the model. None: not limited here (the program itself may).
+    live meter; `turns`: replies of the model. `most`: nano-dollars that are reserved for it: it is
+    ended before a call of its context, as that stands, could pass them. None: not limited here (the
+    program itself may).
     """
 
     seconds: float | None = None
     silence: float | None = None
     usd: int | None = None
     turns: int | None = None
+    most: int | None = None
+
+
+class Call(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The most that one call of its model takes in and gives out, in tokens, and the size of the
+    prompt that it was started with, in bytes."""
+
+    context: int = 200_000
+    output: int = 32_000
+    prompt: int = 0
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +55,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     `session`: the id of the program's own session, when it was chosen beforehand. `resumed`: that
     session has a past, which was paid before. `meter`: files beside the log that tell what it
     spends, as a glob (codex's rollout); "" when the log does. `schema`: what the answer was asked
-    to be like, for whoever reads it later.
+    to be like, for whoever reads it later. `price`: what every token is counted by; None where the
+    program's own figures and the models that its events name tell more.
     """
 
     span: str
@@ -57,6 +70,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     price: Price | None = None
     schema: dict[str, Any] | None = None
     bounds: Bounds = Bounds()
+    call: Call = Call()
     begun: float = 0.0
     resumed: bool = False
 

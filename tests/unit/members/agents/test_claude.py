@@ -12,7 +12,7 @@ from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.dialect import Setup, Start
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.worker import Bounds
-from fanfold.price import Price, nanos
+from fanfold.price import Price, lookup, nanos
 from fanfold.work.member import Traits
 from tests.unit.members.agents.logs import ASK, NUMBER, WANTED
 
@@ -168,10 +168,17 @@ def test_what_the_roster_states_of_a_context_holds() -> None:
 # ── caps ──
 
 SONNET_CALL = nanos(200_000 * 2 * 3e-6 + 4_096 * 15e-6)  # written to the cache for an hour
+LAST_CALL = nanos(64_000 * 2 * 3e-6 + 4_096 * 15e-6)
 
 
-def test_the_most_is_the_budget_and_one_worst_call() -> None:
-    assert CLAUDE.most(PLAIN, Setup(max_budget_usd=0.5)) == nanos(0.5) + SONNET_CALL
+def test_the_most_is_the_budget_and_a_bounded_last_call() -> None:
+    assert CLAUDE.most(PLAIN, Setup(max_budget_usd=0.5)) == nanos(0.5) + LAST_CALL
+
+
+def test_where_an_overrun_is_allowed_only_the_budget_is_reserved() -> None:
+    setup = Setup(max_budget_usd=0.5, overrun="allow")
+    assert CLAUDE.most(PLAIN, setup) == nanos(0.5)
+    assert CLAUDE.bounds(PLAIN, setup).most is None
 
 
 def test_without_a_budget_it_is_as_many_calls_as_turns() -> None:
@@ -190,8 +197,24 @@ def test_a_stated_price_and_context_count() -> None:
 
 
 def test_the_dearer_of_model_and_fallback_counts() -> None:
-    opus = CLAUDE.most(PLAIN, Setup(max_budget_usd=1.0, fallback_model="claude-opus-4-1"))
-    assert opus == nanos(1.0) + nanos(200_000 * 30e-6 + 4_096 * 75e-6)
+    """Also where the price of the model itself was looked up, as a roster does; and one of several
+    that may take over, or that its subagents use."""
+    listed = msgspec.structs.replace(PLAIN, price=lookup("claude-sonnet-4-5", "anthropic"))
+    opus, call = "claude-opus-4-1", nanos(64_000 * 30e-6 + 4_096 * 75e-6)
+    for setup in (
+        Setup(max_budget_usd=1.0, fallback_model=opus),
+        Setup(max_budget_usd=1.0, fallback_model=f"haiku,{opus}"),
+        Setup(max_budget_usd=1.0, env={"CLAUDE_CODE_SUBAGENT_MODEL": opus}),
+    ):
+        assert CLAUDE.most(listed, setup) == CLAUDE.most(PLAIN, setup) == nanos(1.0) + call
+
+
+def test_a_listed_price_does_not_price_the_calls_of_a_fallback() -> None:
+    """Each call is billed by the model that answered it; only a stated price goes before that."""
+    listed = msgspec.structs.replace(PLAIN, price=lookup("claude-sonnet-4-5", "anthropic"))
+    stated = Price(input=1.0, output=2.0)
+    assert CLAUDE.rates(listed) is None
+    assert CLAUDE.rates(msgspec.structs.replace(PLAIN, price=stated)) == stated
 
 
 def test_an_unknown_model_has_no_bound() -> None:
@@ -201,11 +224,12 @@ def test_an_unknown_model_has_no_bound() -> None:
 def test_the_host_sees_to_time_and_silence() -> None:
     traits = msgspec.structs.replace(PLAIN, timeout=60.0)
     setup = Setup(silence=30.0, max_budget_usd=1.0, max_turns=5)
-    assert CLAUDE.bounds(traits, setup) == Bounds(seconds=60.0, silence=30.0)
+    most = nanos(1.0) + LAST_CALL
+    assert CLAUDE.bounds(traits, setup) == Bounds(seconds=60.0, silence=30.0, most=most)
     assert CLAUDE.bounds(msgspec.structs.replace(PLAIN, timeout=0.0), Setup()) == Bounds()
 
 
 def test_the_host_counts_dollars_that_claude_does_not_know() -> None:
     """Its own table does not know what a gateway charges."""
     traits = msgspec.structs.replace(PLAIN, timeout=0.0, price=Price(input=30.0, output=150.0))
-    assert CLAUDE.bounds(traits, Setup(max_budget_usd=1.0)) == Bounds(usd=nanos(1.0))
+    assert CLAUDE.bounds(traits, Setup(max_budget_usd=1.0)).usd == nanos(1.0)

@@ -132,11 +132,11 @@ def test_a_used_up_subscription_closes_the_pool_until_it_comes_back() -> None:
     ],
 )
 def test_ended_by_a_stranger_it_is_in_doubt(log: str, code: int, how: str) -> None:
-    """A call was under way: it may have taken a whole context and all the output there is."""
+    """Its first call was under way: it may have taken all that it starts with, and the longest reply."""
     error = failed(CLAUDE, lines(log), Exit(code=code, at=0.0))
     assert (type(error), error.lost) == (MemberError, True)
     assert str(error) == f"w: ended by {how} without a result; {SESSION}"
-    assert error.cost == nanos(200_000 * 6e-6 + 32_000 * 15e-6)
+    assert (error.cost, error.bound) == (nanos(64_000 * 6e-6 + 32_000 * 15e-6), True)
 
 
 def test_interrupted_by_sigint_it_gives_no_result_and_exit_code_0() -> None:
@@ -148,6 +148,7 @@ def test_what_the_meter_saw_is_not_lost_with_the_result() -> None:
     seen = without_results(lines("c33_partial"))
     error = failed(CLAUDE, seen, Exit(code=-9, at=0.0))
     assert (error.lost, error.cost, error.usage) == (True, nanos(0.064365), Usage(21_355, 20))
+    assert not error.bound, "no call was under way"
 
 
 def test_it_never_began() -> None:

@@ -10,8 +10,7 @@ import pytest
 from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.claude_events import ClaudeReading
 from fanfold.members.agents.dialect import Told
-from fanfold.members.agents.models import pricing_model
-from fanfold.price import Price, lookup, nanos
+from fanfold.price import Price, nanos
 from fanfold.work.ask import Usage
 from tests.unit.members.agents.logs import fed, lines, without_results
 
@@ -34,13 +33,17 @@ def stream(inner: dict[str, Any]) -> bytes:
     return line("stream_event", event=inner, parent_tool_use_id=None)
 
 
-def begins(id: str, **usage: Any) -> bytes:
-    message = {"id": id, "model": "claude-sonnet-4-5", "usage": {"output_tokens": 1, **usage}}
+def begins(id: str, model: str = "claude-sonnet-4-5", **usage: Any) -> bytes:
+    message = {"id": id, "model": model, "usage": {"output_tokens": 1, **usage}}
     return stream({"type": "message_start", "message": message})
 
 
 def ends(reason: str | None = "end_turn", **usage: Any) -> bytes:
     return stream({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage})
+
+
+def bit(**delta: str) -> bytes:
+    return stream({"type": "content_block_delta", "index": 0, "delta": delta})
 
 
 STOPS = stream({"type": "message_stop"})
@@ -111,13 +114,6 @@ def test_a_stated_price_goes_before_claudes_own_figure() -> None:
     assert (found.cost, found.exact) == (nanos(0.5 + 10 * 0.006975), True)
 
 
-def test_a_price_looked_up_for_a_short_name_does_not() -> None:
-    """`haiku` may be a cheaper model by now than the one it was reserved as."""
-    haiku = lookup(pricing_model("claude", "haiku"), "anthropic")
-    found = read(lines("c01_trivial"), haiku)
-    assert (found.cost, found.exact) == (nanos(0.006975), True)
-
-
 def test_each_call_has_the_price_of_its_own_length() -> None:
     """Two calls of 60 tokens each are not one of 120, for which each token costs more."""
     price = msgspec.convert(
@@ -168,18 +164,48 @@ def test_writes_to_the_cache_for_an_hour_cost_twice_the_input() -> None:
     assert read([old, *log], LIST).cost == nanos(plain + rest)
 
 
-def test_what_a_call_under_way_may_take_is_known() -> None:
-    """Nothing while a tool works; a whole call once the model is asked; its output once it began."""
-    asked = line("system", subtype="status", status="requesting")
-    ended = [INIT, asked, begins("a", input_tokens=10), ends("tool_use", output_tokens=5), STOPS]
-    whole, output = nanos(200_000 * 6e-6 + 32_000 * 15e-6), nanos(32_000 * 15e-6)
-    back = line("user", message={"content": [{"type": "tool_result", "content": "x"}]})
-    begun = begins("b", input_tokens=20)
-    logs = ([INIT], ended, [*ended, back], [*ended, back, asked, begun])
-    found = [read(log, LIST) for log in logs]
-    assert [(one.under_way, one.more, one.exact) for one in found] == [
-        (True, whole, False), (False, 0, True), (True, whole, False), (True, output, False),
-    ]  # fmt: skip
+TOOL_USED = ends("tool_use", input_tokens=10_000, output_tokens=500)
+RESULT = {"content": [{"type": "tool_result", "content": "x" * 1000}]}
+BACK = line("user", message=RESULT, timestamp="2026-11-16T10:00:00.000Z")
+AT = 1794823200.0  # the same time
+
+
+def test_what_a_call_under_way_may_take_follows_from_the_context_as_it_stands() -> None:
+    """Nothing while a tool works. Once the model is asked: the context after the last reply, and a
+    token for each byte that was added; no more output than the time allows."""
+    whole = [INIT, begins("a", input_tokens=10_000), TOOL_USED, STOPS]
+    assert read(whole, LIST).unknown(AT) == 0
+    found = read([*whole, BACK], LIST)
+    added = len(msgspec.json.encode(RESULT["content"][0]))
+    input = nanos((10_500 + added) * 3.75e-6)
+    assert found.unknown(None) == input + nanos(32_000 * 15e-6)
+    assert found.unknown(AT + 2) == input + nanos((1_024 + 2_000) * 15e-6)
+    assert found.unknown(AT + 600) == input + nanos(32_000 * 15e-6)
+    assert found.unknown(AT - 600) == found.unknown(None), "a clock that was set back tells nothing"
+
+
+def test_of_a_reply_that_was_cut_off_only_what_was_not_seen_yet_is_unknown() -> None:
+    """What it writes is in the log as it comes; but it may think more than it shows."""
+    log = [INIT, begins("a", input_tokens=10_000), bit(text="y" * 260)]
+    found = read(log, LIST)
+    assert found.cost == nanos(10_000 * 3e-6 + 100 * 15e-6), "estimated from its length"
+    assert found.unknown(AT) == nanos((260 + 1_024 - 100) * 15e-6)
+    thinks = read([*log, bit(thinking="hm")], LIST)
+    assert thinks.unknown(AT) > nanos(31_000 * 15e-6)
+
+
+def test_the_next_call_is_foreseen_only_where_one_is_due() -> None:
+    begun = [INIT, begins("a", input_tokens=10_000)]
+    call = nanos(10_500 * 3.75e-6 + 32_000 * 15e-6)
+    assert read([*begun, TOOL_USED], LIST).next_call() == call
+    assert read(begun, LIST).next_call() == 0
+    last = ends("end_turn", input_tokens=10_000, output_tokens=500)
+    assert read([*begun, last], LIST).next_call() == 0
+
+
+def test_a_fallback_that_was_seen_counts_for_the_next_call() -> None:
+    log = [INIT, begins("a", model="claude-opus-4-1", input_tokens=10_000), TOOL_USED, STOPS, BACK]
+    assert read(log).unknown(None) > nanos(32_000 * 75e-6)
 
 
 # ── lines for people ──

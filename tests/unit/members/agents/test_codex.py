@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from fanfold.work.member import Traits
 
 DATA = Path(__file__).parents[3] / "data" / "agent_clis"
 PRICE = Price(input=1.25, output=10.0, cache_read=0.125)
-ROOM = nanos(272_000 * 1.25e-6)
-CALL = ROOM + nanos(128_000 * 10e-6)
-BEGUN = ROOM + nanos(4_096 * 10e-6)
+FIRST = nanos(32_000 * 1.25e-6)
+CALL = FIRST + nanos(128_000 * 10e-6)
+BEGUN = FIRST + nanos(4_096 * 10e-6)
+LAST_CALL = 2 * nanos(64_000 * 1.25e-6) + nanos((32_000 + 4_096) * 10e-6)
 PLAIN = Ask(messages=(Message("user", "Say hello"),))
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 AROUND = {"PATH": "/bin", "HOME": "/u", "OPENAI_API_KEY": "sk-o", "CODEX_API_KEY": "sk-c"}
@@ -221,16 +223,21 @@ def test_the_rollout_is_where_the_program_will_put_it() -> None:
 def test_the_host_carries_out_what_codex_cannot() -> None:
     setup = Setup(max_budget_usd=2.0, max_turns=7, silence=60.0)
     found = Codex().bounds(traits(price=PRICE, timeout=900.0), setup)
-    assert found == Bounds(seconds=900.0, silence=60.0, usd=2_000_000_000, turns=7)
+    most = nanos(2.0) + LAST_CALL
+    assert found == Bounds(seconds=900.0, silence=60.0, usd=2_000_000_000, turns=7, most=most)
+    allowed = Codex().bounds(traits(price=PRICE), Setup(max_budget_usd=2.0, overrun="allow"))
+    assert (allowed.usd, allowed.most) == (2_000_000_000, None)
     unpriced = Codex().bounds(traits(timeout=0.0), Setup(max_budget_usd=2.0))
     assert unpriced == Bounds()
 
 
 def test_the_most_is_the_cap_and_the_calls_that_can_pass_it() -> None:
     setup = Setup(max_budget_usd=2.0)
-    assert Codex().most(traits(price=PRICE), setup) == nanos(2.0) + CALL + BEGUN
+    assert Codex().most(traits(price=PRICE), setup) == nanos(2.0) + LAST_CALL
+    allowed = Setup(max_budget_usd=2.0, overrun="allow")
+    assert Codex().most(traits(price=PRICE), allowed) == nanos(2.0)
     small = Codex().most(traits(price=PRICE, context=100_000), setup)
-    assert small == nanos(2.0) + 2 * nanos(0.125) + nanos(132_096 * 10e-6)
+    assert small == nanos(2.0) + 2 * nanos(0.125) + nanos((32_000 + 4_096) * 10e-6)
     assert Codex().most(traits(price=PRICE), Setup()) is None
     assert Codex().most(traits(), setup) is None
 
@@ -406,7 +413,33 @@ def test_killed_by_a_stranger_it_is_lost_with_its_session_and_one_call() -> None
     assert str(error) == (
         "w: ended by signal 9 without a result; its session is 01a1e0c3-162a-7f00-aa1b-c282bb98916a"
     )
-    assert (type(error), error.lost, error.cost) == (MemberError, True, CALL)
+    assert (type(error), error.lost, error.cost, error.bound) == (MemberError, True, CALL, True)
+
+
+def test_killed_in_a_call_it_took_at_most_the_context_as_it_stands() -> None:
+    """The rollout tells how large that is, and since when the model was asked: what it can have
+    written by then bounds the reply."""
+    reader = read("x40_term_api.jsonl")
+    rollout = (DATA / "x50_rollout_tools.jsonl").read_bytes().splitlines()
+    back = next(n for n, line in enumerate(rollout) if b"function_call_output" in line)
+    for line in rollout[: back + 1]:
+        reader.meter(line)
+    asked = datetime.fromisoformat("2026-11-16T03:48:06.866Z").timestamp()
+    error = Codex().conclude("w", reader.reading, Exit(code=-9, at=asked + 3, why="killed"), PLAIN)
+    context = 1_400 + len(rollout[back])
+    assert isinstance(error, MemberError) and error.cost is not None
+    spent = cost(PRICE, 1000, 100, 300)
+    assert error.cost == spent + cost(PRICE, context, 1_024 + 3_000)
+    assert error.bound
+
+
+def test_the_next_call_is_foreseen_only_where_a_tool_was_called() -> None:
+    reader, seen = read("x40_term_api.jsonl"), []
+    for line in (DATA / "x50_rollout_tools.jsonl").read_bytes().splitlines():
+        reader.meter(line)
+        seen.append(reader.reading.next_call())
+    called = cost(PRICE, 1_400, 32_000)
+    assert (called in seen, seen[0], seen[-1]) == (True, 0, 0)
 
 
 def test_killed_while_a_tool_ran_it_took_what_was_metered() -> None:
