@@ -7,6 +7,7 @@ REPLAY FILE GATE  nothing but a recorded log; before its last line it waits for 
 COST USD      what the result says that it took
 TOKENS IN OUT the usage that it reports; codex at its end
 RECORD IN OUT a record of one reply in the rollout that codex keeps
+OUTPUT SIZE   what a tool gave back, in that rollout: the model is asked again
 FLOOD MB      so much log
 GARBAGE       bytes that are no text
 DEAF          SIGTERM is nothing to it
@@ -88,6 +89,20 @@ class Agent:
         with (folder / f"rollout-2026-11-17T00-00-00-{SESSION}.jsonl").open("a") as rollout:
             rollout.write(json.dumps(line) + "\n")
 
+    def output(self, rest: str) -> None:
+        """Its time is now, so that what the next call can have written by its end is little."""
+        stamp = (
+            time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+            + f".{time.time_ns() // 10**6 % 1000:03}Z"
+        )
+        item = {"type": "function_call_output", "output": "x" * int(rest)}
+        line = {"timestamp": stamp, "type": "response_item", "payload": item}
+        (rollout,) = Path(os.environ["CODEX_HOME"]).glob(
+            f"sessions/*/*/*/rollout-*-{SESSION}.jsonl"
+        )
+        with rollout.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
     def flood(self, rest: str) -> None:
         block = {"type": "system", "subtype": "status", "text": "x" * 10_000}
         data = (json.dumps(block) + "\n").encode() * 100
@@ -125,8 +140,9 @@ class Agent:
 
 DOES: dict[str, Callable[[Agent, str], None]] = {
     "COUNT": Agent.count, "WAIT": Agent.wait, "REPLAY": Agent.replay, "COST": Agent.take,
-    "TOKENS": Agent.use, "RECORD": Agent.record, "FLOOD": Agent.flood, "GARBAGE": Agent.rubbish,
-    "DEAF": Agent.be_deaf, "START": Agent.start, "WRITE": Agent.write, "MUTTER": Agent.mutter,
+    "TOKENS": Agent.use, "RECORD": Agent.record, "OUTPUT": Agent.output,
+    "FLOOD": Agent.flood, "GARBAGE": Agent.rubbish, "DEAF": Agent.be_deaf,
+    "START": Agent.start, "WRITE": Agent.write, "MUTTER": Agent.mutter,
     "FAIL": Agent.fail, "DIE": Agent.die,
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from tests.faces.fleet_root import cleared, lives
 from tests.faces.odd_fleet import OddRoot, holders, odd_fleet
 from tests.waiting import wait_until
 
-LONE = 1.96  # dollars that are reserved for a claude worker on sonnet that may take one
+LONE = 1.416  # dollars that are reserved for a claude worker on sonnet that may take one
 
 
 @pytest.fixture
@@ -140,8 +140,10 @@ def test_what_is_shown_of_a_killed_worker_nobody_settled_agrees_with_the_books(
     end(pid)
     crew.ok("kill", str(crew.root), "all", "--force")
     account, shown = crew.account(), crew.seen()["a"]
-    assert (shown["status"], shown["cost"], shown["at_most"]) == ("KILLED", LONE, True)
-    assert account["cost_usd"] == account["summary"]["total_cost"] == LONE
+    assert (shown["status"], shown["at_most"]) == ("KILLED", True)
+    assert 0 < shown["cost"] < LONE / 2, "by its log: it had one call, and one may be under way"
+    assert account["cost_usd"] == account["summary"]["total_cost"] == shown["cost"]
+    assert account["cost_at_most"]
 
 
 # ── one fleet, one run at a time ─────────────────────────────────────────────────────────────

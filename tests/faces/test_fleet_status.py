@@ -45,7 +45,7 @@ def test_a_fleet_is_named_by_its_folder_or_its_run(stage: Stage, tmp_path: Path)
             ["a", "DONE"], ["b", "FAILED"], ["c", "stuck?"], ["d", "FAILED"],
             ["e-by-codex", "DONE"],
         ]  # fmt: skip
-        assert lines[-2] == f"supervisor: alive (pid {os.getpid()})"
+        assert f"supervisor: alive (pid {os.getpid()})" in lines
 
 
 def test_programs_get_the_receipt_and_the_workers_in_one_object(stage: Stage) -> None:

@@ -151,12 +151,14 @@ def test_all_without_a_supervisor_closes_the_run_as_killed(crew: Root) -> None:
     assert not lives(program)
     (row,) = json.loads(crew.ok("status", "--json", "--store", str(crew.store)).out)
     assert (row["status"], row["reason"], row["planned"]) == ("killed", "killed by the operator", 2)
-    assert row["cost_usd"] > 0, "what was reserved for it counts as spent"
+    assert 0 < row["cost_usd"] < 0.5 and row["cost_at_most"], (
+        "by its log, not all that was reserved"
+    )
     resumed = crew.fanfold("resume", str(crew.root), "--json", "--quiet")
     assert resumed.code == 1, resumed
     account = resumed.receipt
     assert (account["failed"], account["in_doubt"], account["calls"]) == (2, 0, 0)
-    assert 0 < account["cost_usd"] < row["cost_usd"], "its log tells what it took, but for the end"
+    assert account["cost_usd"] == row["cost_usd"], "its log was read before"
 
 
 def test_a_run_of_commands_is_killed_whole(project: Project) -> None:

@@ -138,7 +138,9 @@ def _of_attempt(one: Attempt, name: str) -> list[Fact]:
         ((one.no, "started"), Happening(one.started, name, "attempt/started", asked + reserved))
     ]
     if one.state in _ENDED and one.ended is not None:
-        text = f"{asked}, {money(one.cost)}" + (f": {one.error}" if one.error else "")
+        text = f"{asked}, {money(one.cost, at_most=one.bound)}" + (
+            f": {one.error}" if one.error else ""
+        )
         event = f"attempt/{_WORDS[one.state]}"
         found.append(((one.no, one.state), Happening(one.ended, name, event, text)))
     return found

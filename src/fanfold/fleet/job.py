@@ -13,6 +13,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.fleet.billing import accounts, told
 from fanfold.fleet.load import load_fleet
+from fanfold.fleet.money import wait_warnings
 from fanfold.fleet.programs import check_programs, check_worktrees, named_programs
 from fanfold.fleet.records import FILE, Fleet
 from fanfold.fleet.translate import Translated, translate
@@ -72,11 +73,12 @@ def prepare_fleet(
         members=made.roster if options.roster is None else None,
         kind="fleet",
     )
-    return Job(
+    job = Job(
         stored=stored, roster=roster, budget=combined(plan.budget, options.budget),
         options=options, name=options.name or fleet.name,
-        warnings=(*warnings_of(fleet), *told(fleet, billed)),
     )  # fmt: skip
+    warnings = (*warnings_of(fleet), *wait_warnings(job), *told(fleet, billed))
+    return msgspec.structs.replace(job, warnings=warnings)
 
 
 def planned(fleet: Fleet) -> Plan:

@@ -16,9 +16,9 @@ from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
 from fanfold.fleet.locks import acting
 from fanfold.fleet.obey import KILLED
 from fanfold.fleet.orders import Orders
-from fanfold.fleet.workers import Worker, worker_of, workers_of
+from fanfold.fleet.workers import Worker, took_at_most, worker_of, workers_of
 from fanfold.journal.apply import CloseRun
-from fanfold.journal.facts import Lose, RunRecord
+from fanfold.journal.facts import End, Lose, RunRecord
 from fanfold.journal.journal import Archive, Journal
 from fanfold.journal.store import Store
 from fanfold.members.agents.processes import send
@@ -124,8 +124,8 @@ def _result(record: RunRecord, ended: list[tuple[Worker, bool]]) -> Killed:
 def kill_all(store: str, record: RunRecord) -> Killed:
     """End every worker, stop whoever carries the run out, and close it as killed.
 
-    A supervisor settles its agents by what they left. Without one the reservations of what was
-    under way count as spent, until a resumed run harvests their logs. One that is being launched or
+    A supervisor settles its agents by what they left. Without one the logs of those under way tell
+    what they took at most, and a resumed run harvests them. One that is being launched or
     handed over right now is killed when that is done, or it would go on with the next supervisor.
     """
     with ExitStack() as stack:
@@ -225,6 +225,20 @@ def tell(store: Store, session: str, number: signal.Signals) -> bool:
     return True
 
 
+async def _settle(journal: Journal, record: RunRecord) -> None:
+    """What the killed workers took by their logs, instead of all that was reserved for them. They stay
+    in doubt, for a resumed run to harvest."""
+    for attempt in journal.read.newest(record.no, ("in_doubt",), limit=MOST):
+        worker = worker_of(journal.store.folder, record, attempt)
+        took = None if worker is None or not attempt.bound else took_at_most(worker)
+        if took is None or took.cost is None:
+            continue
+        await journal.write(
+            End(run=record.no, attempt=attempt.no, state="in_doubt", usage=took.usage, bound=True,
+                cost=took.cost, tokens=took.usage.total, at=time.time(), error=KILLED, monthly=True)
+        )  # fmt: skip
+
+
 async def _close(store: str, record: RunRecord) -> None:
     """Whoever carried it out did not close the books as killed: it had died, or only paused."""
     journal = Journal(store)
@@ -236,6 +250,7 @@ async def _close(store: str, record: RunRecord) -> None:
         lost = [one.no for one in journal.read.newest(now.no, ("started",), limit=MOST)]
         if lost:
             await journal.write(Lose(tuple(lost), time.time()))
+            await _settle(journal, now)
         active = unbooked(journal, now)
         await journal.write(
             CloseRun(run=now.no, status="killed", reason=KILLED, at=time.time(), active=active,

@@ -16,6 +16,7 @@ from fanfold.fleet.job import prepare_fleet, store_of
 from fanfold.fleet.load import is_fleet
 from fanfold.fleet.locks import acting
 from fanfold.fleet.mission import log_file, mission_of, root_folder
+from fanfold.fleet.money import refuse_unaffordable
 from fanfold.fleet.registry import Entry, Registry, utc
 from fanfold.fleet.workers import living_workers
 from fanfold.journal.facts import RunRecord
@@ -65,6 +66,7 @@ def launch(job: Job, *, force: bool = False) -> Launched:
 @contextmanager
 def beginning(job: Job, *, force: bool = False) -> Iterator[None]:
     """Nobody else begins it meanwhile; refused where it runs, or ran before."""
+    refuse_unaffordable(job)
     store = str(Path(job.options.store).absolute())
     with acting(store, job.name):
         earlier = _newest(store, job)

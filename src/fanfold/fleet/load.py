@@ -13,7 +13,7 @@ from fanfold.errors import BadInput
 from fanfold.fleet.prompts import PROMPT, read_prompt
 from fanfold.fleet.records import FILE, PROVIDERS, TYPES, Fleet, FleetConfig, Isolation, WorkerSpec
 from fanfold.fleet.targets import overlap, read_pattern
-from fanfold.members.agents.dialect import Effort
+from fanfold.members.agents.dialect import Effort, Overrun
 from fanfold.work import dag
 from fanfold.work.check import (
     Check,
@@ -246,6 +246,7 @@ _CONFIG: dict[str, Check] = {
     "fallback_model": text,
     "launch_delay_seconds": number(least=0),
     "max_budget_fleet": number(least=0),
+    "overrun": one_of(*get_args(Overrun)),
     "keep_panes_open": flag,
     "record": flag,
 }

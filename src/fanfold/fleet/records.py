@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from fanfold.members.agents.dialect import Effort, WorkerType
+from fanfold.members.agents.dialect import Effort, Overrun, WorkerType
 
 FILE = "fleet.json"
 Provider = Literal["claude", "codex"]
@@ -19,7 +19,8 @@ Billing = Literal["subscription", "api"]
 
 class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for all workers. 0 means no limit: in `max_budget_fleet` and in the seconds.
-    `billing` None: a key in the environment is used, as the programs would themselves."""
+    `overrun`: money for the last call of a worker, which may pass its budget, is reserved, or that is
+    allowed to happen. `billing` None: a key in the environment is used, as the programs would themselves."""
 
     max_concurrent: int = 5
     model: str = "sonnet"
@@ -28,6 +29,7 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_effort: Effort | None = None
     launch_delay_seconds: float = 3.0
     max_budget_fleet: float = 0.0
+    overrun: Overrun = "reserve"
     keep_panes_open: bool = False
     record: bool = False
     isolation: Isolation = "none"

@@ -73,7 +73,7 @@ def _utc(stamp: float) -> str:
 
 def _said(cost: Sum) -> str:
     """In words: a page has room for them."""
-    note = " (at most: an end is in doubt)" if cost.at_most else ""
+    note = " (at most: what a last call took is not known)" if cost.at_most else ""
     note = " (estimated)" if cost.estimated and not note else note
     bare = msgspec.structs.replace(cost, estimated=False, at_most=False)
     return amount(bare) + note
@@ -97,7 +97,9 @@ def _workers(s: FleetStatus) -> list[str]:
         )
         if held
     ]
-    return [*lines, "", "; ".join(marks) + "."] if marks else lines
+    lines += ["", "; ".join(marks) + "."] if marks else []
+    over = [f"`{cell(one.id, 60)}` {money(one.cost.over)}" for one in s.workers if one.cost.over]
+    return [*lines, "", f"More than was reserved: {', '.join(over)}."] if over else lines
 
 
 def _outcome(one: WorkerView) -> str:
@@ -199,9 +201,12 @@ def _billing(s: FleetStatus) -> list[str]:
     rows = []
     for lane in lanes:
         own = [one for one in s.workers if (one.lane or "unknown") == lane]
+        bound = any(one.cost.at_most for one in own)
         note = {"subscription": "estimated by list prices; no bill by the dollar",
-                "api": "billed", "local": "free"}.get(lane, "")  # fmt: skip
-        total = Sum(sum(one.cost.usd or 0 for one in own), any(one.cost.estimated for one in own))
+                "api": "at most; not all of it is known to be billed" if bound else "billed",
+                "local": "free"}.get(lane, "")  # fmt: skip
+        rough = any(one.cost.estimated for one in own)
+        total = Sum(sum(one.cost.usd or 0 for one in own), rough, bound)
         rows.append([lane, str(len(own)), amount(total), note])
     reserved = s.standing.under_way.at_most
     held = f", {money(reserved)} of it reserved for what is under way" if reserved else ""

@@ -22,7 +22,7 @@ WIDE = 100
 LONGEST_MESSAGE = 120
 RULE = "─"
 ESTIMATED = "~ estimated: by list prices, or no bill by the dollar"
-AT_MOST = "≤ at most: its end is in doubt"
+AT_MOST = "≤ at most: what its last call took is not known"
 _OTHERS: tuple[WorkerState, ...] = ("PENDING", "KILLED", "IN DOUBT", "UNFUNDED", "SKIPPED")
 _DROP_FIRST: tuple[WorkerState, ...] = ("DONE", "SKIPPED", "PENDING", "UNFUNDED")
 
@@ -80,6 +80,7 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
             sum(cost.usd or 0 for cost in known),
             any(cost.estimated for cost in known),
             any(cost.at_most for cost in known),
+            sum(cost.over for cost in known),
         )
 
 
@@ -126,12 +127,20 @@ def _foot(s: FleetStatus, width: int) -> list[str]:
     lines = [_summary(s), _state_line(s), _budget_line(s), f"supervisor: {s.supervisor}"]
     lines += [ESTIMATED] if any(one.cost.estimated for one in s.workers) else []
     lines += [AT_MOST] if any(one.cost.at_most for one in s.workers) else []
+    lines += [f"over: {_over(s)}"] if s.total.over else []
     folded = [part for line in lines if line for part in _folded(line, width)]
     if s.standing.status == "flagged":
         folded.append(f"to start one of them anew: {again_command(s.standing.receipt, s.store)}")
     elif s.standing.resumable:
         folded.append(f"to go on: {resume_command(s.standing.receipt, s.store)}")
     return folded
+
+
+def _over(s: FleetStatus) -> str:
+    """Who took more than was reserved, and how much."""
+    found = [one for one in s.workers if one.cost.over]
+    said = (f"{one_line(one.id, 60)} {money(one.cost.over)}" for one in found)
+    return f"{', '.join(said)} more than was reserved"
 
 
 def _folded(line: str, width: int) -> list[str]:
@@ -170,9 +179,11 @@ def _state_line(s: FleetStatus) -> str:
 def _budget_line(s: FleetStatus) -> str:
     receipt, reserved = s.standing.receipt, s.standing.under_way.at_most
     spent = max(0.0, receipt.cost_usd - dollars(reserved))
-    parts = [f"budget: {usd(spent)} spent"]
+    bound = receipt.cost_at_most or s.standing.in_doubt.at_most > 0
+    parts = [f"budget: {usd(spent, at_most=bound)} spent"]
     parts += [f"{money(reserved)} reserved"] if reserved else []
     parts += [f"of {usd(receipt.budget_usd)}" if receipt.budget_usd is not None else "no limit"]
+    parts += [f"{usd(receipt.overrun_usd)} over"] if receipt.overrun_usd else []
     lanes = sorted({one.lane for one in s.workers if one.lane})
     parts += [f"billing: {', '.join(lanes)}"] if lanes else []
     return "  ".join(parts)
@@ -266,10 +277,12 @@ def fleet_json(s: FleetStatus) -> dict[str, Any]:
             "total": len(s.workers), "running": count["RUNNING"] - stuck, "done": count["DONE"],
             "failed": count["FAILED"], "stuck": stuck, "total_cost": _dollars(s.total),
             **{state.lower().replace(" ", "_"): count[state] for state in _OTHERS},
-            "estimated": s.total.estimated,
+            "estimated": s.total.estimated, "at_most": s.total.at_most,
+            "overrun_usd": dollars(s.total.over),
         },
         "budget": {"spent_usd": round(max(0.0, receipt.cost_usd - reserved), 9),
-                   "reserved_usd": reserved, "limit_usd": receipt.budget_usd},
+                   "reserved_usd": reserved, "limit_usd": receipt.budget_usd,
+                   "overrun_usd": receipt.overrun_usd},
         "liveness": {"launcher_pid": s.supervisor.pid,
                      "launcher_alive": s.supervisor.state == "alive",
                      "supervisor": s.supervisor.state},
@@ -283,7 +296,7 @@ def worker_json(one: WorkerView, now: float) -> dict[str, Any]:
         "elapsed": _elapsed(one, now), "last_activity": _ago(one.heard, now, True),
         "cost": _dollars(one.cost), "retries": one.retries, "last_msg": one_line(one.last, 400),
         "member": one.member, "lane": one.lane, "estimated": one.cost.estimated,
-        "at_most": one.cost.at_most,
+        "at_most": one.cost.at_most, "overrun_usd": dollars(one.cost.over),
         "elapsed_seconds": None if seconds is None else round(seconds, 3),
         "silent_seconds": round(one.silent, 3), "lines": one.lines, "tail": one.tail,
         "outputs": list(one.outputs), "session": one.session, "turns": one.turns,

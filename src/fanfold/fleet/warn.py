@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from fanfold.fleet.records import Fleet, WorkerSpec
 from fanfold.members.agents.models import pricing_model
 from fanfold.price import lookup
-from fanfold.work import dag
 
 _WRITES = re.compile(
     r"\b(?:write|save|store|create|append|put|export|dump)\b[^.\n]{0,80}?"
@@ -21,8 +20,7 @@ _NOT = re.compile(r"\b(?:not|never|no|without|nor|neither)\b|n't\b", re.IGNORECA
 def warnings_of(fleet: Fleet) -> list[str]:
     """One line each, with the worker's id and what to do about it."""
     return [
-        *_unable_to_write(fleet), *_other_caps(fleet), *_without_price(fleet), *_money(fleet),
-        *_not_done(fleet),
+        *_unable_to_write(fleet), *_other_caps(fleet), *_without_price(fleet), *_not_done(fleet),
     ]  # fmt: skip
 
 
@@ -81,17 +79,6 @@ def _without_price(fleet: Fleet) -> Iterator[str]:
 
 def _has_price(one: WorkerSpec) -> bool:
     return lookup(pricing_model(one.provider, one.model), "openai") is not None
-
-
-def _money(fleet: Fleet) -> Iterator[str]:
-    budget = fleet.config.max_budget_fleet
-    layer = dag.layers(fleet.workers)
-    first = sum(one.max_budget_usd for one in fleet.workers if not layer[one.id])
-    if 0 < budget < first:
-        yield (
-            f"`max_budget_fleet` is ${budget:.2f}, but those who start first may take ${first:.2f}:"
-            " some of them will wait for money, or get none"
-        )
 
 
 def _not_done(fleet: Fleet) -> Iterator[str]:

@@ -38,12 +38,14 @@ class Sum(msgspec.Struct, frozen=True):
     """What a worker took, in nano-dollars, over all its attempts. `usd` None: nobody knows.
 
     `estimated`: by the list price of the tokens seen so far, or by an account that is not billed by
-    the dollar. `at_most`: a reservation that counts as spent, since its end is in doubt.
+    the dollar. `at_most`: some of it is a bound, since nobody knows what its last call took. `over`:
+    so much of it is more than was reserved.
     """
 
     usd: int | None = None
     estimated: bool = False
     at_most: bool = False
+    over: int = 0
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,20 +167,27 @@ def _at_work(trace: Trace | None, reading: Reading | None, run_alive: bool) -> W
 
 
 def cost_of(tries: list[Attempt], reading: Reading | None, state: WorkerState) -> Sum:
-    """What was settled, and what the newest has taken so far by its own log."""
+    """What was settled, and what the newest has taken so far by its own log. A bound stays one, also
+    when the worker was launched again since; what is in doubt counts as the receipt has it."""
     if not tries:
         return Sum()
     *earlier, newest = tries
-    before = sum(one.cost for one in earlier)
-    rough = reading is not None and not reading.exact
-    doubt = any(one.state == "in_doubt" for one in earlier)
+    before, bound = sum(one.cost for one in earlier), any(one.bound for one in earlier)
+    rough, over = reading is not None and not reading.exact, sum(map(_over, tries))
     if state == "IN DOUBT" or (state == "KILLED" and newest.state == "in_doubt"):
-        return Sum(before + newest.cost, at_most=True)
+        return Sum(before + newest.cost, at_most=True, over=over)
     if newest.state not in ("started", "in_doubt"):
-        return Sum(before + newest.cost, estimated=rough, at_most=doubt)
+        bound = bound or newest.bound
+        return Sum(before + newest.cost, rough and not bound, bound, over)
     if reading is None or reading.cost is None:
-        return Sum(before or None, estimated=True, at_most=doubt)
-    return Sum(before + reading.cost, estimated=rough, at_most=doubt)
+        return Sum(before or None, True, bound, over)
+    return Sum(before + reading.cost, rough, bound, over)
+
+
+def _over(one: Attempt) -> int:
+    """What it took beyond its reservation; one that reserved nothing had no limit."""
+    settled = one.reserved and one.state != "started"
+    return max(0, one.cost - one.reserved) if settled else 0
 
 
 def heard_of(trace: Trace) -> float | None:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import msgspec
 
+from fanfold.fleet.logs import Follower
 from fanfold.journal.facts import Attempt, RunRecord
 from fanfold.journal.journal import Archive
+from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.hosting import Host, find
+from fanfold.work.ask import Usage
 
 MOST = 100_000
 
@@ -36,6 +39,26 @@ def worker_of(store: Path, record: RunRecord, attempt: Attempt) -> Worker | None
         if host is not None:
             return Worker(attempt.ids[0] if attempt.ids else "", attempt, host)
     return None
+
+
+class Took(msgspec.Struct, frozen=True):
+    """What a worker took, by its files: `cost` (nano-dollars) with the most that a call under way at
+    its end can have taken; None where no price is known."""
+
+    cost: int | None
+    usage: Usage
+
+
+def took_at_most(worker: Worker) -> Took | None:
+    """None: nobody here can read its log, or it may still go on."""
+    host = worker.host
+    exit, dialect = host.exit(), DIALECTS.get(host.spec.dialect)
+    if exit is None or dialect is None:
+        return None
+    reading = Follower(host.place, host.spec, dialect).catch_up(over=True)
+    more = reading.unknown(exit.at)
+    known = reading.cost is not None or more
+    return Took((reading.cost or 0) + more if known else None, reading.usage)
 
 
 def workers_of(archive: Archive, record: RunRecord) -> list[Worker]:

@@ -25,7 +25,8 @@ _OF_RUNS = (
 _TOTALS = (
     "select run, step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
     " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt'), sum(repeats),"
-    f" sum(coalesce(ended - started, 0)) {_OF_RUNS} group by run, step, member"
+    " sum(coalesce(ended - started, 0)), sum(bound and cost > 0)"
+    f" {_OF_RUNS} group by run, step, member"
 )
 _CHOSEN = (
     "select no from (select no, row_number() over (partition by run, step, member order by"
@@ -41,7 +42,8 @@ _OUTCOMES = (
 
 
 class Total(msgspec.Struct, frozen=True):
-    """What one member did at one step of a run. `seconds` are those of its calls, added up."""
+    """What one member did at one step of a run. `seconds` are those of its calls, added up;
+    `bounds` attempts are only known to have cost at most what they count as."""
 
     run: int
     step: int
@@ -53,6 +55,7 @@ class Total(msgspec.Struct, frozen=True):
     in_doubt: int
     repeats: int
     seconds: float
+    bounds: int = 0
 
 
 class Settled(msgspec.Struct, frozen=True):

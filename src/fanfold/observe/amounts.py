@@ -9,20 +9,26 @@ from fanfold.price import dollars
 _UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
 
 
-def usd(amount: float) -> str:
-    """`$0.41`; below ten cents as many digits as say something: `$0.0123`, `$0.000006`."""
+def usd(amount: float, *, at_most: bool = False) -> str:
+    """`$0.41`; below ten cents as many digits as say something: `$0.0123`, `$0.000006`. `at_most`:
+    it is a bound, not what was billed: `≤$0.41`."""
+    return ("≤" if at_most else "") + _dollars(amount)
+
+
+def _dollars(amount: float) -> str:
     if amount >= 0.1 or abs(amount - round(amount, 2)) < 1e-10:
         return f"${amount:,.2f}"
     return f"${amount:.4f}" if amount >= 0.0001 else f"${amount:.9f}".rstrip("0")
 
 
-def money(nanos: int) -> str:
-    return usd(dollars(nanos))
+def money(nanos: int, *, at_most: bool = False) -> str:
+    return usd(dollars(nanos), at_most=at_most)
 
 
-def of_budget(cost: float, budget: float | None) -> str:
+def of_budget(cost: float, budget: float | None, *, at_most: bool = False) -> str:
     """`$0.41 of $5.00`; without a budget only the cost."""
-    return usd(cost) if budget is None else f"{usd(cost)} of {usd(budget)}"
+    spent = usd(cost, at_most=at_most)
+    return spent if budget is None else f"{spent} of {usd(budget)}"
 
 
 def duration(seconds: float) -> str:

@@ -98,7 +98,7 @@ def items_text(receipt: Receipt) -> str:
 
 def cost_text(receipt: Receipt) -> str:
     over = f" ({usd(receipt.overrun_usd)} over)" if receipt.overrun_usd else ""
-    return of_budget(receipt.cost_usd, receipt.budget_usd) + over
+    return of_budget(receipt.cost_usd, receipt.budget_usd, at_most=receipt.cost_at_most) + over
 
 
 def calls_text(receipt: Receipt) -> str:

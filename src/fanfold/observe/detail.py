@@ -123,7 +123,7 @@ def _step_columns(steps: tuple[StepAccount, ...]) -> list[Column]:
         Column("step", [one_line(step.name, 60) for step in steps], least=8),
         Column("calls", [f"{step.calls:,}" for step in steps], right=True),
         Column("tokens", [f"{step.tokens.total:,}" for step in steps], right=True),
-        Column("cost", [usd(step.cost_usd) for step in steps], right=True),
+        Column("cost", [usd(step.cost_usd, at_most=step.at_most) for step in steps], right=True),
     ]
 
 
@@ -134,7 +134,7 @@ def _member_columns(found: list[MemberAccount]) -> list[Column]:
         Column("items", [f"{one.answered:,}" for one in found], right=True),
         Column("errors", [f"{one.errors:,}" for one in found], right=True, rank=1),
         Column("tokens", [f"{one.tokens.total:,}" for one in found], right=True),
-        Column("cost", [usd(one.cost_usd) for one in found], right=True),
+        Column("cost", [usd(one.cost_usd, at_most=one.at_most) for one in found], right=True),
     ]
 
 

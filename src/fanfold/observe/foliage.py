@@ -41,8 +41,8 @@ def _drawn(lines: Sequence[_Line], indent: str) -> Iterator[str]:
 def _run(branch: Branch, most: int | None) -> _Line:
     run, whole = branch.run, branch.whole
     parts = [count(whole.runs, "run")] if whole.runs > 1 else []
-    own = "" if whole.cost == branch.own.cost else f" ({money(branch.own.cost)} its own)"
-    parts += [*_took(whole.calls, whole.usage, money(whole.cost) + own), *_trouble(whole)]
+    own = "" if whole.cost == branch.own.cost else f" ({_money(branch.own)} its own)"
+    parts += [*_took(whole.calls, whole.usage, _money(whole) + own), *_trouble(whole)]
     parts.append(duration(run.active))
     ended = ", ".join(f"{n:,} {_name(state)}" for state, n in branch.outcomes.items())
     text = f"{one_line(run.name, 60)} {run.id} {branch.status}: {', '.join(parts)}"
@@ -58,8 +58,8 @@ def _runs(branches: Sequence[Branch], most: int | None) -> list[_Line]:
     lines = [_run(one, most) for one in branches if one.run.no in shown]
     left = [one for one in branches if one.run.no not in shown]
     if left:
-        cost = sum(one.whole.cost for one in left)
-        lines.append(_Line(f"… and {count(len(left), 'run')} more, {money(cost)}"))
+        rest = sum((one.whole for one in left), Figures())
+        lines.append(_Line(f"… and {count(len(left), 'run')} more, {_money(rest)}"))
     return lines
 
 
@@ -69,7 +69,7 @@ def _step(step: StepBranch, most: int | None) -> _Line:
 
 def _limb(limb: Limb, most: int | None) -> _Line:
     account = limb.account
-    parts = _took(account.calls, account.tokens, usd(account.cost_usd))
+    parts = _took(account.calls, account.tokens, usd(account.cost_usd, at_most=account.at_most))
     if account.reused:
         parts.append(f"{account.reused:,} reused")
     parts += _trouble(Figures(0, 0, 0, Usage(), account.errors, limb.in_doubt, limb.repeats))
@@ -83,7 +83,7 @@ def _limb(limb: Limb, most: int | None) -> _Line:
 
 def _twig(twig: Twig, most: int | None) -> _Line:
     one = twig.attempt
-    parts = [twig.verdict, *_tokens(one.usage), money(one.cost)]
+    parts = [twig.verdict, *_tokens(one.usage), money(one.cost, at_most=one.bound)]
     if one.ended is not None:
         parts.append(duration(one.ended - one.started))
     if one.repeats:
@@ -92,6 +92,10 @@ def _twig(twig: Twig, most: int | None) -> _Line:
     if one.error:
         text += f": {one_line(one.error, 120)}"
     return _Line(text, _runs(twig.children, most))
+
+
+def _money(figures: Figures) -> str:
+    return money(figures.cost, at_most=figures.at_most)
 
 
 def _took(calls: int, usage: Usage, cost: str) -> list[str]:

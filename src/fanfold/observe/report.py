@@ -181,7 +181,7 @@ def _caught_table(ended: tuple[Ended, ...]) -> list[str]:
 def _steps(steps: tuple[StepAccount, ...]) -> list[str]:
     rows = [
         [cell(s.name, 60), f"{s.calls:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
-         _time(s.seconds), usd(s.cost_usd)]
+         _time(s.seconds), usd(s.cost_usd, at_most=s.at_most)]
         for s in steps
     ]  # fmt: skip
     titles = ["step", "calls", "input", "output", "first to last call", "cost"]
@@ -191,7 +191,7 @@ def _steps(steps: tuple[StepAccount, ...]) -> list[str]:
 def _members(found: tuple[Worked, ...]) -> list[str]:
     rows = [
         [cell(a.member, 60), f"{a.calls:,}", f"{a.answered:,}", f"{a.reused:,}", f"{a.errors:,}",
-         f"{a.tokens.total:,}", _time(one.seconds), usd(a.cost_usd)]
+         f"{a.tokens.total:,}", _time(one.seconds), usd(a.cost_usd, at_most=a.at_most)]
         for one in found for a in (one.account,)
     ]  # fmt: skip
     titles = [

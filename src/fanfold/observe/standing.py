@@ -72,7 +72,10 @@ def stand(read: Reader, run: RunRecord, alive: Alive, now: float) -> Standing:
         under_way = Unsettled()
     seconds = run.active if run.status != "running" else _active(read, run, now if lives else None)
     shown: Shown = "crashed" if crashed else run.status
-    return Standing(run, shown, receipt(read, run), seconds, under_way, in_doubt)
+    account = receipt(read, run)
+    if in_doubt.at_most:  # also what a process reserved that has died, before that is written down
+        account = msgspec.structs.replace(account, cost_at_most=True)
+    return Standing(run, shown, account, seconds, under_way, in_doubt)
 
 
 def _active(read: Reader, run: RunRecord, until: float | None) -> float:
@@ -84,7 +87,8 @@ def _active(read: Reader, run: RunRecord, until: float | None) -> float:
 
 
 class MemberAccount(msgspec.Struct, frozen=True):
-    """What one member did in one step. `reused`: items answered by its replies to earlier runs."""
+    """What one member did in one step. `reused`: items answered by its replies to earlier runs.
+    `at_most`: some of the cost is a bound."""
 
     step: int
     member: str
@@ -94,13 +98,14 @@ class MemberAccount(msgspec.Struct, frozen=True):
     errors: int = 0
     tokens: Usage = Usage()
     cost_usd: float = 0.0
+    at_most: bool = False
 
     def __add__(self, other: MemberAccount) -> MemberAccount:
         """Both together, under the first one's name."""
         return MemberAccount(
             self.step, self.member, self.calls + other.calls, self.answered + other.answered,
             self.reused + other.reused, self.errors + other.errors, self.tokens + other.tokens,
-            self.cost_usd + other.cost_usd,
+            self.cost_usd + other.cost_usd, self.at_most or other.at_most,
         )  # fmt: skip
 
 
@@ -123,7 +128,7 @@ def accounts(
             calls = max(a.new + s.errors, a.calls + vain)
         found.append(
             MemberAccount(step, member, calls, a.new + a.earlier, a.earlier, s.errors, s.usage,
-                          dollars(s.cost))
+                          dollars(s.cost), s.bounds > 0)
         )  # fmt: skip
     return found
 

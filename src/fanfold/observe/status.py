@@ -9,6 +9,7 @@ import msgspec
 from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_time
 from fanfold.observe.standing import Shown, Standing
 from fanfold.observe.table import Column, aligned, one_line
+from fanfold.work.outcome import Receipt
 
 WIDE = 120
 SHORTEST_ID = 10
@@ -37,11 +38,15 @@ def _columns(standings: Sequence[Standing], now: float, wide: bool) -> list[Colu
         Column("STATUS", [s.status for s in standings]),
         Column("DONE", [f"{s.done:,}/{s.receipt.planned:,}" for s in standings], right=True),
         Column("PASSED", [f"{s.receipt.passed:,}" for s in standings], right=True, rank=2),
-        Column("COST", [usd(s.receipt.cost_usd) for s in standings], right=True),
+        Column("COST", [_cost(s.receipt) for s in standings], right=True),
         Column("BUDGET", ["-" if b is None else usd(b) for b in budgets], right=True, rank=1),
         Column("STARTED", [local_time(t) if wide else short_time(t, now) for t in times], rank=3),
         Column("ACTIVE", [duration(s.seconds) for s in standings], right=True, rank=4),
     ]
+
+
+def _cost(receipt: Receipt) -> str:
+    return usd(receipt.cost_usd, at_most=receipt.cost_at_most)
 
 
 def _distinct(ids: list[str]) -> int:
@@ -62,6 +67,7 @@ class Row(msgspec.Struct, frozen=True):
     done: int
     passed: int
     cost_usd: float
+    cost_at_most: bool
     budget_usd: float | None
     started: str
     seconds: float
@@ -75,6 +81,7 @@ def overview_json(standings: Sequence[Standing]) -> bytes:
 def _row(s: Standing) -> Row:
     r = s.receipt
     return Row(
-        r.run, r.name, s.status, r.reason, r.planned, s.done, r.passed, r.cost_usd, r.budget_usd,
+        r.run, r.name, s.status, r.reason, r.planned, s.done, r.passed, r.cost_usd,
+        r.cost_at_most, r.budget_usd,
         utc_time(s.run.created), round(s.seconds, 3), s.resumable,
     )  # fmt: skip

@@ -40,12 +40,18 @@ class Figures(msgspec.Struct, frozen=True):
     errors: int = 0
     in_doubt: int = 0
     repeats: int = 0
+    bounds: int = 0
+
+    @property
+    def at_most(self) -> bool:
+        """Some of the cost is a bound."""
+        return self.bounds > 0
 
     def __add__(self, other: Figures) -> Figures:
         return Figures(
             self.runs + other.runs, self.calls + other.calls, self.cost + other.cost,
             self.usage + other.usage, self.errors + other.errors, self.in_doubt + other.in_doubt,
-            self.repeats + other.repeats,
+            self.repeats + other.repeats, self.bounds + other.bounds,
         )  # fmt: skip
 
 
@@ -152,7 +158,7 @@ def _steps(
     read: Reader, record: RunRecord, totals: dict[tuple[int, str], Total], twigs: Sequence[Twig]
 ) -> tuple[tuple[StepBranch, ...], Figures]:
     spent = {
-        pair: Spent(t.calls, t.cost, t.usage, errors=t.errors, in_doubt=t.in_doubt)
+        pair: Spent(t.calls, t.cost, t.usage, errors=t.errors, in_doubt=t.in_doubt, bounds=t.bounds)
         for pair, t in totals.items()
     }
     found = accounts(read, record, spent)
@@ -178,7 +184,7 @@ def _limb(account: MemberAccount, total: Total | None, twigs: tuple[Twig, ...]) 
 def _figures(totals: Iterable[Total], calls: int) -> Figures:
     whole = Figures(runs=1, calls=calls)
     for t in totals:
-        whole += Figures(0, 0, t.cost, t.usage, t.errors, t.in_doubt, t.repeats)
+        whole += Figures(0, 0, t.cost, t.usage, t.errors, t.in_doubt, t.repeats, t.bounds)
     return whole
 
 
@@ -227,7 +233,7 @@ def _figures_json(figures: Figures) -> dict[str, Any]:
     return {
         "runs": figures.runs, "calls": figures.calls, "tokens": _tokens_json(figures.usage),
         "cost_usd": dollars(figures.cost), "errors": figures.errors,
-        "in_doubt": figures.in_doubt, "repeats": figures.repeats,
+        "in_doubt": figures.in_doubt, "repeats": figures.repeats, "at_most": figures.at_most,
     }  # fmt: skip
 
 
@@ -241,7 +247,8 @@ def _step_json(step: StepBranch) -> dict[str, Any]:
         "members": [
             {"member": limb.account.member, "calls": limb.account.calls,
              "reused": limb.account.reused, "tokens": _tokens_json(limb.account.tokens),
-             "cost_usd": limb.account.cost_usd, "seconds": round(limb.seconds, 3),
+             "cost_usd": limb.account.cost_usd, "at_most": limb.account.at_most,
+             "seconds": round(limb.seconds, 3),
              "errors": limb.account.errors, "in_doubt": limb.in_doubt, "repeats": limb.repeats,
              "not_shown": limb.more}
             for limb in step.members
@@ -256,6 +263,7 @@ def _twig_json(twig: Twig) -> dict[str, Any]:
     return {
         "attempt": one.no, "span": twig.span, "member": one.member, "items": one.ids,
         "state": one.state, "verdict": twig.verdict, "tokens": _tokens_json(one.usage),
-        "cost_usd": dollars(one.cost), "seconds": seconds, "error": one.error, "why": one.why,
+        "cost_usd": dollars(one.cost), "at_most": one.bound, "seconds": seconds,
+        "error": one.error, "why": one.why,
         "repeats": one.repeats, "children": [tree_json(child) for child in twig.children],
     }  # fmt: skip

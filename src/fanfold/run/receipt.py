@@ -56,7 +56,8 @@ def _steps(
             step = counts.steps.get(name)
             calls, reused = (0, 0) if step is None else (step.calls, step.reused)
         cost, seconds = dollars(s.cost), round(s.seconds, 3)
-        accounts.append(StepAccount(name, calls, reused, cost, s.usage, seconds))
+        bound = s.bounds > 0
+        accounts.append(StepAccount(name, calls, reused, cost, s.usage, seconds, bound))
     return tuple(accounts)
 
 

@@ -80,12 +80,15 @@ class Missing(msgspec.Struct, frozen=True, gc=False):
 
 
 class StepAccount(msgspec.Struct, frozen=True):
+    """`at_most`: some of the cost is a bound, not a bill."""
+
     name: str
     calls: int = 0
     reused: int = 0
     cost_usd: float = 0.0
     tokens: Usage = Usage()
     seconds: float = 0.0
+    at_most: bool = False
 
 
 class Saving(msgspec.Struct, frozen=True):

@@ -76,6 +76,7 @@ def test_a_narrow_terminal_gets_what_matters_most(stage: Stage) -> None:
         "budget: $0.64 spent  $1.20 reserved  of $5.00  billing: subscription",
         "supervisor: alive (pid 4711)",
         "~ estimated: by list prices, or no bill by the dollar",
+        "over: b $0.13 more than was reserved",
     ]
 
 
@@ -153,14 +154,15 @@ def test_a_fleet_whose_supervisor_died_says_who_lives_on_and_how_to_go_on(tmp_pa
     stage.crashes()
     status = status_of(stage, 30)
     stage.close()
-    assert (status.over, fleet_status(status, width=120).splitlines()[-6:]) == (
+    assert (status.over, fleet_status(status, width=120).splitlines()[-7:]) == (
         False,
         [
             "Fleet Summary: Total: 5  Running: 1  Done: 2  Failed: 2  Stuck: 0  Total Cost: ~$0.83",
             "run: crashed: its process died; 1 of its workers live on",
-            "budget: $1.84 spent  of $5.00  billing: subscription",
+            "budget: ≤$1.84 spent  of $5.00  billing: subscription",
             "supervisor: dead",
             "~ estimated: by list prices, or no bill by the dollar",
+            "over: b $0.13 more than was reserved",
             f"to go on: fanfold resume {RUN}",
         ],
     )
@@ -208,15 +210,16 @@ def test_programs_get_the_names_of_the_original_and_ours(stage: Stage) -> None:
         "fleet_root": "/srv/fleet", "timestamp": "2025-06-15T15:17:10Z", "elapsed_seconds": 630,
         "summary": {"total": 5, "running": 0, "done": 2, "failed": 2, "stuck": 1,
                     "total_cost": pytest.approx(0.829, abs=0.01), "pending": 0, "killed": 0,
-                    "in_doubt": 0, "unfunded": 0, "skipped": 0, "estimated": True},
-        "budget": {"spent_usd": 0.638875, "reserved_usd": 1.2, "limit_usd": 5.0},
+                    "in_doubt": 0, "unfunded": 0, "skipped": 0, "estimated": True, "at_most": False,
+                    "overrun_usd": 0.13},
+        "budget": {"spent_usd": 0.638875, "reserved_usd": 1.2, "limit_usd": 5.0, "overrun_usd": 0.0},
         "liveness": {"launcher_pid": 4711, "launcher_alive": True, "supervisor": "alive"},
     }  # fmt: skip
     assert told["workers"][0] == {
         "id": "a", "status": "DONE", "model": "haiku", "elapsed": "5.0s",
         "last_activity": "10m 27s ago", "cost": 0.006975, "retries": 0,
         "last_msg": "✓ Hello world", "member": "a", "lane": "subscription", "estimated": True,
-        "at_most": False, "elapsed_seconds": 5.0, "silent_seconds": 0.0, "lines": 3,
+        "at_most": False, "overrun_usd": 0.0, "elapsed_seconds": 5.0, "silent_seconds": 0.0, "lines": 3,
         "tail": "result/success", "outputs": ["finding.md"],
         "session": "e6960be6-0002-4586-af2b-63bc76920a26", "turns": 1,
         "tokens": {"input": 1000, "output": 100, "cache_read": 0, "cache_write": 0},

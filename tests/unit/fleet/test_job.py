@@ -112,10 +112,10 @@ def installed(folder: Path, *names: str) -> dict[str, str]:
 
 
 def test_a_job_holds_plan_and_roster_so_that_it_can_be_stored(tmp_path: Path) -> None:
-    root = written(tmp_path / "f", config={**QUICK, "max_budget_fleet": 2, "record": True})
+    root = written(tmp_path / "f", config={**QUICK, "max_budget_fleet": 9, "record": True})
     environ = installed(tmp_path / "bin", "claude")
     job = prepare_fleet(root / "fleet.json", Options(budget=Budget(calls=7), name="x"), environ)
-    assert (job.name, job.budget) == ("x", Budget(usd=2.0, calls=7))
+    assert (job.name, job.budget) == ("x", Budget(usd=9.0, calls=7))
     assert job.warnings == ("`record` is ignored: every worker's log is kept, see `fanfold view`",)
     kept = msgspec.json.decode(msgspec.json.encode(job.stored), type=Stored)
     assert (kept.kind, kept.roster, kept.plan) == ("fleet", None, job.stored.plan)

@@ -82,16 +82,6 @@ def test_a_budget_of_codex_is_kept_by_the_meter_and_told_once(tmp_path: Path) ->
     ]
 
 
-def test_money_that_is_too_little_for_those_who_start_first(tmp_path: Path) -> None:
-    workers = [worker("a"), worker("b", max_budget_usd=0.5), worker("c", "a", max_budget_usd=9)]
-    assert warned(tmp_path / "1", {}, *workers, config={"max_budget_fleet": 1.49}) == [
-        "`max_budget_fleet` is $1.49, but those who start first may take $1.50: some of them will"
-        " wait for money, or get none"
-    ]
-    assert warned(tmp_path / "2", {}, *workers, config={"max_budget_fleet": 1.5}) == []
-    assert warned(tmp_path / "3", {}, *workers, config={"max_budget_fleet": 0}) == []
-
-
 def test_recording_is_said_to_be_ignored(tmp_path: Path) -> None:
     found = warned(tmp_path, {}, worker("a"), worker("b"), config={"record": True})
     assert found == ["`record` is ignored: every worker's log is kept, see `fanfold view`"]

@@ -33,7 +33,7 @@ def test_a_flagged_run_says_what_did_not_pass_and_what_may_have_been_paid_twice(
     assert told == [
         "contract-review flagged: 3 of 10 items did not pass",
         "10 of 10 done: 7 passed, 1 kicked, 1 failed, 1 unjudged",
-        "cost $0.0070 of $5.00",
+        "cost ≤$0.0070 of $5.00",
         f"16 calls, 0 reused, 4 retries, 3,740 tokens, {receipt.seconds:.1f}s",
         "maybe paid twice: 1 call, at most $0.0015",
         "to go on: fanfold resume 01J",

@@ -46,7 +46,7 @@ def test_the_page_has_a_head_and_a_section_for_each_question(tmp_path: Path) -> 
     head, *sections = text.split("\n## ")
     assert head.splitlines() == [
         "# contract-review", "", "**flagged**: 3 of 10 items did not pass", "",
-        f"10 of 10 items done · $0.0070 of $5.00 · run `01J`, started {STARTED}, {seconds} active",
+        f"10 of 10 items done · ≤$0.0070 of $5.00 · run `01J`, started {STARTED}, {seconds} active",
     ]  # fmt: skip
     assert [one.splitlines()[0] for one in sections] == [
         "Result", "What the gate caught", "Receipt", "Cost and time by member",
@@ -90,7 +90,7 @@ def test_the_receipt_has_every_outcome_and_what_was_paid(tmp_path: Path) -> None
     assert {name: value for name, value in receipt.items() if name not in outcomes} == {
         "calls": "16", "reused replies": "0", "calls without a reply": "5",
         "tokens: input": "3,300", "tokens: output": "440", "tokens: cache read": "0",
-        "tokens: cache write": "0", "cost": "$0.0070 of $5.00",
+        "tokens: cache write": "0", "cost": "≤$0.0070 of $5.00",
         "maybe paid twice": "1 call, at most $0.0015", "active time": seconds,
     }  # fmt: skip
 
@@ -100,13 +100,13 @@ def test_the_account_by_member_by_step_and_of_what_is_in_doubt(tmp_path: Path) -
     found = accounted(tmp_path / "s", "contract-review")
     text = report(found)
     assert rows(section(text, "Cost and time by member")) == [
-        ["haiku", "16", "9", "0", "4", "3,740", "16s", "$0.0070"]
+        ["haiku", "16", "9", "0", "4", "3,740", "16s", "≤$0.0070"]
     ]
     assert rows(section(text, "Cost and time by step")) == [
-        ["map", "16", "3,300", "440", seconds, "$0.0070"]
+        ["map", "16", "3,300", "440", seconds, "≤$0.0070"]
     ]
     drawn = draw_tree(found.branch, 200).replace("`", "'")
-    assert drawn.startswith("contract-review 01J flagged: 16 calls, 3,740 tokens, $0.0070")
+    assert drawn.startswith("contract-review 01J flagged: 16 calls, 3,740 tokens, ≤$0.0070")
     assert section(text, "Tree") == ["```text", *drawn.splitlines(), "```"]
     doubt = section(text, "In doubt")
     assert doubt[0].startswith("1 attempt was lost under way and may have been carried out.")

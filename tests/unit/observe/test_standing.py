@@ -113,7 +113,7 @@ def test_the_members_accounts_add_up_to_the_receipt(tmp_path: Path) -> None:
         now = of("contract-review")
         found = accounts(read, now.run)
     assert found == [
-        MemberAccount(0, "haiku", 16, 9, 0, 4, Usage(3300, 440), closed.cost_usd)
+        MemberAccount(0, "haiku", 16, 9, 0, 4, Usage(3300, 440), closed.cost_usd, True)
     ]  # fmt: skip
     assert whole_receipt(now, found).calls == closed.calls
 

@@ -41,11 +41,11 @@ def standings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Standin
 def test_a_narrow_terminal_gets_short_ids_and_times(standings: list[Standing]) -> None:
     lines = overview(standings, now=EPOCH + 60, width=80).splitlines()
     assert lines == [
-        "NAME            ID          STATUS       DONE  PASSED     COST   BUDGET  STARTED",
-        f"contract-revi…  01JXT21Q00  flagged     10/10       7  $0.0070    $5.00  {HOUR}",
-        f"too-dear        01JXT21Q01  paused      27/40      27  $0.0135  $0.0150  {HOUR}",
-        f"a-review-of-a…  01JXT21Q02  complete  120/120     120  $0.0555        -  {HOUR}",
-        f"nightly         01JXT21Q03  crashed      8/40       8  $0.0102    $1.00  {HOUR}",
+        "NAME           ID          STATUS       DONE  PASSED      COST   BUDGET  STARTED",
+        f"contract-rev…  01JXT21Q00  flagged     10/10       7  ≤$0.0070    $5.00  {HOUR}",
+        f"too-dear       01JXT21Q01  paused      27/40      27   $0.0135  $0.0150  {HOUR}",
+        f"a-review-of-…  01JXT21Q02  complete  120/120     120   $0.0555        -  {HOUR}",
+        f"nightly        01JXT21Q03  crashed      8/40       8  ≤$0.0102    $1.00  {HOUR}",
         "",
         "crashed: the process died; `fanfold resume RUN` goes on where it was",
     ]
@@ -57,15 +57,15 @@ def test_a_wide_terminal_gets_everything_in_full(standings: list[Standing]) -> N
     active = [duration(standing.seconds).rjust(6) for standing in standings]
     assert lines[:5] == [
         "NAME".ljust(name) + "ID".ljust(len(id) - 1)
-        + "STATUS       DONE  PASSED     COST   BUDGET  STARTED           ACTIVE",
+        + "STATUS       DONE  PASSED      COST   BUDGET  STARTED           ACTIVE",
         "contract-review".ljust(name) + id.format(0)
-        + f"flagged     10/10       7  $0.0070    $5.00  {DATE}  {active[0]}",
+        + f"flagged     10/10       7  ≤$0.0070    $5.00  {DATE}  {active[0]}",
         "too-dear".ljust(name) + id.format(1)
-        + f"paused      27/40      27  $0.0135  $0.0150  {DATE}  {active[1]}",
+        + f"paused      27/40      27   $0.0135  $0.0150  {DATE}  {active[1]}",
         (LONG[:59] + "…").ljust(name) + id.format(2)
-        + f"complete  120/120     120  $0.0555        -  {DATE}  {active[2]}",
+        + f"complete  120/120     120   $0.0555        -  {DATE}  {active[2]}",
         "nightly".ljust(name) + id.format(3)
-        + f"crashed      8/40       8  $0.0102    $1.00  {DATE}    2.0s",
+        + f"crashed      8/40       8  ≤$0.0102    $1.00  {DATE}    2.0s",
     ]  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_programs_get_the_same_as_json(standings: list[Standing]) -> None:
             "run": "01JXT21Q01ABCDEFGHJKMNPQR", "name": "too-dear", "status": "paused",
             "reason": "out of budget: dollars of the run: $0.001500 left, the next call may cost $0.001540",
             "planned": 40, "done": 27, "passed": 27,
-            "cost_usd": 0.0135, "budget_usd": 0.015, "started": "2025-06-15T15:06:40Z",
+            "cost_usd": 0.0135, "cost_at_most": False, "budget_usd": 0.015, "started": "2025-06-15T15:06:40Z",
             "seconds": 8.0, "resumable": True,
         }
     ]  # fmt: skip

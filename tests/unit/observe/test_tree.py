@@ -263,7 +263,7 @@ def test_as_json_it_is_nested(tmp_path: Path) -> None:
     deep = found["steps"][0]["attempts"][0].pop("children")
     assert [(run["run"], run["parent"]) for run in deep] == [(DEEP, f"{CHILD}:3")]
     tokens = {"input": 10, "output": 10, "cache_read": 0, "cache_write": 0}
-    none = {"errors": 0, "in_doubt": 0, "repeats": 0}
+    none = {"errors": 0, "in_doubt": 0, "repeats": 0, "at_most": False}
     assert found == {
         "run": CHILD, "name": "run-b", "parent": f"{ROOT}:1", "status": "complete", "reason": None,
         "seconds": 0.0, "outcomes": {}, "children": [],
@@ -276,7 +276,7 @@ def test_as_json_it_is_nested(tmp_path: Path) -> None:
                          "cost_usd": 0.1, "seconds": 1.0, "not_shown": 0, **none}],
             "attempts": [{"attempt": 3, "span": f"{CHILD}:3", "member": "haiku",
                           "items": ("2/10/haiku/0",), "state": "ok", "verdict": "replied",
-                          "tokens": tokens, "cost_usd": 0.1, "seconds": 1.0, "error": None,
+                          "tokens": tokens, "cost_usd": 0.1, "at_most": False, "seconds": 1.0, "error": None,
                           "why": "", "repeats": 0}],
         }],
     }  # fmt: skip

@@ -17,7 +17,7 @@ from fanfold.run.want import Candidate, Step, Want
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply
-from fanfold.work.member import MemberLimits, Traits
+from fanfold.work.member import MemberLimits, Request, Traits
 from fanfold.work.task import Budget
 
 ASK = Ask((Message("user", "hello"),))
@@ -280,3 +280,47 @@ def test_wants_that_wait_for_others_do_not_wait_behind_each_other() -> None:
     plain, retried = desk.want(), desk.want()
     retried.failed("small")
     assert (long.lane, plain.lane, retried.lane) == ("large", "lane", "lane without small")
+
+
+# ── a member that can do with less ──
+
+
+class Modest(Scripted):
+    """Its worst case is 100 nano-dollars; 40 would do."""
+
+    def prepare(self, ask: Ask) -> Request:
+        return Request(ask, b"", 1, 1, most=100, least=40)
+
+
+def modest(budget: int) -> Desk:
+    desk = Desk(budget=Budget(usd=budget / 1e9))
+    (one,) = desk.candidates
+    member = Modest(lambda ask, n: Reply("ok"), one.traits)
+    desk.candidates = (msgspec.structs.replace(one, member=member),)
+    return desk
+
+
+def test_where_the_most_never_fits_it_goes_with_what_is_left() -> None:
+    """What is granted is reserved and told to the member; nothing is passed."""
+    grant = modest(70).granted()
+    assert (grant.reserved.usd, grant.request.most) == (70, 70)
+
+
+def test_while_the_most_may_fit_later_it_waits_for_it() -> None:
+    desk = modest(150)
+    assert desk.granted().reserved.usd == 100
+    assert isinstance(desk.dispatch.decide(desk.want()), Wait)
+
+
+def test_it_waits_for_its_least_while_others_may_give_back() -> None:
+    desk = modest(99)
+    first = desk.granted()
+    assert isinstance(desk.dispatch.decide(desk.want()), Wait)
+    desk.dispatch.settle(first, Sum(50, 2, 1))
+    assert desk.granted().reserved.usd == 49
+
+
+def test_with_less_than_its_least_it_is_unfunded() -> None:
+    desk = modest(39)
+    with pytest.raises(Unfunded):
+        desk.dispatch.decide(desk.want())

@@ -71,9 +71,8 @@ class Agent:
         return Request(ask, body, tokens, most=most, least=self._least(most))
 
     def _least(self, most: int | None) -> int | None:
-        """With a smaller budget than stated it is started as well, down to a part of it."""
         cap = self._setup.max_budget_usd
-        return None if most is None or cap is None else most - nanos(cap * (1 - LEAST))
+        return None if most is None or cap is None else least_of(cap, most)
 
     def _granted(self, request: Request) -> Setup:
         """What it is started with: its budget is smaller where less is left for it."""
@@ -231,6 +230,12 @@ class Agent:
         if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EPERM):
             return Terminal(text, scope="member")
         return Transient(text)
+
+
+def least_of(cap: float, most: int) -> int:
+    """Where the most that it may take is not left, it is started with a smaller budget, down to a
+    part of the one that is stated. In nano-dollars, with its last call."""
+    return most - nanos(cap * (1 - LEAST))
 
 
 def _by_its_word(reading: Reading) -> Exit | None:

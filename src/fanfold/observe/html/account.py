@@ -184,10 +184,10 @@ def _members(account: Account) -> str:
     rows = []
     for one, weight in zip(account.members, weights, strict=True):
         a = one.account
-        told = f"{a.member}: {usd(a.cost_usd)}, {count(a.calls, 'call')}"
+        told = f"{a.member}: {usd(a.cost_usd, at_most=a.at_most)}, {count(a.calls, 'call')}"
         rows.append(
             (a.member, f"{a.calls:,}", f"{a.answered:,}", f"{a.reused:,}", f"{a.errors:,}",
-             f"{a.tokens.total:,}", _time(one.seconds), usd(a.cost_usd),
+             f"{a.tokens.total:,}", _time(one.seconds), usd(a.cost_usd, at_most=a.at_most),
              Html(bar([weight / most], told)))
         )  # fmt: skip
     return table(columns, rows)
@@ -201,7 +201,7 @@ def _steps(steps: list[StepAccount]) -> str:
     ]  # fmt: skip
     rows = [
         (s.name, f"{s.calls:,}", f"{s.reused:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
-         _time(s.seconds), usd(s.cost_usd))
+         _time(s.seconds), usd(s.cost_usd, at_most=s.at_most))
         for s in steps
     ]  # fmt: skip
     return table(columns, rows)

@@ -21,7 +21,8 @@ DEEPEST = 8
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """`cost` in nano-dollars; `calls` None for what is a call itself."""
+    """`cost` in nano-dollars, `at_most` where some of it is a bound; `calls` None for what is a call
+    itself."""
 
     depth: int
     text: str
@@ -30,6 +31,7 @@ class _Line(msgspec.Struct, frozen=True):
     tokens: int = 0
     seconds: float = 0.0
     cost: int | None = None
+    at_most: bool = False
 
 
 def tree_table(branch: Branch) -> str:
@@ -65,7 +67,7 @@ def _row(line: _Line, cost: int, calls: int) -> str:
         "" if line.calls is None else f"{line.calls:,}",
         f"{line.tokens:,}" if line.tokens else "",
         duration(line.seconds) if line.seconds else "",
-        "" if line.cost is None else money(line.cost),
+        "" if line.cost is None else money(line.cost, at_most=line.at_most),
     )
     numbers = "".join(f'<td class="num">{esc(text)}</td>' for text in figures)
     return (
@@ -86,10 +88,10 @@ def _run(branch: Branch, depth: int) -> Iterator[_Line]:
     ended = ", ".join(f"{n:,} {_name(state)}" for state, n in branch.outcomes.items())
     said = [branch.status, ended]
     if whole.runs > 1:
-        said += [count(whole.runs, "run"), f"{money(own.cost)} its own"]
+        said += [count(whole.runs, "run"), f"{money(own.cost, at_most=own.at_most)} its own"]
     yield _Line(
         depth, branch.run.name, "; ".join(filter(None, said)), whole.calls, whole.usage.total,
-        branch.run.active, whole.cost,
+        branch.run.active, whole.cost, whole.at_most,
     )  # fmt: skip
     for step in branch.steps:
         if step.members:
@@ -102,7 +104,8 @@ def _step(step: StepBranch, depth: int) -> Iterator[_Line]:
     calls = sum(limb.account.calls for limb in step.members)
     tokens = sum(limb.account.tokens.total for limb in step.members)
     seconds = sum(limb.seconds for limb in step.members)
-    yield _Line(depth, step.name, "", calls, tokens, seconds, cost)
+    bound = any(limb.account.at_most for limb in step.members)
+    yield _Line(depth, step.name, "", calls, tokens, seconds, cost, bound)
     for limb in step.members:
         yield from _limb(limb, depth + 1)
 
@@ -111,7 +114,8 @@ def _limb(limb: Limb, depth: int) -> Iterator[_Line]:
     a = limb.account
     said = [(a.reused, "reused"), (a.errors, "without a reply"), (limb.in_doubt, "in doubt")]
     told = ", ".join(f"{n:,} {word}" for n, word in said if n)
-    yield _Line(depth, a.member, told, a.calls, a.tokens.total, limb.seconds, nanos(a.cost_usd))
+    cost = nanos(a.cost_usd)
+    yield _Line(depth, a.member, told, a.calls, a.tokens.total, limb.seconds, cost, a.at_most)
     for twig in limb.attempts:
         yield from _twig(twig, depth + 1)
     if limb.attempts and limb.more > 0:
@@ -123,7 +127,7 @@ def _twig(twig: Twig, depth: int) -> Iterator[_Line]:
     told = f"{twig.verdict}: {one.error[:200]}" if one.error else twig.verdict
     seconds = 0.0 if one.ended is None else one.ended - one.started
     text = f"#{one.no} {ids_text(one, 60)}"
-    yield _Line(depth, text, told, None, one.usage.total, seconds, one.cost)
+    yield _Line(depth, text, told, None, one.usage.total, seconds, one.cost, one.bound)
     yield from _runs(twig.children, depth + 1)
 
 
@@ -135,9 +139,10 @@ def _runs(branches: Sequence[Branch], depth: int) -> Iterator[_Line]:
         if one.run.no in chosen:
             yield from _run(one, depth)
     if len(branches) > len(chosen):
-        rest = sum(one.whole.cost for one in branches if one.run.no not in chosen)
+        left = [one.whole for one in branches if one.run.no not in chosen]
+        rest, bound = sum(one.cost for one in left), any(one.at_most for one in left)
         many = count(len(branches) - len(chosen), "run")
-        yield _Line(depth, f"… and {many} more", cost=rest)
+        yield _Line(depth, f"… and {many} more", cost=rest, at_most=bound)
 
 
 def _name(state: str) -> str:

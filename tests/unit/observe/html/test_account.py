@@ -43,7 +43,7 @@ def test_all_sections_of_a_run_with_all_kinds_of_outcomes(tmp_path: Path) -> Non
     ]  # fmt: skip
     assert page.text.startswith(
         "contract-review contract-review flagged 3 of 10 items did not pass"
-        f" Started {local_time(EPOCH)}, run 01J items passed 7 of 10 cost $0.0070 of $5.00"
+        f" Started {local_time(EPOCH)}, run 01J items passed 7 of 10 cost ≤$0.0070 of $5.00"
         f" calls 16 active time {seconds} Result What the gate caught"
     )
     assert parts["Result"].text.startswith(
@@ -58,8 +58,8 @@ def test_all_sections_of_a_run_with_all_kinds_of_outcomes(tmp_path: Path) -> Non
         " severity: medium, clause: a | b, evidence: sentence 5 haiku $0.0005"
     )
     assert "planned 10 passed 7 kicked 1 failed 1 skipped 0" in parts["Receipt"].text
-    assert "haiku 16 9 0 4 3,740 16s $0.0070" in parts["Cost and time"].text
-    assert f"map 16 0 3,300 440 {seconds} $0.0070" in parts["Cost and time"].text
+    assert "haiku 16 9 0 4 3,740 16s ≤$0.0070" in parts["Cost and time"].text
+    assert f"map 16 0 3,300 440 {seconds} ≤$0.0070" in parts["Cost and time"].text
     assert len(parts["Timeline"].all("rect")) == 1 + 16 + 2  # the lane, its calls, the legend
     assert "in doubt: haiku: no answer within 60 s" in parts["Tree"].text
     assert "1 attempt was lost under way" in parts["In doubt"].text

@@ -1,0 +1,88 @@
+"""What a fleet's workers took, and what is shown of it: judged by what they said themselves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faces.odd_fleet import OddRoot, odd_fleet
+from tests.waiting import wait_until
+
+SAMPLE = Path(__file__).parents[1] / "data" / "dag_fleet" / "fleet.json"
+CODEX = {"provider": "codex", "model": "gpt-5.5"}
+
+
+@pytest.fixture
+def crew(memory_path: Path) -> Iterator[OddRoot]:
+    with odd_fleet(memory_path) as root:
+        yield root
+
+
+def test_what_was_billed_is_never_clipped_and_an_overrun_is_shown_as_one(crew: OddRoot) -> None:
+    """A worker that reports $0.53 took that, whatever was reserved for it, also when it failed."""
+    crew.plan(
+        {"id": "w", "max_budget_usd": 0.4, "do": "COST 0.53\nFAIL"},
+        max_budget_fleet=0.45, overrun="allow",
+    )  # fmt: skip
+    crew.launch()
+    assert crew.over() == "flagged"
+    account = crew.account()
+    assert (account["cost_usd"], account["overrun_usd"]) == (0.53, pytest.approx(0.08))
+    assert account["workers"][0]["cost"] == account["summary"]["total_cost"] == 0.53
+    assert account["workers"][0]["overrun_usd"] == pytest.approx(0.13)
+    status, report = crew.ok("status", crew.name).out, crew.ok("report", str(crew.root)).out
+    assert "$0.53 spent  of $0.45  $0.08 over" in " ".join(status.split(chr(10)))
+    assert "over: w $0.13 more than was reserved" in status
+    assert (
+        "More than was reserved: `w` $0.13." in report and "$0.53 of $0.45 ($0.08 over)" in report
+    )
+
+
+def test_a_killed_worker_took_what_its_files_show_and_one_call_of_its_context(
+    crew: OddRoot,
+) -> None:
+    """$0.035 by its rollout; the call that was under way is bounded by the context as it stands, not
+    by the largest there can be. The bound stays marked as one when it is launched again."""
+    gate = crew.gate("b")
+    crew.plan(
+        {"id": "b", **CODEX, "do": f"RECORD 4000 500\nOUTPUT 400\nWAIT {gate}"}, max_budget_fleet=5
+    )
+    crew.launch()
+    crew.program("b")
+    wait_until(lambda: crew.seen()["b"]["cost"] == 0.035)
+    crew.ok("kill", str(crew.root), "b")
+    assert crew.over() == "flagged"
+    killed = crew.seen()["b"]
+    assert (killed["status"], killed["at_most"]) == ("KILLED", True)
+    assert 0.035 < killed["cost"] < 0.035 + 0.03 + 32_000 * 30e-6
+    tree = crew.ok("tree", crew.name).out
+    report = crew.ok("report", str(crew.root)).out
+    assert f"≤${killed['cost']:.2f}" in tree and "billed" not in report.split("## Billing")[1]
+    gate.touch()
+    crew.ok("relaunch", str(crew.root), "b", "--no-tmux")
+    assert crew.over("complete") == "complete"
+    again = crew.account()
+    assert again["cost_at_most"] and again["workers"][0]["at_most"]
+    assert f"≤${again['cost_usd']:.2f}" in crew.ok("status", crew.name).out
+
+
+def test_the_original_sample_fleet_runs_through_where_overruns_are_allowed(crew: OddRoot) -> None:
+    """Two of its workers may take more than the whole fleet: they start with what is left."""
+    made = json.loads(SAMPLE.read_text())
+    made["fleet_name"] = crew.name
+    made["config"] |= {"overrun": "allow", "launch_delay_seconds": 0}
+    crew.root.mkdir()
+    (crew.root / "fleet.json").write_text(json.dumps(made))
+    for one in made["workers"]:
+        crew.prompt(one["id"], f"I am {one['id']}\nCOST 0.02\nTOKENS 100 20\n")
+    crew.launch()
+    assert crew.over() == "complete"
+    assert set(crew.states().values()) == {"DONE"}
+    assert crew.account()["overrun_usd"] == 0
+    words = json.loads((crew.root / "workers" / "synth" / "spec.json").read_text())["words"]
+    assert float(words[words.index("--max-budget-usd") + 1]) < 0.5
+    shutil.rmtree(crew.root / "workers" / "r-01")
