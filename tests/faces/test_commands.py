@@ -25,6 +25,7 @@ FIELDS = {
         "cost_usd",
         "budget_usd",
         "overrun_usd",
+        "cost_at_most",
         "maybe_paid_twice_usd",
         "seconds",
         "steps",
@@ -86,7 +87,14 @@ def a_receipt(**more: Any) -> dict[str, Any]:
     nothing: dict[str, Any] = dict.fromkeys(OUTCOMES, 0)
     nothing |= {"run": "", "name": "talk", "status": "complete", "reason": None, "planned": 0}
     nothing |= {"calls": 0, "reused": 0, "retries": 0, "tokens": NO_TOKENS, "cost_usd": 0.0}
-    nothing |= {"budget_usd": None, "overrun_usd": 0.0, "seconds": 0, "steps": [], "result": None}
+    nothing |= {
+        "budget_usd": None,
+        "overrun_usd": 0.0,
+        "cost_at_most": False,
+        "seconds": 0,
+        "steps": [],
+        "result": None,
+    }
     nothing |= {"hedged": 0, "hedged_usd": 0.0}
     return (
         nothing
@@ -200,7 +208,8 @@ def test_status_lists_all_runs(done: Done) -> None:
     (row,) = msgspec.json.decode(fanfold(done.folder, "status", "--json").out)
     assert {**row, "started": "", "seconds": 0} == {
         "run": run, "name": "talk", "status": "complete", "reason": None, "planned": 6, "done": 6,
-        "passed": 6, "cost_usd": done.ended.receipt["cost_usd"], "budget_usd": 100.0,
+        "passed": 6, "cost_usd": done.ended.receipt["cost_usd"], "cost_at_most": False,
+        "budget_usd": 100.0,
         "started": "", "seconds": 0, "resumable": False,
     }  # fmt: skip
 
