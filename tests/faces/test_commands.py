@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from fanfold.price import dollars
+from fanfold.testing.books import Books
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.ask import Usage
 from tests.faces.cli import Ended, fanfold, started
@@ -55,6 +56,7 @@ class Done(NamedTuple):
     folder: Path
     ended: Ended
     server: RunningServer
+    books: Books
 
 
 @pytest.fixture(scope="module")
@@ -63,21 +65,21 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     folder = top / "project"
     with threaded_server(top / "books", price=PRICE) as server:
         write_project(folder, server.url)
-        yield Done(folder, fanfold(folder, "run", "plan.yaml", "--json"), server)
+        ended = fanfold(folder, "run", "plan.yaml", "--json")
+        yield Done(folder, ended, server, server.books())
 
 
 def settled(receipt: dict[str, Any]) -> dict[str, Any]:
     """A receipt without what differs every time; that is checked here."""
     assert re.fullmatch("[0-9A-Z]{26}", receipt["run"])
-    assert 0 <= receipt["seconds"] < 60
+    assert receipt["seconds"] >= 0
     kept = ("name", "calls", "cost_usd", "tokens")
     steps = [{name: step[name] for name in kept} for step in receipt["steps"]]
     return {**receipt, "run": "", "seconds": 0, "steps": steps}
 
 
-def billed(server: RunningServer) -> tuple[dict[str, int], float]:
+def billed(books: Books) -> tuple[dict[str, int], float]:
     """Tokens and dollars by the server's books."""
-    books = server.books()
     usage = sum((entry.usage for entry in books.asked), Usage())
     return msgspec.structs.asdict(usage), dollars(books.bill)
 
@@ -108,7 +110,7 @@ def a_step(**more: Any) -> dict[str, Any]:
 
 
 def test_run_prints_one_receipt_that_agrees_with_the_servers_books(done: Done) -> None:
-    tokens, bill = billed(done.server)
+    tokens, bill = billed(done.books)
     assert (done.ended.code, done.ended.err) == (0, "")
     assert done.ended.receipt.keys() >= FIELDS
     assert settled(done.ended.receipt) == a_receipt(
@@ -127,10 +129,10 @@ def test_run_for_people_says_it_in_four_lines(tmp_path: Path) -> None:
     assert re.fullmatch(r"6 calls, 0 reused, 156 tokens, \d[\dms. ]*", calls)
 
 
-def test_a_second_run_under_another_name_reuses_everything(done: Done) -> None:
+def test_a_second_run_under_another_name_reuses_everything(done: Done, tmp_path: Path) -> None:
     asked = len(done.server.books())
-    ended = fanfold(done.folder, "run", "plan.yaml", "--json", "--name", "again", "--store", "../s")
-    first = fanfold(done.folder, "run", "plan.yaml", "--json", "--name", "more", "--store", "../s")
+    words = ("run", "plan.yaml", "--json", "--store", str(tmp_path / "store"), "--name")
+    ended, first = fanfold(done.folder, *words, "again"), fanfold(done.folder, *words, "more")
     assert ended.receipt["calls"] == 6, "another store knows nothing of the first"
     assert len(done.server.books()) == asked + 6
     assert settled(first.receipt) == a_receipt(
@@ -180,9 +182,9 @@ def test_out_of_budget_exits_with_4_and_a_new_total_finishes_it(tmp_path: Path) 
         folder = tmp_path / "project"
         first = fanfold(folder, "run", "plan.yaml", "--budget", "1.20")
         shown = fanfold(folder, "status", "talk", "--json").receipt
-        tokens, bill = billed(server)
+        tokens, bill = billed(server.books())
         second = fanfold(folder, "resume", "talk", "--budget", "5", "--json")
-        all_tokens, whole_bill = billed(server)
+        all_tokens, whole_bill = billed(server.books())
         twice = server.books().paid_twice()
     assert (first.code, first.err) == (4, "")
     assert "2 of 6 done: 2 passed, 4 unfunded" in first.out

@@ -4,6 +4,7 @@ imports nothing from the folder it happens to be in."""
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,7 +129,7 @@ def started() -> Iterator[tuple[str, ast.expr]]:
                 words = node.elts
             elif isinstance(node, ast.Call):
                 words = node.args
-            for word, following in zip(words, words[1:], strict=False):
+            for word, following in itertools.pairwise(words):
                 if ast.unparse(word) == "sys.executable":
                     yield f"{module}:{node.lineno}", following
 
