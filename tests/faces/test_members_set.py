@@ -167,9 +167,9 @@ def test_a_plan_runs_on_a_roster_of_tanglebrain(tmp_path: Path) -> None:
 # ── two switches for what is paid ────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with threaded_server(tmp_path_factory.mktemp("paid") / "books", price=PRICE) as running:
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    with threaded_server(tmp_path / "books", price=PRICE) as running:
         yield running
 
 

@@ -685,11 +685,10 @@ def answering(request: Request) -> Says:
     return Says(text="bad" if bad else "good")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    books = tmp_path_factory.mktemp("server") / "books.jsonl"
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
     script = "tests.flow.test_conductor:answering"
-    with threaded_server(books, script=script, price=PRICE, latency_ms=2.0) as running:
+    with threaded_server(tmp_path / "books", script=script, price=PRICE, latency_ms=2.0) as running:
         yield running
 
 
