@@ -19,6 +19,7 @@ from fanfold.fleet.mission import log_file, mission_of, root_folder
 from fanfold.fleet.money import refuse_unaffordable
 from fanfold.fleet.registry import Entry, Registry, utc
 from fanfold.fleet.workers import living_workers
+from fanfold.journal.checksum import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive
 from fanfold.journal.store import Store
@@ -153,6 +154,9 @@ class _Started(msgspec.Struct, frozen=True):
     roster: str | None = None
 
 
+_started = msgspec.json.Decoder(_Started).decode
+
+
 def _newest(store: str, job: Job) -> RunRecord | None:
     """The newest of its name. Of a fleet, one under another name counts too while it is under way,
     since both would work in the same folders; but a rehearsal that is over does not."""
@@ -169,7 +173,7 @@ def _newest(store: str, job: Job) -> RunRecord | None:
 def _stands_in_the_way(record: RunRecord, job: Job) -> bool:
     if job.stored.kind != "fleet":
         return record.name == job.name
-    started = msgspec.json.decode(record.plan or b"{}", type=_Started)
+    started = decoded(_started, record.plan or b"{}", f"what run {record.name} was started with")
     if record.status == "running":
         beside = started.kind == "fleet" and record.folder == job.stored.plan.folder
         return record.name == job.name or beside

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from fanfold.journal import spending
+from fanfold.journal.checksum import sound
 
 _ids = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -54,6 +55,7 @@ def _adopted(db: sqlite3.Connection, fact: Adopt) -> tuple[int, ...]:
     return tuple(taken)
 
 
+@sound
 class Doubts:
     """For readers."""
 

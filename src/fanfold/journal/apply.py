@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal import bulk, judging
+from fanfold.journal import bulk, checksum, judging
 from fanfold.journal.adoption import Adopt, adopt
-from fanfold.journal.attempts import end, ended, failed, key8, lose, start, unclaim
+from fanfold.journal.attempts import end, ended, failed, file_again, lose, set_aside, start, unclaim
 from fanfold.journal.cascades import Cascade, cascade
-from fanfold.journal.facts import End, Ended, Failed, Lose, RunRecord, Start, Unclaim
+from fanfold.journal.facts import End, Ended, Failed, Lose, RunRecord, SetAside, Start, Unclaim
 
+SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
+"""The columns of a run that its checksum is of."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -121,7 +123,14 @@ def _add_run(db: sqlite3.Connection, facts: list[AddRun]) -> list[int]:
         )  # fmt: skip
         assert cursor.lastrowid is not None
         numbers.append(cursor.lastrowid)
+        _sum_up(db, cursor.lastrowid)
     return numbers
+
+
+def _sum_up(db: sqlite3.Connection, run: int) -> None:
+    """The checksum of a run, after it was changed."""
+    row = db.execute(f"select {', '.join(SUMMED)} from runs where no = ?", (run,)).fetchone()
+    db.execute("update runs set crc = ? where no = ?", (checksum.of(*row), run))
 
 
 def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[bool]:
@@ -134,6 +143,7 @@ def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[bool]:
         ).rowcount
         taken.append(changed == 1)
         if changed:
+            _sum_up(db, f.run)
             _drop_outcomes(db, f)
     return taken
 
@@ -156,7 +166,7 @@ def _end_the_rest(db: sqlite3.Connection, f: CloseRun) -> None:
     """Every planned item has an outcome: those that did not leave the flow get one now."""
     db.execute(
         "insert into outcomes select i.run, i.batch, i.position, b.last_step, ?, null, ?, null,"
-        " 0, 0, null, null, null from items i join batches b on b.run = i.run and b.no = i.batch"
+        " 0, 0, null, null, null, null, null from items i join batches b on b.run = i.run and b.no = i.batch"
         " where i.run = ? and not exists (select 1 from outcomes o where o.run = i.run"
         " and o.batch = i.batch and o.position = i.position"
         " and (o.step = b.last_step or o.state <> 'passed'))",
@@ -181,6 +191,7 @@ def _close_one(db: sqlite3.Connection, f: CloseRun) -> bool:
         if f.session is None:  # its own process closes it: no gate has ended that
             mine = "session = (select session from runs where no = ?1)"
             db.execute(f"delete from judging where run = ?1 and {mine}", (f.run,))
+        _sum_up(db, f.run)
         return True
     return False
 
@@ -193,20 +204,9 @@ def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
     return [None] * len(facts)
 
 
-def _file_under_keys(db: sqlite3.Connection, run: int, batch: int) -> None:
-    """Replies that stand with their outcomes move under their keys, so that they are found again."""
-    db.create_function("key8", 1, key8, deterministic=True)
-    db.execute(
-        "insert into replies (key8, key, answerer, member, run, private, reply, cost, at)"
-        " select key8(key), key, answerer, member, run, 1, body, cost, 0 from outcomes"
-        " where run = ? and batch = ? and body is not null",
-        (run, batch),
-    )
-
-
 def _drop_batch(db: sqlite3.Connection, facts: list[DropBatch]) -> list[None]:
     for f in facts:
-        _file_under_keys(db, f.run, f.no)
+        file_again(db, f.run, f.no)
         db.execute("delete from items where run = ? and batch = ?", (f.run, f.no))
         db.execute("delete from outcomes where run = ? and batch = ?", (f.run, f.no))
         db.execute("delete from batches where run = ? and no = ?", (f.run, f.no))
@@ -223,7 +223,8 @@ def _name_step(db: sqlite3.Connection, facts: list[NameStep]) -> list[None]:
 
 def _plan_items(db: sqlite3.Connection, facts: list[PlanItems]) -> list[None]:
     for fact in facts:
-        bulk.put(db, "insert or replace into items", fact.rows)
+        rows = [(*row, checksum.of(*row)) for row in fact.rows]
+        bulk.put(db, "insert or replace into items", rows)
     return [None] * len(facts)
 
 
@@ -238,6 +239,7 @@ def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
 
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
     Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, Unclaim: unclaim,
+    SetAside: set_aside,
     Adopt: adopt, AddRun: _add_run,
     judging.Judging: judging.begin, judging.Judged: judging.judged,
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,

@@ -18,7 +18,8 @@ class Rows:
 
     def __iter__(self) -> Iterator[Any]:
         with sqlite_errors(self._file):
-            yield from self._cursor
+            for row in self._cursor:  # noqa: UP028 (a cursor cannot be closed after its connection)
+                yield row
 
     def fetchone(self) -> Any:
         with sqlite_errors(self._file):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal import bulk, spending
+from fanfold.journal import bulk, checksum, spending
 from fanfold.journal.facts import (
     Claim,
     End,
@@ -18,6 +18,7 @@ from fanfold.journal.facts import (
     Holder,
     Landed,
     Lose,
+    SetAside,
     Start,
     Unclaim,
 )  # fmt: skip
@@ -207,10 +208,18 @@ def _reply_row(
     db: sqlite3.Connection, no: int, run: int, at: float, landed: Landed
 ) -> tuple[Any, ...]:
     body, blob = _payload(db, landed)
+    private = int(landed.private)
+    columns = (no, landed.key, landed.answerer, landed.member, run, private, landed.cost)
+    crc = reply_crc(columns, body, blob)
     return (
-        no, key8(landed.key), landed.key, landed.answerer, landed.member, run, landed.private,
-        body, blob, landed.cost, at,
+        no, key8(landed.key), landed.key, landed.answerer, landed.member, run, private,
+        body, blob, landed.cost, at, crc,
     )  # fmt: skip
+
+
+def reply_crc(columns: tuple[Any, ...], body: bytes | None, blob: bytes | None) -> int:
+    """`columns` are number, key, answerer, member, run, private (0 or 1) and cost."""
+    return checksum.of(*columns, payload=blob if body is None else body)
 
 
 def _payload(db: sqlite3.Connection, landed: Landed) -> tuple[bytes | None, bytes | None]:
@@ -219,24 +228,46 @@ def _payload(db: sqlite3.Connection, landed: Landed) -> tuple[bytes | None, byte
     if len(body) <= LARGE:
         return body, None
     blob = digest(body)
-    db.execute("insert or ignore into blobs values (?,?)", (blob, body))
+    db.execute("insert or replace into blobs values (?,?)", (blob, body))  # over a damaged one
     return None, blob
+
+
+def file_again(db: sqlite3.Connection, run: int, batch: int) -> None:
+    """Replies that stand with their outcomes move under their keys, so that they are found again.
+    One that is damaged stays damaged there."""
+    rows = db.execute(
+        "select key, answerer, member, cost, body, body_crc from outcomes"
+        " where run = ? and batch = ? and body is not null", (run, batch),
+    ).fetchall()  # fmt: skip
+    next_no = _next_reply(db)
+    replies = []
+    for no, (key, answerer, member, cost, body, body_crc) in enumerate(rows, next_no):
+        crc = reply_crc((no, key, answerer, member, run, 1, cost), body, None)
+        sound = checksum.holds(body_crc, payload=body)
+        replies.append((no, key8(key), key, answerer, member, run, 1, body, None, cost, 0.0,
+                        crc if sound else crc ^ 1))  # fmt: skip
+    bulk.put(db, "insert into replies", replies)
 
 
 def _outcome(run: int, ending: Ending, rows: tuple[int, ...]) -> tuple[Any, ...]:
     reply = rows[ending.landed] if ending.landed >= 0 else ending.reply or None
     reasons = _encode(ending.reasons).decode() if ending.reasons else None
-    return (
-        run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
-        ending.member, ending.cost, ending.calls, None, None, None,
+    return outcome_row(
+        (run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
+         ending.member, ending.cost, ending.calls, None, None), None,
     )  # fmt: skip
+
+
+def outcome_row(head: tuple[Any, ...], body: bytes | None) -> tuple[Any, ...]:
+    body_crc = None if body is None else checksum.of(payload=body)
+    return (*head, body, checksum.of(*head, body_crc), body_crc)
 
 
 def _outcome_with_reply(run: int, ending: Ending, landed: Landed) -> tuple[Any, ...]:
     reasons = _encode(ending.reasons).decode() if ending.reasons else None
-    return (
-        run, ending.batch, ending.position, ending.step, ending.state, None, reasons,
-        ending.member, ending.cost, ending.calls, landed.key, landed.answerer,
+    return outcome_row(
+        (run, ending.batch, ending.position, ending.step, ending.state, None, reasons,
+         ending.member, ending.cost, ending.calls, landed.key, landed.answerer),
         _encode(landed.reply),
     )  # fmt: skip
 
@@ -261,6 +292,13 @@ def failed(db: sqlite3.Connection, facts: list[Failed]) -> list[None]:
             for f in facts
         ],
     )  # fmt: skip
+    return [None] * len(facts)
+
+
+def set_aside(db: sqlite3.Connection, facts: list[SetAside]) -> list[None]:
+    """The row stays, so that its number is not given to another; it answers no key any more."""
+    for fact in facts:
+        db.execute("update replies set key8 = 0, key = x'', private = 1 where no = ?", (fact.row,))
     return [None] * len(facts)
 
 

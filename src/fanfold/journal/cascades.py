@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.journal.checksum import sound
 from fanfold.price import FREE, Price, cost, dollars
 from fanfold.work.outcome import Saving
 
@@ -55,6 +56,7 @@ def cascade(db: sqlite3.Connection, facts: list[Cascade]) -> list[None]:
     return [None] * len(facts)
 
 
+@sound
 class Cascades:
     """For readers."""
 

@@ -182,6 +182,12 @@ class Unclaim(msgspec.Struct, frozen=True):
     beside: int = 0
 
 
+class SetAside(msgspec.Struct, frozen=True):
+    """A recorded reply is damaged, and the operator wants it asked for again: it serves no more."""
+
+    row: int
+
+
 class Lose(msgspec.Struct, frozen=True):
     """Attempts that were under way when their process died are in doubt from now on."""
 
@@ -190,12 +196,14 @@ class Lose(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """A recorded reply, found again."""
+    """A recorded reply, found again. `damage`: it is not what was recorded, so it must not be used;
+    it is asked for again only on the operator's word."""
 
     row: int
     answerer: str
     member: str
     reply: Reply
+    damage: str = ""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.journal.checksum import sound
 from fanfold.work.member import MemberStats
 
 NEWEST = 1000
@@ -61,6 +62,7 @@ class Past(msgspec.Struct, frozen=True):
     errors: float = 0.0
 
 
+@sound
 class History:
     """Only metered members have one: calls that cost nothing leave no attempts behind."""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fanfold.journal.checksum import sound
+
 MOST = 10_000
 
 
+@sound
 class Items:
     """By an id that somebody typed, or by position."""
 

@@ -44,6 +44,18 @@ def paused(fact: Any, reason: str) -> Any:
     return fact
 
 
+def with_replies(fact: Any) -> Any:
+    """Outcomes of replies that went into the side file have no row to point to: they are left out,
+    and found again from the replies when the run is resumed."""
+    if isinstance(fact, Ended):
+        known = tuple(e for e in fact.endings if e.reply or e.state not in _WITH_REPLY)
+        return fact if len(known) == len(fact.endings) else Ended(fact.run, known)
+    return fact
+
+
+_WITH_REPLY = ("passed", "skipped", "kicked")
+
+
 def size_of(reply: Reply) -> int:
     """At most so many bytes does it take, roughly; a character may be four."""
     size = len(reply.text)

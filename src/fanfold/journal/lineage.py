@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.journal.checksum import sound
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import State
 
@@ -66,6 +67,7 @@ class Settled(msgspec.Struct, frozen=True):
     reply: tuple[int, str, float] | None = None
 
 
+@sound
 class Lineage:
     """Runs by what started them. `runs` are numbers of runs."""
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from fanfold.journal.apply import AddRun, DropRun
-from fanfold.journal.facts import Claim, End, Start
+from fanfold.journal.facts import End, Start
 
 _LINE = struct.Struct(">16sQQQ")
 
@@ -64,15 +64,16 @@ class Marks:
         """After a commit: what these facts were given."""
         runs, attempts, replies = self.highest
         for fact, answer in zip(facts, answers, strict=True):
-            match fact:
-                case Start() if isinstance(answer, Claim):
-                    attempts = max(attempts, answer.attempt)
-                case End() if isinstance(answer, tuple) and answer:
-                    replies = max(replies, *answer)
-                case AddRun() if isinstance(answer, int):
-                    runs = max(runs, answer)
-                case DropRun():
-                    runs = min(runs, fact.run - 1)
+            kind = type(fact)
+            if kind is Start:
+                attempts = max(attempts, answer.attempt)
+            elif kind is End:
+                if answer:
+                    replies = max(replies, answer[-1])
+            elif kind is AddRun:
+                runs = max(runs, answer)
+            elif kind is DropRun:
+                runs = min(runs, fact.run - 1)
         highest = Highest(runs, attempts, replies)
         if highest != self.highest:
             self.write(highest)

@@ -112,6 +112,13 @@ def cost_bounds(db: sqlite3.Connection) -> None:
     db.execute("update attempts set bound = 1 where state = 'in_doubt'")
 
 
+def checksums(db: sqlite3.Connection) -> None:
+    """Of what results are made of. Rows that are there already have none."""
+    for table in ("runs", "items", "replies", "outcomes"):
+        db.execute(f"alter table {table} add column crc integer")
+    db.execute("alter table outcomes add column body_crc integer")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -119,4 +126,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     identified,
     marks_of_judging,
     cost_bounds,
+    checksums,
 ]

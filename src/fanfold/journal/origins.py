@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from fanfold.errors import StoreError
+from fanfold.journal.checksum import sound
+from fanfold.journal.stored import ITEM, item_is_sound
 from fanfold.work.outcome import Missing
 
 _reasons = msgspec.json.Decoder(tuple[str, ...]).decode
 PAGE = 1000
 
 _BEHIND = (
-    "select o.position, i.id from outcomes o join items i"
+    f"select o.position, {ITEM} from outcomes o join items i"
     " on i.run = o.run and i.batch = o.batch and i.position = o.position"
     " where o.run = ? and o.batch = ? and o.position > ? and o.step = ? and o.state = 'passed'"
     " order by o.position limit ?"
 )
 _MISSING = (
-    "select i.position, i.id, o.state, o.reasons from items i left join outcomes o"
+    f"select i.position, {ITEM}, o.state, o.reasons from items i left join outcomes o"
     " on o.run = i.run and o.batch = i.batch and o.position = i.position and o.step ="
     " (select max(step) from outcomes where run = i.run and batch = i.batch and position = i.position)"
     " where i.run = ?1 and i.batch = ?2 and i.position > ?3 and not exists (select 1 from outcomes p"
@@ -28,6 +31,7 @@ _MISSING = (
 )
 
 
+@sound
 class Origins:
     """Answers a page at a time, so that a million ids never sit in memory at once."""
 
@@ -35,12 +39,12 @@ class Origins:
         self._execute = execute
 
     def behind(self, run: int, batch: int, step: int) -> Iterator[str]:
-        for _, id in self._paged(_BEHIND, run, batch, step):
-            yield id
+        for _, *item in self._paged(_BEHIND, run, batch, step):
+            yield _id_of(item)
 
     def missing(self, run: int, batch: int, step: int) -> Iterator[Missing]:
-        for position, id, state, reasons in self._paged(_MISSING, run, batch, step):
-            yield Missing(id, position, state, _reasons(reasons) if reasons else ())
+        for position, *item, state, reasons in self._paged(_MISSING, run, batch, step):
+            yield Missing(_id_of(item), position, state, _reasons(reasons) if reasons else ())
 
     def _paged(self, question: str, run: int, batch: int, step: int) -> Iterator[Any]:
         after = -1
@@ -50,3 +54,9 @@ class Origins:
             if len(page) < PAGE:
                 return
             after = page[-1][0]
+
+
+def _id_of(item: Sequence[Any]) -> str:
+    if not item_is_sound(item):
+        raise StoreError(f"the store: item {item[3]!a} is damaged; run the plan again")
+    return str(item[3])

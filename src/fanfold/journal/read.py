@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from fanfold.errors import StoreError
+from fanfold.journal import checksum
 from fanfold.journal.adoption import Doubts
 from fanfold.journal.asking import Asking
 from fanfold.journal.attempts import key8
@@ -20,42 +22,41 @@ from fanfold.journal.judging import Marks
 from fanfold.journal.lineage import Lineage
 from fanfold.journal.origins import Origins
 from fanfold.journal.spending import Spending
+from fanfold.journal.stored import (
+    ATTEMPT,
+    HEAD,
+    ITEM,
+    ITEM_WIDTH,
+    OUTCOME,
+    REPLY,
+    REPLY_WIDTH,
+    REVISED,
+    RUN,
+    attempt_in,
+    head_is_sound,
+    item_is_sound,
+    kept_in,
+    known_in,
+    listed_run,
+    reply_in,
+    run_in,
+    value_of,
+)
 from fanfold.journal.timeline import Timeline
 from fanfold.journal.unmetered import Unmetered
-from fanfold.work.ask import Reply, Usage
+from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Part, State
 
-_reply = msgspec.json.Decoder(Reply).decode
-_ids = msgspec.json.Decoder(tuple[str, ...]).decode
 _reasons = msgspec.json.Decoder(tuple[str, ...]).decode
 _encode = msgspec.json.Encoder().encode
 
 PAGE = 1000
-_RUN = (
-    "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"
-    " parent"
-)
+DAMAGED = "what was recorded for it is damaged"
 _FINAL = (
-    "select batch, position, state, reply, reasons, member, cost, calls, body, max(step) as step"
-    " from outcomes where run = :run group by batch, position"
+    "select run, batch, position, state, reply, reasons, member, cost, calls, key, answerer, crc,"
+    " body_crc, body, max(step) as step from outcomes where run = :run group by batch, position"
 )
 _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
-_ATTEMPT = (
-    "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
-    " ended, error, why, repeats, again, unusable, bound"
-)
-_TRIED = (
-    "select a.step, e.value as id, count(*) as tries, sum(a.state <> 'ok') as lost"
-    " from attempts a, json_each(cast(a.ids as text)) e where a.run = :run"
-    " and a.no >= (select first_attempt from runs where no = :run) group by 1, 2"
-)
-_REVISED = (
-    f"with tried as ({_TRIED}) select {{}}"
-    " from outcomes o join items i on i.run = o.run and i.batch = o.batch"
-    " and i.position = o.position left join tried t on t.step = o.step and t.id = i.id"
-    " where o.run = :run and o.state = 'passed'"
-    " and max(o.calls, coalesce(t.tries, 0)) - coalesce(t.lost, 0) > 1"
-)
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -99,6 +100,7 @@ class Unsettled(msgspec.Struct, frozen=True):
     at_most: int = 0
 
 
+@checksum.sound
 class Reader:
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:
         self._db = Asking(db, file)
@@ -120,29 +122,29 @@ class Reader:
     # ── runs ──
 
     def runs(self) -> list[RunRecord]:
-        rows = self._db.execute(f"select {_RUN} from runs order by no")
-        return [_run(row) for row in rows]
+        rows = self._db.execute(f"select {RUN} from runs order by no")
+        return [listed_run(row) for row in rows]
 
     def records(self, numbers: Sequence[int]) -> list[RunRecord]:
         rows = self._db.execute(
-            f"select {_RUN} from runs where no in (select value from json_each(?)) order by no",
+            f"select {RUN} from runs where no in (select value from json_each(?)) order by no",
             (_encode(numbers).decode(),),
         )
-        return [_run(row) for row in rows]
+        return [listed_run(row) for row in rows]
 
     def find(self, name_or_id: str) -> RunRecord | None:
         """By id, by the beginning of an id, or by name; the newest of that name wins."""
         row = self._db.execute(
-            f"select {_RUN} from runs where id = ?1 or name = ?1 order by id = ?1 desc, no desc",
+            f"select {RUN} from runs where id = ?1 or name = ?1 order by id = ?1 desc, no desc",
             (name_or_id,),
         ).fetchone()
         if row is None and len(name_or_id) >= 4:
             found = self._db.execute(
-                f"select {_RUN} from runs where substr(id, 1, ?) = ?",
+                f"select {RUN} from runs where substr(id, 1, ?) = ?",
                 (len(name_or_id), name_or_id),
             ).fetchall()
             row = found[0] if len(found) == 1 else None
-        return None if row is None else _run(row)
+        return None if row is None else run_in(row)
 
     def names(self) -> list[str]:
         rows = self._db.execute("select distinct name from runs order by name")
@@ -185,53 +187,62 @@ class Reader:
 
     def settled(self, run: int, batch: int, step: int, size: int) -> bytearray:
         """One byte per position: which state this step ended in with a reply (1 is the first of
-        STATES), or 0 where it did not."""
+        STATES), or 0 where it did not. One that is damaged does not count: it is written anew."""
         done = bytearray(size)
         rows = self._db.execute(
-            "select position, state from outcomes where run = ? and batch = ? and step = ?"
-            " and state in ('passed', 'skipped', 'kicked')",
+            f"select {HEAD.format('')}, crc, body_crc from outcomes where run = ? and batch = ?"
+            " and step = ? and state in ('passed', 'skipped', 'kicked')",
             (run, batch, step),
         )
         codes = {state: code for code, state in enumerate(STATES, 1)}
-        for position, state in rows:
-            done[position] = codes[state]
+        for row in rows:
+            if head_is_sound(row):
+                done[row[2]] = codes[row[4]]
         return done
 
     def parts(self, run: int, batch: int, step: int) -> Iterator[Part]:
         """What passed a step, in planned order, a page at a time: an open cursor would hold this
-        connection to an old state of the store."""
+        connection to an old state of the store. Raises StoreError at one that is damaged."""
         after = -1
         while True:
             page = self._db.execute(
-                "select i.id, o.position, coalesce(o.body, r.reply, b.data) from outcomes o"
+                f"select {ITEM}, {OUTCOME}, {REPLY} from outcomes o"
                 " join items i on i.run = o.run and i.batch = o.batch and i.position = o.position"
                 " left join replies r on r.no = o.reply left join blobs b on b.hash = r.blob"
                 " where o.run = ? and o.batch = ? and o.position > ? and o.step = ?"
                 " and o.state = 'passed' order by o.position limit ?",
                 (run, batch, after, step, PAGE),
             ).fetchall()
-            for id, position, reply in page:
-                yield Part(id, position, None if reply is None else _reply(reply).value)
+            for row in page:
+                item, outcome = row[:ITEM_WIDTH], row[ITEM_WIDTH:-REPLY_WIDTH]
+                good, value = value_of(outcome, row[-REPLY_WIDTH:])
+                if not good or not item_is_sound(item):
+                    raise self._damaged(run, item[3], row[-REPLY_WIDTH + 1])
+                yield Part(item[3], item[2], value)
             if len(page) < PAGE:
                 return
-            after = page[-1][1]
+            after = page[-1][2]
+
+    def _damaged(self, run: int, id: str, key: bytes | None) -> StoreError:
+        named = self._db.execute("select name from runs where no = ?", (run,)).fetchone()
+        under = "" if not isinstance(key, bytes) else f", key {key.hex()}"
+        return StoreError(
+            f"the store: what was recorded for item {id} (run {named[0] if named else run}{under})"
+            f" is damaged; to ask for it again: resume, then resume with --retry-in-doubt {id}"
+        )
 
     def endings(self, run: int, states: Sequence[State], limit: int = 1000) -> list[Ended]:
-        """Items that ended in one of `states`, for reports."""
+        """Items that ended in one of `states`, for reports. A damaged reply is told as a reason."""
         rows = self._db.execute(
-            "select i.id, f.state, f.reasons, f.member, f.cost, coalesce(f.body, r.reply, b.data)"
-            f" from ({_FINAL}) f join items i on i.run = :run and i.batch = f.batch"
-            " and i.position = f.position left join replies r on r.no = f.reply"
+            f"select i.id, {OUTCOME}, {REPLY}"
+            f" from ({_FINAL}) o join items i on i.run = :run and i.batch = o.batch"
+            " and i.position = o.position left join replies r on r.no = o.reply"
             " left join blobs b on b.hash = r.blob"
-            " where f.state in (select value from json_each(:states))"
-            " order by f.batch, f.position limit :limit",
+            " where o.state in (select value from json_each(:states))"
+            " order by o.batch, o.position limit :limit",
             {"run": run, "states": _encode(states).decode(), "limit": limit},
         )
-        return [
-            Ended(id, state, _reasons(reasons) if reasons else (), member, cost,
-                  None if body is None else _reply(body).value)
-            for id, state, reasons, member, cost, body in rows
-        ]  # fmt: skip
+        return [_ended(row) for row in rows]
 
     def revised(self, run: int) -> int:
         """Items that passed after a reply of theirs was kicked back: two or more replies came.
@@ -239,12 +250,12 @@ class Reader:
         Known from the attempts, and for unmetered members from what the outcome counted.
         """
         chosen = "count(distinct o.batch || ' ' || o.position)"
-        row = self._db.execute(_REVISED.format(chosen), {"run": run}).fetchone()
+        row = self._db.execute(REVISED.format(chosen), {"run": run}).fetchone()
         return int(row[0])
 
     def revised_ids(self, run: int, limit: int) -> list[str]:
         """The first of these items, in planned order."""
-        question = f"{_REVISED.format('distinct i.id')} order by o.batch, o.position limit :limit"
+        question = f"{REVISED.format('distinct i.id')} order by o.batch, o.position limit :limit"
         rows = self._db.execute(question, {"run": run, "limit": limit})
         return [row[0] for row in rows]
 
@@ -258,16 +269,18 @@ class Reader:
         found: dict[bytes, Known] = {}
         wanted = {key8(key): key for key in keys}
         rows = self._db.execute(
-            "select r.no, r.key8, r.key, r.answerer, r.member, r.run, r.private, r.reply, b.data"
-            " from replies r left join blobs b on b.hash = r.blob"
+            f"select r.key8, {REPLY} from replies r left join blobs b on b.hash = r.blob"
             " where r.key8 in (select value from json_each(?)) order by r.no",
             (_encode(list(wanted)).decode(),),
         )
-        for no, short, key, answerer, member, owner, private, reply, blob in rows:
+        for short, *row in rows:
+            no, key, answerer, member, owner, private = row[:6]
             if answerer not in accept or (owner != run and (private or fresh)):
                 continue
             if wanted[short] == key:
-                found[key] = Known(no, answerer, member, _reply(blob if reply is None else reply))
+                one = known_in(no, answerer, member, key, reply_in(row))
+                if key not in found or not one.damage:
+                    found[key] = one
         return found
 
     def known_at(
@@ -275,13 +288,14 @@ class Reader:
     ) -> dict[int, tuple[bytes, Known]]:
         """Replies that stand with their outcomes, by position, each with the key it answers."""
         rows = self._db.execute(
-            "select position, key, answerer, member, body from outcomes where run = ? and batch = ?"
-            " and step = ? and position in (select value from json_each(?)) and body is not null",
+            "select position, key, answerer, member, body, body_crc from outcomes where run = ?"
+            " and batch = ? and step = ? and position in (select value from json_each(?))"
+            " and body is not null",
             (run, batch, step, _encode(list(positions)).decode()),
         )
         return {
-            position: (key, Known(0, answerer, member, _reply(body)))
-            for position, key, answerer, member, body in rows
+            position: (key, known_in(0, answerer, member, key, kept_in(body, crc)))
+            for position, key, answerer, member, body, crc in rows
         }
 
     # ── attempts ──
@@ -335,27 +349,27 @@ class Reader:
 
     def attempts(self, run: int, limit: int = 100_000) -> list[Attempt]:
         rows = self._db.execute(
-            f"select {_ATTEMPT} from attempts where {_OF_RUN} order by no limit ?2", (run, limit)
+            f"select {ATTEMPT} from attempts where {_OF_RUN} order by no limit ?2", (run, limit)
         )
-        return [_attempt(row) for row in rows]
+        return [attempt_in(row) for row in rows]
 
     def those(self, numbers: Sequence[int]) -> Iterator[tuple[int, Attempt]]:
         """Attempts by their numbers, each with the number of its run, in their order."""
         rows = self._db.execute(
-            f"select run, {_ATTEMPT} from attempts where no in (select value from json_each(?))"
+            f"select run, {ATTEMPT} from attempts where no in (select value from json_each(?))"
             " order by no",
             (_encode(numbers).decode(),),
         )
-        return ((run, _attempt(tuple(row))) for run, *row in rows)
+        return ((run, attempt_in(tuple(row))) for run, *row in rows)
 
     def newest(self, run: int, states: Sequence[AttemptState], limit: int = 10) -> list[Attempt]:
         """The last attempts in one of `states`, newest first."""
         rows = self._db.execute(
-            f"select {_ATTEMPT} from attempts where {_OF_RUN}"
+            f"select {ATTEMPT} from attempts where {_OF_RUN}"
             " and state in (select value from json_each(?2)) order by no desc limit ?3",
             (run, _encode(states).decode(), limit),
         )
-        return [_attempt(row) for row in rows]
+        return [attempt_in(row) for row in rows]
 
     def unsettled(self, run: int, state: Literal["started", "in_doubt"]) -> Unsettled:
         row = self._db.execute(
@@ -374,16 +388,9 @@ class Reader:
         return None if first is None else (first, last)
 
 
-def _attempt(row: tuple[Any, ...]) -> Attempt:
-    no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, *more = row
-    why, repeats, again, unusable, bound = more
-    return Attempt(
-        no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
-        usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,
-        repeats=repeats, again=bool(again), unusable=unusable, bound=bool(bound),
-    )  # fmt: skip
-
-
-def _run(row: tuple[object, ...]) -> RunRecord:
-    names = _RUN.split(", ")
-    return msgspec.convert(dict(zip(names, row, strict=True)), RunRecord, strict=False)
+def _ended(row: Sequence[Any]) -> Ended:
+    id, outcome = row[0], row[1:-REPLY_WIDTH]
+    state, reasons, member, cost = outcome[4], outcome[6], outcome[7], outcome[8]
+    good, value = value_of(outcome, row[-REPLY_WIDTH:])
+    why = _reasons(reasons) if reasons else ()
+    return Ended(id, state, why if good else (*why, DAMAGED), member, cost, value)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from fanfold.journal import bulk
+from fanfold.journal.checksum import sound
 from fanfold.journal.facts import Claim, End, Start
 
 _HELD = "select no, member, started, state, cost from attempts where no in ({})"
@@ -137,6 +138,7 @@ def _change(db: sqlite3.Connection, costs: dict[int, int]) -> None:
     bulk.put(db, _CHANGE, rows, _OF_PAIR)
 
 
+@sound
 class Spending:
     """For readers."""
 

@@ -19,7 +19,7 @@ from fanfold.journal.migrations import MIGRATIONS
 from fanfold.journal.owner import Owner
 from fanfold.journal.presence import Presence, put_back
 from fanfold.journal.sessions import Life, Sessions
-from fanfold.journal.trouble import sqlite_errors, translate, unusable
+from fanfold.journal.trouble import DATABASE_ERRORS, sqlite_errors, translate, unusable
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
 _MAGIC = b"SQLite format 3\x00"
@@ -81,7 +81,7 @@ class Store:
             try:
                 db.execute("select count(*) from runs").fetchone()
                 return db
-            except sqlite3.Error as error:
+            except DATABASE_ERRORS as error:
                 db.close()
                 trouble = translate(error, self.file)
         raise trouble
@@ -271,7 +271,7 @@ class Store:
                 db.execute(f"pragma {name}").fetchone()[0] for name in names
             )
             return page, pages, version, application
-        except sqlite3.Error:
+        except DATABASE_ERRORS:
             return None
         finally:
             db.close()

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.journal.checksum import sound
 from fanfold.journal.facts import AttemptState
 
 DIED = "the process died"
@@ -78,6 +79,7 @@ class Heap(msgspec.Struct, frozen=True):
     bad: int
 
 
+@sound
 class Timeline:
     """For readers. A call of a function leaves no attempt, so it is not here."""
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from fanfold.errors import StoreBusy, StoreError, StoreFull, StoreUnavailable
 
+DATABASE_ERRORS = (sqlite3.Error, UnicodeError)
+"""What a statement may raise. A damaged text in SQLite's own message cannot even be decoded."""
 FULL = "the disk is full; make room, then resume"
 _NO_ROOM = (
     "SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP",
@@ -22,11 +24,11 @@ def sqlite_errors(file: Path) -> Iterator[None]:
     """SQLite's errors as ours. A full disk is a pause; damage means the store cannot be used."""
     try:
         yield
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise translate(error, file) from error
 
 
-def translate(error: sqlite3.Error, file: Path) -> StoreError:
+def translate(error: Exception, file: Path) -> StoreError:
     match getattr(error, "sqlite_errorname", ""):
         case name if name in _NO_ROOM:
             return StoreFull(f"{file}: {FULL} the run")
@@ -40,10 +42,14 @@ def translate(error: sqlite3.Error, file: Path) -> StoreError:
             return StoreBusy(f"{file}: locked by another program; try again when it is done")
         case name if name.startswith("SQLITE_IOERR"):
             return StoreUnavailable(f"{file}: the disk reports an error ({name}); try again")
-        case _ if "decode to UTF-8" in str(error):
+        case _ if isinstance(error, UnicodeError) or _is_damage(str(error)):
             return StoreError(f"{file}: a text in it is damaged; restore a copy")
         case name:
             return StoreError(f"{file}: {error} ({name})")
+
+
+def _is_damage(said: str) -> bool:
+    return "decode to UTF-8" in said or "malformed JSON" in said
 
 
 def unusable(folder: Path, error: OSError) -> StoreError:

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from fanfold.journal.checksum import sound
+
 
 class Answered(msgspec.Struct, frozen=True):
     """How many items a member answered: with new replies, with those of earlier runs. `calls` are
@@ -18,6 +20,7 @@ class Answered(msgspec.Struct, frozen=True):
     calls: int = 0
 
 
+@sound
 class Unmetered:
     """Counted from the outcomes, and where no outcome counts a call, from `unplaced`."""
 

@@ -14,9 +14,9 @@ from fanfold.errors import InvalidReply, RunStopped, StoreBusy, StoreError, Stor
 from fanfold.journal.adoption import Adopt
 from fanfold.journal.apply import apply
 from fanfold.journal.ballast import FIRST_GUESS
-from fanfold.journal.facts import Claim, End, Start
+from fanfold.journal.facts import End, Start
 from fanfold.journal.holder import holder
-from fanfold.journal.keeping import WAIT, answer_to, paused, size_of
+from fanfold.journal.keeping import WAIT, answer_to, paused, size_of, with_replies
 from fanfold.journal.store import Store
 from fanfold.journal.trouble import FULL, translate
 from fanfold.journal.unsaved import SideFile
@@ -161,6 +161,8 @@ class Writer:
         """Nothing is started whose reply might find no room, or once the run must stop."""
         if self._store.was_displaced:
             facts = [paused(fact, self._stop) for fact in facts]
+        if self._stop:
+            facts = [with_replies(fact) for fact in facts]
         try:
             if self._stop or not self._secured(facts):
                 return self._without_starts(facts)
@@ -219,16 +221,19 @@ class Writer:
 
     def _count(self, facts: list[Any], answers: list[Any]) -> None:
         """What is under way, and how large its replies may be."""
+        under_way = self._open
         for fact, answer in zip(facts, answers, strict=True):
-            if isinstance(fact, Start):
-                if isinstance(answer, Claim) and answer.attempt:
-                    self._open.add(answer.attempt)
-            elif isinstance(fact, End):
-                self._open.discard(fact.attempt)
-                for landed in fact.landed if fact.attempt else ():
-                    self._largest = max(self._largest, size_of(landed.reply))
-            elif isinstance(fact, Adopt):
-                self._open.update(answer)
+            kind = type(fact)
+            if kind is End:
+                if fact.attempt:
+                    under_way.discard(fact.attempt)
+                    for landed in fact.landed:
+                        self._largest = max(self._largest, size_of(landed.reply))
+            elif kind is Start:
+                if answer.attempt:
+                    under_way.add(answer.attempt)
+            elif kind is Adopt:
+                under_way.update(answer)
 
     # ── when the store does not take it ──
 

@@ -16,6 +16,7 @@ import msgspec
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, FanfoldError, RunStopped
 from fanfold.journal.apply import DropRun
+from fanfold.journal.checksum import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive, Journal
 from fanfold.journal.read import Reader
@@ -89,6 +90,10 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     members: dict[str, Any] | None = None
     kind: Literal["plan", "fleet"] = "plan"
+
+
+_stored = msgspec.json.Decoder(Stored).decode
+_budget = msgspec.json.Decoder(Budget).decode
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,11 +175,12 @@ def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_ch
         archive.close()
     if not record.plan:
         raise BadInput(f"{name} was started by a script; run the script again to go on")
-    stored = msgspec.json.decode(record.plan, type=Stored)
+    stored = decoded(_stored, record.plan, f"what run {record.name} was started with")
     unchanged(stored, record)
     roster = with_commands(stored.plan, _stored_roster(stored, options))
     check_plan(stored.plan, roster)
-    budget = combined(msgspec.json.decode(record.budget, type=Budget), options.budget)
+    before = decoded(_budget, record.budget, f"the budget of run {record.name}")
+    budget = combined(before, options.budget)
     if options.budget is not None and options.budget.usd is not None:
         _refuse_less_than_spent(options.budget.usd, spent)
     return Job(

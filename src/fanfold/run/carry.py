@@ -9,6 +9,8 @@ from fanfold.run.pursuit import Group, NoReply, Pursuit
 async def carry(pursuit: Pursuit) -> None:
     """It may have nothing yet, a recorded reply, or its part of a shard's reply."""
     while True:
+        if pursuit.damage:
+            return pursuit.end_without(NoReply(pursuit.damage, "in_doubt"))
         if pursuit.reply is None:
             try:
                 if pursuit.circle.metered:

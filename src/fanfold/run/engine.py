@@ -13,7 +13,7 @@ from fanfold.clock import Clock
 from fanfold.errors import BadInput, RunStopped
 from fanfold.journal.apply import NameStep
 from fanfold.journal.cascades import Cascade
-from fanfold.journal.facts import End, Ended, Ending, Known, Landed
+from fanfold.journal.facts import End, Ended, Ending, Known, Landed, SetAside
 from fanfold.journal.journal import Journal
 from fanfold.members.route import standing
 from fanfold.run.dispatch import Dispatch
@@ -290,6 +290,15 @@ class Engine:
         if policy == "retry" or self.retry_in_doubt is None:
             return True
         return all(id in self.retry_in_doubt for id in ids)
+
+    def ask_anew(self, id: str, known: Known) -> bool:
+        """May a task whose recorded reply is damaged be asked again? Only if the operator said so:
+        it was paid. Then that reply serves nobody any more."""
+        if self.retry_in_doubt is not None and id not in self.retry_in_doubt:
+            return False
+        if known.row:
+            self.journal.note(SetAside(known.row))
+        return True
 
     def count(self, place: Place, step: Step, state: State) -> None:
         """An item counts once, where it leaves the flow."""

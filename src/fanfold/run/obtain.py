@@ -96,6 +96,8 @@ def _all_recorded(engine: Engine, group: Group) -> bool:
         known = engine.recorded(pursuit.ask_keys(), pursuit.circle)
         if known is not None:
             pursuit.recall(known)
+        if pursuit.damage:
+            raise NoReply(pursuit.damage, "in_doubt")
     return all(pursuit.reply is not None for pursuit in group.pursuits)
 
 

@@ -35,7 +35,7 @@ class Pursuit:
     """
 
     __slots__ = (
-        "_keys", "ask", "calls", "circle", "cost", "engine", "escalated", "filed", "final",
+        "_keys", "ask", "calls", "circle", "cost", "damage", "engine", "escalated", "filed", "final",
         "kept", "member", "pending", "place", "reply", "reused", "revised", "row", "step", "task",
         "tell", "too_long", "verdict",
     )  # fmt: skip
@@ -48,6 +48,7 @@ class Pursuit:
         self._keys: dict[Takes, bytes] = {}
         self.cost = self.calls = self.revised = self.escalated = self.row = 0
         self.reused = self.filed = self.too_long = False
+        self.damage = ""  # why the recorded reply must not be used, nor asked for again
         self.tell: Tell | None = None
         self.kept: Landed | None = None
         self.member: str | None = None
@@ -78,7 +79,11 @@ class Pursuit:
         return self._ending(landed) if self.filed else None
 
     def recall(self, known: Known) -> None:
-        """A recorded reply: it goes through the gate as it is now."""
+        """A recorded reply: it goes through the gate as it is now. One that is damaged is refused,
+        and the task has none; it is asked for again only on the operator's word."""
+        if known.damage:
+            self.damage = "" if self.engine.ask_anew(self.task.id, known) else known.damage
+            return
         self.engine.counts.reused += 1
         self.step.reused += 1
         if not known.row:  # it stands with its outcome, and must stay there

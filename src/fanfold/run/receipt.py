@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.journal.checksum import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.read import Reader, Spent
 from fanfold.price import dollars
@@ -27,7 +28,7 @@ def receipt(
     names = read.step_names(run.no)
     tally = tally or read.tally(run.no)
     whole = _whole(spent)
-    budget = _budget(run.budget).usd
+    budget = decoded(_budget, run.budget, f"the budget of run {run.name}").usd
     over = 0.0 if budget is None else max(0.0, dollars(whole.cost) - budget)
     return Receipt(
         run=run.id, name=run.name, status=run.status, reason=run.reason,
@@ -41,7 +42,7 @@ def receipt(
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
         seconds=round(run.active, 3), steps=_steps(names, spent, counts),
         cascades=read.cascades.of(run.no),
-        result=None if run.result is None else _value(run.result),
+        result=None if run.result is None else decoded(_value, run.result, f"the result of {run.name}"),
     )  # fmt: skip
 
 

@@ -252,7 +252,8 @@ class Stream:
             if self._way is not None and chunk[0].flaw is None:
                 return chunk[0]
             for pursuit in self._looked_up(chunk):
-                if self._filling is None or pursuit.reply is not None or pursuit.task.flaw:
+                settled = pursuit.reply is not None or pursuit.task.flaw or pursuit.damage
+                if self._filling is None or settled:
                     units.append(pursuit)
                 elif full := self._filling.add(pursuit):
                     units.extend(self._grouped(full))

@@ -1,0 +1,138 @@
+"""Replies and outcomes as they stand in the store, taken only when they are what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import StoreError
+from fanfold.journal import checksum
+from fanfold.journal.apply import SUMMED
+from fanfold.journal.attempts import reply_crc
+from fanfold.journal.facts import Attempt, Known, RunRecord
+from fanfold.work.ask import Reply, Usage
+from fanfold.work.item import digest
+
+HEAD = (
+    "{0}run, {0}batch, {0}position, {0}step, {0}state, {0}reply, {0}reasons, {0}member, {0}cost,"
+    " {0}calls, {0}key, {0}answerer"
+)
+"""The columns of an outcome but for the body of its reply."""
+OUTCOME = HEAD.format("o.") + ", o.crc, o.body_crc, o.body"
+REPLY = (
+    "r.no, r.key, r.answerer, r.member, r.run, r.private, r.cost, r.reply, r.blob, r.crc, b.data"
+)
+ITEM = "i.run, i.batch, i.position, i.id, i.hash, i.crc"
+RUN = (
+    "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"
+    " parent, crc"
+)
+ATTEMPT = (
+    "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
+    " ended, error, why, repeats, again, unusable, bound"
+)
+REPLY_WIDTH, ITEM_WIDTH = 11, 6
+
+_TRIED = (
+    "select a.step, e.value as id, count(*) as tries, sum(a.state <> 'ok') as lost"
+    " from attempts a, json_each(cast(a.ids as text)) e where a.run = :run"
+    " and a.no >= (select first_attempt from runs where no = :run) group by 1, 2"
+)
+REVISED = (
+    f"with tried as ({_TRIED}) select {{}}"
+    " from outcomes o join items i on i.run = o.run and i.batch = o.batch"
+    " and i.position = o.position left join tried t on t.step = o.step and t.id = i.id"
+    " where o.run = :run and o.state = 'passed'"
+    " and max(o.calls, coalesce(t.tries, 0)) - coalesce(t.lost, 0) > 1"
+)
+"""Items that passed after a reply of theirs was kicked back, with what is selected of them."""
+
+_ids = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode = msgspec.json.Decoder(Reply).decode
+
+
+def reply_in(row: Sequence[Any]) -> Reply | None:
+    """Of the columns REPLY. None: it is damaged, or missing."""
+    body, blob, crc, data = row[7:]
+    try:
+        if crc is not None and crc != reply_crc(tuple(row[:7]), body, blob):
+            return None
+        if body is None:
+            if digest(data) != blob:
+                return None
+            body = data
+        return _decode(body)
+    except (TypeError, ValueError, msgspec.DecodeError):  # a column is not even of its type
+        return None
+
+
+def kept_in(body: Any, body_crc: int | None) -> Reply | None:
+    """A reply that stands with its outcome. None: it is damaged."""
+    try:
+        return _decode(body) if checksum.holds(body_crc, payload=body) else None
+    except (TypeError, ValueError, msgspec.DecodeError):
+        return None
+
+
+def head_is_sound(row: Sequence[Any]) -> bool:
+    """Of the columns HEAD, crc and body_crc, and perhaps more."""
+    return row[12] is None or row[12] == checksum.of(*row[:12], row[13])
+
+
+def item_is_sound(row: Sequence[Any]) -> bool:
+    """Of the columns ITEM."""
+    return row[5] is None or row[5] == checksum.of(*row[:5])
+
+
+def value_of(outcome: Sequence[Any], reply: Sequence[Any]) -> tuple[bool, Any]:
+    """What an outcome stands for, of the columns OUTCOME and REPLY. False: it is damaged."""
+    body = outcome[14]
+    if not head_is_sound(outcome):
+        return False, None
+    if body is None and outcome[5] is None:
+        return True, None
+    found = kept_in(body, outcome[13]) if body is not None else reply_in(reply)
+    return found is not None, None if found is None else found.value
+
+
+def known_in(row: int, answerer: str, member: str, key: bytes, reply: Reply | None) -> Known:
+    if reply is not None:
+        return Known(row, answerer, member, reply)
+    damage = f"the recorded reply of {member} (key {key.hex()}) is damaged"
+    return Known(row, answerer, member, Reply(), f"{damage}; resume with --retry-in-doubt")
+
+
+def run_in(row: Sequence[Any]) -> RunRecord:
+    """Of the columns RUN. StoreError: it is damaged."""
+    *columns, crc = row
+    named = dict(zip(RUN.split(", "), columns, strict=False))
+    if not checksum.holds(crc, *(named[name] for name in SUMMED)):
+        raise StoreError(
+            f"the store: the record of run {named['name']} ({named['id']}) is damaged; restore a copy,"
+            " or run its plan again: replies are reused"
+        )
+    return msgspec.convert(named, RunRecord, strict=False)
+
+
+def listed_run(row: Sequence[Any]) -> RunRecord:
+    """One that is damaged is among the others, and says so."""
+    try:
+        return run_in(row)
+    except (StoreError, msgspec.ValidationError):
+        no, id, name = row[:3]
+        return RunRecord(
+            no=no if isinstance(no, int) else 0, id=str(id), name=str(name), status="aborted",
+            reason="its record is damaged; restore a copy of the store", created=0.0,
+        )  # fmt: skip
+
+
+def attempt_in(row: Sequence[Any]) -> Attempt:
+    no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, *more = row
+    why, repeats, again, unusable, bound = more
+    return Attempt(
+        no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
+        usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,
+        repeats=repeats, again=bool(again), unusable=unusable, bound=bool(bound),
+    )  # fmt: skip

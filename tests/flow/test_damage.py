@@ -1,0 +1,224 @@
+"""Bits that flip on the disk: what is damaged is refused and named, never told as right."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold.errors import FanfoldError, StoreError
+from fanfold.journal.journal import Archive
+from fanfold.journal.migrations import MIGRATIONS
+from fanfold.testing.member import Scripted, traits
+from fanfold.work.ask import Ask, Reply, Usage
+from tests.flow.simulation import Provider, Said, Scene, outcomes, play, words
+
+LONG = "long " * 2000  # a reply that is kept by its hash
+
+
+def says(ask: Ask, n: int) -> Said:
+    text = ask.messages[0].content
+    return Said(
+        Reply(f"{text}, said {LONG if '3' in text else ''}", usage=Usage(9, 9)), Usage(9, 9)
+    )
+
+
+def paid(store: Path, provider: Provider, **more: Any) -> Scene:
+    return Scene(store, (provider,), words(5), **more)
+
+
+def change(store: Path, statement: str) -> int:
+    """As a flipped bit would: in the file, and nowhere else."""
+    with closing(sqlite3.connect(store / "journal.db", isolation_level=None)) as db:
+        db.create_function("flip", 1, flip)
+        return db.execute(statement).rowcount
+
+
+def flip(value: Any) -> Any:
+    if isinstance(value, int):
+        return value ^ 1
+    raw = bytearray(value if isinstance(value, bytes) else value.encode())
+    raw[len(raw) // 2] ^= 1
+    return bytes(raw) if isinstance(value, bytes) else raw.decode()
+
+
+DAMAGE = {
+    "a reply": "update replies set reply = flip(reply) where no = 1",
+    "its answerer's member": "update replies set member = flip(member) where no = 1",
+    "a large reply": "update blobs set data = flip(data)",
+    "a large reply is missing": "delete from blobs",
+    "a reply that is no JSON": "update replies set reply = x'7b' where no = 1",
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_reply_is_refused_and_asked_again_only_on_the_operators_word(
+    memory_path: Path, case: str
+) -> None:
+    provider = Provider(says)
+    scene = paid(memory_path, provider)
+    assert play(scene).status == "complete"
+    assert change(memory_path, DAMAGE[case]) == 1
+    later = replace(scene, name="later")
+    second = play(later)
+    assert (second.status, outcomes(second)) == ("paused", {"passed": 4, "in_doubt": 1})
+    assert len(provider.sent) == 5, "nothing was asked again"
+    archive = Archive(memory_path)
+    run = archive.read.find("later")
+    assert run is not None
+    (doubt,) = archive.read.endings(run.no, ("in_doubt",))
+    archive.close()
+    assert (
+        "key " in doubt.reasons[0]
+        and "is damaged; resume with --retry-in-doubt" in doubt.reasons[0]
+    )
+    assert outcomes(play(later, resume=True)) == {"passed": 4, "in_doubt": 1}
+    word = replace(later, settings={"retry_in_doubt": frozenset({doubt.id})})
+    third = play(word, resume=True)
+    assert (third.status, outcomes(third), len(provider.sent)) == ("complete", {"passed": 5}, 6)
+    fourth = play(replace(scene, name="fourth"))
+    assert (fourth.status, len(provider.sent)) == ("complete", 6), "and it is sound again"
+    assert fourth.result == third.result
+
+
+def test_a_damaged_reply_of_a_function_is_refused_too(memory_path: Path) -> None:
+    """It stands with its outcome."""
+    calls: list[str] = []
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        calls.append(ask.messages[0].content)
+        return Reply(f"{ask.messages[0].content} is fine")
+
+    member = Scripted(script, traits("f", metered=False, shared=False, price=None))
+    scene = Scene(memory_path, (member,), words(3))
+    assert play(scene).status == "complete"
+    change(memory_path, "update runs set status = 'paused'")
+    assert change(memory_path, "update outcomes set body = flip(body) where position = 1") == 1
+    receipt = play(scene, resume=True)
+    assert (outcomes(receipt), len(calls)) == ({"passed": 2, "in_doubt": 1}, 3)
+    again = replace(scene, settings={"retry_in_doubt": None})
+    assert (outcomes(play(again, resume=True)), len(calls)) == ({"passed": 3}, 4)
+
+
+def test_a_sound_reply_to_the_same_ask_serves_instead(memory_path: Path) -> None:
+    provider = Provider(says)
+    scene = paid(memory_path, provider)
+    play(scene)
+    play(replace(scene, name="fresh", settings={"fresh": True}))
+    assert len(provider.sent) == 10
+    assert change(
+        memory_path, "update replies set reply = flip(reply) where no > 5 and reply is not null"
+    )
+    receipt = play(replace(scene, name="later"))
+    assert (receipt.status, len(provider.sent)) == ("complete", 10)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [("update items set id = flip(id) where position = 2", "is damaged"),
+     ("update outcomes set reply = 2 where position = 0", "item"),
+     ("update runs set plan = x'00'", "the record of run scene"),
+     ("update runs set budget = flip(budget)", "the record of run scene"),
+     ("update runs set status = 'ronning'", "damaged"),
+     ("update attempts set ids = x'00'", "damaged")],
+)  # fmt: skip
+def test_what_results_are_made_of_is_refused_in_one_line_when_damaged(
+    memory_path: Path, statement: str, said: str
+) -> None:
+    play(paid(memory_path, Provider(says)))
+    change(memory_path, statement)
+    with pytest.raises(StoreError, match=said) as caught:
+        read_all(memory_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_damaged_record_does_not_hide_the_other_runs(memory_path: Path) -> None:
+    provider = Provider(says)
+    play(paid(memory_path, provider))
+    play(paid(memory_path, provider, name="other"))
+    change(memory_path, "update runs set plan = x'00' where name = 'scene'")
+    archive = Archive(memory_path)
+    told = {run.name: run.reason for run in archive.read.runs()}
+    assert archive.read.find("other") is not None
+    archive.close()
+    assert told == {"scene": "its record is damaged; restore a copy of the store", "other": None}
+
+
+def read_all(store: Path) -> list[Any]:
+    """What a run and its report read."""
+    archive = Archive(store)
+    try:
+        run = archive.read.find("scene")
+        assert run is not None
+        read = archive.read
+        return [
+            list(read.parts(run.no, 0, 0)), list(read.origins.behind(run.no, 0, 0)),
+            read.attempts(run.no), read.timeline.calls(run.no, 10), read.spent(run.no),
+            [one.id for one in read.endings(run.no, ("passed",))],
+        ]  # fmt: skip
+    finally:
+        archive.close()
+
+
+# ── stores without checksums ─────────────────────────────────────────────────────────────────
+
+
+def test_a_store_without_checksums_opens_and_its_replies_are_reused(memory_path: Path) -> None:
+    provider = Provider(says)
+    scene = paid(memory_path, provider)
+    truth = play(scene).result
+    for table in ("runs", "items", "replies", "outcomes"):
+        change(memory_path, f"alter table {table} drop column crc")
+    change(memory_path, "alter table outcomes drop column body_crc")
+    change(memory_path, f"pragma user_version = {names().index('checksums')}")
+    receipt = play(replace(scene, name="later"))
+    assert (receipt.status, receipt.result, len(provider.sent)) == ("complete", truth, 5)
+
+
+def names() -> list[str]:
+    return [step.__name__ for step in MIGRATIONS]
+
+
+# ── any bit ──────────────────────────────────────────────────────────────────────────────────
+
+
+def flips(tmp: Path, every: int, first: int = 0) -> list[str]:
+    """Flip one bit after the other in a finished store, and carry the plan out again on it. What
+    went wrong: a result that is not the truth told as complete, or an error that is not ours."""
+    original, store = tmp / "original", tmp / "store"
+    scene = paid(original, Provider(says))
+    truth = play(scene).result
+    with closing(sqlite3.connect(original / "journal.db")) as db:
+        db.execute("pragma wal_checkpoint(truncate)")
+    whole = (original / "journal.db").read_bytes()
+    wrong = []
+    for at in range(first, len(whole) * 8, every):
+        shutil.rmtree(store, ignore_errors=True)
+        shutil.copytree(original, store)
+        spoiled = bytearray(whole)
+        spoiled[at // 8] ^= 1 << at % 8
+        (store / "journal.db").write_bytes(spoiled)
+        try:
+            receipt = play(paid(store, Provider(says), name="later"))
+            read_all(store)
+            if receipt.status == "complete" and receipt.result != truth:
+                wrong.append(f"bit {at}: told as complete: {receipt.result!r:.200}")
+        except FanfoldError:
+            continue
+        except Exception as error:
+            wrong.append(f"bit {at}: {type(error).__name__}: {error}")
+    return wrong
+
+
+def test_no_flipped_bit_is_told_as_right_nor_ends_in_a_traceback(memory_path: Path) -> None:
+    assert flips(memory_path, 100_003) == []
+
+
+@pytest.mark.sweep
+def test_many_flipped_bits(memory_path: Path) -> None:
+    assert flips(memory_path, 997, 11) == []
