@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.journal.places import state_folder
+from fanfold.work.files import replacing
 
 Warn = Callable[[str], None]
 
@@ -107,9 +108,8 @@ class Registry:
             return None
 
     def _write(self, entries: list[Entry]) -> None:
-        new = self.file.with_name(f".{self.file.name}.new")
-        new.write_bytes(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
-        os.replace(new, self.file)
+        with replacing(self.file) as new:
+            new.write(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
 
 
 def utc(now: float) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from fanfold.members.agents.dialect import Effort, Sandbox, WorkerType
 from fanfold.members.command import PROMPT
+from fanfold.members.interpreters import run_as_code
 from fanfold.members.local_store import Answers
 from fanfold.members.output import PARSES
 from fanfold.price import Price
@@ -35,10 +35,6 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PASTED = re.compile(
     r"(?<![A-Za-z0-9_-])(sk-[A-Za-z]{0,8}-?|gsk_|xai-|hf_|ghp_|github_pat_|AIza)[A-Za-z0-9_-]{16,}"
 )
-_SHELLS = re.compile(
-    r"(ba|da|z|k|a|fi|c|tc)?sh|busybox|pwsh|powershell|cmd|(python|perl|ruby|node|php)[0-9.]*"
-)
-_RUNS_CODE = re.compile(r"-[a-z]*[cepr]|--eval|--command|-Command|/[cC]")
 
 
 def read_price(node: Node) -> Price:
@@ -104,25 +100,12 @@ def read_cmd(node: Node) -> tuple[str, ...]:
     words: tuple[str, ...] = check.many(text, least=1)(node)
     if PROMPT in words[0]:
         raise node.bad(f"`{node.name}` must begin with a program, not with {PROMPT}")
-    for position in _run_as_code(words):
-        if PROMPT in words[position]:
-            what = f"{PROMPT} after `{words[position - 1]}` would be run as code"
-            raise node.bad(f"`{node.name}`: {what}; pass it as a later argument")
+    position = run_as_code(words, PROMPT)
+    if position is not None:
+        what = f"{PROMPT} after `{words[position - 1]}` would be run as code, or choose what is run"
+        remedy = f"leave {PROMPT} out and read it from stdin, or pass it as a later argument"
+        raise node.bad(f"`{node.name}`: {what}; {remedy}")
     return words
-
-
-def _run_as_code(words: tuple[str, ...]) -> Iterator[int]:
-    """Where an interpreter that is called by name takes a program from its arguments."""
-    for place, word in enumerate(words):
-        name = PurePath(word).name
-        if name == "ssh":  # the other machine's shell reads all that follows
-            yield from range(place + 1, len(words))
-        if _SHELLS.fullmatch(name):
-            for position in range(place + 1, len(words) - 1):
-                if _RUNS_CODE.fullmatch(words[position]):
-                    yield position + 1
-                if not words[position].startswith(("-", "/")):
-                    break
 
 
 def refuse_pasted_keys(top: Node) -> None:

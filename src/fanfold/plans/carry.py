@@ -46,6 +46,7 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask
+from fanfold.work.files import is_inside
 from fanfold.work.item import Item, Source
 from fanfold.work.task import Task, Terms
 from fanfold.work.template import Template
@@ -142,7 +143,7 @@ class Carrying:
             case Reduce():
                 self._result(step, await self._reduce(step))
             case Write():
-                self._write(Path(self._plan.folder) / step.path)
+                self._write(Path(self._plan.folder), step.path)
 
     # ── items ──
 
@@ -316,7 +317,12 @@ class Carrying:
         outcome = await self._run.do(Task(step.name, ask, self._ready.terms(step, step.name)))
         return value_of(self._run, step.name, outcome)
 
-    def _write(self, path: Path) -> None:
+    def _write(self, folder: Path, name: str) -> None:
+        """Where it leads is looked at again: links may have been made since the plan was read."""
+        path = folder / name
+        if not self._plan.allow_outside and not is_inside(folder, name):
+            self._run.flawed(f"{path}: leads out of the plan's folder by now; nothing was written")
+            return
         try:
             if self._folded:
                 if self._value is not None:

@@ -62,6 +62,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     fresh: bool = False
     allow_paid: bool = False
+    allow_outside: bool = False
     retry_in_doubt: frozenset[str] | None = frozenset()
     yes: bool = False
     max_tasks: int | None = None
@@ -133,7 +134,7 @@ class Audience(msgspec.Struct, frozen=True):
 
 def prepare(path: str, options: Options) -> Job:
     """Read the plan and its roster, and check one against the other."""
-    plan = load_plan(path)
+    plan = load_plan(path, allow_outside=options.allow_outside)
     found = find_roster(options.roster, plan.roster, plan.folder)
     roster = with_commands(plan, load_roster(found))
     check_plan(plan, roster)
@@ -155,11 +156,15 @@ def refuse_changed_plan(stored: Stored, record: RunRecord) -> None:
     """A plan file that is gone does no harm: the run has its own copy."""
     plan = stored.plan
     file = Path(plan.folder) / Path(plan.file).name
-    if file.exists() and _bare(load_plan(file)) != _bare(plan):
+    if file.exists() and _bare(_read_again(file, plan)) != _bare(plan):
         raise BadInput(
             f"{plan.file} has changed since {record.name} was started;"
             f" start anew with: fanfold run {plan.file} (it reuses what is unchanged)"
         )
+
+
+def _read_again(file: Path, plan: Plan) -> Plan:
+    return load_plan(file, allow_outside=plan.allow_outside)
 
 
 def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_changed_plan) -> Job:

@@ -18,6 +18,7 @@ from fanfold.plans.plan import Input
 from fanfold.plans.rows import Row
 from fanfold.run.sources import own
 from fanfold.work.document import why_unreadable
+from fanfold.work.files import replacing
 from fanfold.work.item import Item, canonical, digest
 
 _HTTP_SECONDS = 60.0
@@ -201,13 +202,8 @@ def _from_spool(
 @contextmanager
 def _whole_or_not(path: Path) -> Iterator[IO[bytes]]:
     """A file that appears under its name only when all of it is written."""
-    part = path.with_suffix(".part")
-    try:
-        with part.open("wb") as stream:
-            yield stream
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path, mode=0o600) as stream:
+        yield stream
 
 
 def _run_command(spec: Input, folder: Path, to: IO[bytes]) -> None:

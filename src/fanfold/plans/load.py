@@ -28,19 +28,20 @@ from fanfold.work.task import Budget, Who
 _NEED_NO_PROMPT = ("function", "replay")
 
 
-def load_plan(path: str | Path) -> Plan:
+def load_plan(path: str | Path, *, allow_outside: bool = False) -> Plan:
     """Read a plan with all it refers to: prompts and schemas are taken in, gates tried out.
 
     Nothing is asked, no input is read and nothing of the user's code is imported: see `import_all`.
     BadInput names the file and the line.
     """
-    return read_plan(read(path), Path(path).resolve().parent)
+    folder = Path(path).resolve().parent
+    return read_plan(read(path), folder, allow_outside=allow_outside)
 
 
-def read_plan(top: Node, folder: Path) -> Plan:
+def read_plan(top: Node, folder: Path, *, allow_outside: bool = False) -> Plan:
     """A plan that was parsed, or made of something else; its paths start from `folder`."""
     stated = fields(top, _PLAN, "a plan", required=("steps",))
-    steps = Steps(folder, stated.get("task"))
+    steps = Steps(folder, stated.get("task"), allow_outside=allow_outside)
     steps.read(top.child("steps"))
     plan = Plan(
         name=stated.get("name", Path(top.file).stem),
@@ -52,6 +53,7 @@ def read_plan(top: Node, folder: Path) -> Plan:
         input=_the_input(top, stated.get("input"), steps.input),
         govern=stated.get("govern", Govern()),
         targets=steps.targets,
+        allow_outside=allow_outside,
         steps=tuple(steps.steps),
     )
     check_flow(plan)

@@ -234,7 +234,10 @@ Step: TypeAlias = (
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`file` is the plan as it was named, `folder` the absolute folder its paths start from.
-    `targets`: the Python functions that its own text names, with their lines; imported by the run."""
+
+    `targets`: the Python functions that its own text names, with their lines; imported by the run.
+    `allow_outside`: it may write, and read prompts, beyond its folder.
+    """
 
     name: str
     file: str
@@ -245,4 +248,5 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     input: Input | None = None
     govern: Govern = Govern()
     targets: dict[str, int] = {}
+    allow_outside: bool = False
     steps: tuple[Step, ...]

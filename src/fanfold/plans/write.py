@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -12,9 +12,12 @@ from typing import IO, Any, TypeAlias
 
 import msgspec
 
+from fanfold.work.fields import number
+from fanfold.work.files import replacing
 from fanfold.work.outcome import Part
 
 MOST_ON_A_PAGE = 1000
+_RUN_BY_SPREADSHEETS = "=+-@\t\r\n"
 _encode = msgspec.json.Encoder().encode
 
 Page: TypeAlias = Callable[[Any, int], str]
@@ -58,15 +61,13 @@ def write_parts(path: Path, parts: Iterable[Part], page: Page | None = None) -> 
 
 @contextmanager
 def _whole(path: Path) -> Iterator[IO[str]]:
-    """A file beside it that takes its place when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(path.name + ".part")
-    try:
-        with scratch.open("w", encoding="utf-8", newline="") as out:
+    with replacing(path) as file:
+        out = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        try:
             yield out
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
+        finally:
+            out.detach()
 
 
 def _records(value: Any) -> bool:
@@ -78,9 +79,21 @@ def _columns(records: list[dict[str, Any]]) -> list[str]:
 
 
 def _write_csv(out: IO[str], records: list[dict[str, Any]]) -> None:
-    table = csv.DictWriter(out, _columns(records), lineterminator="\n")
-    table.writeheader()
-    table.writerows({name: _cell(value) for name, value in one.items()} for one in records)
+    columns = _columns(records)
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(plain_cell(name) for name in columns)
+    for one in records:
+        table.writerow(plain_cell(_cell(one[c])) if c in one else "" for c in columns)
+
+
+def plain_cell(text: str) -> str:
+    """A text that a spreadsheet would run as a formula is shown instead: it gets an apostrophe.
+
+    Numbers stay what they are, also negative ones.
+    """
+    if text[:1] not in _RUN_BY_SPREADSHEETS or not text or number(text) is not None:
+        return text
+    return f"'{text}"
 
 
 def _markdown(records: list[dict[str, Any]]) -> Iterator[str]:

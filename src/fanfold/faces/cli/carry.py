@@ -49,6 +49,10 @@ _report = click.option(
     "--report", metavar="FILE", help="The account of the run when it has ended: .html or .md."
 )
 _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+outside_option = click.option(
+    "--allow-outside", is_flag=True,
+    help="It may write, and read prompts and schemas, outside the plan's folder.",
+)  # fmt: skip
 
 
 def governed(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +77,7 @@ def governed(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--dry-run", is_flag=True, help="Show what it would do and cost; ask nobody.")
 @governed
 @_paid
+@outside_option
 @_report
 @_json
 @_quiet

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from fanfold.errors import BadInput
+from fanfold.faces.cli.carry import outside_option
 from fanfold.fleet.draw import layered, mermaid_of
 from fanfold.fleet.job import planned
 from fanfold.fleet.load import is_fleet, outline
@@ -28,8 +29,14 @@ _LEAST = 60
 @click.option("--mermaid", "as_mermaid", is_flag=True, help="As a Mermaid flowchart.")
 @click.option("--svg", "as_svg", is_flag=True, help="As an SVG image.")
 @click.option("--output", "-o", metavar="FILE", help="Into a file instead of the terminal.")
+@outside_option
 def graph(
-    plan: str, roster: str | None, as_mermaid: bool, as_svg: bool, output: str | None
+    plan: str,
+    roster: str | None,
+    as_mermaid: bool,
+    as_svg: bool,
+    output: str | None,
+    allow_outside: bool,
 ) -> None:
     """Draw a plan: its steps, who answers, the shape of each; or a fleet, layer by layer. Nothing is
     asked or written."""
@@ -39,11 +46,11 @@ def graph(
     if is_fleet(plan) or Path(plan).is_dir():
         text = _fleet(plan, as_mermaid, as_svg, width)
     elif as_svg:
-        text = svg(_pictured(plan, roster))
+        text = svg(_pictured(plan, roster, allow_outside))
     elif as_mermaid:
-        text = mermaid(_pictured(plan, roster))
+        text = mermaid(_pictured(plan, roster, allow_outside))
     else:
-        text = draw(_pictured(plan, roster), width)
+        text = draw(_pictured(plan, roster, allow_outside), width)
     _put(text, output)
 
 
@@ -55,8 +62,8 @@ def _fleet(path: str, as_mermaid: bool, as_svg: bool, width: int) -> str:
     return mermaid_of(fleet) if as_mermaid else layered(fleet, width)
 
 
-def _pictured(path: str, roster: str | None) -> Picture:
-    plan = load_plan(path)
+def _pictured(path: str, roster: str | None, allow_outside: bool) -> Picture:
+    plan = load_plan(path, allow_outside=allow_outside)
     file = find_roster(roster, plan.roster, plan.folder)
     items = None if plan.input is None else count_items(plan.input, plan.folder)
     return picture(plan, items=items, roster=load_roster(file))

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from fanfold.faces.cli.carry import governed, options_of
+from fanfold.faces.cli.carry import governed, options_of, outside_option
 from fanfold.faces.cli.launched import look_on, show_launched
 from fanfold.faces.cli.store import store_option
 from fanfold.fleet.launch import forced, prepare_launch
@@ -26,6 +26,7 @@ from fanfold.fleet.launch import launch as begin
 @click.option("--no-tmux", is_flag=True, help="No windows in tmux.")
 @governed
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+@outside_option
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def launch(
     target: str, force_relaunch: bool, attach: bool, no_tmux: bool, as_json: bool, **given: Any

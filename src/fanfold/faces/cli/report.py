@@ -21,6 +21,7 @@ from fanfold.observe.account import account
 from fanfold.observe.html.account import account_page
 from fanfold.observe.report import report as markdown
 from fanfold.observe.standing import stand
+from fanfold.work.files import replacing
 
 Form = Literal["md", "html"]
 _ENDINGS: dict[str, Form] = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
@@ -84,11 +85,8 @@ def writable(path: str) -> Path:
 
 def write(path: Path, text: str) -> None:
     """All of it or nothing."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        scratch.write_text(text, encoding="utf-8", errors="replace")
-        os.replace(scratch, path)
+        with replacing(path) as out:
+            out.write(text.encode(errors="replace"))
     except OSError as error:
         raise BadInput(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        scratch.unlink(missing_ok=True)

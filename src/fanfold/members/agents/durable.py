@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,9 +18,9 @@ def keep(file: Path, record: msgspec.Struct) -> None:
 
 def put(file: Path, content: bytes) -> None:
     """As `keep`, but its name may be lost until the folder is settled too."""
-    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    new = file.with_name(f".{file.name}.{secrets.token_hex(8)}.new")
     try:
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(handle, "wb") as stream:
             _give_to_owner(handle, file.parent)
             stream.write(content)

@@ -26,6 +26,7 @@ from fanfold.work.check import (
     whole,
 )
 from fanfold.work.document import Node, read, read_text
+from fanfold.work.files import is_inside
 from fanfold.work.options import TERMS, WHO, read_who
 from fanfold.work.template import Template
 
@@ -61,6 +62,7 @@ class Reading(msgspec.Struct, frozen=True):
     replies: Sequence[str] = ()
     results: Sequence[str] = ()
     targets: dict[str, int] = {}
+    allow_outside: bool = False
 
     @property
     def earlier(self) -> list[str]:
@@ -74,12 +76,12 @@ class Reading(msgspec.Struct, frozen=True):
         made = {name: stated[name] for name in _SAME if name in stated}
         seen = self.earlier if known is None else list(self.results)
         if stated.get("verbatim"):
-            prompt = read_verbatim(node, self.folder)
+            prompt = read_verbatim(node, self)
         else:
-            prompt = read_prompt(node, self.folder, seen, known or KNOWN_NAMES)
+            prompt = read_prompt(node, self, seen, known or KNOWN_NAMES)
         if prompt is not None:
             made["prompt"] = prompt
-        if (schema := read_schema(node, self.folder)) is not None:
+        if (schema := read_schema(node, self)) is not None:
             made["schema"] = schema
         if (gate := read_gate(node, self)) is not None:
             made["gate"] = gate
@@ -147,7 +149,7 @@ def read_params(stated: dict[str, Any]) -> Params:
 
 
 def read_prompt(
-    node: Node, folder: Path, earlier: Collection[str], known: Collection[str] = KNOWN_NAMES
+    node: Node, reading: Reading, earlier: Collection[str], known: Collection[str] = KNOWN_NAMES
 ) -> str | None:
     """The step's `prompt` or the text of its `prompt_file`, checked for names nobody defines."""
     child = _one_way(node, "prompt", "prompt_file")
@@ -156,8 +158,8 @@ def read_prompt(
     if child.place[-1] == "prompt":
         source, template = text(child), _inline_template(child, known)
     else:
-        source = _file_text(child, folder)
-        template = Template(source, name=str(folder / child.value), known=known)
+        source = _file_text(child, reading)
+        template = Template(source, name=str(reading.folder / child.value), known=known)
     for step in sorted(template.fields("steps") - set(earlier)):
         there = f"there are {', '.join(earlier)}" if earlier else "there is none"
         raise child.bad(
@@ -166,12 +168,12 @@ def read_prompt(
     return source
 
 
-def read_verbatim(node: Node, folder: Path) -> str | None:
+def read_verbatim(node: Node, reading: Reading) -> str | None:
     """The same text, but no template: nothing in it is looked at."""
     child = _one_way(node, "prompt", "prompt_file")
     if child is None:
         raise node.child("verbatim").bad("`verbatim` needs a `prompt` or a `prompt_file`")
-    return text(child) if child.place[-1] == "prompt" else _file_text(child, folder)
+    return text(child) if child.place[-1] == "prompt" else _file_text(child, reading)
 
 
 def _inline_template(node: Node, known: Collection[str]) -> Template:
@@ -194,7 +196,7 @@ def read_keep(node: Node) -> str:
     return expression
 
 
-def read_schema(node: Node, folder: Path) -> Schema | None:
+def read_schema(node: Node, reading: Reading) -> Schema | None:
     """The step's `schema`, or that of its `schema_file`; what is no JSON Schema is refused."""
     child = _one_way(node, "schema", "schema_file")
     if child is None:
@@ -202,8 +204,8 @@ def read_schema(node: Node, folder: Path) -> Schema | None:
     if child.place[-1] == "schema":
         found = child
     else:
-        _file_text(child, folder)
-        found = read(folder / text(child))
+        _file_text(child, reading)
+        found = read(reading.folder / text(child))
     definition = mapping(found)
     at(found, lambda: checks.schema(definition))
     return Schema.of(definition)
@@ -216,10 +218,18 @@ def _one_way(node: Node, inline: str, in_file: str) -> Node | None:
     return None if name is None else node.child(name)
 
 
-def _file_text(node: Node, folder: Path) -> str:
+def check_inside(node: Node, path: str, reading: Reading) -> None:
+    """A plan may come from somebody else: what it writes, and reads to send, lies in its folder."""
+    if not reading.allow_outside and not is_inside(reading.folder, path):
+        what = f"`{node.name}` {path} leads out of the plan's folder"
+        raise node.bad(f"{what}; if that is meant, allow it with --allow-outside")
+
+
+def _file_text(node: Node, reading: Reading) -> str:
     name = text(node)
+    check_inside(node, name, reading)
     try:
-        found = read_text(folder / name)
+        found = read_text(reading.folder / name)
     except BadInput as error:
         raise node.bad(f"`{node.name}` {name}: {error.what}") from None
     if not found.strip():

@@ -10,7 +10,7 @@ import msgspec
 
 from fanfold.plans.flow import ItemStep, produced
 from fanfold.plans.plan import Input, Map, Pipeline, Stage, Step, Write
-from fanfold.plans.steps.asking import Reading, renamed
+from fanfold.plans.steps.asking import Reading, check_inside, renamed
 from fanfold.plans.steps.reduces import read_reduce
 from fanfold.plans.steps.shapes import (
     read_conduct,
@@ -50,8 +50,8 @@ _KINDS = ("list_files", *_STAGES, "pipeline", *_OTHERS, "write")
 class Steps:
     """Reads the steps one after the other."""
 
-    def __init__(self, folder: Path, task: str | None) -> None:
-        self._folder, self._task = folder, task
+    def __init__(self, folder: Path, task: str | None, *, allow_outside: bool = False) -> None:
+        self._folder, self._task, self._allow_outside = folder, task, allow_outside
         self._replies: list[str] = []
         self._results: list[str] = []
         self.steps: list[Step] = []
@@ -76,7 +76,7 @@ class Steps:
                     raise inner.bad(
                         "`write` comes before any other step; there is nothing to write"
                     )
-                self._add(inner, _write(inner, self._folder))
+                self._add(inner, _write(inner, self._reading(False)))
             case _:
                 read = _STAGES.get(kind) or _OTHERS[kind]
                 self._add(inner, read(inner, self._reading(_starts_anew(kind, inner))))
@@ -85,7 +85,9 @@ class Steps:
         """Items of its own, or of a produced list, have no replies of earlier steps yet."""
         replies = () if anew else (*self._replies, *stages)
         results = [*self._results, *self._replies] if anew else self._results
-        return Reading(self._folder, self._task, replies, results, self.targets)
+        return Reading(
+            self._folder, self._task, replies, results, self.targets, self._allow_outside
+        )
 
     def _names(self) -> list[str]:
         names = []
@@ -181,13 +183,14 @@ def _single(node: Node, kinds: tuple[str, ...]) -> tuple[str, Node]:
     return kind, node.child(kind)
 
 
-def _write(node: Node, folder: Path) -> Write:
+def _write(node: Node, reading: Reading) -> Write:
     child = node.child("path") if isinstance(node.value, dict) and "path" in node.value else node
     stated = {} if child is node else fields(node, {"name": text, "path": text}, "a write")
-    path = text(child)
+    path, folder = text(child), reading.folder
     if path.endswith("/") or (folder / path).is_dir():
         raise child.bad(f"`write` must name a file; {path} is a directory")
     blocked = next((p for p in (folder / path).parents if p.is_file()), None)
     if blocked is not None:
         raise child.bad(f"`write` {path}: {blocked.name} is a file, not a folder")
+    check_inside(child, path, reading)
     return Write(name=stated.get("name", "write"), path=path, line=node.line)

@@ -1,0 +1,34 @@
+"""Files that appear whole or not at all, and paths that stay in their folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
+
+
+@contextmanager
+def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """A file beside `path` that takes its place when it is complete.
+
+    Its name cannot be foreseen and it must be new: a link that somebody put there is not followed.
+    """
+    scratch = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.part")
+    handle = os.open(scratch, _NEW, mode)
+    try:
+        with open(handle, "wb") as out:
+            yield out
+        os.replace(scratch, path)
+    finally:
+        with suppress(FileNotFoundError):
+            scratch.unlink()
+
+
+def is_inside(folder: Path, name: str | Path) -> bool:
+    """Whether a path leads to somewhere in the folder, links and `..` followed to their end."""
+    return (folder / name).resolve().is_relative_to(folder.resolve())
