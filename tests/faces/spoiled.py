@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,24 @@ def both(first: Spoil, second: Spoil) -> Spoil:
     def spoil(folder: Path) -> None:
         first(folder)
         second(folder)
+
+    return spoil
+
+
+def pipe(name: str) -> Spoil:
+    """To which nobody ever writes."""
+
+    def spoil(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return spoil
+
+
+def link(name: str, to: str) -> Spoil:
+    def spoil(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).symlink_to(to)
 
     return spoil
 

@@ -25,8 +25,10 @@ from tests.faces.spoiled import (
     foreign,
     in_map,
     in_member,
+    link,
     newer,
     nothing,
+    pipe,
     plan,
     put,
     remove,
@@ -36,6 +38,7 @@ from tests.faces.spoiled import (
 )  # fmt: skip
 
 RUN = "run plan.yaml"
+SPECIAL = "is a pipe or a device; it is read more than once, so save it to a file first"
 CASES: list[tuple[str, Spoil, str]] = [
     # the plan file
     ("run none.yaml", nothing, "none.yaml: no such file"),
@@ -128,6 +131,11 @@ CASES: list[tuple[str, Spoil, str]] = [
      "the id 'i2' stands twice: items.jsonl:3 and items.jsonl:7; make ids unique"),
     (RUN, plan("jsonl: items.jsonl, id: id", "command: [no-such-program]"),
      "plan.yaml:3: input command `no-such-program` cannot be started: no such file or directory"),
+    (RUN, pipe("items.jsonl"), f"plan.yaml:3: input `items.jsonl`: {SPECIAL}"),
+    (RUN, link("items.jsonl", "/dev/zero"), f"plan.yaml:3: input `items.jsonl`: {SPECIAL}"),
+    (RUN, link("items.jsonl", "/proc/self/mem"),
+     "items.jsonl: cannot be read (input/output error)"),
+    (RUN, pipe("plan.yaml"), "plan.yaml: is a pipe, not a file; save what it gives to a file"),
     # budgets
     (RUN, plan("usd: 100", "usd: 0"), "plan.yaml:2: `usd` must be more than 0, not 0"),
     (RUN, plan("usd: 100", "usd: -1"), "plan.yaml:2: `usd` must be more than 0, not -1"),
@@ -300,3 +308,10 @@ def test_debug_shows_where_it_was_refused(folder: Path) -> None:
     assert ended.code == 1
     assert ended.err.startswith("Traceback ")
     assert ended.err.endswith("fanfold.errors.BadInput: none.yaml: no such file\n")
+
+
+@pytest.mark.parametrize("command", ["run", "status"])
+def test_a_name_that_is_too_long_is_not_written_out(folder: Path, command: str) -> None:
+    said = refused(folder, f"{command} {'x' * 5000}")
+    assert said.endswith("is too long for the name of a file")
+    assert len(said) < 2000

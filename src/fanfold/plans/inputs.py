@@ -102,6 +102,9 @@ def _bad(spec: Input, what: str) -> BadInput:
 
 def _from_file(spec: Input, path: Path) -> Records:
     try:
+        if not path.is_file() and path.exists() and not path.is_dir():
+            what = "is a pipe or a device; it is read more than once, so save it to a file first"
+            raise _bad(spec, f"input `{spec.value}`: {what}")
         with path.open("rb"):
             pass
     except (OSError, ValueError) as error:

@@ -45,13 +45,12 @@ def _open(path: Path) -> Iterator[BinaryIO]:
     except (gzip.BadGzipFile, EOFError, zlib.error):
         what = "cannot be unpacked: it is no gzip file, or not all of it is there"
         raise BadInput(what, file=str(path)) from None
+    except OSError as error:
+        raise BadInput(why_unreadable(error), file=str(path)) from None
 
 
 def _file(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb", buffering=_BUFFER)
-    except OSError as error:
-        raise BadInput(why_unreadable(error), file=str(path)) from None
+    return path.open("rb", buffering=_BUFFER)
 
 
 def _unpacked(file: BinaryIO, path: Path) -> BinaryIO:

@@ -6,7 +6,9 @@ YAML is read by the rules of YAML 1.2, so `no` and `on` are texts and `12:30` is
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -19,9 +21,11 @@ from fanfold.errors import BadInput
 Place: TypeAlias = tuple[str | int, ...]
 Lines: TypeAlias = dict[Place, int]
 
+_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/")
 MAX_BYTES = 8_000_000
 MAX_DEPTH = 60
 MAX_VALUES = 200_000
+MAX_DIGITS = 1000  # of a whole number; Python itself refuses to write some thousand
 
 _CORE_TAGS = {f"tag:yaml.org,2002:{n}" for n in ("str", "int", "float", "bool", "null", "map",
                                                  "seq", "timestamp", "merge", "value")}  # fmt: skip
@@ -83,6 +87,8 @@ def read_text(path: str | Path, *, limit: int = MAX_BYTES) -> str:
     """The text of a UTF-8 file; a missing, foreign or oversized one is BadInput."""
     file = str(path)
     try:
+        if _is_named_pipe(file):  # nobody may ever write to it
+            raise BadInput("is a pipe, not a file; save what it gives to a file", file=file)
         with open(path, "rb") as stream:
             raw = stream.read(limit + 1)
     except OSError as error:
@@ -96,6 +102,11 @@ def read_text(path: str | Path, *, limit: int = MAX_BYTES) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise BadInput("is not UTF-8 text; save it as UTF-8", file=file, line=line) from None
+
+
+def _is_named_pipe(file: str) -> bool:
+    """Pipes that a shell made for one call (`<(…)`) have a writer, so they can be waited for."""
+    return stat.S_ISFIFO(os.stat(file).st_mode) and not file.startswith(_SHELL)
 
 
 def why_unreadable(error: OSError) -> str:
@@ -153,7 +164,7 @@ class _Composed:
     """Turns PyYAML's nodes into plain values and notes where each began."""
 
     def __init__(self, file: str, lines: Lines) -> None:
-        self._file, self._lines, self._count = file, lines, 0
+        self._file, self._lines, self._count, self._merging = file, lines, 0, 0
 
     def value(self, node: yaml.Node, place: Place, line: int | None = None) -> Any:
         self._refuse_foreign(node, place)
@@ -201,7 +212,11 @@ class _Composed:
         for other in reversed(others):
             if not isinstance(other, yaml.MappingNode):
                 raise self._bad(other, "`<<` takes a mapping or a list of mappings")
+            if self._merging > MAX_DEPTH:
+                raise self._bad(other, f"`<<` leads to itself, or through {MAX_DEPTH} others")
+            self._merging += 1
             found.update(self.value(other, place, self._lines[place]))
+            self._merging -= 1
         return found
 
     def _plain(self, node: yaml.ScalarNode) -> Any:
@@ -210,6 +225,8 @@ class _Composed:
             return _WORDS[text]
         try:
             if _WHOLE.fullmatch(text):
+                if len(text) > MAX_DIGITS:
+                    raise ValueError
                 return int(text, 0 if text[:2] in ("0x", "0o") else 10)
             if _REAL.fullmatch(text):
                 return float(text)

@@ -94,6 +94,12 @@ def bomb() -> str:
     return "\n".join(["l0: &l0 [a, a, a, a, a, a, a, a, a]", *levels])
 
 
+def merges(count: int) -> str:
+    """Each mapping takes its fields from the one before; the last one is used first."""
+    first = "a0: &a0 {x: 1}\n"
+    return first + "".join(f"a{n}: &a{n} {{<<: *a{n - 1}}}\n" for n in range(1, count))
+
+
 @pytest.mark.parametrize(
     ("written", "message"),
     [
@@ -122,6 +128,9 @@ def bomb() -> str:
         ("a:\n  ? [x]\n  : 1\n", "f.yaml:2: a key must be a text"),
         ("a: {<<: 5}\n", "f.yaml:1: `<<` takes a mapping or a list of mappings"),
         (f"a: {'9' * 5000}\n", "f.yaml:1: this number is too long"),
+        (f"a: 0x{'f' * 5000}\n", "f.yaml:1: this number is too long"),
+        ("a: &a {<<: *a}\n", "f.yaml:1: `<<` leads to itself, or through 60 others"),
+        (merges(2000), "f.yaml:1: `<<` leads to itself, or through 60 others"),
         ("a: &a [*a]\n", "f.yaml:1: nested deeper than 60 levels"),
         (bomb(), "f.yaml:1: holds more than 200,000 values (aliases count)"),
         ("a: \x01\n", "f.yaml:1: broken YAML: control characters are not allowed"),
@@ -163,7 +172,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     odd.write_bytes(b"a: 1\nb: \xff\n")
     big = tmp_path / "big.yaml"
     big.write_bytes(b"#" * 8_000_001)
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
     expected = {
+        pipe: "is a pipe, not a file; save what it gives to a file",
         tmp_path / "none.yaml": "no such file",
         tmp_path: "is a directory, not a file",
         odd: "is not UTF-8 text; save it as UTF-8",

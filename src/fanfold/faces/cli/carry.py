@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -168,12 +168,10 @@ def perform(job: Job, telling: Telling, alone: ExitStack | None = None) -> int:
     receipt = run_sync(execute(job, audience))
     report, store = telling.report, job.options.store
     written = report is not None and accounted(receipt.run, store, report)
-    if as_json:
-        click.echo(receipt_json(receipt))
-    else:
-        click.echo(closing(receipt, _command(job, receipt)))
-    if written:
-        click.echo(f"account: {report}", err=as_json)
+    with suppress(BrokenPipeError):  # the run ended as it did, whoever reads of it
+        click.echo(receipt_json(receipt) if as_json else closing(receipt, _command(job, receipt)))
+        if written:
+            click.echo(f"account: {report}", err=as_json)
     return EXIT[receipt.status]
 
 
@@ -195,10 +193,15 @@ def _command(job: Job, receipt: Receipt) -> str | None:
 
 
 def _say(quiet: bool, as_json: bool) -> Callable[[str], None]:
-    """What a step tells while it goes on, such as what a gate caught."""
-    if quiet:
-        return lambda line: None
-    return lambda line: click.echo(line, err=as_json)
+    """What a step tells while it goes on, such as what a gate caught. Where that cannot be written,
+    the run goes on."""
+
+    def say(line: str) -> None:
+        with suppress(OSError):
+            if not quiet:
+                click.echo(line, err=as_json)
+
+    return say
 
 
 def _warn(line: str) -> None:

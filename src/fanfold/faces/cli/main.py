@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -38,10 +39,28 @@ COMMANDS = {
     "new": ("fanfold.faces.cli.new:new", "A copy of such an application, for your own."),
 }
 REFUSED, STOPPED, PAUSED = 2, 3, 4
+MOST_LETTERS = 1600  # of a complaint
+
+
+class _NobodyReads(Exception):
+    """Whoever read the output has left."""
 
 
 class Lazy(click.Group):
     """Knows its commands by name and line; imports one when it is wanted."""
+
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        """Click itself would end with 1 here and below, which is an outcome of a run."""
+        try:
+            return super().make_context(*given, **named)
+        except BrokenPipeError:
+            raise _NobodyReads from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _NobodyReads from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -88,6 +107,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main(argv: list[str] | None = None) -> None:
     """The program. Exit codes: 0 all passed, 1 some did not, 2 refused, 3 stopped, 4 paused."""
     given = sys.argv[1:] if argv is None else argv
+    _open_streams()
     _write_whole()
     try:
         code: Any = cli.main(given, prog_name="fanfold", standalone_mode=False)
@@ -95,19 +115,44 @@ def main(argv: list[str] | None = None) -> None:
         code = STOPPED
     except click.ClickException as error:
         code = _misused(error)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except _NobodyReads:
         code = 0
     except Exception as error:
         if "--debug" in given:
             raise
         code = _say(error)
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(_flushed(code if isinstance(code, int) else 0))
+
+
+def _flushed(code: int) -> int:
+    """What is still to be written is written, or given up: not by the interpreter's end, which has
+    an exit code of its own for that."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError) and code != STOPPED:
+            return _say(error)
+    return code
+
+
+def _open_streams() -> None:
+    """Stdin, stdout and stderr exist, whoever closed them before: the next file that is opened would
+    take their place otherwise, and be written to."""
+    for handle, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(handle)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+            setattr(sys, name, open(handle, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _write_whole() -> None:
-    """Under PYTHONUNBUFFERED a long line would end where a pipe takes no more in one go."""
+    """Under PYTHONUNBUFFERED a long line would end where a pipe takes no more in one go. What the
+    terminal's encoding does not have (or a name that is not UTF-8) is written as an escape."""
     out = sys.stdout
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="backslashreplace")
     if isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.FileIO):
         encoding, errors = out.encoding, out.errors
         buffered = io.BufferedWriter(out.detach())
@@ -122,8 +167,14 @@ def _misused(error: click.ClickException) -> int:
     context = getattr(error, "ctx", None)
     command = "fanfold" if context is None else context.command_path
     text = error.format_message().rstrip(".")
-    click.echo(f"fanfold: {text[0].lower()}{text[1:]}; see: {command} --help", err=True)
+    _complain(f"fanfold: {text[0].lower()}{text[1:]}; see: {command} --help")
     return REFUSED
+
+
+def _complain(text: str) -> None:
+    """On stderr. What quotes a very long word is cut in its middle, so the remedy can be seen."""
+    half = MOST_LETTERS // 2
+    click.echo(text if len(text) <= MOST_LETTERS else f"{text[:half]} … {text[-half:]}", err=True)
 
 
 def _told(text: str) -> str:
@@ -134,19 +185,36 @@ def _told(text: str) -> str:
     )
 
 
+def _has_folder() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
+
+
 def _say(error: Exception) -> int:
     """One or two lines for people, and the code for programs."""
     match error:
         case StoreUnavailable():
-            click.echo(f"fanfold: {error}", err=True)
+            _complain(f"fanfold: {error}")
             return PAUSED
         case BadInput() | AlreadyRunning() | StoreError():
-            click.echo(_told(str(error)), err=True)
+            _complain(_told(str(error)))
             return REFUSED
         case FanfoldError():
-            click.echo(f"fanfold: {error}", err=True)
+            _complain(f"fanfold: {error}")
+            return STOPPED
+        case OSError(errno=errno.ENAMETOOLONG):
+            _complain(f"fanfold: {error.filename}: is too long for the name of a file")
+            return REFUSED
+        case FileNotFoundError() if not _has_folder():
+            _complain("fanfold: the current folder was removed; change to another one")
+            return REFUSED
+        case OSError(errno=errno.ENOSPC, filename=None):
+            _complain("fanfold: the output cannot be written: no space left on device; make room")
             return STOPPED
         case _:
             text = " ".join(f"{type(error).__name__}: {error}".split())
-            click.echo(f"fanfold: unexpected {text}; run with --debug for the details", err=True)
+            _complain(f"fanfold: unexpected {text}; run with --debug for the details")
             return STOPPED
