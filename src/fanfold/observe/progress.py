@@ -12,6 +12,7 @@ from fanfold.observe.amounts import count, duration, of_budget, per_time
 from fanfold.observe.table import GAP, cells_wide, cut, one_line
 from fanfold.price import dollars
 from fanfold.run.books import Statistics
+from fanfold.work.visible import visible
 
 WINDOW = 10.0  # seconds that the rate is taken over
 FEWEST = 4  # items that it is taken over at least, when they are slow
@@ -127,7 +128,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Something else for the same place, on lines of its own; the progress goes on below it."""
         self.erase()
-        self._write(text.rstrip("\n") + "\n")
+        self._write(self._shown(text.rstrip("\n")) + "\n")
 
     def erase(self) -> None:
         if self._drawn:
@@ -144,7 +145,11 @@ class Progress:
             self._last = stats[:-1]
             self._write(line(stats, name, UNBOUNDED, rate) + "\n")
 
+    def _shown(self, text: str) -> str:
+        return visible(text) if self._live else text
+
     def _draw(self, text: str) -> None:
+        text = self._shown(text)
         wide = cells_wide(text)
         self._write("\r" + text + " " * (self._drawn - wide))
         self._drawn = wide

@@ -21,6 +21,7 @@ from fanfold.faces.cli.preview import show_preview
 from fanfold.faces.cli.report import writable, write_report
 from fanfold.faces.cli.store import located
 from fanfold.faces.cli.store import store_option as _store
+from fanfold.faces.cli.terminal import raw
 from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
 from fanfold.fleet.launch import beginning, resume_detached
 from fanfold.fleet.load import is_fleet
@@ -238,7 +239,7 @@ def _watch(quiet: bool, alone: ExitStack) -> Watch:
         alone.close()
         loop, main = asyncio.get_running_loop(), asyncio.current_task()
         assert main is not None
-        progress = Progress(run, sys.stderr, live=sys.stderr.isatty(), clock=RealClock())
+        progress = Progress(run, raw(sys.stderr), live=sys.stderr.isatty(), clock=RealClock())
         run.journal.when_waiting(progress.say)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, _on_signal, run, main, number, progress)

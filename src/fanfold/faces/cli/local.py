@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.faces.cli.terminal import raw
 from fanfold.members.local_fetch import fetch
 from fanfold.members.local_store import (
     ENGINE,
@@ -83,7 +84,7 @@ def _fetched(package: Package, cache: Path) -> bool:
     if not sys.stderr.isatty():
         return fetch(package, cache, lambda size: None)
     with click.progressbar(
-        length=package.size, label=str(package), file=sys.stderr, show_eta=False
+        length=package.size, label=str(package), file=raw(sys.stderr), show_eta=False
     ) as bar:
         new = fetch(package, cache, lambda size: bar.update(max(0, size - bar.pos)))
         bar.update(max(0, package.size - bar.pos))

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError, StoreUnavailable
+from fanfold.faces.cli.terminal import guard
 from fanfold.work.nearest import remedy
 
 COMMANDS = {
@@ -109,6 +110,7 @@ def main(argv: list[str] | None = None) -> None:
     given = sys.argv[1:] if argv is None else argv
     _open_streams()
     _write_whole()
+    guard()
     try:
         code: Any = cli.main(given, prog_name="fanfold", standalone_mode=False)
     except click.exceptions.Abort:

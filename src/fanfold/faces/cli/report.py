@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,7 @@ from fanfold.observe.html.account import account_page
 from fanfold.observe.report import report as markdown
 from fanfold.observe.standing import stand
 from fanfold.work.files import replacing
+from fanfold.work.visible import visible
 
 Form = Literal["md", "html"]
 _ENDINGS: dict[str, Form] = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
@@ -39,7 +41,8 @@ def report(run: str, store: str, as_html: bool, output: str | None) -> None:
     with looked_at(named(run, store)) as opened:
         text = made(opened, form)
     if output is None:
-        click.echo(text.encode(errors="replace"))
+        shown = visible(text) if sys.stdout.isatty() else text
+        click.echo(shown.encode(errors="replace"))
     else:
         write(Path(output), text)
 

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from fanfold.faces.cli.terminal import raw
+from fanfold.work.visible import visible
+
 HOME, TO_LINE_END, TO_SCREEN_END, CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 Text = Callable[[int, int | None], tuple[str, bool]]
 """The text for a width and a height (None: any), and whether it will not change any more."""
@@ -29,6 +32,7 @@ class Screen:
 
     def draw(self, text: str) -> None:
         if self._live:
+            text = visible(text)
             first = CLEAR if self._last is None else ""
             body = f"{TO_LINE_END}\n".join(text.split("\n"))
             self._out.write(f"{first}{HOME}{body}{TO_LINE_END}{TO_SCREEN_END}")
@@ -45,7 +49,7 @@ class Screen:
 
 def watch(show: Text, seconds: float) -> None:
     """Until the text is final, or the one who looks has had enough. It only looks."""
-    screen = Screen(sys.stdout)
+    screen = Screen(raw(sys.stdout))
     with until_interrupted():
         while True:
             text, final = show(*screen.size)

@@ -1,0 +1,129 @@
+"""What replies, items and errors hold cannot steer the terminal of those who look at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fanfold.faces.cli.screen import Screen
+from fanfold.faces.cli.terminal import Terminal, raw
+from fanfold.work.visible import visible
+from tests.faces.cli import environment, fanfold
+
+HOSTILE = "a\x1b]0;pwned\x07\x1b[2J\x9b31m\rb\u202ec\u2066d\x7f\x00\x08\U000e0041e\tf\n"
+SHOWN = (
+    r"a\u001b]0;pwned\u0007\u001b[2J\u009b31m\u000db\u202ec\u2066d\u007f\u0000\u0008\udb40\udc41e"
+    "\tf\n"
+)
+
+
+def test_what_would_steer_a_terminal_is_shown_instead() -> None:
+    assert visible(HOSTILE) == SHOWN
+    assert visible("plain\ttext, é 日本 👩‍🚀\r\nnext\n") == "plain\ttext, é 日本 👩‍🚀\nnext\n"
+
+
+def test_json_stays_the_json_that_it_is() -> None:
+    said = msgspec.json.encode({"reply": HOSTILE}).decode()
+    assert json.loads(visible(said)) == {"reply": HOSTILE}
+
+
+class Tty(os.PathLike[str]):
+    """A terminal and what was written to it."""
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = pty.openpty()
+
+    def __fspath__(self) -> str:
+        return os.ttyname(self.theirs)
+
+    def read(self) -> str:
+        os.close(self.theirs)
+        found = b""
+        while True:
+            try:
+                piece = os.read(self._ours, 65536)
+            except OSError:  # the other side is closed
+                piece = b""
+            if not piece:
+                break
+            found += piece
+        os.close(self._ours)
+        return found.decode()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(
+        f"def answer(data): return {HOSTILE!r}\ndef check(value): return value * 0 + {HOSTILE!r}\n"
+    )
+    (tmp_path / "roster.yaml").write_text(
+        "members: [{id: m, kind: function, target: 'mine:answer'}]\n"
+    )
+    (tmp_path / "plan.yaml").write_text(
+        "input: {list: [a]}\nsteps:\n  - map: {}\n  - reduce: concat\n"
+    )
+    (tmp_path / "bad.yaml").write_text(
+        "input: {list: [a]}\nsteps:\n  - map: {revise: 0, gate: {python: 'mine:check'}}\n"
+    )
+    for plan in ("plan.yaml", "bad.yaml"):
+        assert fanfold(tmp_path, "run", plan, "--quiet").code in (0, 1)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "plan"],
+        ["report", "bad"],
+        ["status", "bad", "-v"],
+        ["tree", "plan"],
+        ["run", "bad.yaml", "--name", "\x1b[2Jx"],
+        ["report", "no\x1b[2Jrun"],
+    ],
+    ids=lambda words: ascii(" ".join(words)),
+)
+def test_nothing_that_is_printed_to_a_terminal_steers_it(project: Path, words: list[str]) -> None:
+    terminal = Tty()
+    subprocess.run(
+        [sys.executable, "-P", "-m", "fanfold", *words], cwd=project, env=environment(project),
+        stdin=subprocess.DEVNULL, stdout=terminal.theirs, stderr=terminal.theirs, check=False,
+    )  # fmt: skip
+    said = terminal.read()
+    assert len(said) > 10
+    assert [sign for sign in "\x1b\x9b\x07\x00\x08\u202e\u2066" if sign in said] == []
+
+
+def test_files_and_pipes_get_the_text_as_it_is(project: Path) -> None:
+    receipt = fanfold(project, "run", "plan.yaml", "--json", "--quiet").receipt
+    assert receipt["result"] == HOSTILE
+
+
+def test_a_screen_draws_with_its_own_sequences_only() -> None:
+    terminal = Tty()
+    out = Terminal(open(terminal.theirs, "wb", closefd=False), "utf-8", write_through=True)  # noqa: SIM115
+    screen = Screen(raw(out))
+    screen.draw(f"one {HOSTILE}two")
+    out.write("\x1b[31m")
+    out.detach()
+    said = terminal.read()
+    assert said.count("\x1b[K") == 2 and "\x1b[H" in said, "its own"
+    assert "\x1b]0;" not in said and r"\u001b]0;pwned" in said and r"\u001b[31m" in said
+
+
+def test_only_json_is_printed_past_the_guard() -> None:
+    """`click.echo` of bytes writes beside the stream that shows what would steer a terminal."""
+    source = Path(__file__).parents[2] / "src" / "fanfold" / "faces"
+    past = [
+        f"{path.name}: {line.strip()}"
+        for path in source.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "echo(" in line and ".encode(" in line and "msgspec.json.encode(" not in line
+    ]
+    assert past == ['report.py: click.echo(shown.encode(errors="replace"))']
