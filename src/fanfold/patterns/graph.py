@@ -262,6 +262,7 @@ class _Walk:
             raise self._stopped
         if (stop := self._run.stopping) is not None:
             raise RunStopped(f"{stop.status}: {stop.reason}")
+        self._run.end_short()
         await self._run.flush()
         return {id: self._values[id] for id in self._nodes if id in self._values}
 
@@ -295,7 +296,9 @@ class _Walk:
 
     async def _carry(self, one: Node) -> Outcome:
         task = self._task(one)
-        return await (one.by if task.flaw is None else by_run)(self._run, task)
+        if one.by is by_run or task.flaw is not None:
+            return await self._run.do_or_set_aside(task)
+        return await one.by(self._run, task)
 
     def _task(self, one: Node) -> Task:
         passed = {id: self._values[id] for id in one.depends_on if id in self._values}
@@ -333,10 +336,14 @@ class _Walk:
         while freed and (stop is None or stop.status != "killed"):
             one = self._nodes[freed.pop()]
             lost = [parent for parent in one.depends_on if parent in self._amiss]
-            if lost and not one.partial:
+            if lost and not (one.partial and self._can_do_without(lost)):
                 self._schedule.start(one.id)
                 self._fail(one, lost)
                 freed += self._schedule.end(one.id)
+
+    def _can_do_without(self, lost: list[str]) -> bool:
+        """They will not come. One that only lacks money may, when the run is resumed."""
+        return all(self._amiss[id] != "unfunded" for id in lost)
 
     def _fail(self, one: Node, lost: list[str]) -> None:
         """It has failed with its parents; while one of them may still be resumed, so may it."""

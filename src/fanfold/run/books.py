@@ -13,9 +13,10 @@ from fanfold.price import dollars
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import Sum
 from fanfold.run.planning import Batch, Planning
+from fanfold.run.pursuit import Pursuit
 from fanfold.run.receipt import Tally, receipt
 from fanfold.work.outcome import Missing, Part, Receipt
-from fanfold.work.task import Budget, Terms
+from fanfold.work.task import Budget, Task, Terms
 
 
 class Statistics(NamedTuple):
@@ -110,3 +111,9 @@ class Books:
     @property
     def spool(self) -> Path:
         return self._journal.store.spool()
+
+    def known(self, task: Task) -> bool:
+        """Is a reply to this ask on record, so that doing the task begins without a call?"""
+        engine = self._engine
+        pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
+        return bool(engine.recorded(pursuit.ask_keys(), pursuit.circle) or pursuit.recorded_here())

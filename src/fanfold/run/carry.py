@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fanfold.run.aside import SetAside
 from fanfold.run.obtain import obtain, obtain_free
 from fanfold.run.pursuit import Group, NoReply, Pursuit
 
@@ -26,15 +27,25 @@ async def carry(pursuit: Pursuit) -> None:
         pursuit.kick_back()
 
 
+async def carry_or_set_aside(pursuit: Pursuit) -> None:
+    """The same for one item among many: when it cannot be paid, the others go on without it."""
+    try:
+        await carry(pursuit)
+    except SetAside as gone:
+        pursuit.set_aside(gone)
+
+
 async def carry_shard(group: Group) -> None:
     """Ask for all at once; then each goes its own way. Who was forgotten is asked again alone."""
     first = group.pursuits[0]
     try:
         await obtain(first.engine, group)
+    except SetAside:
+        pass  # one by one they may fit
     except NoReply as gone:
         if gone.state != "failed":
             for pursuit in group.pursuits:
                 pursuit.end_without(gone)
             return
     for pursuit in group.pursuits:
-        await carry(pursuit)
+        await carry_or_set_aside(pursuit)

@@ -12,6 +12,7 @@ import msgspec
 
 from fanfold.errors import FanfoldError, RunStopped
 from fanfold.members.route import joined
+from fanfold.run.aside import SetAside
 from fanfold.run.ledger import Fit, Ledger, Sum
 from fanfold.run.limits import FULL, GO, PLAIN, Closed, Limits, Wait
 from fanfold.run.want import Candidate, Step, Want, broken
@@ -27,7 +28,12 @@ class NobodyLeft(FanfoldError):
 
 
 class Unfunded(FanfoldError):
-    """The money does not suffice, and nothing under way can refund enough."""
+    """The money does not suffice, and nothing under way can refund enough. `short`: for this ask;
+    None where no other could be paid either."""
+
+    def __init__(self, lacks: str, short: SetAside | None = None) -> None:
+        self.short = short
+        super().__init__(f"out of budget: {lacks}")
 
 
 class Grant:
@@ -76,12 +82,13 @@ class Dispatch:
             return FULL
         now = self._now()
         if self.deadline is not None and now >= self.deadline:
-            raise Unfunded("out of budget: seconds of the run: all were used")
+            raise Unfunded("seconds of the run: all were used")
         candidates = want.candidates
         if len(candidates) > 1:
             candidates = self._in_order(want)
         until: float | None = None
-        waiting, broke, worst_grade = False, "", LAST
+        waiting, worst_grade = False, LAST
+        broke: Unfunded | None = None
         for candidate in candidates:
             if candidate.grade > worst_grade or (
                 want.step.dollars and candidate.traits.price is None
@@ -96,7 +103,8 @@ class Dispatch:
                 if fit == "fits":
                     return self._grant(want, candidate, request, sum, now)
                 if fit == "never":
-                    broke = account.lacks(sum)
+                    short = SetAside(account, sum, candidate.traits.id)
+                    broke = Unfunded(account.lacks(sum), short)
                 else:
                     waiting, worst_grade = True, min(worst_grade, candidate.grade)
             elif isinstance(verdict, Wait):
@@ -106,9 +114,9 @@ class Dispatch:
                 if verdict.until is not None:
                     until = verdict.until if until is None else min(until, verdict.until)
             elif isinstance(verdict, Closed) and verdict.unfunded:
-                broke = verdict.reason
-        if broke and not waiting:
-            raise Unfunded(f"out of budget: {broke}")
+                broke = broke or Unfunded(verdict.reason)
+        if broke is not None and not waiting:
+            raise broke
         if not waiting:
             raise NobodyLeft(self._why_closed(candidates, now))
         return Wait(until)

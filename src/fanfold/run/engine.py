@@ -16,6 +16,7 @@ from fanfold.journal.cascades import Cascade
 from fanfold.journal.facts import End, Ended, Ending, Known, Landed, SetAside
 from fanfold.journal.journal import Journal
 from fanfold.members.route import standing
+from fanfold.run.aside import Aside
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.hedge import Hedging
 from fanfold.run.judging import Judgings
@@ -99,6 +100,8 @@ class Engine:
         self.on_record: dict[tuple[int, int], bytearray] = {}
         self.under_way: dict[Mark, asyncio.Future[None]] = {}
         self.held = 0
+        self.aside = Aside()
+        self.streams = 0  # that are open now
         self.stop: Stop | None = None
         self._stopping: asyncio.Future[None] | None = None
         self.gently: set[asyncio.Task[None]] = set()  # they end with the run; their calls go on
@@ -341,6 +344,11 @@ class Engine:
         """The run cannot continue here: it pauses, and whoever asked is told to stop."""
         self.halt(Stop("paused", reason))
         raise self.stopped()
+
+    def halt_if_short(self) -> None:
+        """Some items were set aside, and nothing else is left to do: the run pauses."""
+        if self.aside:
+            self.halt(Stop("paused", self.aside.reason, "unfunded"))
 
     def stopped(self) -> RunStopped:
         stop = self.stop

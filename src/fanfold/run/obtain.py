@@ -13,6 +13,7 @@ from fanfold.errors import (
     Transient,
 )
 from fanfold.journal.facts import Claim, Holder
+from fanfold.run.aside import MANY, least
 from fanfold.run.attempt import attempt, attempt_free, is_lost
 from fanfold.run.dispatch import Grant, NobodyLeft, Unfunded
 from fanfold.run.engine import Engine, Mark, Stop
@@ -137,16 +138,20 @@ async def obtain_free(engine: Engine, pursuit: Pursuit) -> None:
 
 
 async def admitted(engine: Engine, want: Want, needed: bool = True) -> Grant:
-    """Leave to go, as soon as there is leave. No money, or nobody left: the run pauses.
+    """Leave to go, as soon as there is leave. Nobody left, or no money for any ask: the run pauses.
+    No money for this one: SetAside.
 
     Unless the reply is not `needed`, or the run serves: then only this task goes without."""
     try:
         grant = engine.dispatch.admit_now(want) or await engine.dispatch.admit(want)
         engine.counts.retries += want.avoid is not None
+        engine.aside.row = 0
         return grant
     except Unfunded as error:
         if engine.serving:
             raise NoReply(str(error), "unfunded") from None
+        if error.short is not None and engine.aside.row < MANY and _another_may_fit(engine, want):
+            raise error.short from None
         engine.halt(Stop("paused", str(error), "unfunded"))
         raise engine.stopped() from None
     except NobodyLeft as error:
@@ -162,6 +167,12 @@ async def admitted(engine: Engine, want: Want, needed: bool = True) -> Grant:
         raise
     except Exception as error:  # a member that cannot make a request of this ask
         raise NoReply(f"{type(error).__name__}: {error}") from None
+
+
+def _another_may_fit(engine: Engine, want: Want) -> bool:
+    """A shorter ask of the same kind could be paid."""
+    chain = want.step.chain
+    return any(engine.ledger.fit(chain, least(want, one))[0] != "never" for one in want.candidates)
 
 
 async def again(

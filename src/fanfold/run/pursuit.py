@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fanfold.errors import FanfoldError
 from fanfold.journal.facts import Ending, Known, Landed
+from fanfold.run.aside import SetAside
 from fanfold.run.engine import Circle, Engine
 from fanfold.run.judging import GAVE_UP, heard
 from fanfold.work.ask import Ask, Reply, Takes
@@ -210,6 +211,11 @@ class Pursuit:
         self.conclude()
         if gone.state == "failed":
             self.engine.item_failed(self.task, str(gone))
+
+    def set_aside(self, gone: SetAside) -> None:
+        """It cannot be paid: it waits for more money, the others go on."""
+        self.engine.aside.add(self.task.id, self.step.name, gone)
+        self.end_without(NoReply(str(gone), "unfunded"))
 
     def failing(self, reason: str) -> Ending:
         return Ending(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
@@ -17,8 +17,9 @@ from fanfold.journal.apply import CloseRun
 from fanfold.journal.facts import Ending, Landed, RunRecord
 from fanfold.journal.journal import Journal
 from fanfold.run.adopt import adopt_all
+from fanfold.run.aside import SetAside
 from fanfold.run.books import Books
-from fanfold.run.carry import carry
+from fanfold.run.carry import carry, carry_or_set_aside
 from fanfold.run.choose import Chooser, Company, used_up
 from fanfold.run.engine import Engine, Stop
 from fanfold.run.govern import Approve, Govern, Governor
@@ -36,6 +37,7 @@ from fanfold.work.outcome import Outcome, Receipt, State, Verdict
 from fanfold.work.task import Budget, Place, Task, Terms, Who, asks_of
 
 _encode = msgspec.json.Encoder().encode
+Carry = Callable[[Pursuit], Awaitable[None]]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +97,7 @@ class Run(Books):
         engine.judgings = Judgings(journal, record.no, record.session, crashes)
         engine.new = not record.resumed
         engine.known_before(journal.read.step_names(record.no), spent)
-        engine.ask_power = self.do
+        engine.ask_power = partial(self._done, way=carry)
         self._began = self.clock.monotonic()
         priced = settings.budget.usd is not None
         closed = partial(used_up, journal.read.spending, company.traits, self.clock)
@@ -206,6 +208,23 @@ class Run(Books):
 
         `tell` hears what a member says while it works: a view, before any gate has seen it.
         """
+        try:
+            return await self._done(task, carry, tell)
+        except SetAside as gone:
+            self._engine.halt(Stop("paused", str(gone), "unfunded"))
+            raise self._engine.stopped() from None
+
+    async def do_or_set_aside(self, task: Task) -> Outcome:
+        """The same for one of many planned items: when it cannot be paid, its outcome is `unfunded`
+        and the others go on. Call `end_short` when all are done."""
+        return await self._done(task, carry_or_set_aside)
+
+    def end_short(self) -> None:
+        """Before something is made of many items: if some were set aside, the run pauses here."""
+        self._engine.halt_if_short()
+        self._engine.raise_if_stopping()
+
+    async def _done(self, task: Task, way: Carry, tell: Tell | None = None) -> Outcome:
         engine = self._engine
         engine.open_step(task.terms)
         pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
@@ -216,14 +235,8 @@ class Run(Books):
         known = engine.recorded(pursuit.ask_keys(), pursuit.circle) or pursuit.recorded_here()
         if known is not None:
             pursuit.recall(known)
-        await carry(pursuit)
+        await way(pursuit)
         return pursuit.outcome()
-
-    def known(self, task: Task) -> bool:
-        """Is a reply to this ask on record, so that doing the task begins without a call?"""
-        engine = self._engine
-        pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
-        return bool(engine.recorded(pursuit.ask_keys(), pursuit.circle) or pursuit.recorded_here())
 
     async def judge(self, task: Task, reply: Reply) -> Verdict:
         """What the task's gate says of a reply that was made of others: a vote, a reduce."""
@@ -374,6 +387,8 @@ class Run(Books):
             return engine.stop.status, engine.stop.reason
         if self._planning.added is not None:
             return "paused", self._planning.added
+        if engine.aside:
+            return "paused", engine.aside.reason
         if engine.held:
             return "paused", f"{engine.held} failed items are held; resume to try them again"
         left = planned - sum(tally.values()) + tally["cancelled"] + tally["unfunded"]

@@ -10,7 +10,8 @@ from itertools import islice
 import msgspec
 
 from fanfold.errors import FanfoldError, RunStopped
-from fanfold.run.carry import carry, carry_shard
+from fanfold.run.aside import SetAside
+from fanfold.run.carry import carry_or_set_aside, carry_shard
 from fanfold.run.engine import Engine
 from fanfold.run.inflow import Inflow
 from fanfold.run.pursuit import Group, NoReply, Pursuit
@@ -71,6 +72,7 @@ class Stream:
         self._landed: deque[Outcome] = deque()
         self._room = self._active = self._quick = 0
         self._error: Exception | None = None
+        self._aside = False  # some items of this stream could not be paid
         self._arrived: asyncio.Future[None] | None = None
         self._fetched: asyncio.Event = asyncio.Event()
 
@@ -110,7 +112,15 @@ class Stream:
         await self._arrived
 
     def _raise_if_stopped(self) -> None:
-        self._engine.raise_if_stopping()
+        """Where items were set aside, nothing can be made of all: whoever waits for this stream is
+        told, and after the last of them the run pauses."""
+        engine = self._engine
+        if not engine.streams:
+            engine.halt_if_short()
+        engine.raise_if_stopping()
+        if self._aside:
+            assert engine.aside.dearest is not None
+            raise engine.aside.dearest
         if self._inflow is not None and self._inflow.error is not None:
             raise self._inflow.error
 
@@ -119,6 +129,7 @@ class Stream:
     def _start(self, workers: int) -> tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]:
         """Those who work, and those who see to it that tasks come."""
         self._active = workers
+        self._engine.streams += 1
         busy = [asyncio.create_task(self._work()) for _ in range(workers)]
         if self._inflow is None:
             return busy, []
@@ -157,6 +168,7 @@ class Stream:
         try:
             await self._all_ended([*busy, *source])
         finally:
+            engine.streams -= 1
             engine.gently.difference_update(source)
 
     async def _all_ended(self, tasks: list[asyncio.Task[None]]) -> None:
@@ -182,7 +194,7 @@ class Stream:
                 if not isinstance(unit, Pursuit):
                     await self._work_otherwise(unit)
                 elif unit.reply is None and unit.task.flaw is None:
-                    await carry(unit)
+                    await carry_or_set_aside(unit)
                     self._land(unit)
                 else:
                     await self._work_without_asking(unit)
@@ -199,7 +211,7 @@ class Stream:
     async def _work_without_asking(self, pursuit: Pursuit) -> None:
         """A recorded reply, or an item nothing can be made of. Others get a turn now and then."""
         if pursuit.task.flaw is None:
-            await carry(pursuit)
+            await carry_or_set_aside(pursuit)
         else:
             pursuit.end_without(NoReply(pursuit.task.flaw))
         self._land(pursuit)
@@ -220,10 +232,16 @@ class Stream:
                 self._land(pursuit)
             return
         assert self._way is not None
-        outcome = await self._way(unit)
-        if self._room:
-            self._landed.append(outcome)
-            self._wake()
+        try:
+            outcome = await self._way(unit)
+        except SetAside as gone:  # something inside could not be paid
+            self._aside = True
+            circle = self._engine.circle(unit.terms.who)
+            Pursuit(self._engine, unit, circle).end_without(NoReply(str(gone), "unfunded"))
+        else:
+            if self._room:
+                self._landed.append(outcome)
+                self._wake()
         await self._breathe()
 
     async def _wait_for_room(self) -> None:
@@ -231,7 +249,10 @@ class Stream:
         await self._fetched.wait()
 
     def _land(self, pursuit: Pursuit) -> None:
-        if self._room:
+        """What was set aside has not landed."""
+        if pursuit.final == "unfunded" and not self._engine.serving:
+            self._aside = True
+        elif self._room:
             self._landed.append(pursuit.outcome())
             self._wake()
 

@@ -1,0 +1,64 @@
+"""Items that cannot be paid while others can: they are set aside, and the run pauses at its end."""
+
+from __future__ import annotations
+
+from fanfold.errors import RunStopped
+from fanfold.price import worst
+from fanfold.run.ledger import ONE_CALL, Account, Sum
+from fanfold.run.want import Candidate, Want
+
+OVERHEAD = 1024  # tokens of a request at least, as its worst case is counted
+MANY = 10_000  # in a row, and none that could be paid in between: the rest is not looked at
+
+
+class SetAside(RunStopped):
+    """This task cannot be paid; another one perhaps can. `need` is what it would take, `account`
+    the one that cannot bear it."""
+
+    def __init__(self, account: Account, need: Sum, member: str) -> None:
+        self.account, self.need, self.member = account, need, member
+        super().__init__(f"out of budget: {account.lacks(need)}")
+
+
+class Aside:
+    """What a run has set aside: how many, and the dearest of them. `row`: since one was paid."""
+
+    def __init__(self) -> None:
+        self.count = self.row = 0
+        self.dearest: SetAside | None = None
+        self._whose = ""
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def add(self, id: str, step: str, gone: SetAside) -> None:
+        self.count += 1
+        self.row += 1
+        if self.dearest is None or _size(gone) > _size(self.dearest):
+            self.dearest = gone
+            self._whose = f"{id}, step {step}, member {gone.member}"
+
+    @property
+    def reason(self) -> str:
+        """Why the run pauses at its end, going by what is left then."""
+        assert self.dearest is not None
+        lacks = self.dearest.account.lacks(self.dearest.need)
+        others = self.count - 1
+        more = f"; {others:,} more could not be paid" if others else ""
+        return f"out of budget: {lacks} ({self._whose}){more}"
+
+
+def _size(gone: SetAside) -> tuple[int, int]:
+    return gone.need.usd, gone.need.tokens
+
+
+def least(want: Want, candidate: Candidate) -> Sum:
+    """What an ask without a text would take at worst. What an agent takes does not follow from its
+    ask, so nothing is known there."""
+    request, sum = want.request(candidate)
+    price = candidate.traits.price
+    if sum is ONE_CALL:
+        return sum
+    if request.most is not None or price is None:
+        return ONE_CALL
+    return Sum(worst(price, OVERHEAD, request.output_tokens), OVERHEAD + request.output_tokens, 1)
