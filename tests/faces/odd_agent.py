@@ -8,6 +8,7 @@ COST USD      what the result says that it took
 TOKENS IN OUT the usage that it reports; codex at its end
 RECORD IN OUT a record of one reply in the rollout that codex keeps
 OUTPUT SIZE   what a tool gave back, in that rollout: the model is asked again
+RUN WORDS     a program, to its end
 FLOOD MB      so much log
 GARBAGE       bytes that are no text
 DEAF          SIGTERM is nothing to it
@@ -103,6 +104,9 @@ class Agent:
         with rollout.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
+    def run(self, rest: str) -> None:
+        subprocess.run(rest.split(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
     def flood(self, rest: str) -> None:
         block = {"type": "system", "subtype": "status", "text": "x" * 10_000}
         data = (json.dumps(block) + "\n").encode() * 100
@@ -141,7 +145,7 @@ class Agent:
 DOES: dict[str, Callable[[Agent, str], None]] = {
     "COUNT": Agent.count, "WAIT": Agent.wait, "REPLAY": Agent.replay, "COST": Agent.take,
     "TOKENS": Agent.use, "RECORD": Agent.record, "OUTPUT": Agent.output,
-    "FLOOD": Agent.flood, "GARBAGE": Agent.rubbish, "DEAF": Agent.be_deaf,
+    "RUN": Agent.run, "FLOOD": Agent.flood, "GARBAGE": Agent.rubbish, "DEAF": Agent.be_deaf,
     "START": Agent.start, "WRITE": Agent.write, "MUTTER": Agent.mutter,
     "FAIL": Agent.fail, "DIE": Agent.die,
 }  # fmt: skip

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from fanfold.observe.amounts import usd
 from tests.faces.odd_fleet import OddRoot, odd_fleet
 from tests.waiting import wait_until
 
@@ -61,13 +62,15 @@ def test_a_killed_worker_took_what_its_files_show_and_one_call_of_its_context(
     assert 0.035 < killed["cost"] < 0.035 + 0.03 + 32_000 * 30e-6
     tree = crew.ok("tree", crew.name).out
     report = crew.ok("report", str(crew.root)).out
-    assert f"≤${killed['cost']:.2f}" in tree and "billed" not in report.split("## Billing")[1]
+    assert (
+        usd(killed["cost"], at_most=True) in tree and "billed" not in report.split("## Billing")[1]
+    )
     gate.touch()
     crew.ok("relaunch", str(crew.root), "b", "--no-tmux")
     assert crew.over("complete") == "complete"
     again = crew.account()
     assert again["cost_at_most"] and again["workers"][0]["at_most"]
-    assert f"≤${again['cost_usd']:.2f}" in crew.ok("status", crew.name).out
+    assert usd(again["cost_usd"], at_most=True) in crew.ok("status", crew.name).out
 
 
 def test_the_original_sample_fleet_runs_through_where_overruns_are_allowed(crew: OddRoot) -> None:
@@ -85,4 +88,24 @@ def test_the_original_sample_fleet_runs_through_where_overruns_are_allowed(crew:
     assert crew.account()["overrun_usd"] == 0
     words = json.loads((crew.root / "workers" / "synth" / "spec.json").read_text())["words"]
     assert float(words[words.index("--max-budget-usd") + 1]) < 0.5
-    shutil.rmtree(crew.root / "workers" / "r-01")
+
+
+def test_what_a_worker_runs_itself_counts_within_the_budget_of_its_fleet(crew: OddRoot) -> None:
+    """A worker starts a run of five calls at $0.30. Of the fleet's $2.00, $0.92 are reserved for the
+    worker and three calls fit; status, receipt and tree say the same."""
+    roster = "members: [{id: c, kind: command, cmd: [cat], price: {call: 0.3}}]\n"
+    (crew.folder / "roster.yaml").write_text(roster)
+    step = "{map: {prompt: '{{ item.id }}', member: c}}"
+    (crew.folder / "inner.yaml").write_text(f"name: inner\ninput: {{count: 5}}\nsteps: [{step}]\n")
+    words = f"run {crew.folder}/inner.yaml --roster {crew.folder}/roster.yaml --allow-paid --quiet"
+    program = f"{sys.executable} -m fanfold {words}"
+    crew.plan({"id": "w", "max_budget_usd": 0.5, "do": f"RUN {program}"}, max_budget_fleet=2)
+    crew.launch()
+    wait_until(lambda: crew.account()["status"] == "complete")
+    account = crew.account()
+    assert (account["cost_usd"], account["below_usd"]) == (0.01, pytest.approx(0.9))
+    assert account["summary"]["total_cost"] == account["workers"][0]["cost"] == pytest.approx(0.91)
+    assert account["budget"]["spent_usd"] == pytest.approx(0.91)
+    assert (account["overrun_usd"], account["status"]) == (0, "complete")
+    tree = crew.ok("tree", account["run"], "--json", "--store", str(crew.store)).receipt
+    assert tree["total"]["cost_usd"] == pytest.approx(0.91)

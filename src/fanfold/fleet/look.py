@@ -22,6 +22,7 @@ from fanfold.fleet.worker_view import (
     outputs,
     settled,
     under_way,
+    with_below,
     with_member,
     with_reading,
     with_reasons,
@@ -94,7 +95,8 @@ class Looker:
     ) -> WorkerView:
         """With cost, last words, the roster's entry, and the reasons of a bad end."""
         reading = self._reading(trace)
-        view = msgspec.structs.replace(view, cost=cost_of(tries, reading, view.state))
+        cost = with_below(cost_of(tries, reading, view.state), scene.below(tries))
+        view = msgspec.structs.replace(view, cost=cost)
         if reading is not None:
             view = with_reading(view, reading)
         member, reasons = told
@@ -118,6 +120,7 @@ class Scene:
     def __init__(self, archive: Archive, record: RunRecord, crew: Crew, now: float) -> None:
         self.record, self.crew, self.now = record, crew, now
         self._archive = archive
+        self._below: dict[str, tuple[int, int]] | None = None
         self.alive = record.status == "running" and archive.store.alive(record.session)
         self.over = record.status in ("killed", "aborted")
 
@@ -126,6 +129,13 @@ class Scene:
         """It is a fleet, or another graph in which agents have worked."""
         has = bool(self.crew.posts) and bool(numbers_of(self._archive, self.record))
         return self.crew.fleet or has
+
+    def below(self, tries: list[Attempt]) -> list[tuple[int, int]]:
+        """What the runs took that these attempts started, as `Lineage.spent_below` has it."""
+        if self._below is None:
+            self._below = self._archive.read.lineage.spent_below(self.record.no)
+        spans = map(self.span, tries)
+        return [self._below[span] for span in spans if span in self._below]
 
     def span(self, attempt: Attempt) -> str:
         return f"{self.record.id}:{attempt.no}"

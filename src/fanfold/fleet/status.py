@@ -178,7 +178,7 @@ def _state_line(s: FleetStatus) -> str:
 
 def _budget_line(s: FleetStatus) -> str:
     receipt, reserved = s.standing.receipt, s.standing.under_way.at_most
-    spent = max(0.0, receipt.cost_usd - dollars(reserved))
+    spent = max(0.0, receipt.cost_usd + receipt.below_usd - dollars(reserved))
     bound = receipt.cost_at_most or s.standing.in_doubt.at_most > 0
     parts = [f"budget: {usd(spent, at_most=bound)} spent"]
     parts += [f"{money(reserved)} reserved"] if reserved else []
@@ -280,7 +280,7 @@ def fleet_json(s: FleetStatus) -> dict[str, Any]:
             "estimated": s.total.estimated, "at_most": s.total.at_most,
             "overrun_usd": dollars(s.total.over),
         },
-        "budget": {"spent_usd": round(max(0.0, receipt.cost_usd - reserved), 9),
+        "budget": {"spent_usd": round(max(0.0, receipt.cost_usd + receipt.below_usd - reserved), 9),
                    "reserved_usd": reserved, "limit_usd": receipt.budget_usd,
                    "overrun_usd": receipt.overrun_usd},
         "liveness": {"launcher_pid": s.supervisor.pid,

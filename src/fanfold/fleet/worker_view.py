@@ -184,6 +184,15 @@ def cost_of(tries: list[Attempt], reading: Reading | None, state: WorkerState) -
     return Sum(before + reading.cost, rough, bound, over)
 
 
+def with_below(own: Sum, below: list[tuple[int, int]]) -> Sum:
+    """With what the runs took that it started itself."""
+    if not below:
+        return own
+    more, bounds = sum(cost for cost, _ in below), sum(bounds for _, bounds in below)
+    at_most = own.at_most or bounds > 0
+    return Sum((own.usd or 0) + more, own.estimated, at_most, own.over)
+
+
 def _over(one: Attempt) -> int:
     """What it took beyond its reservation; one that reserved nothing had no limit."""
     settled = one.reserved and one.state != "started"

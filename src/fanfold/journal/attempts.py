@@ -22,6 +22,7 @@ from fanfold.journal.facts import (
     Start,
     Unclaim,
 )  # fmt: skip
+from fanfold.journal.scopes import Scopes
 from fanfold.work.ask import Usage
 from fanfold.work.item import digest
 
@@ -58,14 +59,14 @@ def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
     known = _by_key(bulk.among(db, _KNOWN, map(key8, keys)))
     holders = _by_key(bulk.among(db, _HOLDERS, keys))
     number: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
-    purses = spending.Purses(db, facts)
+    purses, scopes = spending.Purses(db, facts), Scopes(db, facts)
     claims: list[Claim] = []
     attempts: list[tuple[Any, ...]] = []
     claimed: list[tuple[bytes, str, int]] = []
     for fact in facts:
         claim = _decide(fact, known, holders)
         if claim is None or (claim.doubt and not claim.held and fact.take_over):
-            broke = purses.refuse(fact)
+            broke = scopes.refuse(fact) or purses.refuse(fact)
             if broke is not None:
                 claims.append(broke)
                 continue

@@ -85,8 +85,9 @@ class Holder(msgspec.Struct, frozen=True):
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """The answer to a Start: the attempt's number, or why there is none.
 
-    `broke`: the member's budget of the month does not bear the reservation; `now`: unless what is
-    under way takes less than was reserved for it.
+    `broke`: the member's budget of the month does not bear the reservation, or the budget of a run
+    above or around this one, which `why` names; `now`: unless what is under way takes less than was
+    reserved for it.
     """
 
     attempt: int = 0
@@ -94,6 +95,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     held: tuple[Holder, ...] = ()
     doubt: tuple[Holder, ...] = ()
     broke: Literal["", "now", "never"] = ""
+    why: str = ""
 
 
 class Landed(msgspec.Struct, frozen=True, gc=False):

@@ -23,6 +23,7 @@ _OF_RUNS = (
     "from attempts where run in (select value from json_each(:runs)) and no >="
     " (select min(first_attempt) from runs where no in (select value from json_each(:runs)))"
 )
+_IDS = "select no, id from runs where no in (select value from json_each(?))"
 _TOTALS = (
     "select run, step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
     " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt'), sum(repeats),"
@@ -81,6 +82,27 @@ class Lineage:
         for no, parent in self._execute(_BELOW, (run,)):
             found.setdefault(no, parent)
         return found | {run: None}
+
+    def spent_below(self, run: int) -> dict[str, tuple[int, int]]:
+        """By the span of this run that started them: nano-dollars that the runs below took in all,
+        and how many of their attempts are only known to have cost at most that."""
+        below = self.below(run)
+        if len(below) == 1:
+            return {}
+        by_id = {id: no for no, id in self._execute(_IDS, (_list(below),))}
+        found: dict[str, tuple[int, int]] = {}
+        for total in self.totals(no for no in below if no != run):
+            span = self._from(run, total.run, below, by_id)
+            cost, bounds = found.get(span, (0, 0))
+            found[span] = cost + total.cost, bounds + total.bounds
+        return found
+
+    def _from(self, top: int, run: int, below: dict[int, str | None], by_id: dict[str, int]) -> str:
+        """The span of the topmost run that a run below it goes back to."""
+        span = below[run] or ""
+        while (above := by_id.get(span.partition(":")[0], top)) != top:
+            span = below[above] or ""
+        return span
 
     def totals(self, runs: Iterable[int]) -> list[Total]:
         rows = self._execute(_TOTALS, {"runs": _list(runs)})

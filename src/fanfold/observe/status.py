@@ -46,7 +46,7 @@ def _columns(standings: Sequence[Standing], now: float, wide: bool) -> list[Colu
 
 
 def _cost(receipt: Receipt) -> str:
-    return usd(receipt.cost_usd, at_most=receipt.cost_at_most)
+    return usd(receipt.cost_usd + receipt.below_usd, at_most=receipt.cost_at_most)
 
 
 def _distinct(ids: list[str]) -> int:

@@ -4,6 +4,8 @@ of its answer: a member whose budget does not suffice is shut, for a while or un
 
 from __future__ import annotations
 
+from math import inf
+
 from fanfold.clock import Clock
 from fanfold.journal.facts import Claim, Monthly
 from fanfold.journal.spending import bounds, month_of
@@ -37,8 +39,12 @@ class Months:
         return Monthly(self._month, nanos(traits.budget_usd_month), anew)
 
     def shut(self, gauge: Gauge, claim: Claim) -> None:
-        """The journal refused. Cases: used up; or others' calls may still give something back."""
+        """The journal refused. Cases: the budget of a run above is used up; the member's is; or
+        others' calls may still give something back."""
         traits, now = gauge.traits, self._clock.monotonic()
+        if claim.broke == "never" and claim.why:
+            gauge.shut = Shut(inf, Closed(claim.why, unfunded=True))
+            return
         if claim.broke == "never":
             budget = traits.budget_usd_month or 0.0
             reason = f"{traits.id}: budget of the month used up: ${budget:,.2f}"

@@ -29,7 +29,9 @@ def receipt(
     tally = tally or read.tally(run.no)
     whole = _whole(spent)
     budget = decoded(_budget, run.budget, f"the budget of run {run.name}").usd
-    over = 0.0 if budget is None else max(0.0, dollars(whole.cost) - budget)
+    below = read.lineage.spent_below(run.no).values()
+    more = sum(cost for cost, _ in below)
+    over = 0.0 if budget is None else max(0.0, dollars(whole.cost + more) - budget)
     return Receipt(
         run=run.id, name=run.name, status=run.status, reason=run.reason,
         planned=read.planned(run.no), **tally,
@@ -37,7 +39,8 @@ def receipt(
         reused=0 if counts is None else counts.reused,
         retries=whole.errors + whole.in_doubt if counts is None else counts.retries,
         tokens=whole.usage, cost_usd=dollars(whole.cost), budget_usd=budget, overrun_usd=over,
-        cost_at_most=whole.bounds > 0,
+        cost_at_most=whole.bounds + sum(bounds for _, bounds in below) > 0,
+        below_usd=dollars(more),
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
         seconds=round(run.active, 3), steps=_steps(names, spent, counts),

@@ -109,7 +109,8 @@ class Receipt(msgspec.Struct, frozen=True):
     `calls` and `reused` are of this invocation, `cost_usd` of the whole run. `hedged`: asks that
     got a second request; `hedged_usd`: at most what the answers cost that were not used.
     `unusable_usage`: replies whose reported usage cannot be true; they count with their worst case.
-    `cost_at_most`: some of the cost is a bound, not a bill: the end of a call is not known.
+    `below_usd`: what runs took that were started on its behalf, by its workers say; it counts within
+    the budget too. `cost_at_most`: some of the cost is a bound, not a bill: the end of a call is not known.
     """
 
     run: str
@@ -133,6 +134,7 @@ class Receipt(msgspec.Struct, frozen=True):
     budget_usd: float | None = None
     overrun_usd: float = 0.0
     cost_at_most: bool = False
+    below_usd: float = 0.0
     maybe_paid_twice: int = 0
     maybe_paid_twice_usd: float = 0.0
     unusable_usage: int = 0
