@@ -189,3 +189,17 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.abort()
         self.open = False
+
+
+async def stop_listening(server: asyncio.Server) -> None:
+    """Close a server, after the connections that it has accepted have made themselves known.
+
+    That takes a few turns of the loop. asyncio forgets one that was accepted just before, and it
+    would stay open.
+    """
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        loop.remove_reader(listening.fileno())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    server.close()

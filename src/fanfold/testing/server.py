@@ -23,7 +23,7 @@ import msgspec
 
 from fanfold.price import FREE, Price
 from fanfold.testing.books import Books, Prices
-from fanfold.testing.http import Connection, HttpRequest
+from fanfold.testing.http import Connection, HttpRequest, stop_listening
 from fanfold.testing.respond import Response, list_models, refuse, respond
 from fanfold.testing.script import Asked, Says, Script, echo
 from fanfold.testing.wire import Reading, Wire, encode, json_response
@@ -92,7 +92,7 @@ class ModelServer:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._server.close()
+        await stop_listening(self._server)
         self._closing = True
         for work, timer in list(self._making.values()):
             timer.cancel()

@@ -9,6 +9,8 @@ from contextlib import suppress
 from socket import SO_LINGER, SOL_SOCKET
 from typing import Self
 
+from fanfold.testing.http import stop_listening
+
 Talk = Callable[["Caller"], Awaitable[None]]
 
 
@@ -56,7 +58,7 @@ class RawServer:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._server.close()
+        await stop_listening(self._server)
         for talk in self._talks:
             talk.cancel()
         await asyncio.gather(*self._talks, return_exceptions=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import socket
@@ -21,6 +22,7 @@ from fanfold.testing.running import RunningServer, running_server, threaded_serv
 from fanfold.testing.script import Asked, Says, always, by_prompt
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Usage
+from tests.unit.members.raw import Caller, RawServer
 from tests.unit.testing.asking import (
     ANTHROPIC,
     KEY,
@@ -474,6 +476,22 @@ def test_what_is_under_way_is_answered_when_it_is_released_and_nothing_else(tmp_
             server.release()
             assert asked.result() == prompt
     assert [entry.end for entry in server.books().asked] == ["answered", "answered"]
+
+
+@pytest.mark.parametrize("server", [ModelServer, lambda: RawServer(Caller.gone)])
+@pytest.mark.parametrize("turns", range(8))
+def test_a_connection_that_comes_while_the_server_closes_is_closed(server: Any, turns: int) -> None:
+    """At whichever turn of the loop it comes. One that is left open fails some later test."""
+
+    async def main() -> None:
+        with socket.socket() as client:
+            async with server() as running:
+                client.connect(("127.0.0.1", int(running.url.rsplit(":")[-1])))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+
+    asyncio.run(main())
+    gc.collect(1)  # whatever is left open is a warning now, and that an error
 
 
 def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
