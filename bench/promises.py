@@ -1,6 +1,6 @@
 """The figures of docs/promises.md, counted by a model server's books, never by ours.
 
-    python bench/promises.py [--rounds N]
+    python bench/promises.py [--rounds N] [--only PART]
 
 Each round runs `fanfold` in a process of its own against a server in another one, in a folder that
 is thrown away. The kills come at random moments, so a few figures differ from round to round.
@@ -15,15 +15,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from fanfold.journal.journal import Archive
 from fanfold.price import Price, dollars
 from fanfold.testing.running import RunningServer, running_server
-from fanfold.testing.script import key_required, random_usage
+from fanfold.testing.script import Asked, Says, Script, key_required, random_usage
+from fanfold.work.ask import Usage
 
 PRICE = Price(input=1.0, output=5.0)
 PROGRAM = [sys.executable, "-c", "from fanfold.faces.cli.main import main; main()"]
@@ -51,9 +55,38 @@ steps:
 KILLS = 4
 LATENCY_MS = 100
 
-# What the server says in figures 2 and 4; it imports them from here.
+CAP = 0.05
+
+# What the server says; it imports these from here.
 costly = random_usage(1)
 locked = key_required("the right one")
+
+
+def reporting(usage: Callable[[Usage], Any]) -> Script:
+    """Bills as `costly` and says something else of it."""
+
+    def says(asked: Asked) -> Says:
+        true = costly(asked)
+        assert true.usage is not None
+        return replace(true, reports=usage(true.usage))
+
+    return says
+
+
+def _of(input: int, output: int) -> dict[str, int]:
+    return {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}
+
+
+negative = reporting(lambda usage: _of(usage.input, -99_000))
+zeros = reporting(lambda usage: _of(0, 0))
+tenth = reporting(lambda usage: _of(usage.input, usage.output // 10))
+silent = random_usage(1, Says(tells_usage=False))
+
+
+def gateway(asked: Asked) -> Says:
+    """The model answers and bills; every fifth answer is lost behind a gateway's 504."""
+    true = costly(asked)
+    return replace(true, status=504, billed=True) if asked.n % 5 == 0 else true
 
 
 class Figure(NamedTuple):
@@ -157,16 +190,59 @@ def wait_for(done: Callable[[], bool]) -> None:
 def cap(seed: int) -> str:
     """400 items, 64 at once, a budget of $0.05, usage drawn at random up to max_tokens."""
     with project(64, "promises:costly") as here:
-        here.write([{**item, "text": f"{item['text']} ({seed})"} for item in items(400)])
-        receipt = here.receipt("run", "plan.yaml", "--budget", "0.05")
-        books = here.server.books()
-        bill = dollars(books.bill)
-        over = max(0.0, bill / 0.05 - 1)
-        return (
-            f"{over:.0%} over (${bill:.4f} billed, {bill / 0.05:.0%} of it);"
-            f" {books.paid_calls - receipt['passed']} of {books.paid_calls} paid replies lost;"
-            f" {receipt['status']}"
-        )
+        receipt = capped(here, seed)
+        paid = here.server.books().paid_calls
+        lost = paid - receipt["passed"]
+        return f"{_billed(here)}; {lost} of {paid} paid replies lost; {receipt['status']}"
+
+
+def capped(here: Project, seed: int) -> dict[str, Any]:
+    here.write([{**item, "text": f"{item['text']} ({seed})"} for item in items(400)])
+    return here.receipt("run", "plan.yaml", "--budget", str(CAP))
+
+
+def _billed(here: Project) -> str:
+    bill = dollars(here.server.books().bill)
+    return f"{max(0.0, bill / CAP - 1):.0%} over (${bill:.4f} billed, {bill / CAP:.0%} of it)"
+
+
+def lying(script: str) -> Callable[[int], str]:
+    """As `cap`, and the service does not say what it bills."""
+
+    def measure(seed: int) -> str:
+        with project(64, f"promises:{script}") as here:
+            receipt = capped(here, seed)
+            bill = dollars(here.server.books().bill)
+            return (
+                f"{_billed(here)}; the receipt says ${receipt['cost_usd']:.4f}"
+                f" ({receipt['cost_usd'] / bill:.0%} of the bill),"
+                f" {receipt['unusable_usage']} of {receipt['passed']} with unusable usage"
+            )
+
+    return measure
+
+
+def behind_a_gateway(policy: str) -> Callable[[int], str]:
+    """120 items, 8 at once; one reply in five is billed and lost behind a 504. `policy` is
+    `in_doubt`."""
+
+    def measure(seed: int) -> str:
+        with project(8, "promises:gateway") as here:
+            plan = here.folder / "plan.yaml"
+            stated = plan.read_text().replace("map:\n", f"map:\n      in_doubt: {policy}\n")
+            plan.write_text(stated)
+            here.write([{**item, "text": f"{item['text']} ({seed})"} for item in items(120)])
+            receipt = here.receipt("run", "plan.yaml")
+            books = here.server.books()
+            prompts = Counter(entry.prompt for entry in books.paid)
+            return (
+                f"{len(books.paid) - len(prompts)} paid again,"
+                f" {receipt['maybe_paid_twice']} by the receipt; ${dollars(books.bill):.4f} billed,"
+                f" ${receipt['cost_usd']:.4f} by the receipt; {receipt['passed']} passed,"
+                f" {receipt['in_doubt']} in doubt"
+            )
+
+    return measure
 
 
 def edit(seed: int) -> str:
@@ -219,6 +295,12 @@ def changing(seed: int) -> str:
 FIGURES = {
     "four kills, 120 items, 8 at once": kills,
     "a $0.05 budget, 64 at once": cap,
+    "the same, usage of -99,000": lying("negative"),
+    "the same, usage of 0": lying("zeros"),
+    "the same, no usage": lying("silent"),
+    "the same, a tenth of the output": lying("tenth"),
+    "a 504 after one reply in five, 120 items": behind_a_gateway("retry"),
+    "a 504 after one reply in five, held": behind_a_gateway("hold"),
     "one edited item of 120, shuffled": edit,
     "a bad key, 64 items, 8 at once": bad_key,
     "an input that changes, 600 items, 16 at once": changing,
@@ -228,9 +310,10 @@ FIGURES = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench/promises.py")
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--only", default="", help="figures whose name holds this")
+    given = parser.parse_args()
     for what, measure in FIGURES.items():
-        for seed in range(rounds):
+        for seed in range(given.rounds if given.only in what else 0):
             print(f"{what}: {measure(seed)}", flush=True)
 
 
