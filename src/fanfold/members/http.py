@@ -4,6 +4,7 @@ client (docs/decisions/0001-http-client.md), so it can be replaced here.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import time
 from collections.abc import AsyncIterator, Callable
@@ -76,15 +77,33 @@ class _TooMuch(Exception):
     """The body is larger than it may be."""
 
 
+class _Cancelling:
+    """The client's awaitables lose a cancellation that comes in the moment in which they end. So
+    look after each of them whether one came."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._before = task, task.cancelling()
+
+    def check(self) -> None:
+        if self._task.cancelling() > self._before:
+            raise asyncio.CancelledError
+
+
 class _Body:
     """The bytes of an answer, unpacked, as they come; at most so many."""
 
-    def __init__(self, response: Response, most: int) -> None:
-        self._reader, self._left = response.body_reader, most
+    def __init__(self, response: Response, most: int, cancelling: _Cancelling) -> None:
+        self._reader, self._left, self._cancelling = response.body_reader, most, cancelling
         self.taken: list[bytes] = []
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while (chunk := await self._reader.read_chunk()) is not None:
+        while True:
+            chunk = await self._reader.read_chunk()
+            self._cancelling.check()
+            if chunk is None:
+                return
             self._left -= len(chunk)
             if self._left < 0:
                 raise _TooMuch
@@ -167,11 +186,13 @@ class Http:
         is no answer at all, whatever its status: the client may not even have seen that."""
         answer: Answer | None = None
         body: _Body | None = None
+        cancelling = _Cancelling()
         try:
             async with request.build_streamed() as response:
+                cancelling.check()
                 answer = Answer(response.status, b"", response.get_header)
                 good = answer.status == OK
-                body = _Body(response, self._most if good else min(self._most, _ERROR))
+                body = _Body(response, self._most if good else min(self._most, _ERROR), cancelling)
                 if each is not None and good and _has_events(answer):
                     await _hand_on(body, each)
                     return answer._replace(events=True)
