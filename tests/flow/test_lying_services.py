@@ -12,8 +12,8 @@ import pytest
 from fanfold.clock import RealClock
 from fanfold.journal.journal import Journal
 from fanfold.members.openai import OpenAI
-from fanfold.price import cost, dollars, worst
-from fanfold.testing.member import traits
+from fanfold.price import Price, cost, dollars, worst
+from fanfold.testing.member import Scripted, traits
 from fanfold.testing.script import Says
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Reply, Usage
@@ -134,3 +134,52 @@ def test_a_reply_without_a_known_end_never_passes_whatever_the_gate(memory_path:
     assert outcomes(play(scene)) == {"kicked": 3}
     again = play(replace(scene, name="later"))
     assert (outcomes(again), again.calls, again.reused) == ({"kicked": 3}, 0, 3)
+
+
+# ── more than was reserved ───────────────────────────────────────────────────────────────────
+
+
+def test_a_server_that_ignores_max_tokens_is_asked_no_more(memory_path: Path) -> None:
+    """The first such reply closes it. What it cost is told as it is, above the budget or not."""
+    much = Usage(30, 50_000)
+    provider = Provider(lambda ask, n: Said(Reply(ANSWER, usage=much), much))
+    scene = Scene(memory_path, (provider,), words(20), BUDGET, how={"concurrency": 1})
+    receipt = play(scene)
+    assert (receipt.status, len(provider.sent), receipt.passed) == ("paused", 1, 1)
+    assert receipt.reason == (
+        "provider: it does not keep max_tokens (50,000 tokens for 400), so nothing bounds what it"
+        " costs; nothing more is sent to it"
+    )
+    assert receipt.cost_usd == dollars(provider.bill) > 0.2
+    assert receipt.overrun_usd == pytest.approx(receipt.cost_usd - 0.02)
+
+
+def test_others_go_on_when_one_ignores_max_tokens(memory_path: Path) -> None:
+    few, much = Usage(30, 390), Usage(30, 500)
+    like = traits("wild", price=PRICE, max_tokens=400)
+    wild = Provider(lambda ask, n: Said(Reply(ANSWER, usage=much), much), like)
+    tame = Provider(lambda ask, n: Said(Reply(ANSWER, usage=few), few))
+    how = {"concurrency": 1, "members": ["wild", "provider"]}
+    receipt = play(Scene(memory_path, (wild, tame), words(10), how=how))
+    assert (receipt.status, len(wild.sent), len(tame.sent)) == ("complete", 1, 9)
+
+
+def test_what_takes_more_than_its_price_stops_the_run_at_its_first_reply(
+    memory_path: Path,
+) -> None:
+    """A command that states a cent a call, and reports a quarter of a dollar."""
+    like = traits("cmd", kind="command", price=Price(call=0.01))
+    member = Scripted(lambda ask, n: Reply("fine", cost_usd=0.24), like)
+    how = {"concurrency": 1}
+    receipt = play(Scene(memory_path, (member,), words(5), Budget(usd=0.05), how=how))
+    assert (receipt.status, receipt.cost_usd, len(member.asked)) == ("paused", 0.24, 1)
+    assert receipt.reason == (
+        "cmd: a call took $0.240000, but at most $0.010000 by its price; correct `price` in the"
+        " roster"
+    )
+
+
+def test_a_member_without_a_price_may_take_what_it_takes(memory_path: Path) -> None:
+    like = traits("cmd", kind="command", price=None)
+    member = Scripted(lambda ask, n: Reply("fine", cost_usd=0.24), like)
+    assert outcomes(play(Scene(memory_path, (member,), words(3)))) == {"passed": 3}

@@ -83,7 +83,12 @@ class Command:
         """Nothing to close."""
 
     def prepare(self, ask: Ask) -> Request:
-        return Request(ask, body=ask.spoken().encode())
+        """One with a price by the token is bounded like a model that gets this prompt."""
+        body, price = ask.spoken().encode(), self._traits.price
+        if price is None or not (price.input or price.output):
+            return Request(ask, body)
+        most = ask.params.max_tokens or self._traits.max_tokens
+        return Request(ask, body, input_tokens=len(body) + 1024, output_tokens=most)
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
         if self._env is None:

@@ -20,12 +20,12 @@ from fanfold.price import cost, nanos
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import ONE_CALL, Sum
+from fanfold.run.overrun import OF_THE_USER, overrun
 from fanfold.run.pursuit import NOWHERE, Group, Pursuit
 from fanfold.work.ask import Reply
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 from fanfold.work.usage import believed
 
-OF_THE_USER = ("function", "command", "replay")  # they may do without a model
 CANCELLED = "cancelled in mid-call"
 SHUT = Claim(broke="now")  # a breaker opened while it was claimed: another, or later
 
@@ -193,6 +193,7 @@ async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: R
         engine.counts.used(reply.usage)
         grant.gauge.correct(now, grant.permit.tokens, grant.reserved.tokens, reply.usage.total)
     engine.limits.good(grant.gauge, grant.permit, grant.order)
+    _stop_if_over(engine, grant, reply, actual)
     engine.dispatch.settle(grant, actual)
     landed, endings = _file(group, traits, reply, actual.usd)
     _begin_judging(engine, group.pursuits)
@@ -210,6 +211,13 @@ async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: R
         raise
     finally:
         _settled(engine, grant)
+
+
+def _stop_if_over(engine: Engine, grant: Grant, reply: Reply, actual: Sum) -> None:
+    """Before the slot is free: nothing else goes to a member that takes more than was reserved."""
+    why = overrun(grant.traits, grant.request, grant.reserved, reply, actual)
+    if why:
+        engine.limits.trip(grant.gauge, "member", why, None)
 
 
 def _begin_judging(engine: Engine, pursuits: tuple[Pursuit, ...]) -> None:
@@ -358,6 +366,8 @@ def come_late(engine: Engine, group: Group, grant: Grant, number: int, reply: Re
     spent = grant.reserved if reply is None else actual_of(grant.traits, grant.reserved, reply)
     usage = None if reply is None else reply.usage
     engine.counts.used(usage)
+    if reply is not None:
+        _stop_if_over(engine, grant, reply, spent)
     engine.dispatch.settle(grant, spent)
     engine.journal.note(
         End(run=engine.no, attempt=number, state="late", usage=usage, cost=spent.usd,
