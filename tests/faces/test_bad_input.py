@@ -274,10 +274,10 @@ RESUMES: list[tuple[str, Spoil, str]] = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def paused(ready: Ready, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def paused(ready: Ready, tmp_path: Path) -> Path:
     """A project whose run is out of money after two of six items."""
-    folder = tmp_path_factory.mktemp("paused") / "project"
+    folder = tmp_path / "project"
     write_project(folder, ready.server.url, concurrency=1)
     ended = fanfold(folder, "run", "plan.yaml", "--budget", "1.20", "--quiet")
     assert ended.code == 4, ended
@@ -288,7 +288,6 @@ def paused(ready: Ready, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_resume_that_is_refused_leaves_the_run_as_it_was(
     ready: Ready, paused: Path, more: str, spoil: Spoil, says: str
 ) -> None:
-    write_project(paused, ready.server.url, concurrency=1)
     spoil(paused)
     before, asked = rows(paused), ready.server.totals().asked
     said = refused(paused, f"resume talk {more}")
@@ -298,7 +297,10 @@ def test_a_resume_that_is_refused_leaves_the_run_as_it_was(
 
 
 def test_after_all_refusals_the_run_can_still_be_resumed(ready: Ready, paused: Path) -> None:
-    write_project(paused, ready.server.url, concurrency=1)
+    for more, spoil, _ in RESUMES:
+        spoil(paused)
+        refused(paused, f"resume talk {more}")
+        write_project(paused, ready.server.url, concurrency=1)
     ended = fanfold(paused, "resume", "talk", "--budget", "5", "--json", "--quiet")
     assert (ended.code, ended.receipt["calls"], ended.receipt["reused"]) == (0, 4, 2)
 
