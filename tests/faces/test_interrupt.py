@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from signal import SIGINT, SIGKILL, SIGTERM, Signals
+from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals
 
 import pytest
 
@@ -49,7 +49,11 @@ def spoken_cost(ended: Ended) -> float:
     return float(found[1])
 
 
-REASONS = [(SIGINT, "interrupted by Ctrl-C"), (SIGTERM, "ended by SIGTERM")]
+REASONS = [
+    (SIGINT, "interrupted by Ctrl-C"),
+    (SIGTERM, "ended by SIGTERM"),
+    (SIGHUP, "ended by SIGHUP"),
+]
 
 
 @pytest.mark.parametrize(("number", "reason"), REASONS)

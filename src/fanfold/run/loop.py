@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from fanfold.work.arguments import public
 
 T = TypeVar("T")
+_HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
 _new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
 try:
     from uvloop import new_event_loop as _new_loop
@@ -37,3 +39,31 @@ def run_sync(main: Coroutine[Any, Any, T]) -> T:
 def _run(main: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         return runner.run(main)
+
+
+def on_ending_signals(
+    handler: Callable[[signal.Signals], object], *numbers: signal.Signals
+) -> Callable[[], None]:
+    """Call the handler for the signals that end a program: SIGTERM, SIGHUP (its terminal is gone),
+    and others that are named. Returns what takes it away again.
+
+    A SIGHUP that is ignored stays so, as `nohup` wants it. It counts once: a terminal that is closed
+    may send it twice, and that is not somebody who is out of patience.
+    """
+    loop, heard = asyncio.get_running_loop(), set[int]()
+    listened = {signal.SIGTERM, *numbers}
+    if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:
+        listened.add(_HANG_UP)
+
+    def on(number: signal.Signals) -> None:
+        if number != _HANG_UP or not heard:
+            handler(number)
+        heard.add(number)
+
+    def remove() -> None:
+        for number in listened:
+            loop.remove_signal_handler(number)
+
+    for number in listened:
+        loop.add_signal_handler(number, on, number)
+    return remove

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from pathlib import Path
 from typing import IO, Any
@@ -27,7 +26,7 @@ from fanfold.patterns.staff import Staff, find_staff
 from fanfold.plans.load import parse_budget
 from fanfold.price import dollars
 from fanfold.run.inherited import inherited
-from fanfold.run.loop import run_sync
+from fanfold.run.loop import on_ending_signals, run_sync
 from fanfold.run.run import Run, Settings
 from fanfold.work.member import Event, Member, Tell
 from fanfold.work.outcome import Outcome, Receipt
@@ -69,7 +68,7 @@ async def _ask(errand: Errand, front: Front, settings: Settings, store: str, as_
     rules = Rules(front.allow_paid, settings.budget.usd is not None, leading=True)
     who = lead(front.traits.values(), errand, rules, _last(store))
     _explain(who, errand)
-    _end_on_sigterm()
+    _end_on_signals()
     outcome: Outcome | None = None
     async with new_run(NAME, front, settings, store, inherited().parent) as run:
         front.serve(run)
@@ -100,11 +99,11 @@ def _say(line: str) -> None:
     click.echo(f"fanfold: {line}", err=True)
 
 
-def _end_on_sigterm() -> None:
+def _end_on_signals() -> None:
     """As Ctrl-C does: the orchestrator is ended too, and the books are closed."""
     main = asyncio.current_task()
     assert main is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, main.cancel)
+    on_ending_signals(lambda number: main.cancel())
 
 
 def _last(store: str) -> str | None:

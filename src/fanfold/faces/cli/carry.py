@@ -35,7 +35,7 @@ from fanfold.plans.load import parse_budget
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import Approve, told
 from fanfold.run.inherited import inherited
-from fanfold.run.loop import run_sync
+from fanfold.run.loop import on_ending_signals, run_sync
 from fanfold.run.run import Run
 from fanfold.work.outcome import Receipt
 
@@ -237,18 +237,18 @@ def _watch(quiet: bool, alone: ExitStack) -> Watch:
     @asynccontextmanager
     async def watch(run: Run) -> AsyncIterator[None]:
         alone.close()
-        loop, main = asyncio.get_running_loop(), asyncio.current_task()
+        main = asyncio.current_task()
         assert main is not None
         progress = Progress(run, raw(sys.stderr), live=sys.stderr.isatty(), clock=RealClock())
         run.journal.when_waiting(progress.say)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, _on_signal, run, main, number, progress)
+        remove = on_ending_signals(
+            lambda number: _on_signal(run, main, number, progress), signal.SIGINT
+        )
         watching = asyncio.create_task((Quiet() if quiet else progress).watch())
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
+            remove()
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 

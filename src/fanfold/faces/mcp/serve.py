@@ -21,6 +21,7 @@ from fanfold.faces.mcp.stdio import Lines, protocol_output
 from fanfold.faces.mcp.tools import tools
 from fanfold.patterns.delegate import Progress
 from fanfold.patterns.tools import INSTRUCTIONS
+from fanfold.run.loop import on_ending_signals
 from fanfold.work.nesting import too_deep
 from fanfold.work.outcome import Receipt
 
@@ -32,11 +33,10 @@ Serve = Callable[[Any, asyncio.Event], Awaitable[None]]
 
 
 async def serve(posting: Posting, folder: Path, by: Serve) -> Receipt:
-    """One run for one server. Ends when the client leaves, on SIGTERM and on Ctrl-C."""
+    """One run for one server. Ends when the client leaves, on SIGTERM, SIGHUP and on Ctrl-C."""
     _check_sdk()
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = asyncio.Event()
+    on_ending_signals(lambda number: stop.set(), signal.SIGINT)
     async with open_office(posting, folder) as office:
         work = _Work(office)
         try:

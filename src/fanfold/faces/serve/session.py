@@ -19,12 +19,11 @@ from fanfold.members.roster import DEFAULT_ROSTER, Roster, load_roster
 from fanfold.observe.closing import interrupted
 from fanfold.patterns.delegate import new_run
 from fanfold.run.inherited import inherited
+from fanfold.run.loop import on_ending_signals
 from fanfold.run.open import Listed
 from fanfold.run.run import Run, Settings
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,12 +96,12 @@ async def hold_until_signalled(
     wanted: Wanted, up: Callable[[Up], None], say: Callable[[str], None]
 ) -> Receipt:
     """As `hold`. The first signal: no new request, those under way end. The second cancels them."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    main = asyncio.current_task()
+    stop, main = asyncio.Event(), asyncio.current_task()
     assert main is not None
+    remove: list[Callable[[], None]] = []
 
     def listen(found: Up) -> None:
-        def on_signal() -> None:
+        def on_signal(number: signal.Signals) -> None:
             if stop.is_set():
                 main.cancel()
                 return
@@ -110,15 +109,14 @@ async def hold_until_signalled(
             stats = found.run.statistics()
             say(interrupted(stats, stats.reserved))
 
-        for number in SIGNALS:
-            loop.add_signal_handler(number, on_signal)
+        remove.append(on_ending_signals(on_signal, signal.SIGINT))
         up(found)
 
     try:
         return await hold(wanted, listen, stop)
     finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
+        for one in remove:
+            one()
 
 
 async def _until(stop: asyncio.Event, run: Run, server: Server) -> None:
