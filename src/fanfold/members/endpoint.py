@@ -9,7 +9,8 @@ import msgspec
 
 from fanfold.errors import InvalidReply, Terminal, Transient
 from fanfold.members.http import Answer, Http
-from fanfold.members.status import Row, refused, scrubbed, shortened, told
+from fanfold.members.secrets import scrubbed
+from fanfold.members.status import Row, refused, shortened, told
 from fanfold.work.member import Traits
 
 Key = Callable[[], str | None]
@@ -61,7 +62,8 @@ class Endpoint:
             raise self.unreadable(str(error)) from None
 
     def unreadable(self, why: str) -> InvalidReply:
-        return InvalidReply(f"{self._member}: the answer cannot be read: {why}")
+        said = shortened(scrubbed(why, self._resolved()))
+        return InvalidReply(f"{self._member}: the answer cannot be read: {said}")
 
     def broke_off(self, error: object = None) -> Transient:
         """A stream that ended before the reply did, or with an error in it: it may be billed."""

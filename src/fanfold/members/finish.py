@@ -3,6 +3,7 @@ not told at all, may have been cut off."""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from fanfold.work.ask import Ask, Finish
@@ -19,7 +20,7 @@ _ENDS: dict[str, Finish] = {
     "content_filter": "refusal", "refusal": "refusal", "safety": "refusal",
 }  # fmt: skip
 _TOOLS = ("tool_calls", "function_call", "tool_use")
-_LONGEST = 40
+_is_word = re.compile(r"[a-z_ -]{1,32}").fullmatch
 
 
 class Ended(NamedTuple):
@@ -35,5 +36,6 @@ def ended(reason: object, ask: Ask) -> Ended:
     finish = "stop" if word in _TOOLS and ask.tools is not None else _ENDS.get(word)
     if finish is not None:
         return Ended(finish)
-    said = "".join(char if char.isprintable() else " " for char in str(reason)[:_LONGEST])
-    return Ended("other", "" if reason is None else said)
+    if word and not _is_word(word):  # nothing that a server makes up is repeated
+        return Ended("other", "not a word")
+    return Ended("other", word)

@@ -19,6 +19,7 @@ import msgspec
 from fanfold.errors import MemberError, RateLimited, Terminal, Transient
 from fanfold.members.http import Answer
 from fanfold.members.printed import MAY_BE_BILLED
+from fanfold.members.secrets import scrubbed
 
 Header = Callable[[str], str | None]
 _LONGEST = 200
@@ -170,10 +171,6 @@ def is_own(body: bytes) -> bool:
 
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def scrubbed(text: str, key: str) -> str:
-    return text.replace(key, "[key]") if len(key) > 3 else text
 
 
 def shortened(text: str) -> str:
