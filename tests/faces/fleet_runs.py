@@ -23,7 +23,7 @@ from fanfold.testing.server import ModelServer
 from tests.faces.cli import Ended, fanfold
 from tests.faces.fleet_scripts import works
 
-CLAUDE, CODEX = "claude-haiku-4-5", "gpt-5.5"
+CLAUDE, DEARER, CODEX = "claude-haiku-4-5", "claude-sonnet-4-5", "gpt-5.5"
 SECONDS = 60.0
 CONFIG = """\
 model_provider = "fake"
@@ -38,9 +38,9 @@ stream_max_retries = 1
 
 
 def prices() -> dict[str, Price]:
-    claude, codex = lookup(CLAUDE, "anthropic"), lookup(CODEX, "openai")
-    assert claude is not None and codex is not None
-    return {CLAUDE: claude, CODEX: codex}
+    made = {name: "openai" if name == CODEX else "anthropic" for name in (CLAUDE, DEARER, CODEX)}
+    found = {name: lookup(name, maker) for name, maker in made.items()}
+    return {name: price for name, price in found.items() if price is not None}
 
 
 def worker(id: str, *depends_on: str, codex: bool = False, **more: Any) -> dict[str, Any]:
@@ -181,7 +181,7 @@ async def diamond(lab: Lab) -> dict[str, Any]:
     fleet = Fleet(lab, "diamond", [
         worker("top"), worker("left", "top", codex=True), worker("right", "top"),
         worker("bottom", "left", "right"), worker("alone", codex=True), worker("last", "bottom"),
-    ], max_budget_fleet=30)  # fmt: skip
+    ], max_budget_fleet=5)  # fmt: skip
     launched = await fleet.launch()
     await fleet.over()
     first = {
@@ -301,10 +301,29 @@ async def killed(lab: Lab) -> dict[str, Any]:
         "before": before, "code": one.code, "after": after, "states": states,
         "all": every.code, "left": {id: alive(pid) for id, pid in programs.items()},
         "run": (await fleet.status())["status"], "end": await fleet.states(),
+        "costs": await costs_of_those_that_ran(fleet),
+        "at_most": {one["id"]: one["at_most"] for one in (await fleet.status())["workers"]},
     }  # fmt: skip
 
 
-TRIED = (diamond, endings, shot, orphaned, killed)
+async def fallback(lab: Lab) -> dict[str, Any]:
+    """The model is overloaded and a dearer one takes over, which passes the worker's budget."""
+    fleet = Fleet(
+        lab, "fallback", [worker("w", do="overload", max_budget_usd=0.3)], fallback_model=DEARER,
+        max_budget_fleet=1.0,
+    )  # fmt: skip
+    usual, lab.env["CLAUDE_CODE_MAX_RETRIES"] = lab.env["CLAUDE_CODE_MAX_RETRIES"], "3"
+    launched = await fleet.launch()
+    await fleet.over()
+    lab.env["CLAUDE_CODE_MAX_RETRIES"] = usual
+    status = await fleet.status()
+    return {
+        "launched": launched.code, "costs": await fleet.costs(), "receipt": status["cost_usd"],
+        "overrun": status["overrun_usd"], "states": await fleet.states(), "said": launched.err,
+    }  # fmt: skip
+
+
+TRIED = (diamond, endings, shot, orphaned, killed, fallback)
 
 
 async def main(programs: tuple[str, str], folder: Path) -> None:

@@ -27,6 +27,9 @@ def works(asked: Asked) -> Says:
             return _never_ends(asked, LONG)
         case "turn":
             return _never_ends(asked, USAGE)
+        case "overload":
+            haiku = "haiku" in str(asked.body["model"])
+            return Says(status=529) if haiku else _never_ends(asked, LONG)
         case "fail":
             return Says(status=500)
         case "refuse":

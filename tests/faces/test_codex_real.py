@@ -90,11 +90,12 @@ def test_a_schema_is_asked_for_but_not_checked_here(ran: dict[str, Any]) -> None
 
 
 def test_killed_by_a_stranger(ran: dict[str, Any]) -> None:
-    """In doubt, with the session to go on with, and at most one call unknown."""
+    """In doubt, with the session to go on with, and at most one call unknown: of the context as it
+    stood, with what can have been written by then."""
     found = ran["is killed"]
     assert (found["made"], found["lost"]) == ("MemberError", True)
     assert found["session"] and found["text"].endswith(f"its session is {found['session']}")
-    assert found["cost"] == pytest.approx(CALL)
+    assert found["bill"] <= found["cost"] < CALL / 10
 
 
 def test_it_is_stopped_at_its_budget(ran: dict[str, Any]) -> None:

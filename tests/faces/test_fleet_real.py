@@ -53,6 +53,27 @@ def test_six_workers_of_both_providers_in_a_diamond(seen: dict[str, Any]) -> Non
     assert close(first["costs"]) and all(theirs > 0 for _, theirs in first["costs"].values())
 
 
+def test_what_a_dearer_fallback_took_is_in_the_books_and_within_the_budget(
+    seen: dict[str, Any],
+) -> None:
+    """The model asked for costs a third of the one that answered."""
+    found = seen["fallback"]
+    ours, theirs = found["costs"]["w"]
+    assert (found["launched"], found["states"], found["overrun"]) == (0, {"w": "FAILED"}, 0), found
+    assert theirs > 0.3, "its last call passed its own budget"
+    assert close(found["costs"]) and found["receipt"] == ours
+
+
+def test_killed_workers_took_what_is_billed_and_at_most_one_call_of_their_context(
+    seen: dict[str, Any],
+) -> None:
+    """A call of each hung when they were killed."""
+    found = seen["killed"]
+    costs = {id: found["costs"][id] for id in ("a", "ab", "codex")}
+    assert all(theirs <= ours < theirs + 0.4 for ours, theirs in costs.values()), costs
+    assert {id: found["at_most"][id] for id in costs} == dict.fromkeys(costs, True)
+
+
 def test_each_began_after_its_parents_had_ended(seen: dict[str, Any]) -> None:
     began = seen["diamond"]["first"]["began"]
     pairs = [("top", "left"), ("top", "right"), ("left", "bottom"), ("right", "bottom"),
