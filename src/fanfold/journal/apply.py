@@ -223,8 +223,9 @@ def _name_step(db: sqlite3.Connection, facts: list[NameStep]) -> list[None]:
 
 def _plan_items(db: sqlite3.Connection, facts: list[PlanItems]) -> list[None]:
     for fact in facts:
-        rows = [(*row, checksum.of(*row)) for row in fact.rows]
-        bulk.put(db, "insert or replace into items", rows)
+        for at in range(0, len(fact.rows), bulk.MOST):
+            some = [(*row, checksum.of(*row)) for row in fact.rows[at : at + bulk.MOST]]
+            bulk.put(db, "insert or replace into items", some)
     return [None] * len(facts)
 
 

@@ -14,7 +14,7 @@ from fanfold.journal.trouble import sqlite_errors
 from fanfold.journal.unsaved import left_behind
 from fanfold.journal.writer import Hook, Patience, Writer
 
-PLAN_CHUNK = 5000
+PLAN_CHUNK = 1000
 
 
 class Journal:

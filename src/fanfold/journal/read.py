@@ -50,7 +50,7 @@ from fanfold.work.outcome import STATES, Part, State
 _reasons = msgspec.json.Decoder(tuple[str, ...]).decode
 _encode = msgspec.json.Encoder().encode
 
-PAGE = 1000
+PAGE = 200  # rows of replies in memory at once
 DAMAGED = "what was recorded for it is damaged"
 _FINAL = (
     "select run, batch, position, state, reply, reasons, member, cost, calls, key, answerer, crc,"

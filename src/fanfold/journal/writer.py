@@ -129,13 +129,12 @@ class Writer:
         while True:
             self._wake.wait(self._patience.between if self._kept else None)
             self._wake.clear()
+            last = self._closing  # all that was handed in before is tried once more
             if self._gathered or self._kept:
                 self._commit_gathered()
-            elif self._closing:
+            if last and not self._gathered:
                 return
             if self._closing:
-                if self._kept and not self._gathered:
-                    return
                 self._wake.set()
 
     # ── committing ──
