@@ -20,7 +20,7 @@ import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import environment, started
-from tests.faces.project import PRICE, write_project
+from tests.faces.project import PRICE, write_function_project, write_project
 from tests.waiting import LONG, wait_until
 
 LINE = re.compile(
@@ -60,11 +60,11 @@ def release_three(server: RunningServer) -> None:
 class Terminal:
     """`fanfold WORDS` on a terminal of 120 columns, and all that was drawn there."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(self, folder: Path, *words: str, **env: str) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "fanfold", *words], cwd=folder, env=environment(folder),
+            [sys.executable, "-m", "fanfold", *words], cwd=folder, env=environment(folder, env),
             stdin=theirs, stdout=theirs, stderr=theirs,
         )  # fmt: skip
         os.close(theirs)
@@ -149,3 +149,16 @@ def test_quiet_shows_nothing(folder: Path) -> None:
 def test_quiet_shows_nothing_on_a_terminal_but_the_receipt(folder: Path) -> None:
     terminal = Terminal(folder, "run", "plan.yaml", "--json", "--quiet")
     assert (terminal.end(), msgspec.json.decode(terminal.drawn)["passed"]) == (0, 6)
+
+
+WIDTH = "import shutil\ndef shout(item): return str(shutil.get_terminal_size((1, 1)).columns)\n"
+
+
+@pytest.mark.parametrize("env", [{}, {"PYTHONUNBUFFERED": "1"}])
+def test_the_terminals_width_is_known(tmp_path: Path, env: dict[str, str]) -> None:
+    """Also though the streams to it are wrapped."""
+    write_function_project(tmp_path, code=WIDTH)
+    terminal = Terminal(tmp_path, "run", "plan.yaml", "--json", "--quiet", **env)
+    assert terminal.end() == 0, terminal.drawn
+    found = msgspec.json.decode(terminal.drawn)["result"]
+    assert [part["value"] for part in found] == ["120"] * 3

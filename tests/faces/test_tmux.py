@@ -129,6 +129,7 @@ def test_the_status_looks_right_at_80_and_at_200_columns(server: Server, stage: 
             "budget: $0.64 spent  $1.20 reserved  of $5.00  billing: subscription",
             f"supervisor: alive (pid {os.getpid()})",
             "~ estimated: by list prices, or no bill by the dollar",
+            "over: b $0.13 more than was reserved",
         ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError, StoreUnavailable
-from fanfold.faces.cli.terminal import guard
+from fanfold.faces.cli.terminal import guard, put_in_place
 from fanfold.work.nearest import remedy
 
 COMMANDS = {
@@ -158,7 +158,7 @@ def _write_whole() -> None:
     if isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.FileIO):
         encoding, errors = out.encoding, out.errors
         buffered = io.BufferedWriter(out.detach())
-        sys.stdout = io.TextIOWrapper(buffered, encoding, errors, line_buffering=True)
+        put_in_place("stdout", io.TextIOWrapper(buffered, encoding, errors, line_buffering=True))
 
 
 def _misused(error: click.ClickException) -> int:

@@ -39,7 +39,14 @@ def guard() -> None:
             encoding, errors = stream.encoding, stream.errors
             stream.flush()
             buffer = cast("IO[bytes]", stream.detach())
-            setattr(sys, name, Terminal(buffer, encoding, errors, line_buffering=True))
+            put_in_place(name, Terminal(buffer, encoding, errors, line_buffering=True))
+
+
+def put_in_place(name: str, stream: TextIO) -> None:
+    """Make it `sys.stdout` or `sys.stderr`. Also the one with underscores, which was taken apart:
+    Python asks that one how wide the terminal is."""
+    setattr(sys, name, stream)
+    setattr(sys, f"__{name}__", stream)
 
 
 def raw(stream: TextIO) -> TextIO:
