@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from fanfold.faces.cli.screen import Screen
 from fanfold.faces.cli.terminal import Terminal, raw
@@ -58,51 +57,51 @@ class Tty(os.PathLike[str]):
         return found.decode()
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "mine.py").write_text(
+SESSION = """
+import sys
+from fanfold.faces.cli.main import main
+for words in sys.argv[1].split("|"):
+    try:
+        main(words.split(" "))
+    except SystemExit as ended:
+        sys.stdout.flush()
+        print("ENDED", ended.code)
+"""
+COMMANDS = [
+    "run plan.yaml --quiet", "run bad.yaml --quiet", "report plan", "report bad", "status bad -v",
+    "status", "tree plan", "run bad.yaml --name \x1b[2Jx", "report no\x1b[2Jrun", "report --json plan",
+]  # fmt: skip
+
+
+def write_project(folder: Path) -> None:
+    (folder / "mine.py").write_text(
         f"def answer(data): return {HOSTILE!r}\ndef check(value): return value * 0 + {HOSTILE!r}\n"
     )
-    (tmp_path / "roster.yaml").write_text(
-        "members: [{id: m, kind: function, target: 'mine:answer'}]\n"
-    )
-    (tmp_path / "plan.yaml").write_text(
-        "input: {list: [a]}\nsteps:\n  - map: {}\n  - reduce: concat\n"
-    )
-    (tmp_path / "bad.yaml").write_text(
+    (folder / "roster.yaml").write_text("members: [{id: m, kind: function, target: 'mine:answer'}]")
+    (folder / "plan.yaml").write_text("input: {list: [a]}\nsteps:\n  - map: {}\n  - reduce: concat")
+    (folder / "bad.yaml").write_text(
         "input: {list: [a]}\nsteps:\n  - map: {revise: 0, gate: {python: 'mine:check'}}\n"
     )
-    for plan in ("plan.yaml", "bad.yaml"):
-        assert fanfold(tmp_path, "run", plan, "--quiet").code in (0, 1)
-    return tmp_path
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["report", "plan"],
-        ["report", "bad"],
-        ["status", "bad", "-v"],
-        ["tree", "plan"],
-        ["run", "bad.yaml", "--name", "\x1b[2Jx"],
-        ["report", "no\x1b[2Jrun"],
-    ],
-    ids=lambda words: ascii(" ".join(words)),
-)
-def test_nothing_that_is_printed_to_a_terminal_steers_it(project: Path, words: list[str]) -> None:
+def test_nothing_that_is_printed_to_a_terminal_steers_it(tmp_path: Path) -> None:
+    """A session at a terminal, in one process; the same into a file, as it is."""
+    write_project(tmp_path)
     terminal = Tty()
     subprocess.run(
-        [sys.executable, "-P", "-m", "fanfold", *words], cwd=project, env=environment(project),
-        stdin=subprocess.DEVNULL, stdout=terminal.theirs, stderr=terminal.theirs, check=False,
+        [sys.executable, "-P", "-c", SESSION, "|".join(COMMANDS)], cwd=tmp_path,
+        env=environment(tmp_path), stdin=subprocess.DEVNULL, stdout=terminal.theirs,
+        stderr=terminal.theirs, check=False,
     )  # fmt: skip
     said = terminal.read()
-    assert len(said) > 10
+    assert said.count("ENDED") == len(COMMANDS)
+    assert said.count(r"a\u001b]0;pwned\u0007") >= 1
     assert [sign for sign in "\x1b\x9b\x07\x00\x08\u202e\u2066" if sign in said] == []
 
 
-def test_files_and_pipes_get_the_text_as_it_is(project: Path) -> None:
-    receipt = fanfold(project, "run", "plan.yaml", "--json", "--quiet").receipt
-    assert receipt["result"] == HOSTILE
+def test_files_and_pipes_get_the_text_as_it_is(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    assert fanfold(tmp_path, "run", "plan.yaml", "--json", "--quiet").receipt["result"] == HOSTILE
 
 
 def test_a_screen_draws_with_its_own_sequences_only() -> None:

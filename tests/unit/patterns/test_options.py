@@ -72,32 +72,42 @@ def named(one: Any) -> str | None:
     return repr(one)[:40] if isinstance(one, str | int | float) else None
 
 
-def refused(tmp_path: Path, call: Call, **how: Any) -> str:
+def refused(store: Path, call: Call, **how: Any) -> str:
     """The text of the refusal; nobody was asked."""
+    (said,) = refusals(store, [call], **how)
+    return said
+
+
+def refusals(store: Path, calls: list[Call], **how: Any) -> set[str]:
+    """The texts with which each of these calls is refused, all in one run."""
     member = Scripted(lambda ask, n: Reply(text="yes"), traits(id="m"))
+    said: set[str] = set()
 
     async def script() -> None:
-        async with ff.open_run("r", members=[member], store=tmp_path) as run:
-            made = call(run, **how)
-            if inspect.isawaitable(made):
-                await made
+        async with ff.open_run("r", members=[member], store=store) as run:
+            for call in calls:
+                with pytest.raises(BadInput) as error:
+                    await finished(call, run, **how)
+                said.add(error.value.what)
 
-    with pytest.raises(BadInput) as error:
-        asyncio.run(script())
+    asyncio.run(script())
     assert member.asked == []
-    assert "\n" not in error.value.what
-    return error.value.what
+    assert not any("\n" in text for text in said)
+    return said
+
+
+async def finished(call: Call, run: Any, **how: Any) -> None:
+    made = call(run, **how)
+    if inspect.isawaitable(made):
+        await made
 
 
 @pytest.mark.parametrize(("option", "value"), [*WRONG, *ONLY_PYTHON], ids=named)
 def test_a_wrong_value_is_refused_by_every_pattern(
     memory_path: Path, option: str, value: Any
 ) -> None:
-    said = {
-        refused(memory_path / name, call, **{option: value})
-        for name, call in CALLS.items()
-        if (name, option) not in NOT_OF_ALL
-    }
+    calls = [call for name, call in CALLS.items() if (name, option) not in NOT_OF_ALL]
+    said = refusals(memory_path, calls, **{option: value})
     assert len(said) == 1, "one check for all of them"
     inner = value if isinstance(value, dict) else {}
     assert any(name in min(said) for name in (option, *inner))
