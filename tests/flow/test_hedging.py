@@ -223,6 +223,27 @@ def test_without_money_for_it_there_is_no_second_request(memory_path: Path) -> N
     assert play(enough).hedged == 1
 
 
+@pytest.mark.parametrize(
+    "budget", [Budget(calls=40), Budget(usd=dollars(40 * 3_032_000)), Budget(tokens=40 * 1440)]
+)
+def test_second_requests_leave_enough_for_the_items_that_were_not_asked_yet(
+    memory_path: Path, budget: Budget
+) -> None:
+    """40 calls, or the worst cases of 40, for 40 items. One call in four is slow, and each reply
+    takes as much as it may."""
+    used = Usage(900, 400)
+
+    def says(ask: Ask, n: int) -> Said:
+        return Said(Reply("fine", usage=used), used, 50.0 if n % 4 == 0 else 1.0)
+
+    provider = Provider(says, named("a"))
+    how = {"concurrency": 8, "hedge": AFTER_5, "reduce": None}
+    receipt = play(Scene(memory_path, (provider,), words(40), budget=budget, how=how))
+    assert (receipt.status, receipt.passed) == ("complete", 40)
+    rich = Scene(memory_path / "rich", (Provider(says, named("a")),), words(40), how=how)
+    assert play(rich).hedged > 0
+
+
 def test_a_second_request_stays_within_the_slots_and_goes_before_those_who_wait(
     memory_path: Path,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,10 @@ from random import Random
 import pytest
 
 from fanfold.clock import RealClock
-from fanfold.errors import RateLimited, Terminal
+from fanfold.errors import RateLimited, Terminal, Transient
 from fanfold.journal.journal import Journal
 from fanfold.members.openai import OpenAI
+from fanfold.run.limits import DOWN
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Script, Scripted, traits
 from fanfold.testing.script import key_required
@@ -182,25 +184,96 @@ def test_a_member_that_refuses_for_ever_is_given_up(memory_path: Path) -> None:
 # ── breakers ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_bad_key_over_http_costs_one_request_per_open_slot(tmp_path: Path) -> None:
+def test_a_bad_key_over_http_costs_one_request(tmp_path: Path) -> None:
+    """64 could go at once: the first one goes alone."""
     asyncio.run(_bad_key(tmp_path))
 
 
 async def _bad_key(store: Path) -> None:
     async with ModelServer(key_required("right"), latency=0.01) as server:
-        like = traits("http", kind="openai", answerer="openai:m", model="m")
-        member = OpenAI(like, server.url, lambda: "wrong")
-        journal = Journal(store)
-        try:
-            scene = Scene(store, (member,), words(200), how={"concurrency": 6})
-            receipt = await carry_out(journal, scene, RealClock())
-        finally:
-            journal.close()
-        assert 1 <= len(server.books) <= 6
+        receipt = await over_http(store, server.url, 200)
+        assert len(server.books) == 1
         assert (receipt.status, receipt.passed, receipt.cost_usd) == ("paused", 0, 0.0)
         assert receipt.reason is not None and "http: key refused (401)" in receipt.reason
         assert "\n" not in receipt.reason
         assert sum(outcomes(receipt).values()) == receipt.planned == 200
+
+
+async def over_http(store: Path, url: str, items: int) -> Receipt:
+    slots = MemberLimits(concurrency=64)
+    like = traits("http", kind="openai", answerer="openai:m", model="m", remote=True, limits=slots)
+    journal = Journal(store)
+    try:
+        how = {"concurrency": 64}
+        scene = Scene(store, (OpenAI(like, url, lambda: "wrong"),), words(items), how=how)
+        return await carry_out(journal, scene, RealClock())
+    finally:
+        journal.close()
+
+
+REMOTE = traits("a", remote=True, limits=MemberLimits(concurrency=64))
+
+
+def test_the_first_request_to_a_member_goes_alone_until_it_is_answered(memory_path: Path) -> None:
+    """In a store that has no answer of it; in the next run all go at once."""
+    came: list[float] = []
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        came.append(now())
+        return OK
+
+    member = Scripted(script, REMOTE, latency=1.0)
+    scene = Scene(memory_path, (member,), words(64), how={"concurrency": 64})
+    assert outcomes(play(scene)) == {"passed": 64}
+    assert [sum(moment == at for moment in came) for at in (1.0, 2.0)] == [1, 63]
+    came.clear()
+    assert outcomes(play(replace(scene, settings={"fresh": True}))) == {"passed": 64}
+    assert came == [1.0] * 64
+
+
+def test_a_slow_first_answer_does_not_hold_up_the_others(memory_path: Path) -> None:
+    """A refusal comes soon; what takes longer is an answer on its way."""
+    member = Scripted(lambda ask, n: OK, REMOTE, latency=60.0)
+    receipt = play(Scene(memory_path, (member,), words(64), how={"concurrency": 64}))
+    assert (outcomes(receipt), receipt.seconds) == ({"passed": 64}, 62.0)
+
+
+def test_a_first_request_that_is_asked_too_often_shows_that_the_key_is_right(
+    memory_path: Path,
+) -> None:
+    member = Scripted(lambda ask, n: RateLimited("429") if n == 0 else OK, REMOTE, latency=1.0)
+    receipt = play(Scene(memory_path, (member,), words(65), how={"concurrency": 64}))
+    assert (outcomes(receipt), receipt.seconds <= 3.0) == ({"passed": 65}, True)
+
+
+def test_a_closed_port_pauses_the_run_after_a_handful_of_tries(tmp_path: Path) -> None:
+    """Nothing was ever sent: no item has failed, and the reason is told."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # it does not listen: connections are refused
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        receipt = asyncio.run(over_http(tmp_path, url, 200))
+    assert (receipt.status, outcomes(receipt)) == ("paused", {"cancelled": 200})
+    assert receipt.reason is not None and receipt.reason.startswith("http: no connection: ")
+    assert receipt.retries + receipt.calls <= 3 * DOWN
+
+
+def test_others_take_over_from_a_member_that_nobody_reaches_and_it_is_looked_at_again(
+    memory_path: Path,
+) -> None:
+    came: list[float] = []
+
+    def comes_back(ask: Ask, n: int) -> Reply | Exception:
+        came.append(now())
+        return Transient("a: no connection") if now() < 20.0 else OK
+
+    away = Scripted(comes_back, REMOTE)
+    well = Scripted(lambda ask, n: OK, traits("b"), latency=1.0)
+    how = {"members": ["a", "b"], "concurrency": 4}
+    receipt = play(Scene(memory_path, (away, well), words(200), how=how))
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 200})
+    before = [moment for moment in came if moment < 20.0]
+    assert DOWN <= len(before) <= 2 * DOWN
+    assert len(came) - len(before) > 10
 
 
 def test_members_of_one_pool_share_one_breaker(memory_path: Path) -> None:

@@ -31,6 +31,11 @@ _TIMES = (
     " and a.member = :member and a.answerer = :answerer and s.name = :step"
     " and a.state in ('ok', 'late') and a.why not like 'hedge%' order by a.no desc limit :newest"
 )
+_ANSWERED = (
+    "select exists(select 1 from attempts"
+    " where no > (select coalesce(max(no), 0) from attempts) - :searched"
+    " and member = :member and answerer = :answerer and state = 'ok' limit 1)"
+)
 _ASKED = (
     "select count(*) from (select distinct a.member, a.ids from attempts a"
     " join steps s on s.run = a.run and s.no = a.step where a.run = ?1"
@@ -89,6 +94,11 @@ class History:
     def asked(self, run: int, step: str) -> int:
         """How many tasks of a run's step were asked, whatever came of it; refusals do not count."""
         return int(self._execute(_ASKED, (run, step)).fetchone()[0])
+
+    def answered(self, member: str, answerer: str) -> bool:
+        """Whether it ever did, at any step."""
+        given = {"member": member, "answerer": answerer, "searched": LOOKED_AT}
+        return bool(self._execute(_ANSWERED, given).fetchone()[0])
 
     def latencies(self, member: str, answerer: str, step: str) -> list[float]:
         """How long the newest calls at this step took, the last one last, whichever run it was.

@@ -159,6 +159,7 @@ def _traits(kind: Kind, stated: dict[str, Any], roster: Path) -> Traits:
         keeps_time=kind != "function",
         agent=kind in AGENTS,
         bounded=kind not in AGENTS or not stated.keys().isdisjoint(_CAPS),
+        remote=kind in APIS,
         takes_tools=kind in APIS,
         **{**_usual(kind), **{name: stated[name] for name in same if name in stated}},
     )

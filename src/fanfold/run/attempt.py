@@ -389,7 +389,10 @@ def _tell_limits(engine: Engine, group: Group, grant: Grant, error: Exception) -
             until = None if error.reset_after is None else now + error.reset_after
             engine.limits.trip(grant.gauge, error.scope, str(error), until)
         case Transient() | TimedOut() if grant.traits.metered:
-            engine.limits.silent(grant.gauge, grant.permit, group.ids, now, str(error))
+            engine.limits.silent(grant.gauge, grant.permit, group.ids, now, error)
+        case InvalidReply():  # an answer all the same
+            grant.gauge.proven = True
+            engine.limits.failed(grant.gauge, grant.permit, now)
         case _:
             engine.limits.failed(grant.gauge, grant.permit, now)
 

@@ -117,3 +117,8 @@ class Books:
         engine = self._engine
         pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
         return bool(engine.recorded(pursuit.ask_keys(), pursuit.circle) or pursuit.recorded_here())
+
+    def room(self, terms: Terms) -> int:
+        """How many calls those take at once, all together, who answer as long as they can."""
+        circle = self._engine.circle(terms.who)
+        return sum(one.traits.limits.concurrency for one in circle.candidates if not one.grade)

@@ -51,6 +51,10 @@ def _nothing_closed() -> Mapping[str, str]:
     return {}
 
 
+def _never(traits: Traits) -> bool:
+    return False
+
+
 def used_up(spending: Spending, traits: Mapping[str, Traits], clock: Clock) -> dict[str, str]:
     """The members whose budget of the month is used up, each with that in words."""
     budgets = {id: t.budget_usd_month for id, t in traits.items() if t.budget_usd_month is not None}
@@ -78,9 +82,10 @@ class Chooser:
         *,
         dollars: bool = False,
         closed: Callable[[], Mapping[str, str]] = _nothing_closed,
+        answered: Callable[[Traits], bool] = _never,
     ) -> None:
         self._company, self._limits, self._now = company, limits, now
-        self._dollars, self._closed = dollars, closed
+        self._dollars, self._closed, self._answered = dollars, closed, answered
         self._built: dict[str, Candidate] = {}
 
     def __call__(self, who: Who) -> tuple[Candidate, ...]:
@@ -151,5 +156,6 @@ class Chooser:
         if candidate is None:
             member = self._company.build(id)
             gauge = self._limits.add(member.traits, self._now)
+            gauge.proven = gauge.proven or self._answered(member.traits)
             candidate = self._built[id] = Candidate(member, gauge, member.traits)
         return candidate

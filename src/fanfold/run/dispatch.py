@@ -71,6 +71,7 @@ class Dispatch:
         self._lanes: dict[str, deque[Turn]] = {}
         self._waiting = self._came = 0
         self._turn = 0
+        self._spares: list[Grant] = []
 
     # ── decide ──
 
@@ -190,15 +191,34 @@ class Dispatch:
         decision = self.decide(want)
         return decision if isinstance(decision, Grant) else None
 
-    def spare(self, want: Want) -> Grant | None:
-        """Leave for a call that need not be made: at once, or not at all."""
-        if self.halted is not None:
+    def spare(self, want: Want, others: int) -> Grant | None:
+        """Leave for a call that need not be made: at once, or not at all. What is left then must
+        suffice for so many `others` like it, which need to be made."""
+        if self.halted is not None or not self._suffices(want, others + 1):
             return None
         try:
             decision = self.decide(want)
         except (NobodyLeft, Unfunded):
             return None
-        return decision if isinstance(decision, Grant) else None
+        if not isinstance(decision, Grant):
+            return None
+        self._spares = [one for one in self._spares if one.under_way]
+        self._spares.append(decision)
+        return decision
+
+    def _suffices(self, want: Want, many: int) -> bool:
+        """Whether so many such asks can be paid, each by the dearest who may answer."""
+        sums = [want.request(one)[1] for one in want.candidates]
+        if not sums or not any(account.bounded for account in want.step.chain):
+            return bool(sums)
+        amounts = [(one.usd, one.tokens, one.calls) for one in sums]
+        most = Sum(*(many * max(each) for each in zip(*amounts, strict=True)))
+        return self.ledger.fit(want.step.chain, most)[0] == "fits"
+
+    @property
+    def needed_in_flight(self) -> int:
+        """Calls under way, but for those that need not have been made."""
+        return self.limits.in_flight - sum(one.under_way for one in self._spares)
 
     async def admit(self, want: Want) -> Grant:
         """First come, first served within a lane; but a step that is full holds up only itself."""

@@ -100,6 +100,7 @@ class Engine:
         self.on_record: dict[tuple[int, int], bytearray] = {}
         self.under_way: dict[Mark, asyncio.Future[None]] = {}
         self.held = 0
+        self.planned: Callable[[], int] = lambda: 0
         self.aside = Aside()
         self.streams = 0  # that are open now
         self.stop: Stop | None = None
@@ -302,6 +303,13 @@ class Engine:
         if known.row:
             self.journal.note(SetAside(known.row))
         return True
+
+    @property
+    def unasked(self) -> int:
+        """How many calls planned items need at least that were not asked yet: one at each step."""
+        under_way = self.dispatch.needed_in_flight
+        left = max(0, self.planned() - self.counts.done - under_way)
+        return left * len(self.steps) + len(self.steps) - 1
 
     def count(self, place: Place, step: Step, state: State) -> None:
         """An item counts once, where it leaves the flow."""

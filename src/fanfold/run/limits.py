@@ -8,13 +8,14 @@ from typing import Literal
 
 import msgspec
 
-from fanfold.errors import RateLimited
+from fanfold.errors import MemberError, RateLimited, Transient
 from fanfold.run.throttle import SLOWEST_BACKOFF, Throttle, backoff
 from fanfold.work.member import Traits
 
 HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us above it
 DOWN = 5  # calls in a row without an answer: who answered before is down
 DIFFERENT = 3  # of them at least: one ask that fails again and again says nothing of the others
+PROBE = 2.0  # seconds that the others wait for the first request: a refusal comes sooner
 FIRST_LOOK = 1.0  # seconds until it is looked whether it is back; doubles
 MAX_WAIT = 600.0  # seconds that a run waits at most when a member says when to come back
 PATIENCE = 900.0  # seconds of nothing but refusals or silence before one gives up
@@ -103,12 +104,13 @@ class Breaker:
         self.state: Literal["closed", "open", "half"] = "closed"
         self.reason = ""
         self.until: float | None = None
+        self.waits = True  # calls wait for `until`; else it is closed for them, and probed then
 
-    def trip(self, reason: str, until: float | None) -> None:
+    def trip(self, reason: str, until: float | None, waits: bool = True) -> None:
         """A reset time that is known is not forgotten when another refusal tells none."""
         if until is None and self.state == "open":
             until = self.until
-        self.state, self.reason, self.until = "open", reason, until
+        self.state, self.reason, self.until, self.waits = "open", reason, until, waits
 
     def probe(self) -> bool:
         """A call goes out; when the breaker was open, it is the probe."""
@@ -135,6 +137,8 @@ class Breaker:
             return Closed(self.reason)
         if now >= self.until:
             return GO
+        if not self.waits:
+            return Closed(self.reason)
         left = self.until - now
         if left <= max_wait:
             return Wait(self.until)
@@ -151,20 +155,29 @@ def in_words(seconds: float) -> str:
 
 
 class Health:
-    """Whether a member answers at all. One that never did is not down: its tasks fail instead, and
-    say why; what is wrong there does not pass by waiting."""
+    """Whether a member answers at all. One that never did is not waited for: what is wrong there does
+    not pass by waiting. When nothing can have been carried out there (no connection, or an error of
+    its own), it counts as unreachable."""
 
-    __slots__ = ("_asks", "_looks", "_silent", "_since", "answered")
+    __slots__ = ("_asks", "_looks", "_lost", "_silent", "_since", "answered")
 
     def __init__(self) -> None:
-        self.answered = False
+        self.answered = self._lost = False
         self._asks: set[tuple[str, ...]] = set()
         self._silent = self._looks = 0
         self._since = 0.0
 
     @property
     def down(self) -> bool:
-        return self.answered and self._silent >= DOWN and len(self._asks) >= DIFFERENT
+        return self.answered and self._often
+
+    @property
+    def unreachable(self) -> bool:
+        return not self.answered and not self._lost and self._often
+
+    @property
+    def _often(self) -> bool:
+        return self._silent >= DOWN and len(self._asks) >= DIFFERENT
 
     @property
     def well(self) -> bool:
@@ -173,17 +186,18 @@ class Health:
     def good(self) -> None:
         self.answered = True
         self._silent = self._looks = 0
+        self._lost = False
         self._asks.clear()
 
-    def silent(self, ids: tuple[str, ...], probe: bool, now: float) -> bool:
-        """A call about these items brought no answer. True: it is down."""
+    def silent(self, ids: tuple[str, ...], probe: bool, now: float, lost: bool) -> None:
+        """A call about these items brought no answer. `lost`: it may have been carried out."""
+        self._lost |= lost
         if not self._silent:
             self._since = now
         self._silent += 1
         self._looks += probe
         if len(self._asks) < DIFFERENT:
             self._asks.add(ids)
-        return self.down
 
     def next_look(self, now: float) -> float | None:
         """When to look whether it is back; None: it has been down for too long."""
@@ -205,6 +219,8 @@ class Gauge:
         self.breaker = Breaker()
         self.health = Health()
         self.shut: Shut | None = None
+        self.proven = not traits.remote  # its address, key and model are right, as far as one knows
+        self._probe_until = 0.0
         self._share = 1.0  # of the worst case that calls really take, learned
         pool.throttle.ceiling += self.most
 
@@ -217,6 +233,8 @@ class Gauge:
                     return verdict
         if self.shut is not None and now < self.shut.until:
             return self.shut.verdict
+        if not self.proven and self.in_flight and now < self._probe_until:
+            return Wait(self._probe_until)
         cap = pool.throttle.cap
         if self.in_flight >= self.most or (cap is not None and pool.in_flight >= int(cap)):
             return FULL
@@ -232,6 +250,8 @@ class Gauge:
 
     def take(self, now: float, worst_tokens: int) -> Permit:
         """Count a call in."""
+        if not self.proven and not self.in_flight:
+            self._probe_until = now + PROBE
         self.in_flight += 1
         self.pool.in_flight += 1
         self.pool.throttle.sent += 1
@@ -255,8 +275,13 @@ class Gauge:
 
     @property
     def down(self) -> bool:
-        """It answered once, and is silent now: calls wait until it is back."""
-        return self.breaker.state != "closed" and self.health.down
+        """It is silent now: calls wait until it is back, or go elsewhere if it never answered."""
+        return self.breaker.state != "closed" and (self.health.down or self.health.unreachable)
+
+    def never_reached(self, error: Exception) -> bool:
+        """It never answered, and no call of this kind can have been carried out there."""
+        refused = isinstance(error, Transient) and not error.lost
+        return refused and self.traits.remote and not self.health.answered
 
     def shut_since(self, permit: Permit) -> bool:
         """A breaker has opened after this permit was taken: it is worth nothing any more."""
@@ -307,6 +332,7 @@ class Limits:
     def good(self, gauge: Gauge, permit: Permit, order: int) -> None:
         """An answer came. `order`: the number of the call among those of the pool."""
         pool = gauge.pool
+        gauge.proven = True
         if not gauge.health.well:
             gauge.health.good()
         if pool.calm and not permit.probe:
@@ -321,6 +347,7 @@ class Limits:
         """The member was asked too often. Above `max_wait` nobody waits: the
         account is closed for as long as it says."""
         pool, wait = gauge.pool, told.retry_after
+        gauge.proven = True
         pool.throttle.refused(order, now, pool.in_flight, wait, self._rng.random())
         if wait is not None and wait > self.max_wait:
             self.trip(gauge, "pool", str(told), now + wait)
@@ -340,16 +367,18 @@ class Limits:
                     breaker.trip(breaker.reason, now + SLOWEST_BACKOFF)
 
     def silent(
-        self, gauge: Gauge, permit: Permit, ids: tuple[str, ...], now: float, reason: str
+        self, gauge: Gauge, permit: Permit, ids: tuple[str, ...], now: float, error: MemberError
     ) -> None:
-        """No answer came about these items. Who answered before and is silent again and again is
-        down: one call at a time goes out to see whether it is back."""
-        down = gauge.health.silent(ids, permit.probe, now)
-        if down and (permit.probe or gauge.breaker.state == "closed"):
-            until = gauge.health.next_look(now)
+        """No answer came about these items. Who is silent again and again is down: one call at a time
+        goes out to see whether it is back. The others wait for that only if it answered before."""
+        health, reason = gauge.health, str(error)
+        health.silent(ids, permit.probe, now, error.lost)
+        gone = health.down or (health.unreachable and gauge.traits.remote)
+        if gone and (permit.probe or gauge.breaker.state == "closed"):
+            until = health.next_look(now)
             if until is None:
                 reason = f"{reason} (nothing else for {PATIENCE / 60:g} minutes)"
-            gauge.breaker.trip(reason, until)
+            gauge.breaker.trip(reason, until, waits=health.answered)
         self.failed(gauge, permit, now)
 
     def trip(self, gauge: Gauge, scope: str, reason: str, until: float | None) -> None:

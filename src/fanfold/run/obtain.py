@@ -160,7 +160,7 @@ async def admitted(engine: Engine, want: Want, needed: bool = True) -> Grant:
         if engine.serving:
             raise NoReply(str(error)) from None
         engine.halt(Stop("paused", str(error)))
-        if want.avoid is None:  # never sent: it is not this task that failed
+        if not want.sent:  # it is not this task that failed
             raise engine.stopped() from None
         raise NoReply(str(error)) from None
     except (RunStopped, StoreError):
@@ -181,6 +181,8 @@ async def again(
     """Back off and let the loop try again, or give up by raising NoReply."""
     for pursuit in group.pursuits:
         pursuit.forget()
+    gauge = engine.limits.gauges[traits.id]
+    want.sent = want.sent or not gauge.never_reached(error)
     if (
         isinstance(error, MemberError)
         and is_lost(error)
@@ -189,7 +191,6 @@ async def again(
         raise NoReply(f"{error}; resume with --retry-in-doubt to repeat it", "in_doubt") from None
     if traits.agent:  # whether a worker is started again is for the operator to say
         raise NoReply(str(error), too_long=getattr(error, "too_long", False)) from None
-    gauge = engine.limits.gauges[traits.id]
     if gauge.down and isinstance(error, Transient | TimedOut):
         decision: Again | GiveUp = Again(0.0, counts=False)  # the breaker says when to try again
     else:

@@ -186,7 +186,7 @@ class Race:
     def _look(self) -> None:
         if self._leave.done() or self._wanted is None or not self._hedging.allowed:
             return
-        grant = self._engine.dispatch.spare(self._wanted)
+        grant = self._engine.dispatch.spare(self._wanted, self._engine.unasked)
         if grant is not None:
             self._hedging.hedges += 1
             self._leave.set_result(grant)

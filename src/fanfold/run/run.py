@@ -101,7 +101,10 @@ class Run(Books):
         self._began = self.clock.monotonic()
         priced = settings.budget.usd is not None
         closed = partial(used_up, journal.read.spending, company.traits, self.clock)
-        self._chooser = Chooser(company, limits, self._began, dollars=priced, closed=closed)
+        self._chooser = Chooser(
+            company, limits, self._began, dollars=priced, closed=closed,
+            answered=lambda one: journal.read.history.answered(one.id, one.answerer),
+        )  # fmt: skip
         engine.choose, engine.accepts = self._chooser, self._chooser.accepts
         if settings.budget.seconds is not None:
             engine.dispatch.deadline = self._began + settings.budget.seconds - record.active
@@ -111,6 +114,7 @@ class Run(Books):
         self._whole: Run | None = None
         self._watch_store()
         self._planning = Planning(journal, record, engine.pause)
+        engine.planned = lambda: self._planning.planned
         self._governor = Governor(engine, settings.govern, settings.approve)
         self._result: Any = None
         self._flaw: str | None = None
@@ -193,11 +197,6 @@ class Run(Books):
     def traits(self, terms: Terms) -> list[Traits]:
         """Those of all who may answer, also after an escalation."""
         return [c.traits for who in terms.whos for c in self._engine.circle(who).candidates]
-
-    def room(self, terms: Terms) -> int:
-        """How many calls those take at once, all together, who answer as long as they can."""
-        circle = self._engine.circle(terms.who)
-        return sum(one.traits.limits.concurrency for one in circle.candidates if not one.grade)
 
     def reads_messages(self, terms: Terms) -> bool:
         """Does anyone who may answer read the rendered prompt? Functions receive the item instead."""

@@ -61,6 +61,7 @@ class Want:
         "failures",
         "lane",
         "refusals",
+        "sent",
         "step",
     )
 
@@ -74,6 +75,7 @@ class Want:
         self.avoid: str | None = None
         self.failures: dict[str, int] = {}
         self.refusals = 0
+        self.sent = False  # somebody may have seen it
         self._made: dict[str, tuple[Request, Sum]] | None = None
 
     def request(self, candidate: Candidate) -> tuple[Request, Sum]:

@@ -32,7 +32,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     serve other runs too. `metered`: a call costs money or has effects, so its start is journaled
     first. `price` None is unknown, never zero. `bounded` False: nothing says how much one ask may
     take, though tokens have a price. `keeps_time`: it ends by itself at its timeout, and
-    closes what it opened. `takes_tools`: an ask may offer it tools, and a reply may want some used.
+    closes what it opened. `remote`: it is asked over a network, with an address, a key and a model
+    that may be wrong, so the first request goes alone. `takes_tools`: an ask may offer it tools, and
+    a reply may want some used.
     """
 
     id: str
@@ -49,6 +51,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None = None
     timeout: float = 120.0
     keeps_time: bool = False
+    remote: bool = False
     limits: MemberLimits = MemberLimits()
     pool: str = ""
     good_at: tuple[str, ...] = ()
