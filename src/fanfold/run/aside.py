@@ -13,7 +13,9 @@ MANY = 10_000  # in a row, and none that could be paid in between: the rest is n
 
 class SetAside(RunStopped):
     """This task cannot be paid; another one perhaps can. `need` is what it would take, `account`
-    the one that cannot bear it."""
+    the one that cannot bear it. `last`: no other is looked at after it."""
+
+    last = False
 
     def __init__(self, account: Account, need: Sum, member: str) -> None:
         self.account, self.need, self.member = account, need, member
@@ -43,9 +45,7 @@ class Aside:
         """Why the run pauses at its end, going by what is left then."""
         assert self.dearest is not None
         lacks = self.dearest.account.lacks(self.dearest.need)
-        others = self.count - 1
-        more = f"; {others:,} more could not be paid" if others else ""
-        return f"out of budget: {lacks} ({self._whose}){more}"
+        return f"out of budget: {lacks} ({self._whose})"
 
 
 def _size(gone: SetAside) -> tuple[int, int]:

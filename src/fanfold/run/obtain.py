@@ -150,7 +150,8 @@ async def admitted(engine: Engine, want: Want, needed: bool = True) -> Grant:
     except Unfunded as error:
         if engine.serving:
             raise NoReply(str(error), "unfunded") from None
-        if error.short is not None and engine.aside.row < MANY and _another_may_fit(engine, want):
+        if error.short is not None:
+            error.short.last = engine.aside.row >= MANY or not _another_may_fit(engine, want)
             raise error.short from None
         engine.halt(Stop("paused", str(error), "unfunded"))
         raise engine.stopped() from None

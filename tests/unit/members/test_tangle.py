@@ -70,7 +70,7 @@ def test_a_roster_of_tanglebrain_loads_unchanged(tmp_path: Path) -> None:
         Traits(
             id="ollama", kind="openai", answerer="openai:llama3.2", model="llama3.2", price=FREE,
             pool="openai:http://localhost:11434/v1:none", tier="local", keeps_time=True,
-            good_at=("summarization", "classification"), takes_tools=True,
+            good_at=("summarization", "classification"), takes_tools=True, remote=True,
         ),
         Traits(
             id="claude", kind="command", answerer=answerers["claude"], shared=False, pool="claude",
@@ -84,7 +84,7 @@ def test_a_roster_of_tanglebrain_loads_unchanged(tmp_path: Path) -> None:
         Traits(
             id="paid", kind="openai", answerer="openai:big-1", model="big-1", tier="paid",
             pool="openai:https://api.example.test/v1:env:ZZ_KEY", enabled_written=True,
-            can_delegate=False, budget_usd_month=5.0, keeps_time=True, takes_tools=True,
+            can_delegate=False, budget_usd_month=5.0, keeps_time=True, takes_tools=True, remote=True,
         ),
     ]  # fmt: skip
     claude, agy = found.entries["claude"], found.entries["agy"]
