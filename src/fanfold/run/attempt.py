@@ -9,11 +9,8 @@ import msgspec
 from fanfold.errors import (
     InvalidReply,
     MemberError,
-    RateLimited,
     StoreError,
-    Terminal,
     TimedOut,
-    Transient,
 )
 from fanfold.journal.facts import UNSENT, Claim, End, Ending, Failed, Landed, Start, Unclaim
 from fanfold.price import cost, nanos
@@ -290,7 +287,7 @@ def is_bound(traits: Traits, reply: Reply) -> bool:
 
 async def failed(engine: Engine, group: Group, grant: Grant, number: int, error: Exception) -> None:
     """No reply. Refund what was surely not carried out; what may have been counts as spent."""
-    _tell_limits(engine, group, grant, error)
+    engine.dispatch.failed(grant, group.ids, error)
     traits = grant.traits
     if not traits.metered:
         engine.dispatch.settle(grant, ONE_CALL)
@@ -377,24 +374,6 @@ def come_late(engine: Engine, group: Group, grant: Grant, number: int, reply: Re
             answerer=grant.traits.answerer, released=group.keys(grant.traits.takes),
             monthly=grant.traits.budget_usd_month is not None)
     )  # fmt: skip
-
-
-def _tell_limits(engine: Engine, group: Group, grant: Grant, error: Exception) -> None:
-    now = engine.clock.monotonic()
-    match error:
-        case RateLimited():
-            engine.limits.failed(grant.gauge, grant.permit, now)
-            engine.limits.refused(grant.gauge, grant.order, now, error)
-        case Terminal(scope="pool" | "member"):
-            until = None if error.reset_after is None else now + error.reset_after
-            engine.limits.trip(grant.gauge, error.scope, str(error), until)
-        case Transient() | TimedOut() if grant.traits.metered:
-            engine.limits.silent(grant.gauge, grant.permit, group.ids, now, error)
-        case InvalidReply():  # an answer all the same
-            grant.gauge.proven = True
-            engine.limits.failed(grant.gauge, grant.permit, now)
-        case _:
-            engine.limits.failed(grant.gauge, grant.permit, now)
 
 
 def one_line(error: Exception) -> str:

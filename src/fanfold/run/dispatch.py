@@ -10,7 +10,15 @@ from itertools import takewhile
 
 import msgspec
 
-from fanfold.errors import FanfoldError, RunStopped
+from fanfold.errors import (
+    FanfoldError,
+    InvalidReply,
+    RateLimited,
+    RunStopped,
+    Terminal,
+    TimedOut,
+    Transient,
+)
 from fanfold.members.route import joined
 from fanfold.run.aside import SetAside
 from fanfold.run.ledger import Fit, Ledger, Sum
@@ -179,6 +187,22 @@ class Dispatch:
             act()
         if self._waiting:
             self.poke()
+
+    def failed(self, grant: Grant, ids: tuple[str, ...], error: Exception) -> None:
+        """What a call about these items that brought no reply says about its member."""
+        limits, gauge, now = self.limits, grant.gauge, self._now()
+        match error:
+            case RateLimited():
+                limits.failed(gauge, grant.permit, now)
+                limits.refused(gauge, grant.order, now, error)
+            case Terminal(scope="pool" | "member"):
+                until = None if error.reset_after is None else now + error.reset_after
+                limits.trip(gauge, error.scope, str(error), until)
+            case Transient() | TimedOut() if grant.traits.metered:
+                limits.silent(gauge, grant.permit, ids, now, error)
+            case _:
+                gauge.proven |= isinstance(error, InvalidReply)  # an answer all the same
+                limits.failed(gauge, grant.permit, now)
 
     # ── wait ──
 
