@@ -50,6 +50,7 @@ class RawServer:
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
         self._talks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
         self.connections = 0
 
     async def __aenter__(self) -> Self:
@@ -62,6 +63,10 @@ class RawServer:
         for talk in self._talks:
             talk.cancel()
         await asyncio.gather(*self._talks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
         await self._server.wait_closed()
 
     async def quiet(self) -> None:
@@ -70,6 +75,7 @@ class RawServer:
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._writers.append(writer)
         talk = asyncio.get_running_loop().create_task(self._carry_on(reader, writer))
         self._talks.add(talk)
         talk.add_done_callback(self._talks.discard)
