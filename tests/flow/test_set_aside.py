@@ -70,7 +70,7 @@ def test_a_kick_back_that_does_not_fit_stops_no_other(memory_path: Path) -> None
     def gate(task: Task, reply: Reply, ask: Any) -> Verdict:
         return Verdict("pass" if reply.text == "fine" else "fail", ("not fine",))
 
-    member = Scripted(script, traits("model", max_tokens=100, price=Price(input=3.0, output=5.0)))
+    member = Scripted(script, traits("model", max_tokens=100, price=Price(input=6.0, output=5.0)))
     receipt = play(scene(memory_path, words(40), member, how={"gate": gate}))
     assert (receipt.status, outcomes(receipt)) == ("paused", {"passed": 39, "unfunded": 1})
 

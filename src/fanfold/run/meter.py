@@ -15,11 +15,10 @@ from fanfold.run.left import Left
 from fanfold.run.likely import Likely, Share, likely_of
 from fanfold.run.limits import HEADROOM
 from fanfold.run.want import worst_case
-from fanfold.work.ask import Ask
+from fanfold.work.ask import WHY_BYTES, Ask, kicked_bytes
 from fanfold.work.member import Request, Traits
 
-REPLY_BYTES = 8  # per token, of a reply that goes into a later ask, escapes included
-REASONS_BYTES = 2560  # of what a gate says against a reply, and the words around it
+REASONS_BYTES = WHY_BYTES + 512  # of what a gate says against a reply, and the words around it
 
 
 class Prepares(Protocol):
@@ -68,9 +67,9 @@ def forecast(lefts: Iterable[Left], cast: Cast) -> Forecast:
 class Meter:
     """Adds up, task by task.
 
-    Trap: a kick-back is counted with `REPLY_BYTES` for each token of the reply in it. Replies of
-    longer tokens (rows of dashes, say) can make the ledger reserve more than that, though not cost
-    more: they are billed by the token.
+    Trap: a kick-back is counted with `REPLY_BYTES` for each token of the reply in it. Where the ask
+    itself states no `max_tokens`, replies of longer tokens (rows of dashes, say) can make the ledger
+    reserve more than that, up to `KICKED_BYTES`.
     """
 
     def __init__(self, cast: Cast) -> None:
@@ -105,7 +104,7 @@ class Meter:
     def _bound(self, left: Left, first: list[_Ready], better: list[_Ready]) -> None:
         """Each time the dearest of those who may answer."""
         longest = max((request.output_tokens for _, request in first), default=0)
-        turn = longest * REPLY_BYTES + REASONS_BYTES
+        turn = kicked_bytes(longest) + REASONS_BYTES
         for kick in range(1 if left.answered else 0, left.kicks + 1) if first else ():
             self._reserve([_worst(one, left.most + kick * turn) for one in first])
         for one in better:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fanfold.work.excerpt import excerpt
 from fanfold.work.item import Item, canonical, digest
 
 Role = Literal["system", "user", "assistant"]
@@ -15,6 +16,9 @@ Finish = Literal["stop", "length", "refusal", "other"]
 Takes = Literal["messages", "items", "both"]
 
 _encode = msgspec.json.Encoder().encode
+REPLY_BYTES = 8  # per token, of a reply that goes into a later ask, escapes included
+KICKED_BYTES = 32_768  # of a reply that is sent back to be put right, at most
+WHY_BYTES = 2048  # of what a gate says against it, at most
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -135,9 +139,11 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         return "\n\n".join(f"{message.role.upper()}:\n{message.content}" for message in messages)
 
     def revised(self, reply: Reply, reasons: tuple[str, ...]) -> Ask:
-        """The kick-back: the same ask with the earlier reply and why it was not accepted."""
+        """The kick-back: the same ask with the earlier reply and why it was not accepted. Of a reply
+        that is longer than it should be only the beginning and the end are sent."""
         said = reply.text or (_encode(reply.data).decode() if reply.data is not None else "(empty)")
-        why = "\n".join(f"- {reason}" for reason in reasons)
+        said = excerpt(said, kicked_bytes(self.params.max_tokens))
+        why = excerpt("\n".join(f"- {reason}" for reason in reasons), WHY_BYTES)
         again = f"That reply was not accepted:\n{why}\nReply again, in full, with this put right."
         turns = (*self.turns, Message("assistant", said), Message("user", again))
         return msgspec.structs.replace(self, turns=turns)
@@ -148,6 +154,11 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         rounds = (*self.tools.rounds, Round(reply.text, reply.calls, results))
         tools = msgspec.structs.replace(self.tools, rounds=rounds, closed=last)
         return msgspec.structs.replace(self, tools=tools)
+
+
+def kicked_bytes(max_tokens: int | None) -> int:
+    """How much of a reply goes into a kick-back, when it has at most so many tokens."""
+    return KICKED_BYTES if max_tokens is None else min(KICKED_BYTES, REPLY_BYTES * max_tokens)
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

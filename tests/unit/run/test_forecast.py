@@ -22,7 +22,6 @@ from fanfold.run.forecast import Forecast, Note, at_once, in_turn, in_words
 from fanfold.run.left import Left, Survey
 from fanfold.run.meter import (
     REASONS_BYTES,
-    REPLY_BYTES,
     Cast,
     Meter,
     Prepares,
@@ -30,7 +29,7 @@ from fanfold.run.meter import (
 )
 from fanfold.run.want import worst_case
 from fanfold.testing.member import Scripted, traits
-from fanfold.work.ask import Ask, Message, Reply, Usage
+from fanfold.work.ask import KICKED_BYTES, REPLY_BYTES, Ask, Message, Reply, Usage
 from fanfold.work.member import MemberLimits
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail
 from fanfold.work.task import Task, Terms
@@ -301,6 +300,17 @@ def test_members_need_no_key_to_be_bounded(
     assert reserved <= made.worst
     if id == "wc":
         assert reserved == made.worst == (n + 1) * 250_000_000
+
+
+def test_a_kick_back_has_a_bound_that_stands_in_the_forecast() -> None:
+    """However long the reply is, and whatever its bytes: 50 MB here."""
+    one = Provider(lambda ask, n: Said(Reply("")), traits("m", price=PRICE, max_tokens=9000))
+    first = ask("x" * 400)
+    bulky = first.revised(Reply("\x01" * 50_000_000), ("y" * 100_000,))
+    reserved = sum(worst_case(one.traits, one.prepare(each)).usd for each in (first, bulky))
+    made = forecast([Left(first, first, 1)], Cast("map", (one,)))
+    assert made.worst is not None
+    assert worst(PRICE, KICKED_BYTES, 9000) < reserved <= made.worst
 
 
 def test_a_shard_is_one_call_and_at_worst_all_its_items_alone_too() -> None:

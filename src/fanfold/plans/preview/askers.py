@@ -24,8 +24,8 @@ from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left, Look, Survey
 from fanfold.run.likely import BYTES_PER_TOKEN, PART_OF_MOST
 from fanfold.run.limits import Limits
-from fanfold.run.meter import REPLY_BYTES, Cast, Meter
-from fanfold.work.ask import Ask, Message, Params, Reply
+from fanfold.run.meter import Cast, Meter
+from fanfold.work.ask import REPLY_BYTES, Ask, Message, Params, Reply
 from fanfold.work.member import Member, Request, Tell, Traits
 from fanfold.work.outcome import Outcome, Verdict
 from fanfold.work.task import Budget, Gate, Task, Terms, Who
