@@ -62,6 +62,15 @@ costly = random_usage(1)
 locked = key_required("the right one")
 
 
+def refusing(share: float, seed: int) -> Script:
+    """This share of the calls is answered 429, by chance."""
+    chance = random.Random(seed)
+    return lambda asked: Says(status=429, latency=0.0) if chance.random() < share else Says()
+
+
+busy_0, busy_1, busy_2 = (refusing(0.1, seed) for seed in range(3))
+
+
 def reporting(usage: Callable[[Usage], Any]) -> Script:
     """Bills as `costly` and says something else of it."""
 
@@ -264,11 +273,27 @@ def edit(seed: int) -> str:
 
 
 def bad_key(seed: int) -> str:
-    """64 items, 8 at once, a key that the server refuses."""
-    with project(8, "promises:locked") as here:
-        here.write(items(64))
+    """640 items, 64 at once, a key that the server refuses."""
+    with project(64, "promises:locked") as here:
+        here.write(items(640))
         receipt = here.receipt("run", "plan.yaml")
         return f"{len(here.server.books())} requests; {receipt['status']}"
+
+
+def refusals(seed: int) -> str:
+    """1,000 items, 64 at once; then the same with one call in ten refused by chance (429)."""
+    quiet = _wall(None)
+    noisy = _wall(f"promises:busy_{seed % 3}")
+    return f"{noisy:.1f} s instead of {quiet:.1f} s, {noisy / quiet:.2f} times as long"
+
+
+def _wall(script: str | None) -> float:
+    """Active seconds of a run, without the start of its process."""
+    with project(64, script) as here:
+        here.write(items(1000))
+        receipt = here.receipt("run", "plan.yaml")
+        assert receipt["passed"] == 1000, receipt
+        return float(receipt["seconds"])
 
 
 def changing(seed: int) -> str:
@@ -302,7 +327,8 @@ FIGURES = {
     "a 504 after one reply in five, 120 items": behind_a_gateway("retry"),
     "a 504 after one reply in five, held": behind_a_gateway("hold"),
     "one edited item of 120, shuffled": edit,
-    "a bad key, 64 items, 8 at once": bad_key,
+    "a bad key, 640 items, 64 at once": bad_key,
+    "one call in ten answered 429, 1,000 items, 64 at once": refusals,
     "an input that changes, 600 items, 16 at once": changing,
 }
 
