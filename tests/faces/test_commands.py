@@ -201,6 +201,33 @@ def test_out_of_budget_exits_with_4_and_a_new_total_finishes_it(tmp_path: Path) 
     )  # fmt: skip
 
 
+def test_a_step_out_of_its_own_budget_gets_a_new_total_of_its_own(tmp_path: Path) -> None:
+    """More for the run would not help it, so that is not what the end advises. What the operator
+    allowed holds at the next resume too."""
+    folder = tmp_path / "project"
+    with threaded_server(tmp_path / "books", price=PRICE) as server:
+        write_project(folder, server.url, concurrency=1)
+        plan = (folder / "plan.yaml").read_text()
+        (folder / "plan.yaml").write_text(plan.replace("member: m", "member: m\n      budget: 1.2"))
+        first = fanfold(folder, "run", "plan.yaml")
+        slip = fanfold(folder, "resume", "talk", "--budget", "mop.usd=5")
+        less = fanfold(folder, "resume", "talk", "--budget", "map.usd=0.01")
+        second = fanfold(folder, "resume", "talk", "--budget", "map.usd=1.25")
+        third = fanfold(
+            folder, "resume", "talk", "--budget", "map.calls=9,map.usd=5,usd=50", "--json"
+        )
+        twice = server.books().paid_twice()
+    assert first.code == second.code == 4
+    assert "paused: out of budget: dollars of the step map: " in first.out
+    assert first.resume is not None and first.resume[2:] == ["--budget", "map.usd=TOTAL"]
+    assert slip.code == less.code == 2
+    assert slip.err == "fanfold: --budget: no step `mop` in plan.yaml: did you mean `map`?\n"
+    assert "--budget map.usd=0.01 is below what is spent already" in less.err
+    assert "calls, 2 reused" in second.out
+    assert (third.code, third.receipt["passed"], third.receipt["budget_usd"]) == (0, 6, 50.0)
+    assert twice == {}
+
+
 # ── looking ──────────────────────────────────────────────────────────────────────────────────
 
 

@@ -21,9 +21,9 @@ from fanfold.fleet.warn import warnings_of
 from fanfold.journal.facts import RunRecord
 from fanfold.members.roster import Roster, load_roster, read_roster
 from fanfold.plans import execute
-from fanfold.plans.execute import Job, Options, Stored, combined, refuse_changed_plan
+from fanfold.plans.execute import Job, Options, Stored, refuse_changed_plan
 from fanfold.plans.load import check_plan, read_plan
-from fanfold.plans.plan import Graph, Plan
+from fanfold.plans.plan import Graph, Plan, combined
 from fanfold.work.document import Node
 
 STORE = ".fanfold"

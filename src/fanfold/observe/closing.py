@@ -11,6 +11,7 @@ from fanfold.observe.table import one_line
 from fanfold.run.books import Statistics
 from fanfold.work.outcome import Receipt, Saving, State
 
+_LACKS = re.compile(r"out of budget: (dollars|tokens|calls|seconds) of the (?:run|step (.+?)): ")
 _APPROVE = re.compile(r" with (--yes|--cap \d+)\b")  # how the governor says it can be approved
 
 NAMES: dict[State, str] = {"in_doubt": "in doubt"}
@@ -67,9 +68,15 @@ def again_command(receipt: Receipt, store: str = "") -> str:
 
 
 def _total(receipt: Receipt) -> str:
-    """A plain number means dollars; the other currencies go by their name."""
-    spent = (receipt.reason or "").removeprefix("out of budget: ").partition(" ")[0]
-    return f"{spent}=TOTAL" if spent in ("tokens", "calls", "seconds") else "TOTAL"
+    """A plain number means dollars; the other currencies go by their name, and so does a step whose
+    own budget is used up: more for the run would not help it."""
+    lacks = _LACKS.match(receipt.reason or "")
+    if lacks is None:
+        return "TOTAL"
+    currency, step = "usd" if lacks[1] == "dollars" else lacks[1], lacks[2]
+    if step is not None:
+        return f"{step}.{currency}=TOTAL"
+    return "TOTAL" if currency == "usd" else f"{currency}=TOTAL"
 
 
 def _of_month(receipt: Receipt) -> bool:

@@ -30,7 +30,7 @@ from fanfold.members.roster import (
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import check_plan, import_all, load_plan, with_commands
-from fanfold.plans.plan import Graph, Plan
+from fanfold.plans.plan import Graph, Plan, combined
 from fanfold.plans.walk import askings
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
@@ -42,6 +42,7 @@ from fanfold.run.open import Again, Launch, Listed, finish, reopen, start
 from fanfold.run.run import Run, Settings
 from fanfold.work.document import Node
 from fanfold.work.item import Source
+from fanfold.work.nearest import remedy
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget, Who
 
@@ -49,7 +50,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line may add to a plan. `parent`: the span in whose process it is run.
+    """What the command line may add to a plan. `step_budgets`: for single steps, by name.
+    `parent`: the span in whose process it is run.
 
     Of an earlier run: `anew` are items whose outcomes are dropped, and with `only` just these are
     carried out while all others stay as they are.
@@ -59,6 +61,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     roster: str | None = None
     budget: Budget | None = None
+    step_budgets: dict[str, Budget] = {}
     name: str | None = None
     fresh: bool = False
     allow_paid: bool = False
@@ -145,6 +148,7 @@ def prepare(path: str, options: Options) -> Job:
         allow_paid=options.allow_paid,
         fresh=options.fresh,
     )
+    stored = _allowing(stored, options.step_budgets)
     budget = combined(plan.budget, options.budget)
     return Job(
         stored=stored, roster=roster, budget=budget, options=options,
@@ -174,7 +178,7 @@ def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_ch
         record = archive.read.find(name)
         if record is None:
             raise BadInput(f"no run {name!r} in {options.store}; see: fanfold status")
-        spent = sum(s.cost for s in archive.read.spent(record.no).values())
+        spent = _spent(archive.read, record)
         _refuse_unknown_ids(archive.read, record, options.retry_in_doubt)
     finally:
         archive.close()
@@ -184,10 +188,13 @@ def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_ch
     unchanged(stored, record)
     roster = with_commands(stored.plan, _stored_roster(stored, options))
     check_plan(stored.plan, roster)
+    stored = _allowing(stored, options.step_budgets)
+    for step, allowed in options.step_budgets.items():
+        _refuse_less_than_spent(allowed, spent.get(step, 0), f"{step}.usd=")
     before = decoded(_budget, record.budget, f"the budget of run {record.name}")
     budget = combined(before, options.budget)
-    if options.budget is not None and options.budget.usd is not None:
-        _refuse_less_than_spent(options.budget.usd, spent)
+    if options.budget is not None:
+        _refuse_less_than_spent(options.budget, sum(spent.values()))
     return Job(
         stored=stored, roster=roster, budget=budget, options=options, name=record.name,
         record=record,
@@ -246,7 +253,7 @@ async def _open(journal: Journal, job: Job, approve: Approve | None) -> Run:
         record = await start(journal, job.name, clock, job.budget, launch)
     else:
         _rehearse(Engine(journal, clock, Ledger(job.budget), Limits(1, Random(0))), company, job)
-        plan = _encode(job.stored) if options.anew else None
+        plan = _encode(job.stored) if options.anew or options.step_budgets else None
         how = Again(tuple(sorted(options.anew)), keep=options.only, plan=plan)
         record = await reopen(journal, job.record, clock, job.budget, how)
     settings = Settings(
@@ -319,7 +326,8 @@ def _bare(plan: Plan) -> Plan:
     """The plan without the name under which its file was given, in the form it is stored in."""
     given = None if plan.input is None else msgspec.structs.replace(plan.input, file=None)
     steps = tuple(_bare_graph(step) if isinstance(step, Graph) else step for step in plan.steps)
-    bare = msgspec.structs.replace(plan, file="", input=given, steps=steps, targets={})
+    operators: dict[str, Any] = {"targets": {}, "step_budgets": {}}
+    bare = msgspec.structs.replace(plan, file="", input=given, steps=steps, **operators)
     return msgspec.json.decode(_encode(bare), type=Plan)
 
 
@@ -331,17 +339,31 @@ def _bare_graph(step: Graph) -> Graph:
     return msgspec.structs.replace(step, tasks=tasks)
 
 
-def combined(stated: Budget, more: Budget | None) -> Budget:
-    """What the command line says counts, amount by amount."""
-    if more is None:
-        return stated
-    said = {name: getattr(more, name) for name in more.__struct_fields__}
-    return msgspec.structs.replace(stated, **{k: v for k, v in said.items() if v is not None})
+def _spent(read: Reader, record: RunRecord) -> dict[str, int]:
+    """Nano-dollars, by step."""
+    names = read.step_names(record.no)
+    return {names[no]: spent.cost for no, spent in read.spent(record.no).items()}
 
 
-def _refuse_less_than_spent(usd: float, spent: int) -> None:
-    if nanos(usd) < spent:
+def _refuse_less_than_spent(budget: Budget, spent: int, name: str = "") -> None:
+    if budget.usd is not None and nanos(budget.usd) < spent:
         raise BadInput(
-            f"--budget {usd:g} is below what is spent already (${dollars(spent):.6f});"
+            f"--budget {name}{budget.usd:g} is below what is spent already (${dollars(spent):.6f});"
             " it is the new total, so give more than that"
         )
+
+
+def _allowing(stored: Stored, budgets: dict[str, Budget]) -> Stored:
+    """With other budgets for some of its steps."""
+    if not budgets:
+        return stored
+    names = [name for name, _ in askings(stored.plan)]
+    for name in budgets:
+        if name not in names:
+            raise BadInput(
+                f"--budget: no step `{name}` in {stored.plan.file}: {remedy(name, names)}"
+            )
+    before = stored.plan.step_budgets
+    allowed = {name: combined(before.get(name, Budget()), more) for name, more in budgets.items()}
+    plan = msgspec.structs.replace(stored.plan, step_budgets={**before, **allowed})
+    return msgspec.structs.replace(stored, plan=plan)

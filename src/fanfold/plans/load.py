@@ -95,6 +95,24 @@ def parse_budget(said: str) -> Budget:
         raise BadInput(f"--budget: {error.what}") from None
 
 
+def parse_budgets(said: str) -> tuple[Budget | None, dict[str, Budget]]:
+    """The same with amounts of single steps among them: `usd=5,map.usd=2`. None: nothing was said of
+    the whole."""
+    whole: list[str] = []
+    steps: dict[str, list[str]] = {}
+    for part in said.split(",") if "=" in said else [said]:
+        step, dot, name = part.partition("=")[0].strip().rpartition(".")
+        if dot and "=" in part:
+            steps.setdefault(step, []).append(f"{name}={part.partition('=')[2]}")
+        else:
+            whole.append(part)
+    found = {step: parse_budget(",".join(parts)) for step, parts in steps.items()}
+    for budget in found.values():
+        if budget.seconds is not None:
+            raise BadInput("--budget: `seconds` are of the whole run, not of a step")
+    return parse_budget(",".join(whole)) if whole else None, found
+
+
 def _amount(written: str) -> Any:
     for kind in (int, float):
         try:

@@ -236,6 +236,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`file` is the plan as it was named, `folder` the absolute folder its paths start from.
 
     `targets`: the Python functions that its own text names, with their lines; imported by the run.
+    `step_budgets`: by the name of a step, what the operator allows it instead of its own `budget`.
     `allow_outside`: it may write, and read prompts, beyond its folder.
     """
 
@@ -248,5 +249,14 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     input: Input | None = None
     govern: Govern = Govern()
     targets: dict[str, int] = {}
+    step_budgets: dict[str, Budget] = {}
     allow_outside: bool = False
     steps: tuple[Step, ...]
+
+
+def combined(stated: Budget, more: Budget | None) -> Budget:
+    """What the command line says counts, amount by amount."""
+    if more is None:
+        return stated
+    said = {name: getattr(more, name) for name in more.__struct_fields__}
+    return msgspec.structs.replace(stated, **{k: v for k, v in said.items() if v is not None})

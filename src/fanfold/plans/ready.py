@@ -40,6 +40,7 @@ from fanfold.plans.plan import (
     Reduce,
     Scatter,
     Step,
+    combined,
 )
 from fanfold.plans.steps.asking import keep_template, resolver
 from fanfold.plans.walk import of_step
@@ -77,10 +78,11 @@ class Ready:
 
     def terms(self, asking: Asking, step: str, keep: str | None = None) -> Terms:
         stated = None if asking.gate is None else gates.from_plan(list(asking.gate), self.resolve)
+        budget = combined(asking.budget, self.plan.step_budgets.get(step))
         return Terms(
             step=step, gate=standard(stated, asking.schema), who=asking.who, revise=asking.revise,
             escalate=asking.escalate, on_failure=asking.on_failure, in_doubt=asking.in_doubt,
-            concurrency=asking.concurrency, budget=asking.budget, keep=self._keep(keep),
+            concurrency=asking.concurrency, budget=budget, keep=self._keep(keep),
             hedge=asking.hedge,
         )  # fmt: skip
 

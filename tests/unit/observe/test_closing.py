@@ -44,7 +44,7 @@ def test_a_paused_run_says_why_and_how_to_go_on(tmp_path: Path) -> None:
     receipt = out_of_money(tmp_path / "s")
     assert closing(receipt, resume_command(receipt)).splitlines() == [
         "too-dear paused: out of budget: dollars of the run: $0.001500 left,"
-        " the next call may cost $0.001540",
+        " the next call may cost $0.001540 (contract-027, step map, member haiku)",
         "27 of 40 done: 27 passed, 13 unfunded",
         "cost $0.0135 of $0.0150",
         "27 calls, 0 reused, 9,180 tokens, 8.0s",

@@ -95,7 +95,8 @@ def test_programs_get_the_same_as_json(standings: list[Standing]) -> None:
     assert json.loads(overview_json(standings[1:2])) == [
         {
             "run": "01JXT21Q01ABCDEFGHJKMNPQR", "name": "too-dear", "status": "paused",
-            "reason": "out of budget: dollars of the run: $0.001500 left, the next call may cost $0.001540",
+            "reason": "out of budget: dollars of the run: $0.001500 left, the next call may"
+            " cost $0.001540 (contract-027, step map, member haiku)",
             "planned": 40, "done": 27, "passed": 27,
             "cost_usd": 0.0135, "cost_at_most": False, "budget_usd": 0.015, "started": "2025-06-15T15:06:40Z",
             "seconds": 8.0, "resumable": True,

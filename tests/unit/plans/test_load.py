@@ -11,7 +11,7 @@ import pytest
 from fanfold.errors import BadInput
 from fanfold.members.roster import Roster, load_roster
 from fanfold.plans.inputs import open_input
-from fanfold.plans.load import check_plan, load_plan, parse_budget
+from fanfold.plans.load import check_plan, load_plan, parse_budget, parse_budgets
 from fanfold.plans.plan import Asking, Input, Map, Plan, Reduce, Shard, Write
 from fanfold.work.ask import Params, Schema
 from fanfold.work.task import Budget, Who
@@ -319,3 +319,24 @@ def test_an_asked_reduce_needs_a_member_too(tmp_path: Path) -> None:
     assert (error.value.line, error.value.what) == (
         7, "there is no member `opus` in the roster: known: haiku, off, rules",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "whole", "steps"),
+    [
+        ("5", Budget(usd=5), {}),
+        ("0.5", Budget(usd=0.5), {}),
+        ("map.usd=2", None, {"map": Budget(usd=2)}),
+        (
+            "usd=5,map.usd=2,calls=9,map.judge.calls=7,map.calls=3", Budget(usd=5, calls=9),
+            {"map": Budget(usd=2, calls=3), "map.judge": Budget(calls=7)},
+        ),
+    ],
+)  # fmt: skip
+def test_a_budget_may_name_steps(said: str, whole: Budget | None, steps: dict[str, Budget]) -> None:
+    assert parse_budgets(said) == (whole, steps)
+
+
+def test_seconds_are_of_the_whole_run() -> None:
+    with pytest.raises(BadInput, match="of the whole run, not of a step"):
+        parse_budgets("map.seconds=5")

@@ -31,7 +31,7 @@ from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import Progress, Quiet
 from fanfold.observe.standing import may_resume
 from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
-from fanfold.plans.load import parse_budget
+from fanfold.plans.load import parse_budgets
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import Approve, told
 from fanfold.run.inherited import inherited
@@ -142,9 +142,9 @@ def _in_fleet(path: str, options: Options) -> Options:
 
 def options_of(given: dict[str, Any]) -> Options:
     said = given.pop("budget", None)
-    budget = None if said is None else parse_budget(said)
+    budget, steps = (None, {}) if said is None else parse_budgets(said)
     stated = {name: v for name, v in given.items() if v is not None}
-    return Options(budget=budget, parent=inherited().parent, **stated)
+    return Options(budget=budget, step_budgets=steps, parent=inherited().parent, **stated)
 
 
 class Telling(NamedTuple):
