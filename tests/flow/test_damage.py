@@ -175,6 +175,8 @@ def test_a_store_without_checksums_opens_and_its_replies_are_reused(memory_path:
     for table in ("runs", "items", "replies", "outcomes"):
         change(memory_path, f"alter table {table} drop column crc")
     change(memory_path, "alter table outcomes drop column body_crc")
+    change(memory_path, "alter table attempts drop column took")
+    change(memory_path, "drop table beats")
     change(memory_path, f"pragma user_version = {names().index('checksums')}")
     receipt = play(replace(scene, name="later"))
     assert (receipt.status, receipt.result, len(provider.sent)) == ("complete", truth, 5)

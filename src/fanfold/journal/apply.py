@@ -69,6 +69,14 @@ class DropBatch(msgspec.Struct, frozen=True):
     no: int
 
 
+class Beat(msgspec.Struct, frozen=True):
+    """The process that carries a run out lives, and has been active for so many seconds. When it
+    dies, the last of these is what is known."""
+
+    run: int
+    active: float
+
+
 class NameStep(msgspec.Struct, frozen=True):
     run: int
     no: int
@@ -145,6 +153,7 @@ def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[bool]:
         if changed:
             _sum_up(db, f.run)
             _drop_outcomes(db, f)
+            _booked(db, f.run)
     return taken
 
 
@@ -188,6 +197,7 @@ def _close_one(db: sqlite3.Connection, f: CloseRun) -> bool:
             " where no = ?",
             (f.status, f.reason, f.at, f.active, f.result, f.run),
         )
+        _booked(db, f.run)
         if f.session is None:  # its own process closes it: no gate has ended that
             mine = "session = (select session from runs where no = ?1)"
             db.execute(f"delete from judging where run = ?1 and {mine}", (f.run,))
@@ -198,7 +208,16 @@ def _close_one(db: sqlite3.Connection, f: CloseRun) -> bool:
 
 def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
     for fact in facts:
-        for table in ("items", "batches", "steps", "unplaced", "outcomes", "cascades", "judging"):
+        for table in (
+            "items",
+            "batches",
+            "steps",
+            "unplaced",
+            "outcomes",
+            "cascades",
+            "judging",
+            "beats",
+        ):
             db.execute(f"delete from {table} where run = ?", (fact.run,))
         db.execute("delete from runs where no = ?", (fact.run,))
     return [None] * len(facts)
@@ -211,6 +230,16 @@ def _drop_batch(db: sqlite3.Connection, facts: list[DropBatch]) -> list[None]:
         db.execute("delete from outcomes where run = ? and batch = ?", (f.run, f.no))
         db.execute("delete from batches where run = ? and no = ?", (f.run, f.no))
     return [None] * len(facts)
+
+
+def _beat(db: sqlite3.Connection, facts: list[Beat]) -> list[None]:
+    db.executemany("insert or replace into beats values (?,?)", [(f.run, f.active) for f in facts])
+    return [None] * len(facts)
+
+
+def _booked(db: sqlite3.Connection, run: int) -> None:
+    """The run has the active time of its last process now."""
+    db.execute("delete from beats where run = ?", (run,))
 
 
 def _name_step(db: sqlite3.Connection, facts: list[NameStep]) -> list[None]:
@@ -244,5 +273,5 @@ _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
     Adopt: adopt, AddRun: _add_run,
     judging.Judging: judging.begin, judging.Judged: judging.judged,
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,
-    NameStep: _name_step, Cascade: cascade, PlanItems: _plan_items, PlanBatch: _plan_batch,
+    Beat: _beat, NameStep: _name_step, Cascade: cascade, PlanItems: _plan_items, PlanBatch: _plan_batch,
 }  # fmt: skip

@@ -42,7 +42,8 @@ _HOLDERS = (
 _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
     " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
-    " error = v.column9, tokens = v.column10, unusable = v.column11, bound = v.column12 from ("
+    " error = v.column9, tokens = v.column10, unusable = v.column11, bound = v.column12,"
+    " took = coalesce(v.column13, max(0, v.column8 - started)) from ("
 )
 
 
@@ -196,7 +197,7 @@ def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
         u = f.usage or _NONE
         rows.append(
             (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
-             f.error, f.tokens, f.unusable, f.bound)
+             f.error, f.tokens, f.unusable, f.bound, f.took)
         )  # fmt: skip
     bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
     landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
@@ -286,10 +287,10 @@ def failed(db: sqlite3.Connection, facts: list[Failed]) -> list[None]:
     bulk.put(
         db,
         "insert into attempts (run, step, session, member, answerer, state, ids, reserved,"
-        " tokens, cost, started, ended, error, why)",
+        " tokens, cost, started, ended, error, why, took)",
         [
             (f.run, f.step, f.session, f.member, f.answerer, "error", _encode(f.ids), 0, 0, 0,
-             f.at, f.at, f.error, "")
+             f.at, f.at, f.error, "", 0.0)
             for f in facts
         ],
     )  # fmt: skip

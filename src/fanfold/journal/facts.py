@@ -128,6 +128,7 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
 class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An attempt is over. `attempt` 0 is an unmetered call, which has no start. `released` are the
     keys it had claimed; an attempt in doubt keeps them. `monthly`: its start named a budget.
+    `took`: seconds by a clock that does not jump; None is the difference of the two stamps.
     `unusable`: what is wrong with the usage that was reported; then the cost is the reservation.
     `bound`: `cost` is the most that it can have been.
 
@@ -150,6 +151,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     endings: tuple[Ending, ...] = ()
     unplaced: int | None = None
     monthly: bool = False
+    took: float | None = None
     bound: bool = False
 
 
@@ -210,7 +212,8 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One try of one task by one member, as readers see it. `repeats`: so many attempts in doubt
-    did it repeat, being the first to; `again`: it was in doubt, and was repeated itself. `bound`:
+    did it repeat, being the first to; `again`: it was in doubt, and was repeated itself.
+    `took`: how many seconds; None while it is under way, and where nobody knows. `bound`:
     `cost` is the most that it can have been, nobody knows it exactly."""
 
     no: int
@@ -227,5 +230,6 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     repeats: int = 0
     again: bool = False
+    took: float | None = None
     unusable: str = ""
     bound: bool = False

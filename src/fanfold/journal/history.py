@@ -17,7 +17,7 @@ LOOKED_AT = 100_000  # attempts that are searched, counted back from the newest
 
 _OF_MEMBER = (
     "select a.run, a.step, a.state, a.ids, a.cost, a.input + a.cache_read + a.cache_write,"
-    " a.output, a.ended - a.started from attempts a"
+    " a.output, a.took from attempts a"
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
     " and a.member = :member and a.answerer = :answerer"
@@ -25,11 +25,12 @@ _OF_MEMBER = (
     " order by a.no desc limit :newest"
 )
 _TIMES = (
-    "select max(a.ended - a.started, 0.0) from attempts a"
+    "select a.took from attempts a"
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
     " and a.member = :member and a.answerer = :answerer and s.name = :step"
-    " and a.state in ('ok', 'late') and a.why not like 'hedge%' order by a.no desc limit :newest"
+    " and a.state in ('ok', 'late') and a.took is not null and a.why not like 'hedge%'"
+    " order by a.no desc limit :newest"
 )
 _ANSWERED = (
     "select exists(select 1 from attempts"

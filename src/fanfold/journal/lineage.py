@@ -27,7 +27,7 @@ _IDS = "select no, id from runs where no in (select value from json_each(?))"
 _TOTALS = (
     "select run, step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
     " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt'), sum(repeats),"
-    " sum(coalesce(ended - started, 0)), sum(bound and cost > 0)"
+    " sum(coalesce(took, 0)), sum(bound and cost > 0)"
     f" {_OF_RUNS} group by run, step, member"
 )
 _CHOSEN = (

@@ -119,6 +119,17 @@ def checksums(db: sqlite3.Connection) -> None:
     db.execute("alter table outcomes add column body_crc integer")
 
 
+def durations(db: sqlite3.Connection) -> None:
+    """How long an attempt took, by a clock that does not jump; null where nobody knows. And how long
+    a run's process has been active so far, for when it dies before it can say so."""
+    db.execute("alter table attempts add column took real")
+    db.execute(
+        "update attempts set took = max(0, ended - started) where ended is not null"
+        " and state <> 'started' and error is not 'the process died'"
+    )
+    db.execute("create table beats (run integer primary key, active real not null)")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -127,4 +138,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     marks_of_judging,
     cost_bounds,
     checksums,
+    durations,
 ]

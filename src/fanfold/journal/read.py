@@ -56,6 +56,11 @@ _FINAL = (
     "select run, batch, position, state, reply, reasons, member, cost, calls, key, answerer, crc,"
     " body_crc, body, max(step) as step from outcomes where run = :run group by batch, position"
 )
+_BEFORE = (
+    "coalesce(max(over) over (partition by step order by started, no"
+    " rows between unbounded preceding and 1 preceding), started)"
+)
+"""Until when calls that began earlier at the step were under way: what they share counts once."""
 _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 
 
@@ -316,18 +321,19 @@ class Reader:
         rows = self._db.execute(
             "select step, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
             " sum(cache_write), sum(tokens), sum(state = 'error'), sum(state = 'in_doubt'),"
-            " sum(repeats), sum(repeated), coalesce(max(ended), 0) - min(started),"
+            " sum(repeats), sum(repeated), sum(max(0, over - max(started, before))),"
             " sum(state <> 'error' or cost > 0), sum(why like 'hedge%'"
             f" and coalesce(error, '') <> '{UNSENT}'),"
             " sum(iif(state = 'late', cost, 0)), sum(unusable <> ''), sum(bound and cost > 0)"
-            f" from attempts where {_OF_RUN} group by step",
+            f" from (select *, {_BEFORE} as before from (select *, started + took as over"
+            f" from attempts where {_OF_RUN})) group by step",
             (run,),
         )
         spent = {}
         for step, calls, cost, i, o, cr, cw, tokens, errors, doubt, n, usd, seconds, *more in rows:
             used = Usage(i, o, cr, cw)
             spent[step] = Spent(
-                calls, cost, used, tokens, errors, doubt, n, usd, max(seconds, 0), *more
+                calls, cost, used, tokens, errors, doubt, n, usd, seconds or 0.0, *more
             )
         return spent
 
@@ -377,15 +383,6 @@ class Reader:
             (run, state),
         ).fetchone()
         return Unsettled(*row)
-
-    def span(self, run: int, session: str) -> tuple[float, float] | None:
-        """When a session's first attempt started, and when one of them was last heard of."""
-        first, last = self._db.execute(
-            "select min(started), max(coalesce(ended, started)) from attempts"
-            f" where {_OF_RUN} and session = ?2",
-            (run, session),
-        ).fetchone()
-        return None if first is None else (first, last)
 
 
 def _ended(row: Sequence[Any]) -> Ended:

@@ -31,7 +31,7 @@ RUN = (
 )
 ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
-    " ended, error, why, repeats, again, unusable, bound"
+    " ended, error, why, repeats, again, unusable, bound, took"
 )
 REPLY_WIDTH, ITEM_WIDTH = 11, 6
 
@@ -130,9 +130,9 @@ def listed_run(row: Sequence[Any]) -> RunRecord:
 
 def attempt_in(row: Sequence[Any]) -> Attempt:
     no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, *more = row
-    why, repeats, again, unusable, bound = more
+    why, repeats, again, unusable, bound, took = more
     return Attempt(
         no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
         usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,
-        repeats=repeats, again=bool(again), unusable=unusable, bound=bool(bound),
+        repeats=repeats, again=bool(again), unusable=unusable, bound=bool(bound), took=took,
     )  # fmt: skip

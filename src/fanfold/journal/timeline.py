@@ -10,11 +10,8 @@ import msgspec
 from fanfold.journal.checksum import sound
 from fanfold.journal.facts import AttemptState
 
-DIED = "the process died"
-"""An attempt with this error ended when it was found, not when it was said to: nobody knows when."""
-
 _OF_RUN = "run = :run and no >= (select first_attempt from runs where no = :run)"
-_END = f"iif(ended is null or error is '{DIED}', started, ended)"
+_END = "started + coalesce(took, 0)"
 _SESSIONS = (
     f"select min(started), max({_END}) from attempts where {_OF_RUN} group by session order by 1, 2"
 )
@@ -103,3 +100,15 @@ class Timeline:
         given = {"run": run, "members": msgspec.json.encode(members).decode()}
         rows = self._execute(_HEAPS, given | msgspec.structs.asdict(bins))
         return [Heap(*row) for row in rows]
+
+    def began(self, run: int, session: str) -> float | None:
+        """When a session's first attempt started."""
+        question = f"select min(started) from attempts where {_OF_RUN} and session = :session"
+        row = self._execute(question, {"run": run, "session": session}).fetchone()
+        began: float | None = row[0]
+        return began
+
+    def unbooked(self, run: int) -> float:
+        """Active seconds of a process that has not closed the run, as far as it said so itself."""
+        row = self._execute("select active from beats where run = ?", (run,)).fetchone()
+        return 0.0 if row is None else float(row[0])

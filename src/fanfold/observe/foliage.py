@@ -84,8 +84,8 @@ def _limb(limb: Limb, most: int | None) -> _Line:
 def _twig(twig: Twig, most: int | None) -> _Line:
     one = twig.attempt
     parts = [twig.verdict, *_tokens(one.usage), money(one.cost, at_most=one.bound)]
-    if one.ended is not None:
-        parts.append(duration(one.ended - one.started))
+    if one.took is not None:
+        parts.append(duration(one.took))
     if one.repeats:
         parts.append(f"repeats {count(one.repeats, 'attempt')} in doubt")
     text = f"#{one.no} {ids_text(one)}: {', '.join(parts)}"

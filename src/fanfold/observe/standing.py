@@ -79,11 +79,11 @@ def stand(read: Reader, run: RunRecord, alive: Alive, now: float) -> Standing:
 
 
 def _active(read: Reader, run: RunRecord, until: float | None) -> float:
-    """The earlier processes' time, and that of the last one from its first sign of life on."""
-    span = read.span(run.no, run.session)
-    start = run.created if not run.active else span[0] if span else None
-    end = until if until is not None else span[1] if span else None
-    return run.active if start is None or end is None else run.active + max(0.0, end - start)
+    """The earlier processes' time, and that of the last one: from its first sign of life on while
+    it lives, else as far as it said."""
+    start = run.created if not run.active else read.timeline.began(run.no, run.session)
+    shown = 0.0 if until is None or start is None else until - start
+    return run.active + max(read.timeline.unbooked(run.no), shown)
 
 
 class MemberAccount(msgspec.Struct, frozen=True):

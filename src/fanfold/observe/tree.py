@@ -259,7 +259,7 @@ def _step_json(step: StepBranch) -> dict[str, Any]:
 
 def _twig_json(twig: Twig) -> dict[str, Any]:
     one = twig.attempt
-    seconds = None if one.ended is None else round(one.ended - one.started, 3)
+    seconds = None if one.took is None else round(one.took, 3)
     return {
         "attempt": one.no, "span": twig.span, "member": one.member, "items": one.ids,
         "state": one.state, "verdict": twig.verdict, "tokens": _tokens_json(one.usage),

@@ -14,9 +14,9 @@ from typing import cast
 from fanfold.errors import CalledOff, MemberError, Terminal
 from fanfold.journal.adoption import Adopt, Lost
 from fanfold.journal.facts import UNSENT, End, Ending, Landed
-from fanfold.run.attempt import actual_of, bounded, is_lost, one_line, spent_on
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import Sum
+from fanfold.run.taken import actual_of, bounded, is_lost, one_line, spent_on
 from fanfold.run.want import Candidate
 from fanfold.work.ask import Reply
 from fanfold.work.member import Adopts, Traits, tell_nobody

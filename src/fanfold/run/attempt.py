@@ -8,17 +8,15 @@ import msgspec
 
 from fanfold.errors import (
     InvalidReply,
-    MemberError,
-    StoreError,
     TimedOut,
 )
 from fanfold.journal.facts import UNSENT, Claim, End, Ending, Failed, Landed, Start, Unclaim
-from fanfold.price import cost, nanos
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import ONE_CALL, Sum
 from fanfold.run.overrun import OF_THE_USER, overrun
 from fanfold.run.pursuit import NOWHERE, Group, Pursuit
+from fanfold.run.taken import actual_of, bounded, is_bound, is_lost, one_line, spent_on
 from fanfold.work.ask import Reply
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
 from fanfold.work.usage import believed
@@ -55,6 +53,7 @@ async def begin(engine: Engine, group: Group, grant: Grant, beside: int = 0) -> 
     """Leave no call without a fact: the attempt's number, 0 for one that costs nothing. A Claim:
     somebody else has the key, and nothing may be sent. `beside`: an attempt of ours may have it."""
     number = 0
+    engine.pulse.beat()
     if grant.traits.id not in engine.opened:
         await _open(engine, grant)
     if grant.traits.metered:
@@ -91,6 +90,7 @@ def _believed(grant: Grant, reply: Reply) -> Reply:
 async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     """One try that costs nothing and has no effects: reply and outcome are written down at once."""
     traits = grant.traits
+    engine.pulse.beat()
     if traits.id not in engine.opened:
         await _open(engine, grant)
     grant.request = _spanned(engine, grant.request)
@@ -196,7 +196,8 @@ async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: R
     _begin_judging(engine, group.pursuits)
     fact = End(
         run=engine.no, attempt=number, usage=reply.usage, cost=actual.usd, tokens=actual.tokens,
-        unusable=reply.unusable, at=engine.clock.now(), released=group.keys(traits.takes) if number else (),
+        unusable=reply.unusable, at=engine.clock.now(), took=_took(engine, grant),
+        released=group.keys(traits.takes) if number else (),
         answerer=traits.answerer, landed=landed, endings=endings,
         error=None if landed else "the reply named none of the items",
         monthly=traits.budget_usd_month is not None, bound=is_bound(traits, reply),
@@ -221,6 +222,11 @@ def _begin_judging(engine: Engine, pursuits: tuple[Pursuit, ...]) -> None:
     """Gates of the user's come when the reply is durable; that they began is on record then too."""
     if pursuits[0].task.terms.nature == "foreign":
         engine.judgings.begin_with(tuple(p.mark() for p in pursuits if p.pending))
+
+
+def _took(engine: Engine, grant: Grant) -> float:
+    """By a clock that does not jump; the stamps of a call are only for people."""
+    return engine.pulse.beat() - grant.started
 
 
 def _settled(engine: Engine, grant: Grant) -> None:
@@ -264,27 +270,6 @@ def _shares(total: int, count: int) -> list[int]:
     return [each + (total - each * count if n == 0 else 0) for n in range(count)]
 
 
-def actual_of(traits: Traits, reserved: Sum, reply: Reply) -> Sum:
-    """What the call took: as the member said, else by its tokens, else the worst case stands."""
-    if not traits.metered:
-        return ONE_CALL
-    usage = reply.usage
-    tokens = reserved.tokens if usage is None else usage.total
-    if reply.cost_usd is not None:
-        return Sum(nanos(reply.cost_usd), tokens, 1)
-    if usage is None or traits.price is None:
-        return Sum(reserved.usd, tokens, 1)
-    usd = cost(traits.price, usage.input, usage.output, usage.cache_read, usage.cache_write)
-    return Sum(usd, tokens, 1)
-
-
-def is_bound(traits: Traits, reply: Reply) -> bool:
-    """It reports neither cost nor tokens, so its worst case stands."""
-    if not traits.metered or reply.cost_usd is not None:
-        return False
-    return reply.usage is None or traits.price is None
-
-
 async def failed(engine: Engine, group: Group, grant: Grant, number: int, error: Exception) -> None:
     """No reply. Refund what was surely not carried out; what may have been counts as spent."""
     engine.dispatch.failed(grant, group.ids, error)
@@ -304,31 +289,12 @@ async def failed(engine: Engine, group: Group, grant: Grant, number: int, error:
     await engine.journal.write(
         End(run=engine.no, attempt=number, state="in_doubt" if lost else "error", usage=usage,
             cost=spent.usd, tokens=spent.tokens, bound=bounded(error),
-            error=one_line(error), at=engine.clock.now(), answerer=traits.answerer,
-            released=() if lost else group.keys(traits.takes),
+            error=one_line(error), at=engine.clock.now(), took=_took(engine, grant),
+            answerer=traits.answerer, released=() if lost else group.keys(traits.takes),
             endings=group.failing(str(error)) if traits.agent and not lost else (),
             monthly=traits.budget_usd_month is not None)
     )  # fmt: skip
     _settled(engine, grant)
-
-
-def spent_on(error: Exception, reserved: Sum) -> Sum:
-    """As the member knows; else all that was reserved when it may have been carried out."""
-    if isinstance(error, MemberError) and error.cost is not None and error.cost >= 0:
-        return Sum(error.cost, 0 if error.usage is None else error.usage.total, 1)
-    return reserved if is_lost(error) or isinstance(error, InvalidReply) else Sum()
-
-
-def bounded(error: Exception) -> bool:
-    """Whether what it counts as is the most it can have cost; else it is known."""
-    if isinstance(error, MemberError) and error.cost is not None:
-        return error.bound
-    return is_lost(error) or isinstance(error, InvalidReply)
-
-
-def is_lost(error: Exception) -> bool:
-    """A defect inside a member says nothing about what was sent, so it counts as lost too."""
-    return error.lost if isinstance(error, MemberError) else not isinstance(error, StoreError)
 
 
 def give_up(engine: Engine, grant: Grant, number: int) -> None:
@@ -338,6 +304,7 @@ def give_up(engine: Engine, grant: Grant, number: int) -> None:
         engine.journal.note(
             End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd, bound=True,
                 tokens=grant.reserved.tokens, error=CANCELLED, at=engine.clock.now(),
+                took=_took(engine, grant),
                 monthly=grant.traits.budget_usd_month is not None)
         )  # fmt: skip
 
@@ -351,7 +318,7 @@ def call_off(engine: Engine, group: Group, grant: Grant, number: int) -> None:
     engine.dispatch.settle(grant, Sum())
     engine.journal.note(
         End(run=engine.no, attempt=number, state="error", error=UNSENT,
-            at=engine.clock.now(), answerer=grant.traits.answerer,
+            at=engine.clock.now(), took=_took(engine, grant), answerer=grant.traits.answerer,
             released=group.keys(grant.traits.takes),
             monthly=grant.traits.budget_usd_month is not None)
     )  # fmt: skip
@@ -370,12 +337,8 @@ def come_late(engine: Engine, group: Group, grant: Grant, number: int, reply: Re
         End(run=engine.no, attempt=number, state="late", usage=usage, cost=spent.usd,
             tokens=spent.tokens, unusable="" if reply is None else reply.unusable,
             error="another answer came first", at=engine.clock.now(),
+            took=_took(engine, grant),
             bound=reply is None or is_bound(grant.traits, reply),
             answerer=grant.traits.answerer, released=group.keys(grant.traits.takes),
             monthly=grant.traits.budget_usd_month is not None)
     )  # fmt: skip
-
-
-def one_line(error: Exception) -> str:
-    text = str(error) if isinstance(error, MemberError) else f"{type(error).__name__}: {error}"
-    return " ".join(text.encode("utf-8", "replace").decode().split())[:500]

@@ -23,6 +23,7 @@ from fanfold.run.judging import Judgings
 from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
 from fanfold.run.months import Months
+from fanfold.run.pulse import Pulse
 from fanfold.run.want import Candidate, Step
 from fanfold.work.ask import Takes, Usage
 from fanfold.work.member import Member, Traits
@@ -123,6 +124,7 @@ class Engine:
         self._better: dict[str, Circle] = {}
         self.ask_power: AskPower = _no_power
         self.judgings = Judgings(journal, 0, "", {})
+        self.pulse = Pulse(journal, clock)
 
     def draw_on(self, other: Engine) -> None:
         """Budget, limits and members are those of the other; only the account is our own."""

@@ -14,13 +14,14 @@ from fanfold.errors import (
 )
 from fanfold.journal.facts import Claim, Holder
 from fanfold.run.aside import MANY, least
-from fanfold.run.attempt import attempt, attempt_free, is_lost
+from fanfold.run.attempt import attempt, attempt_free
 from fanfold.run.dispatch import Grant, NobodyLeft, Unfunded
 from fanfold.run.engine import Engine, Mark, Stop
 from fanfold.run.limits import PATIENCE
 from fanfold.run.pursuit import Group, NoReply, Pursuit
 from fanfold.run.race import attempt_hedged
 from fanfold.run.retry import Again, GiveUp, after
+from fanfold.run.taken import is_lost
 from fanfold.run.want import Want
 from fanfold.work.member import Traits
 

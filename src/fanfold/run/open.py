@@ -132,11 +132,9 @@ def _refuse_while_alive(journal: Journal, record: RunRecord) -> None:
 
 
 def unbooked(journal: Journal, record: RunRecord) -> float:
-    """Active seconds of a process that died before it could book them, as its attempts show."""
-    if record.status != "running":
-        return 0.0
-    span = journal.read.span(record.no, record.session)
-    return 0.0 if span is None else span[1] - span[0]
+    """Active seconds of a process that died before it could book them, as far as is known: until
+    it last began or ended a call. The time since then is nobody's."""
+    return journal.read.timeline.unbooked(record.no) if record.status == "running" else 0.0
 
 
 async def finish(journal: Journal, run: Run) -> Receipt:

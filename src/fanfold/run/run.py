@@ -89,7 +89,7 @@ class Run(Books):
             *(sum(getattr(s, c) for s in spent.values()) for c in ("usd", "tokens", "calls"))
         )
         self._engine = engine = Engine(journal, self.clock, Ledger(settings.budget, whole), limits)
-        engine.no, engine.id = record.no, record.id
+        engine.no, engine.id, engine.pulse.run = record.no, record.id, record.no
         engine.session, engine.rng = record.session, rng
         engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
         engine.serving = settings.serving
@@ -98,7 +98,7 @@ class Run(Books):
         engine.new = not record.resumed
         engine.known_before(journal.read.step_names(record.no), spent)
         engine.ask_power = partial(self._done, way=carry)
-        self._began = self.clock.monotonic()
+        self._began = engine.pulse.began
         priced = settings.budget.usd is not None
         closed = partial(used_up, journal.read.spending, company.traits, self.clock)
         self._chooser = Chooser(

@@ -124,9 +124,9 @@ def test_what_is_not_settled_is_counted_by_state(tmp_path: Path) -> None:
         assert read.unsettled(run, "in_doubt") == Unsettled(0, 0)
 
 
-def test_a_sessions_span_is_from_its_first_start_to_its_last_sign_of_life(tmp_path: Path) -> None:
+def test_a_session_begins_with_its_first_start(tmp_path: Path) -> None:
     out_of_money(tmp_path / "s")
     with looked_at(tmp_path / "s") as (read, of):
         run = of("too-dear").run
-        assert read.span(run.no, run.session) == (EPOCH, EPOCH + 8)
-        assert read.span(run.no, "another") is None
+        assert read.timeline.began(run.no, run.session) == EPOCH
+        assert read.timeline.began(run.no, "another") is None

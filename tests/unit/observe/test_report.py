@@ -96,14 +96,14 @@ def test_the_receipt_has_every_outcome_and_what_was_paid(tmp_path: Path) -> None
 
 
 def test_the_account_by_member_by_step_and_of_what_is_in_doubt(tmp_path: Path) -> None:
-    seconds = duration(reviewed(tmp_path / "s").seconds)
+    reviewed(tmp_path / "s")
     found = accounted(tmp_path / "s", "contract-review")
     text = report(found)
     assert rows(section(text, "Cost and time by member")) == [
         ["haiku", "16", "9", "0", "4", "3,740", "16s", "≤$0.0070"]
     ]
     assert rows(section(text, "Cost and time by step")) == [
-        ["map", "16", "3,300", "440", seconds, "≤$0.0070"]
+        ["map", "16", "3,300", "440", "4.5s", "≤$0.0070"]
     ]
     drawn = draw_tree(found.branch, 200).replace("`", "'")
     assert drawn.startswith("contract-review 01J flagged: 16 calls, 3,740 tokens, ≤$0.0070")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fanfold.journal.facts import AttemptState, End, Start
+from fanfold.journal.facts import AttemptState, End, Lose, Start
 from fanfold.journal.journal import Archive, Journal
 from fanfold.observe.times import BINS, MOST_BARS, Bar, Times, times
 from fanfold.run.loop import run_sync
@@ -27,6 +27,7 @@ class Call(NamedTuple):
     session: str = "s"
     state: AttemptState = "ok"
     error: str | None = None
+    lost: bool = False
 
 
 def _start(run: int, n: int, one: Call) -> Start:
@@ -37,8 +38,10 @@ def _start(run: int, n: int, one: Call) -> Start:
     )  # fmt: skip
 
 
-def _end(run: int, attempt: int, n: int, one: Call) -> End:
+def _over(run: int, attempt: int, n: int, one: Call) -> End | Lose:
     assert one.end is not None
+    if one.lost:
+        return Lose((attempt,), one.end)
     return End(
         run=run, attempt=attempt, at=one.end, released=(n.to_bytes(16, "big"),), state=one.state,
         error=one.error,
@@ -58,7 +61,7 @@ def recorded(store: Path, calls: list[Call]) -> Times | None:
             )
             await asyncio.gather(
                 *(
-                    journal.write(_end(record.no, claim.attempt, n, one))
+                    journal.write(_over(record.no, claim.attempt, n, one))
                     for claim, (n, one) in zip(claims, numbered, strict=True)
                     if one.end is not None
                 )
@@ -101,7 +104,7 @@ def test_a_pause_between_processes_is_left_out(tmp_path: Path) -> None:
 
 
 def test_what_was_lost_with_its_process_ends_where_it_began(tmp_path: Path) -> None:
-    died = Call("a", 102, 80_000, "one", state="in_doubt", error="the process died")
+    died = Call("a", 102, 80_000, "one", state="in_doubt", lost=True)
     found = recorded(
         tmp_path / "s", [Call("a", 100, 104, "one"), died, Call("a", 80_001, 80_003, "two")]
     )

@@ -197,7 +197,7 @@ def _steps(steps: list[StepAccount]) -> str:
     columns = [
         Column("step", "head"), Column("calls", "num"), Column("reused", "num"),
         Column("input tokens", "num"), Column("output tokens", "num"),
-        Column("first to last call", "num"), Column("cost", "num"),
+        Column("calls under way", "num"), Column("cost", "num"),
     ]  # fmt: skip
     rows = [
         (s.name, f"{s.calls:,}", f"{s.reused:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",

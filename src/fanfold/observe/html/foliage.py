@@ -125,7 +125,7 @@ def _limb(limb: Limb, depth: int) -> Iterator[_Line]:
 def _twig(twig: Twig, depth: int) -> Iterator[_Line]:
     one = twig.attempt
     told = f"{twig.verdict}: {one.error[:200]}" if one.error else twig.verdict
-    seconds = 0.0 if one.ended is None else one.ended - one.started
+    seconds = one.took or 0.0
     text = f"#{one.no} {ids_text(one, 60)}"
     yield _Line(depth, text, told, None, one.usage.total, seconds, one.cost, one.bound)
     yield from _runs(twig.children, depth + 1)
