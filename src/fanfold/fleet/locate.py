@@ -83,7 +83,7 @@ def _fleet_name(root: Path) -> str | None:
     """As it is written; a file that cannot be read is no reason to find nothing."""
     try:
         stated = json.loads((root / FLEET).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     name = stated.get("fleet_name", "fleet") if isinstance(stated, dict) else None
     return name if isinstance(name, str) else None

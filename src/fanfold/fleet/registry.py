@@ -104,7 +104,7 @@ class Registry:
             return msgspec.json.decode(self.file.read_bytes(), type=list[Entry])
         except FileNotFoundError:
             return []
-        except (OSError, msgspec.DecodeError):
+        except (OSError, ValueError, RecursionError):
             return None
 
     def _write(self, entries: list[Entry]) -> None:

@@ -14,6 +14,7 @@ from fanfold.members.structured import closed, find, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
 from fanfold.work.ask import Ask, Call, Reply, Schema
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
+from fanfold.work.nesting import too_deep
 
 ROWS = table(
     quota=("billing_error", "credit balance", "usage limit"),
@@ -149,7 +150,8 @@ class Anthropic:
         text = "".join(block.text for block in answer.content if block.type == "text")
         made = _made(request, text, answer.stop_reason, of_messages(answer.usage), answer.model)
         uses = [block for block in answer.content if block.type == "tool_use"]
-        return calling(request.ask, made, tuple(Call(one.id, one.name, one.input) for one in uses))
+        calls = tuple(Call(one.id, one.name, _given(one.input)) for one in uses)
+        return calling(request.ask, made, calls)
 
 
 class _Heard:
@@ -192,6 +194,11 @@ class _Heard:
         text = "".join(self._text)
         made = _made(request, text, self._stop, of_messages(self._usage), self._model)
         return calling(request.ask, made, self._calls.calls())
+
+
+def _given(input: Any) -> Any:
+    """What is nested too deeply to be followed is no object; whoever uses the tool will say so."""
+    return "nested too deeply" if too_deep(input) else input
 
 
 def _begun(usage: Any) -> Any:

@@ -17,6 +17,7 @@ from fanfold.members.output import Parse, read_output
 from fanfold.members.process import Ended, carry_out
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import PARENT, STORE, Request, Tell, Traits
+from fanfold.work.nesting import decode_json
 from fanfold.work.usage import believed
 
 PROMPT = "{prompt}"
@@ -191,15 +192,15 @@ def _without_report(out: bytes) -> tuple[bytes, _Report]:
         return out, _Report()
     try:
         return body[:start], msgspec.json.decode(body[start:], type=_LastLine).fanfold
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return out, _Report()
 
 
 def _as_data(text: str) -> Any:
     """The reply as data when a schema was asked for. What is not JSON stays text, for the gate."""
     try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        return decode_json(text)
+    except ValueError:
         return None
 
 

@@ -12,6 +12,7 @@ from fanfold.members.http import Answer, Http
 from fanfold.members.secrets import scrubbed
 from fanfold.members.status import Row, refused, shortened, told
 from fanfold.work.member import Traits
+from fanfold.work.nesting import TooDeep
 
 Key = Callable[[], str | None]
 T = TypeVar("T")
@@ -58,7 +59,9 @@ class Endpoint:
     def read(self, decode: Callable[[bytes], T], body: bytes) -> T:
         try:
             return decode(body)
-        except (ValueError, RecursionError) as error:
+        except RecursionError:
+            raise self.unreadable(str(TooDeep())) from None
+        except ValueError as error:
             raise self.unreadable(str(error)) from None
 
     def unreadable(self, why: str) -> InvalidReply:

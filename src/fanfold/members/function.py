@@ -17,6 +17,7 @@ from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.check import Check, described, whole
 from fanfold.work.item import Item
 from fanfold.work.member import MemberLimits, Request, Tell, Tier, Traits
+from fanfold.work.nesting import TooDeep, decode_json, too_deep
 from fanfold.work.options import stated
 
 
@@ -29,7 +30,6 @@ def _dumped(value: Any) -> Any:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_dumped).encode
-_decode = msgspec.json.Decoder().decode
 
 
 class Stated(TypedDict, total=False):
@@ -158,22 +158,28 @@ class Function:
         if type(result) is str and result.isascii():
             return Reply(text=result)
         if isinstance(result, Reply):
-            return result
+            return self._whole(result)
         plain = self._plain(result)
         return Reply(text=plain) if isinstance(plain, str) else Reply(data=plain)
+
+    def _whole(self, reply: Reply) -> Reply:
+        if too_deep(reply.data):
+            raise InvalidReply(f"{self._traits.id} returned a reply that is not JSON: {TooDeep()}")
+        return reply
 
     def _plain(self, result: Any) -> Any:
         """The value as it will come back from the journal, so a resumed run sees the same."""
         try:
-            return _decode(_encode(result))
+            return decode_json(_encode(result))
         except (TypeError, ValueError, RecursionError) as error:
+            why = TooDeep() if isinstance(error, RecursionError) else error
             raise InvalidReply(
-                f"{self._traits.id} returned a {type(result).__name__} that is not JSON: {error}"
+                f"{self._traits.id} returned a {type(result).__name__} that is not JSON: {why}"
             ) from None
 
     def _taken_apart(self, items: tuple[Item, ...], result: Any) -> Reply:
         if isinstance(result, Reply):
-            return result
+            return self._whole(result)
         if not isinstance(result, Sequence) or isinstance(result, str | bytes):
             raise InvalidReply(
                 f"{self._traits.id} takes many, so it must return a list of answers, "

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from fanfold.errors import MemberError, RateLimited, Terminal, Transient
 from fanfold.work.ask import Usage
+from fanfold.work.nesting import decode_json
 
 _LONGEST = 200
 MAY_BE_BILLED = frozenset({408, 499, 502, 504, *range(520, 525)})
@@ -17,8 +16,8 @@ MAY_BE_BILLED = frozenset({408, 499, 502, 504, *range(520, 525)})
 def decoded(text: bytes) -> Any:
     """None for what is no JSON."""
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode_json(text)
+    except ValueError:
         return None
 
 

@@ -12,6 +12,7 @@ from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.document import why_unreadable
 from fanfold.work.item import Item
 from fanfold.work.member import Request, Tell, Traits
+from fanfold.work.nesting import decode_json
 from fanfold.work.usage import believed
 
 
@@ -41,12 +42,11 @@ class Replay:
         return self._traits
 
     async def open(self) -> None:
-        decoder = msgspec.json.Decoder(_Line)
         try:
             with self._path.open("rb") as stream:
                 for number, line in enumerate(stream, 1):
                     if not line.isspace():
-                        self._record(decoder, line, number)
+                        self._record(line, number)
         except OSError as error:
             raise BadInput(why_unreadable(error), file=str(self._path)) from None
 
@@ -85,10 +85,10 @@ class Replay:
     def _missing(self, what: str) -> Terminal:
         return Terminal(f"no recorded reply for {what} in {self._path}", scope="ask")
 
-    def _record(self, decoder: msgspec.json.Decoder[_Line], line: bytes, number: int) -> None:
+    def _record(self, line: bytes, number: int) -> None:
         try:
-            found = decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            found = msgspec.convert(decode_json(line), _Line)
+        except ValueError as error:
             raise self._bad(f"broken recorded reply: {error}", number) from None
         if (found.key is None) == (found.id is None):
             raise self._bad("a recorded reply needs either `key` or `id`", number)

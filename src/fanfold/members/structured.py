@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from fanfold.work.ask import Schema
+from fanfold.work.nesting import decode_json
 
 _TRIES = 64
 _NODES = 1000
@@ -34,8 +35,8 @@ def find(text: str) -> Any:
 
 def _decoded(text: str) -> tuple[bool, Any]:
     try:
-        return True, msgspec.json.decode(text)
-    except (ValueError, RecursionError):
+        return True, decode_json(text)
+    except ValueError:
         return False, None
 
 

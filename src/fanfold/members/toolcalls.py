@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 
 from fanfold.work.ask import Ask, Call, Reply, Round, Tools
+from fanfold.work.nesting import decode_json
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 
 def call(id: str, name: str, written: str) -> Call:
     """From arguments as they were written; none at all are an empty object."""
     try:
-        return Call(id, name, _decode(written) if written.strip() else {})
-    except (ValueError, RecursionError):
+        return Call(id, name, decode_json(written) if written.strip() else {})
+    except ValueError:
         return Call(id, name, written)
 
 

@@ -17,6 +17,7 @@ from fanfold.run.run import Run
 from fanfold.work.ask import Ask
 from fanfold.work.cut import Cutter
 from fanfold.work.item import Item
+from fanfold.work.nesting import decode_json
 from fanfold.work.outcome import Missing, Outcome
 from fanfold.work.pieces import (
     Held,
@@ -275,8 +276,8 @@ def _listed(value: Any, whole: Any) -> Any:
     """The pieces in a reply: a list, alone or as the only field, or the JSON of one in its text."""
     if isinstance(value, str):
         try:
-            value = msgspec.json.decode(value[value.find("[") : value.rfind("]") + 1])
-        except (msgspec.DecodeError, UnicodeError):
+            value = decode_json(value[value.find("[") : value.rfind("]") + 1])
+        except ValueError:
             return value
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))

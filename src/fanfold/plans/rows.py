@@ -20,6 +20,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.work.document import read_text, why_unreadable
+from fanfold.work.nesting import TooDeep, decode_json
 
 Row: TypeAlias = tuple[int, Any]
 Walk: TypeAlias = Callable[[Path], Iterator[Row]]
@@ -30,7 +31,6 @@ _BUFFER = 1 << 20
 _MAX_TEXT = 1_000_000_000
 _AT_BYTE = re.compile(r" \(byte (\d+)\)$")
 
-_decode = msgspec.json.Decoder().decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
@@ -68,8 +68,8 @@ def _filled_lines(path: Path) -> Iterator[Row]:
 
 def _read_json(raw: Any, line: int, path: Path) -> Any:
     try:
-        return _decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return decode_json(raw)
+    except ValueError as error:
         raise _broken(error, path, line) from None
 
 
@@ -98,7 +98,8 @@ def _elements(path: Path) -> Iterator[Row]:
     except msgspec.ValidationError:
         what = "must be a JSON array; for one object per line use `jsonl`"
         raise BadInput(what, file=str(path), line=1) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        error = TooDeep() if isinstance(error, RecursionError) else error
         at = _AT_BYTE.search(str(error))
         line = whole.count(b"\n", 0, int(at[1]) if at else len(whole)) + 1
         raise _broken(error, path, line) from None

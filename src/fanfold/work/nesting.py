@@ -5,7 +5,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 DEEPEST = 100
+_decode = msgspec.json.Decoder().decode
+
+
+class TooDeep(ValueError):
+    """JSON that is nested deeper than anything here would follow it."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it is nested deeper than {DEEPEST} levels")
+
+
+def decode_json(raw: bytes | str) -> Any:
+    """A value out of JSON that somebody else wrote. Whatever is wrong with it is a ValueError."""
+    try:
+        value = _decode(raw)
+    except RecursionError:
+        raise TooDeep from None
+    if _brackets(raw) > DEEPEST and too_deep(value):
+        raise TooDeep
+    return value
+
+
+def _brackets(raw: bytes | str) -> int:
+    if isinstance(raw, str):
+        return raw.count("[") + raw.count("{")
+    whole = bytes(raw)
+    return whole.count(b"[") + whole.count(b"{")
 
 
 def too_deep(value: Any, most: int = DEEPEST) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.price import dollars, nanos
 from fanfold.work.ask import Ask, Message, Params, Reply, Schema, Usage
+from fanfold.work.nesting import decode_json, too_deep
 
 T = TypeVar("T")
 
@@ -251,8 +252,8 @@ def _parsed(reply: Reply) -> Any:
     text = reply.text
     start = next((at for at, sign in enumerate(text) if sign in "{["), len(text))
     try:
-        return msgspec.json.decode(text[start : max(text.rfind("}"), text.rfind("]")) + 1])
-    except msgspec.DecodeError:
+        return decode_json(text[start : max(text.rfind("}"), text.rfind("]")) + 1])
+    except ValueError:
         return _whole_ones(text, start)
 
 
@@ -264,9 +265,10 @@ def _whole_ones(text: str, start: int) -> list[Any]:
     while at < len(text):
         try:
             one, at = _DECODER.raw_decode(text, at)
-        except ValueError:
+        except (ValueError, RecursionError):
             break
-        found.append(one)
+        if not too_deep(one):
+            found.append(one)
         between = _BETWEEN.match(text, at)
         at = between.end() if between else len(text)
     return found

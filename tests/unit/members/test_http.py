@@ -562,6 +562,7 @@ def test_a_packed_answer_is_counted_as_unpacked(stream: bool) -> None:
         async with RawServer(once(response(packed, Content_Encoding="gzip"))) as server:
             with pytest.raises(InvalidReply, match="larger than max_bytes"):
                 await reads(http, server.url, stream)
+            await server.quiet()
             return Answer(0, b"", lambda name: None)
 
     with_http(use, most=LIMIT)
@@ -582,7 +583,9 @@ def test_of_an_error_without_an_end_the_beginning_is_kept(stream: bool) -> None:
 
     async def use(http: Http) -> Answer:
         async with RawServer(endless(head, b"x" * 50_000, [])) as server:
-            return await reads(http, server.url, stream)
+            answer = await reads(http, server.url, stream)
+            await server.quiet()
+            return answer
 
     answer = with_http(use, most=LIMIT)
     assert (answer.status, answer.whole, len(answer.body) <= LIMIT) == (500, False, True)

@@ -11,6 +11,7 @@ import msgspec
 
 from fanfold.errors import Terminal
 from fanfold.members.agents.environment import REFERENCE
+from fanfold.work.nesting import decode_json
 
 _encode = msgspec.json.Encoder().encode
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -74,8 +75,8 @@ def mcp_settings(member: str, stated: str, folder: Path) -> Iterator[str]:
 def _servers(member: str, stated: str, folder: Path) -> dict[str, Any]:
     text = stated if stated.lstrip().startswith("{") else _read(member, folder / stated)
     try:
-        servers = msgspec.json.decode(text)["mcpServers"]
-    except (msgspec.DecodeError, KeyError, TypeError):
+        servers = decode_json(text)["mcpServers"]
+    except (ValueError, KeyError, TypeError):
         raise _bad(member, 'it must be JSON: {"mcpServers": {...}}') from None
     if not isinstance(servers, dict):
         raise _bad(member, "`mcpServers` must be a table of servers")
