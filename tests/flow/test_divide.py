@@ -429,16 +429,20 @@ def test_a_cap_that_is_met_on_the_way_fails_that_piece(
 # ── what fails ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_leaf_that_fails_is_named_to_its_combine_and_the_rest_goes_on(memory_path: Path) -> None:
+def test_a_leaf_that_fails_is_named_to_the_combines_above_it_and_the_rest_goes_on(
+    memory_path: Path,
+) -> None:
     provider = Provider(except_for({"[7]": Terminal("refused", scope="ask")}))
     seen: dict[str, Any] = {}
     pattern = dividing(words(40), seen, fits=Fits(items=2), combine=joined(fan_in=4))
     receipt = play(scene_of(memory_path, provider, pattern))
     assert (receipt.status, outcomes(receipt)) == ("flagged", {"passed": 38, "failed": 2})
     told = [prompt for prompt in joins(provider.sent) if "There is no answer for" in prompt]
-    (prompt,) = told
-    assert _PARTS.findall(prompt) == ["0..1", "2..3", "4..5"]
-    assert prompt.endswith("There is no answer for: 6 (failed), 7 (failed)")
+    assert _PARTS.findall(told[0]) == ["0..1", "2..3", "4..5"]
+    assert told[-1] == joins(provider.sent)[-1], "the last one knows of all"
+    assert {prompt.rpartition("\n\n")[2] for prompt in told} == {
+        "There is no answer for: 6 (failed), 7 (failed)"
+    }
     assert seen["missing"] == [
         Missing(str(n), n, "failed", ("refused",)) for n in (6, 7)
     ]  # fmt: skip
@@ -462,16 +466,17 @@ def test_an_item_of_many_pieces_fails_with_the_first_that_did(memory_path: Path)
     assert _PARTS.findall(last) == ["doc", "1"]
 
 
-def test_a_group_of_which_nothing_is_left_is_named_one_level_up(memory_path: Path) -> None:
+def test_a_group_of_which_nothing_is_left_is_named_from_one_level_up_on(memory_path: Path) -> None:
     gone: dict[str, Reply | Exception] = {
         f"[{n}]": Terminal("refused", scope="ask") for n in (0, 1)
     }
     provider = Provider(except_for(gone))
     pattern = dividing(words(8), fits=Fits(items=1), combine=joined(fan_in=2))
     assert play(scene_of(memory_path, provider, pattern)).status == "flagged"
-    (told,) = [prompt for prompt in joins(provider.sent) if "no answer" in prompt]
+    told, last = [prompt for prompt in joins(provider.sent) if "no answer" in prompt]
     assert _PARTS.findall(told) == ["2..3"]
     assert told.endswith("There is no answer for: 0 (failed), 1 (failed)")
+    assert last == joins(provider.sent)[-1]
 
 
 def test_what_a_filter_skipped_is_not_named_as_missing(memory_path: Path) -> None:

@@ -42,12 +42,18 @@ class Origins:
         for _, *item in self._paged(_BEHIND, run, batch, step):
             yield _id_of(item)
 
-    def missing(self, run: int, batch: int, step: int) -> Iterator[Missing]:
-        for position, *item, state, reasons in self._paged(_MISSING, run, batch, step):
+    def missing(
+        self, run: int, batch: int, step: int, first: int = 0, end: int | None = None
+    ) -> Iterator[Missing]:
+        """At the positions from `first` up to `end`."""
+        for position, *item, state, reasons in self._paged(_MISSING, run, batch, step, first - 1):
+            if end is not None and position >= end:
+                return
             yield Missing(_id_of(item), position, state, _reasons(reasons) if reasons else ())
 
-    def _paged(self, question: str, run: int, batch: int, step: int) -> Iterator[Any]:
-        after = -1
+    def _paged(
+        self, question: str, run: int, batch: int, step: int, after: int = -1
+    ) -> Iterator[Any]:
         while True:
             page = self._execute(question, (run, batch, after, step, PAGE)).fetchall()
             yield from page

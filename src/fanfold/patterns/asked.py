@@ -59,8 +59,8 @@ def asked(
 
     A function member receives `{"parts": [...], "missing": [...]}`. `by` is another way to carry
     the ask out: a vote, say. A reduce of more than `fan_in` parts is a tree of such asks: higher up
-    a part is an answer of this ask, and its `ids` are all the items behind it. Nobody is named as
-    missing there, so that what a node is asked does not hang on why another item failed.
+    a part is an answer of this ask, and its `ids` are all the items behind it. Each is told who is
+    missing among the items below it; the last one, of all.
     """
     check_fan_in(fan_in)
     made = prompt_of(prompt, schema, NAMES)
@@ -117,8 +117,9 @@ def _listing(prompt: Prompt, parts: Sequence[Whole], absent: list[dict[str, Any]
     if not (prompt.shows("parts") or prompt.shows("items")):
         blocks += [f"### {_label(part)}\n{_text(part.value)}" for part in parts]
     if absent and not prompt.shows("missing"):
-        named = ", ".join(f"{one['id']} ({one['state'] or 'not reached'})" for one in absent)
-        blocks.append(f"There is no answer for: {named}")
+        named = ", ".join(f"{one['id']} ({one['state'] or 'not reached'})" for one in absent[:TOLD])
+        more = f", and {len(absent) - TOLD} more" if len(absent) > TOLD else ""
+        blocks.append(f"There is no answer for: {named}{more}")
     return "\n\n".join(blocks)
 
 

@@ -26,7 +26,7 @@ class Solved(msgspec.Struct, frozen=True):
 
     `nothing`: none of its pieces passed. `stuck`: it waits for the operator, or its combine failed,
     so nothing above it can be made. `lacks` is the first piece below that did not pass, `missing`
-    those that no combine was told of yet. `whole`: no combine was needed for it.
+    all of these. `whole`: no combine was needed for it.
     """
 
     id: str
@@ -97,7 +97,9 @@ class Combining:
         if found is None:
             return blank
         ids = tuple(dict.fromkeys(chain.from_iterable([part.ids for part in made])))
-        return msgspec.structs.replace(blank, state="made", value=found[0], ids=ids)
+        return msgspec.structs.replace(
+            blank, state="made", value=found[0], ids=ids, missing=missing
+        )
 
     def final(self, root: Solved | None) -> Any:
         """The result. A reducer is applied to a single piece too, and to nothing at all."""

@@ -10,7 +10,15 @@ from fanfold.errors import FanfoldError
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
 from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
-from fanfold.patterns.reduce import Landing, Reducing, get_ready, grow, reduce_batch, reducing
+from fanfold.patterns.reduce import (
+    Landing,
+    Reducing,
+    absent_of,
+    get_ready,
+    grow,
+    reduce_batch,
+    reducing,
+)
 from fanfold.run.planning import Batch
 from fanfold.run.pursuit import Pursuit
 from fanfold.run.run import Run
@@ -82,7 +90,8 @@ async def fold_batch(
     if way.fan_in is None:
         await map_batch(run, batch, terms, prompt, shard)
         return await reduce_batch(run, batch, terms, way)
-    value = await grow(run, batch.size, _mapped(run, batch, terms, prompt, shard), way)
+    landings = _mapped(run, batch, terms, prompt, shard)
+    value = await grow(run, batch.size, landings, way, absent_of(run, batch, terms))
     await run.flush()
     return value
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
+from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
@@ -17,7 +19,7 @@ from fanfold.patterns.piecewise import Piecewise, piecewise
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.options import reducer
-from fanfold.work.outcome import Outcome, Part
+from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.task import Reducer, Terms
 from fanfold.work.tree import Node, Tree, check_fan_in
 
@@ -25,6 +27,8 @@ WAITING = 2  # nodes that wait for an ask, per ask at once, before the map is he
 
 Landing: TypeAlias = tuple[int, Part | None]
 """A planned position has its outcome: the part that passed, or none."""
+Absent: TypeAlias = Callable[[int, int], Iterable[Missing]]
+"""The items without a part at the positions from the first up to the second, from the journal."""
 
 
 class Reducing(msgspec.Struct, frozen=True):
@@ -58,16 +62,41 @@ async def reduce_batch(run: Run, batch: Batch, terms: Terms, way: Reducing) -> A
     """
     if way.fan_in is None or way.how is None:
         return None if way.how is None else _pure(way)(run.passed(batch, terms))
-    return await grow(run, batch.size, _on_record(run, batch, terms), way)
+    landings = _on_record(run, batch, terms)
+    return await grow(run, batch.size, landings, way, absent_of(run, batch, terms))
 
 
-async def grow(run: Run, size: int, landings: AsyncGenerator[Landing, None], way: Reducing) -> Any:
+def absent_of(run: Run, batch: Batch, terms: Terms) -> Absent:
+    """What a filter left out is not missing.
+
+    Why a call failed is not told: that may read otherwise when a resumed run has tried again, and
+    the ask would be another one. What a gate said of a recorded reply stays.
+    """
+
+    def absent(first: int, end: int) -> Iterator[Missing]:
+        for one in run.missing(batch, terms, first, end):
+            if one.state == "kicked":
+                yield one
+            elif one.state != "skipped":
+                yield msgspec.structs.replace(one, reasons=())
+
+    return absent
+
+
+async def grow(
+    run: Run,
+    size: int,
+    landings: AsyncGenerator[Landing, None],
+    way: Reducing,
+    absent: Absent = lambda first, end: (),
+) -> Any:
     """Reduce in a tree while the parts land. Of nothing: what the reducer makes of no parts; a
-    member is not asked for that, so None."""
+    member is not asked for that, so None. An asked node is told who is `absent` among its items."""
     assert way.fan_in is not None
     async with aclosing(landings):
         if isinstance(way.how, Asked):
-            return await _grow_asked(run, Tree(size, way.fan_in), landings, way.how)
+            composing = Composing(run, Tree(size, way.fan_in), way.how, absent)
+            return await _grow_asked(run, composing, landings, way.how)
         return await _grow_pure(Tree(size, way.fan_in), landings, _pure(way))
 
 
@@ -110,10 +139,10 @@ async def _grow_pure(
 
 
 async def _grow_asked(
-    run: Run, tree: Tree[Whole], landings: AsyncGenerator[Landing, None], way: Asked
+    run: Run, composing: Composing, landings: AsyncGenerator[Landing, None], way: Asked
 ) -> Any:
     """The map goes on to its end also when a node does not pass."""
-    composing = Composing(run, tree, way)
+    tree = composing.tree
     try:
         async for position, part in landings:
             whole = None if part is None else Whole(part.id, (part.id,), part.value)
@@ -137,8 +166,9 @@ class Composing:
     `fallen` is the first that did not pass; after it nothing more is asked for.
     """
 
-    def __init__(self, run: Run, tree: Tree[Whole], way: Asked) -> None:
-        self._run, self._tree, self._way = run, tree, way
+    def __init__(self, run: Run, tree: Tree[Whole], way: Asked, absent: Absent) -> None:
+        self._run, self.tree, self._way, self._absent = run, tree, way, absent
+        self._gaps = array("q")  # positions without a part, in order
         self._most = way.terms.concurrency
         self._waiting: deque[Node[Whole]] = deque()
         self._busy: set[asyncio.Task[None]] = set()
@@ -149,7 +179,9 @@ class Composing:
 
     def land(self, position: int, part: Whole | None) -> None:
         if not self._over:
-            self._add(self._tree.land(position, part))
+            if part is None:
+                insort(self._gaps, position)
+            self._add(self.tree.land(position, part))
 
     async def room(self) -> None:
         """Until few enough wait; whoever lands parts is held up so long."""
@@ -191,13 +223,22 @@ class Composing:
             task.add_done_callback(self._ended)
 
     async def _make(self, node: Node[Whole]) -> None:
-        outcome = await compose(self._run, self._way, node.name, node.parts)
+        absent = await self._absent_below(node)
+        outcome = await compose(self._run, self._way, node.name, node.parts, absent)
         if outcome.state == "passed":
             ids = tuple([id for part in node.parts for id in part.ids])
-            self._add(self._tree.reduced(node, Whole(node.name, ids, outcome.value)))
+            self._add(self.tree.reduced(node, Whole(node.name, ids, outcome.value)))
         else:
             self.fallen = self.fallen or outcome
             self._stop()
+
+    async def _absent_below(self, node: Node[Whole]) -> Iterable[Missing]:
+        """All items below the node have their outcome by now; it is read when it is durable."""
+        first, end = node.span(self.tree.fan_in)
+        if bisect_left(self._gaps, first) == bisect_left(self._gaps, end):
+            return ()
+        await self._run.flush()
+        return self._absent(first, end)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._busy.discard(task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -80,26 +81,30 @@ async def _asked(run: Run, way: Asked, outcomes: Sequence[Outcome]) -> Any:
         if missing:
             run.flawed(f"{step}: there is no answer that it could be made of")
         return None
+    absent = {one.position: one for one in missing}
+    lost = [[absent[o.position]] if o.state != "passed" else [] for o in outcomes]
     level = 0
     while sum(slot is not None for slot in slots) > way.fan_in:
         level += 1
-        grouped = await _grouped(run, way, slots, f"{step} {level}")
+        groups = [list(chain(*lost[n : n + way.fan_in])) for n in range(0, len(lost), way.fan_in)]
+        grouped = await _grouped(run, way, slots, groups, f"{step} {level}")
         if grouped is None:
             return None
-        slots = grouped
+        slots, lost = grouped, groups
     parts = [slot for slot in slots if slot is not None]
     return value_of(run, step, await compose(run, way, step, parts, missing))
 
 
 async def _grouped(
-    run: Run, way: Asked, slots: list[Whole | None], name: str
+    run: Run, way: Asked, slots: list[Whole | None], lost: list[list[Missing]], name: str
 ) -> list[Whole | None] | None:
-    """The next level: one for each group. A group of one goes up as it is. None: one did not pass."""
+    """The next level: one for each group, which is told whom it has `lost`. A group of one goes up
+    as it is. None: one did not pass."""
     chunks = [slots[n : n + way.fan_in] for n in range(0, len(slots), way.fan_in)]
     groups = [[slot for slot in chunk if slot is not None] for chunk in chunks]
     above: list[Whole | None] = [group[0] if group else None for group in groups]
     several = [n for n, group in enumerate(groups) if len(group) > 1]
-    made = await together(compose(run, way, f"{name}.{n + 1}", groups[n]) for n in several)
+    made = await together(compose(run, way, f"{name}.{n + 1}", groups[n], lost[n]) for n in several)
     for n, outcome in zip(several, made, strict=True):
         if outcome.state != "passed":
             value_of(run, way.terms.step, outcome)

@@ -57,10 +57,13 @@ class Books:
         step = self._engine.steps[terms.step].no
         return self._journal.read.origins.behind(self.record.no, batch.no, step)
 
-    def missing(self, batch: Batch, terms: Terms) -> Iterator[Missing]:
-        """The planned items that did not pass a step, in planned order, each with why."""
+    def missing(
+        self, batch: Batch, terms: Terms, first: int = 0, end: int | None = None
+    ) -> Iterator[Missing]:
+        """The planned items that did not pass a step, in planned order, each with why; all of them,
+        or those at the positions from `first` up to `end`."""
         step = self._engine.steps[terms.step].no
-        return self._journal.read.origins.missing(self.record.no, batch.no, step)
+        return self._journal.read.origins.missing(self.record.no, batch.no, step, first, end)
 
     # ── what it takes ──
 

@@ -26,6 +26,11 @@ class Node(msgspec.Struct, Generic[T], frozen=True):
     def name(self) -> str:
         return f"{self.level}.{self.index}"
 
+    def span(self, fan_in: int) -> tuple[int, int]:
+        """The first planned position below it, and the one behind the last."""
+        covers = fan_in**self.level
+        return self.index * covers, (self.index + 1) * covers
+
 
 def check_fan_in(fan_in: Any) -> int:
     if not isinstance(fan_in, int) or isinstance(fan_in, bool) or fan_in < 2:
