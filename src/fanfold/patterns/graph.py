@@ -346,9 +346,12 @@ class _Walk:
         return all(self._amiss[id] != "unfunded" for id in lost)
 
     def _fail(self, one: Node, lost: list[str]) -> None:
-        """It has failed with its parents; while one of them may still be resumed, so may it."""
-        open_yet = any(self._amiss[id] in UNTIL_RESUMED for id in lost)
-        state: State = "cancelled" if open_yet else "failed"
+        """It has failed with its parents; while one of them may still be resumed, so may it, and
+        what waits for one that lacks money lacks money too."""
+        open_yet = {self._amiss[id] for id in lost}.intersection(UNTIL_RESUMED)
+        state: State = "failed"
+        if open_yet:
+            state = "unfunded" if "unfunded" in open_yet else "cancelled"
         reasons = tuple(f"{PARENT}{id} {self._amiss[id]}" for id in lost)
         task = Task(one.id, Ask(), one.terms, Place(self.batch.no, self._positions[one.id]))
         self._run.settle(task, Outcome(one.id, state, reasons=reasons))
