@@ -27,10 +27,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Folders of tests lie in memory where there is enough of it: nobody waits for the disk then.
 
     What is durable there is what was committed, all the same. TMPDIR or `--basetemp` put them elsewhere.
-    A shell that starts tests in the background has Ctrl-C ignored, by all their processes too.
+    A shell that starts tests in the background, or nohup, has signals ignored, by all their
+    processes too.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
     if os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ROOM:
         os.environ.setdefault("TMPDIR", str(SHARED_MEMORY))
         tempfile.tempdir = None
