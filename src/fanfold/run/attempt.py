@@ -114,7 +114,8 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     engine.dispatch.settle(grant, ONE_CALL)
     key = pursuit.key(traits.takes)
     ending = pursuit.receive(reply, traits.id, 0, 0)
-    _begin_judging(engine, (pursuit,))
+    if pursuit.pending:
+        _begin_judging(engine, (pursuit,))
     fact = End(
         run=engine.no, at=engine.clock.now(), endings=() if ending is None else (ending,),
         landed=(Landed(key, traits.answerer, traits.id, reply, 0, not traits.shared),),

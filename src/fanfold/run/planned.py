@@ -9,7 +9,7 @@ from fanfold.errors import BadInput
 from fanfold.journal.items import Items
 from fanfold.work.item import Item, Source, hash_of
 
-PAGE = 256  # planned ids and hashes that are fetched at once
+PAGE = 512  # planned ids and hashes that are fetched at once
 Refuse = Callable[[str], NoReturn]
 TO_DO = "restore it and resume, or start a new run, which reuses what is unchanged"
 
@@ -44,20 +44,22 @@ class Planned:
 
     def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
         size, first, page = self._size, 0, self._page(0)
-        seen = bytearray(skip[:size].ljust(size, b"\0"))
+        seen, width = bytearray(skip[:size].ljust(size, b"\0")), len(page)
         try:
             for position, item in self._source.walk(skip):
-                if position >= size:
-                    self._added(position, item.id)
-                    break
+                n = position - first
+                if not 0 <= n < width:
+                    if position >= size:
+                        self._added(position, item.id)
+                        break
+                    first, n, page = position, 0, self._page(position)
+                    width = len(page)
                 if seen[position]:
                     if position < len(skip) and skip[position]:
                         continue
                     self._refuse(position, item.id, "was given twice")
                 seen[position] = 1
-                if not 0 <= position - first < len(page):
-                    first, page = position, self._page(position)
-                id, hash = page[position - first]
+                id, hash = page[n]
                 if hash_of(item.data) != hash or item.id != id:
                     self._differs(position, item.id, id)
                 yield position, item
