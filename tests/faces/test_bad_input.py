@@ -296,6 +296,13 @@ def test_a_resume_that_is_refused_leaves_the_run_as_it_was(
     assert ready.server.totals().asked == asked
 
 
+def test_a_comment_in_the_plan_is_no_change(ready: Ready, paused: Path) -> None:
+    text = (paused / "plan.yaml").read_text()
+    (paused / "plan.yaml").write_text(f"# reviewed\n\n{text}# to the end\n")
+    ended = fanfold(paused, "resume", "talk", "--budget", "9", "--quiet")
+    assert ended.code == 0, ended
+
+
 def test_after_all_refusals_the_run_can_still_be_resumed(ready: Ready, paused: Path) -> None:
     for more, spoil, _ in RESUMES:
         spoil(paused)

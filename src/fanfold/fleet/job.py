@@ -23,7 +23,7 @@ from fanfold.members.roster import Roster, load_roster, read_roster
 from fanfold.plans import execute
 from fanfold.plans.execute import Job, Options, Stored, refuse_changed_plan
 from fanfold.plans.load import check_plan, read_plan
-from fanfold.plans.plan import Graph, Plan, combined
+from fanfold.plans.plan import Graph, Plan, combined, without_lines
 from fanfold.work.document import Node
 
 STORE = ".fanfold"
@@ -163,10 +163,7 @@ def _bare(plan: Plan) -> Plan:
     """Without prompts, which are looked at one by one, and without places in the file; nor with the
     samples by which a worker is carried out once more."""
     step = _graph(plan)
-    tasks = tuple(
-        msgspec.structs.replace(task, prompt=None, sample=0, line=None, lines={})
-        for task in step.tasks
-    )
-    bare = msgspec.structs.replace(step, tasks=tasks, line=None, lines={})
+    tasks = tuple(msgspec.structs.replace(task, prompt=None, sample=0) for task in step.tasks)
+    bare = msgspec.structs.replace(step, tasks=tasks)
     made = msgspec.structs.replace(plan, file="", steps=(bare,))
-    return msgspec.json.decode(msgspec.json.encode(made), type=Plan)
+    return msgspec.json.decode(msgspec.json.encode(without_lines(made)), type=Plan)

@@ -30,7 +30,7 @@ from fanfold.members.roster import (
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import check_plan, import_all, load_plan, with_commands
-from fanfold.plans.plan import Graph, Plan, combined
+from fanfold.plans.plan import Graph, Plan, combined, without_lines
 from fanfold.plans.walk import askings
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
@@ -323,19 +323,18 @@ def _source(job: Job, journal: Journal) -> Source | None:
 
 
 def _bare(plan: Plan) -> Plan:
-    """The plan without the name under which its file was given, in the form it is stored in."""
+    """The plan without the name under which its file was given and without places in it, in the
+    form it is stored in: a comment is no change."""
     given = None if plan.input is None else msgspec.structs.replace(plan.input, file=None)
     steps = tuple(_bare_graph(step) if isinstance(step, Graph) else step for step in plan.steps)
     operators: dict[str, Any] = {"targets": {}, "step_budgets": {}}
     bare = msgspec.structs.replace(plan, file="", input=given, steps=steps, **operators)
-    return msgspec.json.decode(_encode(bare), type=Plan)
+    return msgspec.json.decode(_encode(without_lines(bare)), type=Plan)
 
 
 def _bare_graph(step: Graph) -> Graph:
-    """Tasks that were relaunched have another sample, and stand where they stood then."""
-    tasks = tuple(
-        msgspec.structs.replace(task, sample=0, line=None, lines={}) for task in step.tasks
-    )
+    """Tasks that were relaunched have another sample."""
+    tasks = tuple(msgspec.structs.replace(task, sample=0) for task in step.tasks)
     return msgspec.structs.replace(step, tasks=tasks)
 
 

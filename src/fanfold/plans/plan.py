@@ -254,6 +254,20 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     steps: tuple[Step, ...]
 
 
+NO_PLACE: dict[str, Any] = {"line": None, "lines": {}}
+
+
+def without_lines(value: Any) -> Any:
+    """A plan, or a part of one, without the lines on which it is written."""
+    if isinstance(value, tuple):
+        return tuple(without_lines(one) for one in value)
+    if not isinstance(value, msgspec.Struct):
+        return value
+    names = value.__struct_fields__
+    parts = {n: NO_PLACE[n] if n in NO_PLACE else without_lines(getattr(value, n)) for n in names}
+    return msgspec.structs.replace(value, **parts)
+
+
 def combined(stated: Budget, more: Budget | None) -> Budget:
     """What the command line says counts, amount by amount."""
     if more is None:
