@@ -308,7 +308,7 @@ def test_each_leaf_is_asked_about_once_and_no_stars_are_shown(
 ) -> None:
     done = reads("careful", kind)
     assert done.outcome == (0, 6, 3)
-    assert done.err == {"poor quality": ["r1", "r4", "r6"]}
+    assert done.complaints == {"poor quality": ["r1", "r4", "r6"]}
     assert "rating" not in "".join(done.prompts)
     assert '<review id="r1" department="Dresses">\nAwful.' in "".join(done.prompts)
     report = (done.folder / "report.md").read_text(encoding="utf-8")
@@ -332,7 +332,7 @@ def test_an_invented_id_is_kicked_back_with_the_reason(reads: Callable[..., Read
     assert done.outcome == (0, 6, 6)
     reason = "complaint `poor  quality` has ids that were not given: r99"
     assert sum(reason in prompt for prompt in done.prompts) == 3
-    assert done.err == {"poor quality": ["r1", "r4", "r6"]}
+    assert done.complaints == {"poor quality": ["r1", "r4", "r6"]}
 
 
 def test_reviews_of_a_leaf_that_never_adds_up_are_named_as_missing(
@@ -340,7 +340,7 @@ def test_reviews_of_a_leaf_that_never_adds_up_are_named_as_missing(
 ) -> None:
     done = reads("stubborn")
     assert done.outcome == (1, 4, 4)
-    assert done.err == {"poor quality": ["r1", "r6"]}
+    assert done.complaints == {"poor quality": ["r1", "r6"]}
     report = (done.folder / "report.md").read_text(encoding="utf-8")
     assert "**2 reviews do not stand behind this: r3, r4.**" in report
     assert "# What 4 customers say" in report
@@ -349,4 +349,4 @@ def test_reviews_of_a_leaf_that_never_adds_up_are_named_as_missing(
 def test_prose_around_the_json_does_no_harm(reads: Callable[..., Read]) -> None:
     done = reads("talkative")
     assert done.outcome == (0, 6, 3)
-    assert done.err == {"poor quality": ["r1", "r4", "r6"]}
+    assert done.complaints == {"poor quality": ["r1", "r4", "r6"]}

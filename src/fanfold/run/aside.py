@@ -42,10 +42,12 @@ class Aside:
 
     @property
     def reason(self) -> str:
-        """Why the run pauses at its end, going by what is left then."""
+        """Why the run pauses at its end, going by what is left then. Without a call left it is the
+        same for all items, so none is named."""
         assert self.dearest is not None
-        lacks = self.dearest.account.lacks(self.dearest.need)
-        return f"out of budget: {lacks} ({self._whose})"
+        account = self.dearest.account
+        whose = "" if account.out_of_calls else f" ({self._whose})"
+        return f"out of budget: {account.lacks(self.dearest.need)}{whose}"
 
 
 def _size(gone: SetAside) -> tuple[int, int]:

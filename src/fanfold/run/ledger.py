@@ -83,6 +83,11 @@ class Account:
             )
         return f"calls of the {self.name}: all {self.max_calls} were made"
 
+    @property
+    def out_of_calls(self) -> bool:
+        """No call at all can be made, whichever it is."""
+        return self.max_calls is not None and self.calls >= self.max_calls
+
     def reopen(self, sum: Sum) -> None:
         """What counted as spent is only reserved after all."""
         self.settle(Sum() - sum, Sum() - sum)
