@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -30,6 +28,7 @@ from fanfold.run.loop import run_sync
 from fanfold.testing.member import Scripted, traits
 from tests.faces.desk import INITIALIZE, mcp_endpoint, posted
 from tests.faces.serving import KEY, endpoint, reply
+from tests.handles import no_free_handle
 
 NEVER = 1000.0
 PATIENT = Bounds(header=NEVER, body=NEVER, idle=NEVER, response=NEVER)
@@ -280,7 +279,7 @@ def test_without_a_free_file_handle_the_server_waits_and_goes_on(memory_path: Pa
         async with endpoint(memory_path, echo()) as here:
             client = socket.socket()
             client.setblocking(False)
-            with client, no_file_handles():
+            with client, no_free_handle():
                 at = httpx.URL(here.url)
                 client.connect_ex((at.host, at.port))
                 await asyncio.sleep(0.05)  # it is refused, or not yet accepted
@@ -288,22 +287,3 @@ def test_without_a_free_file_handle_the_server_waits_and_goes_on(memory_path: Pa
             return str(answer.choices[0].message.content)
 
     assert run_sync(main()) == "still here"
-
-
-@contextmanager
-def no_file_handles() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-    taken: list[int] = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, highest + 20), hard))
-    try:
-        while True:
-            try:
-                taken.append(os.dup(0))
-            except OSError:
-                break
-        yield
-    finally:
-        for handle in taken:
-            os.close(handle)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

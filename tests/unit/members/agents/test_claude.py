@@ -18,7 +18,7 @@ from tests.unit.members.agents.logs import ASK, NUMBER, WANTED
 
 CLAUDE = Claude()
 PLAIN = Traits(id="w", kind="claude", answerer="claude", model="claude-sonnet-4-5", tier="paid")
-START = Start(ASK, "/data/work", "/data/home", "11111111-2222-4333-8444-555555555555", "fleet-w")
+START = Start(ASK, "/srv/project", "/srv/home", "11111111-2222-4333-8444-555555555555", "fleet-w")
 ALWAYS = (
     "claude", "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages",
     "--permission-mode", "dontAsk",
@@ -104,7 +104,7 @@ def test_servers_stated_in_the_roster_are_in_a_file_and_allowed() -> None:
     stated = '{"mcpServers": {"fan": {"command": "x", "env": {"KEY": "secret"}}}}'
     made = CLAUDE.words(PLAIN, Setup(mcp=stated), START)
     assert made.files == {"mcp.json": stated.encode()}
-    assert made.words[-3:] == ("--strict-mcp-config", "--mcp-config", "/data/home/mcp.json")
+    assert made.words[-3:] == ("--strict-mcp-config", "--mcp-config", "/srv/home/mcp.json")
     assert "mcp__fan" in made.words and not any("secret" in word for word in made.words)
 
 
@@ -119,7 +119,7 @@ def test_servers_stated_in_a_file_beside_the_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stated", "text"),
     [
-        ("none.json", "mcp: cannot read /data/work/none.json: no such file or directory"),
+        ("none.json", "mcp: cannot read /srv/project/none.json: no such file or directory"),
         ('{"servers": {}}', 'mcp: not of the form {"mcpServers": {...}}'),
     ],
 )
