@@ -21,6 +21,10 @@ class BadInput(FanfoldError):
         super().__init__(where + what)
 
 
+class BadArgument(BadInput, TypeError):
+    """A call with an argument that the function does not have, or without one that it needs."""
+
+
 class StoreError(FanfoldError):
     """The store cannot be used: foreign, torn, newer than this program, locked or not writable."""
 

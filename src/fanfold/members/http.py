@@ -25,6 +25,7 @@ from pyreqwest.response import Response
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
 from fanfold.work.member import MAX_BYTES
 
+_REACH = "check base_url, and that the server runs"
 _CONNECTING = "client error (Connect)"
 _BODY_CUT = "error reading a body from connection"
 _UNTRUSTED = "invalid peer certificate"
@@ -234,7 +235,9 @@ class Http:
             case RequestTimeoutError() if sent:
                 return TimedOut(f"{who}: no answer within {within:g} s")
             case RequestTimeoutError():
-                return Transient(f"{who}: no connection within {self._connect_timeout:g} s")
+                return Transient(
+                    f"{who}: no connection within {self._connect_timeout:g} s; {_REACH}"
+                )
             case DecodeError() if _BODY_CUT not in causes:
                 return InvalidReply(f"{who}: the answer cannot be read: {why}")
         if why.startswith(_UNTRUSTED):
@@ -243,7 +246,7 @@ class Http:
             )
         if sent:
             return Transient(f"{who}: connection lost after sending: {why}", lost=True)
-        return Transient(f"{who}: no connection: {why}")
+        return Transient(f"{who}: no connection: {why}; {_REACH}")
 
 
 def _has_events(answer: Answer) -> bool:

@@ -13,14 +13,10 @@ from typing import Any, TypeVar, Unpack, cast, get_args, get_origin, get_type_hi
 
 import msgspec
 
-from fanfold.errors import BadInput
+from fanfold.errors import BadArgument
 from fanfold.work.nearest import remedy
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class BadArgument(BadInput, TypeError):
-    """A call with an argument that the function does not have, or without one that it needs."""
 
 
 def public(fn: F) -> F:
