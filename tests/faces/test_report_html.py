@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,12 +106,13 @@ def test_an_account_that_cannot_be_written_is_refused_first(
     assert fanfold(project, "status", "never").code == 2
 
 
-def test_with_json_the_place_is_told_on_stderr(project: Path) -> None:
+def test_with_json_the_place_is_told_on_stderr(project: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(project, tmp_path / "own")  # it writes the plan's page once more
     words = ("--quiet", "--json", "--name", "again", "--report", "again.md")
-    ended = fanfold(project, "run", "plan.yaml", *words)
+    ended = fanfold(own, "run", "plan.yaml", *words)
     assert ended.receipt["name"] == "again"
     assert ended.err == "account: again.md\n"
-    assert (project / "again.md").read_text(encoding="utf-8").startswith("# again\n")
+    assert (own / "again.md").read_text(encoding="utf-8").startswith("# again\n")
 
 
 # ── fleets ──

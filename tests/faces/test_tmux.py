@@ -159,7 +159,7 @@ def test_a_window_that_ended_is_used_again_by_the_same_worker(server: Server, st
     dead = ("list-windows", "-t", f"={session}:", "-F", "#{window_name} #{pane_dead}")
     wait_until(lambda: "a 1" in server(*dead).splitlines())
     stage.works("a", stage.starts("a", 700), said("once more"))
-    stage.hosted("a", alive=True)
+    stage.lives("a")
     assert open_windows(shown_of(stage), ["a", "a"], server.tmux) == session
     wait_until(lambda: any(line[10:] == "once more" for line in server.screen(f"={session}:a")))
     assert server.windows(session) == ["status", "a"]

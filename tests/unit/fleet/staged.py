@@ -176,6 +176,11 @@ class Stage:
         record = HostRecord(host=host, program=host, at=self.epoch)
         (self.place(id) / HOST).write_bytes(encode(record))
 
+    def lives(self, id: str) -> None:
+        """Started again: what it left when it ended before is gone."""
+        (self.place(id) / EXIT).unlink()
+        self.hosted(id, alive=True)
+
     def exits(self, id: str, code: int, at: float, why: Why = "", said: str = "") -> None:
         self.hosted(id, alive=False)
         exit = Exit(code=code, at=self.epoch + at, why=why, said=said)
