@@ -23,7 +23,8 @@ from fanfold.members.function import function
 from fanfold.patterns.graph import graph
 from fanfold.run.choose import Given
 from fanfold.run.open import finish, start
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.work.dag import remaining
 from fanfold.work.task import Budget

@@ -1,12 +1,16 @@
 """A plugin for `tools/steady`: tests in random order, each of them many times, and which may race.
 
 pytest -p tests.steadiness -m races --shuffle SEED --repeat 50
+
+Repeated: each test function so often, over all its cases; one with a hundred cases runs once.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from inspect import isclass, isfunction, unwrap
+from math import ceil
 from random import Random
 from types import CodeType
 from typing import Any
@@ -22,10 +26,16 @@ SIGNS = frozenset({
 CALM = frozenset({"fanfold"})
 """Starts a process, but only one, and waits for its end."""
 
+ALONE = ("tests/docs/", "tests/flow/test_scale.py", "tests/flow/test_tree_scale.py")
+"""One process each, waited for, whose output or memory is looked at: what counts there are lines and
+bytes, and the minutes that they take are better spent on those that race."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
-    parser.addoption("--repeat", type=int, default=1, metavar="N", help="run each test so often")
+    parser.addoption(
+        "--repeat", type=int, default=1, metavar="N", help="run each test function so often"
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -50,10 +60,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     known: dict[Any, bool] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and any(_races(one, known) for one in _parts(item)):
+        if item.nodeid.startswith(ALONE) or not isinstance(item, pytest.Function):
+            continue
+        if any(_races(one, known) for one in _parts(item)):
             item.add_marker(pytest.mark.races)
+    _keep_enough(config.option.repeat, items)
     if config.option.shuffle is not None:
         Random(config.option.shuffle).shuffle(items)
+
+
+def _keep_enough(times: int, items: list[pytest.Item]) -> None:
+    """Of a function with several cases, each so often that all together make up the number."""
+    functions = [item.nodeid.partition("[")[0] for item in items]
+    cases = {name: many / times for name, many in Counter(functions).items()}
+    last = {name: ceil(times / many) for name, many in cases.items()}
+    items[:] = [
+        item for item, name in zip(items, functions, strict=True) if _repetition(item) < last[name]
+    ]
+
+
+def _repetition(item: pytest.Item) -> int:
+    call = getattr(item, "callspec", None)
+    return int(call.params.get("repetition", 0)) if call else 0
 
 
 def _parts(item: pytest.Function) -> Iterator[Any]:

@@ -18,7 +18,8 @@ from fanfold.faces.serve.http import Server, open_door
 from fanfold.members.ensembles import Ensemble
 from fanfold.patterns.delegate import new_run
 from fanfold.run.choose import Given
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Event, Member, Request, Tell

@@ -22,7 +22,7 @@ from fanfold.members.ensembles import Ensemble
 from fanfold.patterns.delegate import new_run
 from fanfold.price import Price, dollars
 from fanfold.run.choose import Given
-from fanfold.run.run import Settings
+from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.ask import Ask, Reply

@@ -23,7 +23,8 @@ from fanfold.patterns.map_reduce import map_reduce
 from fanfold.price import Price, cost
 from fanfold.run.choose import Given
 from fanfold.run.open import finish, reopen, start
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import traits
 from fanfold.work.ask import Ask, Reply, Usage

@@ -19,7 +19,8 @@ from fanfold.journal.journal import Archive, Journal
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.run.choose import Given
 from fanfold.run.open import finish, open_run, start
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply, Usage

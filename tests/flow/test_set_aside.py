@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold.gates.judge import judge
+from fanfold.patterns.ensemble import ensemble, voters
 from fanfold.patterns.graph import graph, node
 from fanfold.patterns.pipeline import pipeline, stage
 from fanfold.price import Price
@@ -154,3 +155,25 @@ def test_a_judge_that_cannot_be_paid_leaves_only_its_own_item(memory_path: Path)
     again = play(replace(short, budget=Budget(usd=1.0)), resume=True)
     assert outcomes(again) == {"passed": 20}
     assert len(member.asked) == 20
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_vote_that_does_not_fit_stops_no_other(memory_path: Path, nested: bool) -> None:
+    """Neither in an ensemble nor as a stage of a pipeline."""
+    items, asks = [BULKY, *words(10)], "{{ item.text }}"
+
+    async def pattern(run: Any) -> Any:
+        if nested:
+            by = voters(["model"], samples=2)
+            return await pipeline(run, items, stage(asks, step="vote", by=by, member="model"))
+        return await ensemble(run, items, prompt=asks, member="model", samples=2)
+
+    short = scene(memory_path, items, pattern=pattern)
+    first = play(short)
+    assert (first.status, outcomes(first)) == ("paused", {"passed": 10, "unfunded": 1})
+    assert first.reason is not None
+    assert "member model)" in first.reason
+    member = Scripted(says_fine, MODEL)
+    rich = play(replace(short, budget=Budget(usd=0.5), members=(member,)), resume=True)
+    assert (rich.status, outcomes(rich)) == ("complete", {"passed": 11})
+    assert len(member.asked) == 2

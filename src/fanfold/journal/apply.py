@@ -10,9 +10,9 @@ import msgspec
 
 from fanfold.journal import bulk, checksum, judging
 from fanfold.journal.adoption import Adopt, adopt
-from fanfold.journal.attempts import end, ended, failed, file_again, lose, set_aside, start, unclaim
+from fanfold.journal.attempts import discard, end, ended, failed, file_again, lose, start, unclaim
 from fanfold.journal.cascades import Cascade, cascade
-from fanfold.journal.facts import End, Ended, Failed, Lose, RunRecord, SetAside, Start, Unclaim
+from fanfold.journal.facts import Discard, End, Ended, Failed, Lose, RunRecord, Start, Unclaim
 
 SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
 """The columns of a run that its checksum is of."""
@@ -269,7 +269,7 @@ def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
 
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
     Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, Unclaim: unclaim,
-    SetAside: set_aside,
+    Discard: discard,
     Adopt: adopt, AddRun: _add_run,
     judging.Judging: judging.begin, judging.Judged: judging.judged,
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,

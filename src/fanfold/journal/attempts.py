@@ -11,6 +11,7 @@ import msgspec
 from fanfold.journal import bulk, checksum, spending
 from fanfold.journal.facts import (
     Claim,
+    Discard,
     End,
     Ended,
     Ending,
@@ -18,7 +19,6 @@ from fanfold.journal.facts import (
     Holder,
     Landed,
     Lose,
-    SetAside,
     Start,
     Unclaim,
 )  # fmt: skip
@@ -297,7 +297,7 @@ def failed(db: sqlite3.Connection, facts: list[Failed]) -> list[None]:
     return [None] * len(facts)
 
 
-def set_aside(db: sqlite3.Connection, facts: list[SetAside]) -> list[None]:
+def discard(db: sqlite3.Connection, facts: list[Discard]) -> list[None]:
     """The row stays, so that its number is not given to another; it answers no key any more."""
     for fact in facts:
         db.execute("update replies set key8 = 0, key = x'', private = 1 where no = ?", (fact.row,))

@@ -186,7 +186,7 @@ class Unclaim(msgspec.Struct, frozen=True):
     beside: int = 0
 
 
-class SetAside(msgspec.Struct, frozen=True):
+class Discard(msgspec.Struct, frozen=True):
     """A recorded reply is damaged, and the operator wants it asked for again: it serves no more."""
 
     row: int

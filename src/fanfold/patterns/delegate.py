@@ -24,7 +24,8 @@ from fanfold.price import Price
 from fanfold.run.choose import Company
 from fanfold.run.open import Launch, finish, start
 from fanfold.run.planning import Batch
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask, Message, Params, Schema
 from fanfold.work.item import Item

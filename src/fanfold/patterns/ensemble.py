@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 import msgspec
 
-from fanfold.errors import BadInput, RunStopped
+from fanfold.errors import BadInput
 from fanfold.patterns.how import By, Folded, How, terms_of
 from fanfold.patterns.judged import Judge, judge_terms, judged
 from fanfold.patterns.panel import Decide, Knobs, Panel, panel_of
@@ -123,15 +124,15 @@ async def vote_batch(
         for number, task in tasks:
             if run.stopping is not None:
                 return
-            outcome, record = await _put(run, panel, task)
-            if note is not None:
+            put = await run.do_apart(task, partial(_put, run, panel))
+            if put is not None and note is not None:
+                outcome, record = put
                 note(outcome.position, record)
             if number % OFTEN == 0:  # answers on record need no waiting at all
                 await run.flush()
 
     await together([work() for _ in range(terms.concurrency)])
-    if run.stopping is not None:
-        raise RunStopped(f"{run.stopping.status}: {run.stopping.reason}")
+    run.end_short()
     await run.flush()
 
 

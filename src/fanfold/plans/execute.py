@@ -39,7 +39,8 @@ from fanfold.run.govern import Approve, Govern
 from fanfold.run.ledger import Ledger
 from fanfold.run.limits import Limits
 from fanfold.run.open import Again, Launch, Listed, finish, reopen, start
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.work.document import Node
 from fanfold.work.item import Source
 from fanfold.work.nearest import remedy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 from fanfold.errors import RunStopped
 from fanfold.price import worst
 from fanfold.run.ledger import ONE_CALL, Account, Sum
@@ -9,6 +11,11 @@ from fanfold.run.want import Candidate, Want
 
 OVERHEAD = 1024  # tokens of a request at least, as its worst case is counted
 MANY = 10_000  # in a row, and none that could be paid in between: the rest is not looked at
+
+
+APART: ContextVar[bool] = ContextVar("apart", default=False)
+"""Set while one of many planned items is carried by a way of its own (a vote, a nested pattern): an
+ask inside that cannot be paid ends this item and not the run."""
 
 
 class SetAside(RunStopped):

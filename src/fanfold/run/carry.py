@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from fanfold.run.aside import SetAside
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from fanfold.run.aside import APART, SetAside
+from fanfold.run.engine import Engine
 from fanfold.run.obtain import obtain, obtain_free
 from fanfold.run.pursuit import Group, NoReply, Pursuit
+from fanfold.work.task import Task
+
+T = TypeVar("T")
 
 
 async def carry(pursuit: Pursuit) -> None:
@@ -33,6 +40,20 @@ async def carry_or_set_aside(pursuit: Pursuit) -> None:
         await carry(pursuit)
     except SetAside as gone:
         pursuit.set_aside(gone)
+
+
+async def carry_apart(engine: Engine, task: Task, way: Callable[[Task], Awaitable[T]]) -> T | None:
+    """One planned item by a way of its own. None: something inside cannot be paid; its outcome is
+    `unfunded`, and the others go on."""
+    before = APART.set(True)
+    try:
+        return await way(task)
+    except SetAside as gone:
+        unpaid = Pursuit(engine, task, engine.circle(task.terms.who))
+        unpaid.end_without(NoReply(str(gone), "unfunded"))
+        return None
+    finally:
+        APART.reset(before)
 
 
 async def carry_shard(group: Group) -> None:

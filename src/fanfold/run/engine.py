@@ -13,10 +13,10 @@ from fanfold.clock import Clock
 from fanfold.errors import BadInput, RunStopped
 from fanfold.journal.apply import NameStep
 from fanfold.journal.cascades import Cascade
-from fanfold.journal.facts import End, Ended, Ending, Known, Landed, SetAside
+from fanfold.journal.facts import Discard, End, Ended, Ending, Known, Landed
 from fanfold.journal.journal import Journal
 from fanfold.members.route import standing
-from fanfold.run.aside import Aside
+from fanfold.run.aside import Aside, SetAside
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.hedge import Hedging
 from fanfold.run.judging import Judgings
@@ -24,8 +24,9 @@ from fanfold.run.ledger import Ledger, Sum
 from fanfold.run.limits import Limits
 from fanfold.run.months import Months
 from fanfold.run.pulse import Pulse
+from fanfold.run.receipt import Counts
 from fanfold.run.want import Candidate, Step
-from fanfold.work.ask import Takes, Usage
+from fanfold.work.ask import Takes
 from fanfold.work.member import Member, Traits
 from fanfold.work.outcome import STATES, Outcome, State
 from fanfold.work.task import AskPower, Budget, Hedge, Place, Task, Terms, Who
@@ -59,24 +60,6 @@ class Stop(msgspec.Struct, frozen=True):
     status: str
     reason: str
     rest: State = "cancelled"
-
-
-class Counts:
-    """What this invocation did, for the progress line and the receipt."""
-
-    def __init__(self) -> None:
-        self.states: dict[State, int] = dict.fromkeys(STATES, 0)
-        self.calls = self.reused = self.retries = self.kicks = self.hedged = 0
-        self.tokens = Usage()
-        self.steps: dict[str, Step] = {}
-
-    def used(self, usage: Usage | None) -> None:
-        if usage is not None:
-            self.tokens += usage
-
-    @property
-    def done(self) -> int:
-        return sum(self.states.values())
 
 
 class Engine:
@@ -303,7 +286,7 @@ class Engine:
         if self.retry_in_doubt is not None and id not in self.retry_in_doubt:
             return False
         if known.row:
-            self.journal.note(SetAside(known.row))
+            self.journal.note(Discard(known.row))
         return True
 
     @property
@@ -354,6 +337,12 @@ class Engine:
         """The run cannot continue here: it pauses, and whoever asked is told to stop."""
         self.halt(Stop("paused", reason))
         raise self.stopped()
+
+    def set_aside(self, task: Task, gone: SetAside) -> None:
+        """It cannot be paid; when no other can either, the run pauses at once."""
+        self.aside.add(task.id, task.terms.step, gone)
+        if gone.last:
+            self.halt_if_short()
 
     def halt_if_short(self) -> None:
         """Some items were set aside, and nothing else is left to do: the run pauses."""

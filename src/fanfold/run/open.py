@@ -20,7 +20,8 @@ from fanfold.members.roster import Roster, load_roster
 from fanfold.run.choose import Company, Given
 from fanfold.run.govern import Approve, Govern
 from fanfold.run.inherited import inherited
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.work.arguments import public
 from fanfold.work.check import Check, described, flag, many, text, whole
 from fanfold.work.member import Member, Traits

@@ -214,10 +214,8 @@ class Pursuit:
 
     def set_aside(self, gone: SetAside) -> None:
         """It cannot be paid: it waits for more money, the others go on."""
-        self.engine.aside.add(self.task.id, self.step.name, gone)
         self.end_without(NoReply(str(gone), "unfunded"))
-        if gone.last:
-            self.engine.halt_if_short()
+        self.engine.set_aside(self.task, gone)
 
     def failing(self, reason: str) -> Ending:
         return Ending(

@@ -10,14 +10,32 @@ from fanfold.journal.checksum import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.read import Reader, Spent
 from fanfold.price import dollars
-from fanfold.run.engine import Counts
+from fanfold.run.want import Step
 from fanfold.work.ask import Usage
-from fanfold.work.outcome import Receipt, RunStatus, State, StepAccount
+from fanfold.work.outcome import STATES, Receipt, RunStatus, State, StepAccount
 from fanfold.work.task import Budget
 
 _budget = msgspec.json.Decoder(Budget).decode
 Tally = dict[State, int]
 _value = msgspec.json.Decoder().decode
+
+
+class Counts:
+    """What this invocation did, for the progress line and the receipt."""
+
+    def __init__(self) -> None:
+        self.states: dict[State, int] = dict.fromkeys(STATES, 0)
+        self.calls = self.reused = self.retries = self.kicks = self.hedged = 0
+        self.tokens = Usage()
+        self.steps: dict[str, Step] = {}
+
+    def used(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.tokens += usage
+
+    @property
+    def done(self) -> int:
+        return sum(self.states.values())
 
 
 def receipt(

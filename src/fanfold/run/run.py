@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -17,51 +17,29 @@ from fanfold.journal.apply import CloseRun
 from fanfold.journal.facts import Ending, Landed, RunRecord
 from fanfold.journal.journal import Journal
 from fanfold.run.adopt import adopt_all
-from fanfold.run.aside import SetAside
+from fanfold.run.aside import APART, SetAside
 from fanfold.run.books import Books
-from fanfold.run.carry import carry, carry_or_set_aside
+from fanfold.run.carry import carry, carry_apart, carry_or_set_aside
 from fanfold.run.choose import Chooser, Company, used_up
 from fanfold.run.engine import Engine, Stop
-from fanfold.run.govern import Approve, Govern, Governor
+from fanfold.run.govern import Governor
 from fanfold.run.judging import Judgings
 from fanfold.run.ledger import Ledger, Sum
-from fanfold.run.limits import MAX_WAIT, Limits
+from fanfold.run.limits import Limits
 from fanfold.run.planning import Batch, Planning
 from fanfold.run.pursuit import NoReply, Pursuit
 from fanfold.run.receipt import Tally, status_of
+from fanfold.run.settings import Settings
 from fanfold.run.stream import Sharding, Stream, Way
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Adopts, Tell, Traits
 from fanfold.work.outcome import Outcome, Receipt, State, Verdict
-from fanfold.work.task import Budget, Place, Task, Terms, Who, asks_of
+from fanfold.work.task import Place, Task, Terms, Who, asks_of
 
 _encode = msgspec.json.Encoder().encode
+T = TypeVar("T")
 Carry = Callable[[Pursuit], Awaitable[None]]
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run is carried out; what is done is in its tasks.
-
-    `max_wait`: seconds that is waited at most for a member that says when to come back.
-    `retry_in_doubt`: ids whose attempts in doubt may be repeated; None means all of them.
-    `govern`: how far stages may grow that nobody could foresee; `approve` asks somebody above that.
-    `anew`: graph tasks of an earlier run that are carried out again, and with `only` no others.
-    `serving`: requests that have nothing to do with one another; what one of them lacks (money, a
-    member that is left) does not stop the others.
-    """
-
-    budget: Budget = Budget()
-    max_concurrency: int = 64
-    max_wait: float = MAX_WAIT
-    fresh: bool = False
-    seed: int = 0
-    retry_in_doubt: frozenset[str] | None = frozenset()
-    govern: Govern = Govern()
-    approve: Approve | None = None
-    serving: bool = False
-    anew: frozenset[str] = frozenset()
-    only: bool = False
 
 
 class Run(Books):
@@ -210,13 +188,20 @@ class Run(Books):
         try:
             return await self._done(task, carry, tell)
         except SetAside as gone:
-            self._engine.halt(Stop("paused", str(gone), "unfunded"))
-            raise self._engine.stopped() from None
+            if not APART.get():
+                self._engine.halt(Stop("paused", str(gone), "unfunded"))
+                raise self._engine.stopped() from None
+            self._engine.set_aside(task, gone)
+            raise
 
     async def do_or_set_aside(self, task: Task) -> Outcome:
         """The same for one of many planned items: when it cannot be paid, its outcome is `unfunded`
         and the others go on. Call `end_short` when all are done."""
         return await self._done(task, carry_or_set_aside)
+
+    async def do_apart(self, task: Task, way: Callable[[Task], Awaitable[T]]) -> T | None:
+        """The same by a way of its own, such as a vote. None: something inside cannot be paid."""
+        return await carry_apart(self._engine, task, way)
 
     def end_short(self) -> None:
         """Before something is made of many items: if some were set aside, the run pauses here."""

@@ -10,8 +10,7 @@ from itertools import islice
 import msgspec
 
 from fanfold.errors import FanfoldError, RunStopped
-from fanfold.run.aside import SetAside
-from fanfold.run.carry import carry_or_set_aside, carry_shard
+from fanfold.run.carry import carry_apart, carry_or_set_aside, carry_shard
 from fanfold.run.engine import Engine
 from fanfold.run.inflow import Inflow
 from fanfold.run.pursuit import Group, NoReply, Pursuit
@@ -232,16 +231,12 @@ class Stream:
                 self._land(pursuit)
             return
         assert self._way is not None
-        try:
-            outcome = await self._way(unit)
-        except SetAside as gone:  # something inside could not be paid
+        outcome = await carry_apart(self._engine, unit, self._way)
+        if outcome is None:
             self._aside = True
-            circle = self._engine.circle(unit.terms.who)
-            Pursuit(self._engine, unit, circle).end_without(NoReply(str(gone), "unfunded"))
-        else:
-            if self._room:
-                self._landed.append(outcome)
-                self._wake()
+        elif self._room:
+            self._landed.append(outcome)
+            self._wake()
         await self._breathe()
 
     async def _wait_for_room(self) -> None:

@@ -21,7 +21,8 @@ from fanfold.patterns.fold import sort_by
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.run.choose import Given
 from fanfold.run.open import Launch, finish, reopen, start
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.testing.clock import EPOCH, VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage

@@ -14,7 +14,7 @@ from fanfold.patterns.delegate import MOST_TASKS, Desk, new_run
 from fanfold.patterns.errand import Errand, Result, Rules, errand_of, fitting
 from fanfold.price import Price
 from fanfold.run.choose import Given
-from fanfold.run.run import Settings
+from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import Receipt

@@ -19,7 +19,7 @@ from fanfold.patterns.lead import answer, lead
 from fanfold.patterns.orchestrate import MOST_CALLS, MOST_ROUNDS
 from fanfold.patterns.toolbox import TOOLS
 from fanfold.run.choose import Given
-from fanfold.run.run import Settings
+from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Call, Reply, Usage
 from fanfold.work.member import Event

@@ -27,7 +27,8 @@ from fanfold.plans.load import parse_budget
 from fanfold.price import dollars
 from fanfold.run.inherited import inherited
 from fanfold.run.loop import on_ending_signals, run_sync
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.work.member import Event, Member, Tell
 from fanfold.work.outcome import Outcome, Receipt
 from fanfold.work.task import Budget

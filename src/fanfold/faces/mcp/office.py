@@ -26,7 +26,8 @@ from fanfold.patterns.toolbox import TOOLS, Given, use
 from fanfold.plans.load import load_plan
 from fanfold.price import dollars, nanos
 from fanfold.run.ledger import Sum
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.work.member import PARENT, STORE
 from fanfold.work.task import Budget
 

@@ -21,7 +21,8 @@ from fanfold.patterns.delegate import new_run
 from fanfold.run.inherited import inherited
 from fanfold.run.loop import on_ending_signals
 from fanfold.run.open import Listed
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
 
