@@ -274,6 +274,21 @@ def test_a_partial_task_is_asked_with_what_there_is(memory_path: Path) -> None:
     assert outcomes(receipt) == {"passed": 4, "failed": 2}
 
 
+def test_with_no_parent_that_passed_a_partial_task_fails_unless_it_always_goes(
+    memory_path: Path,
+) -> None:
+    member = answering("a")
+    tasks = [
+        *drawn("a"),
+        node("some", "some", depends_on="a", partial=True),
+        node("always", "always", depends_on="a", partial="always"),
+    ]
+    receipt, told = ran(memory_path, (member,), tasks)
+    assert member.asked[1:] == ["always\n\nThere is no answer for: a"]
+    assert told.missing[-1] == Missing("some", 1, "failed", ("parent: a failed",))
+    assert outcomes(receipt) == {"passed": 1, "failed": 2}
+
+
 def test_a_prompt_that_cannot_be_rendered_fails_its_task_however_it_is_carried_out(
     memory_path: Path,
 ) -> None:

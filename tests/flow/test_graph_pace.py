@@ -132,8 +132,8 @@ def test_a_verbatim_prompt_is_sent_as_it_stands_also_where_a_parent_is_missing(
     memory_path: Path,
 ) -> None:
     text = "{{ parents.a }} {% not a tag %} steps {#"
-    one = node("b", depends_on="a", partial=True)
-    made = Node(one.id, Prompt(Verbatim(text)), one.terms, one.depends_on, partial=True)
+    one = node("b", depends_on="a", partial="always")
+    made = Node(one.id, Prompt(Verbatim(text)), one.terms, one.depends_on, partial="always")
     timed = Timed()
     bad = node("a", "a", gate=lambda task, reply, ask: 1 / 0)
     receipt = play(scene(memory_path, timed, [bad, made]))

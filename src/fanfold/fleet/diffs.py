@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.members.agents.worktree import isolated
+from fanfold.members.agents.worktree import begun_with, isolated
 
 SECONDS = 60.0
 MOST_LINES = 60
@@ -16,31 +16,30 @@ MOST_LINES = 60
 
 class Diff(msgspec.Struct, frozen=True):
     """A worker's branch against the commit that it began with. `stat` is git's own summary, with
-    what is not committed yet; `new` are files that git does not know. `trouble`: why not."""
+    what is not committed yet; `new` are files that git does not know. `parents`: whose work was in
+    that commit. `trouble`: why not."""
 
     branch: str
     folder: str
     base: str = ""
     stat: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
     trouble: str = ""
 
 
 def diff_of(store: Path, span: str, member: str) -> Diff:
-    """Where its worktree branched off is found in git itself: the newest commit that both the
-    branch and the checkout it was made from have."""
+    """Where its worktree began is on record. For one of an earlier version it is found in git itself:
+    the newest commit that both the branch and the checkout it was made from have."""
     folder, branch = isolated(store, span, member)
-    made = Diff(branch, str(folder))
+    begun = begun_with(folder)
+    made = Diff(branch, str(folder), parents=() if begun is None else begun.parents)
     if not folder.is_dir():
         return msgspec.structs.replace(
             made, trouble="its worktree is gone; the branch may be there"
         )
     try:
-        common = Path(
-            _git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir").strip()
-        )
-        start = _git(common, "rev-parse", "HEAD").strip()
-        base = _git(folder, "merge-base", start, "HEAD").strip()
+        base = _base(folder) if begun is None else begun.commit
         stat = _git(folder, "diff", "--stat=100", base).splitlines()
         new = _git(folder, "ls-files", "--others", "--exclude-standard").splitlines()
     except OSError as error:
@@ -48,6 +47,12 @@ def diff_of(store: Path, span: str, member: str) -> Diff:
     return msgspec.structs.replace(
         made, base=base, stat=tuple(stat[-MOST_LINES:]), new=tuple(new[:MOST_LINES])
     )
+
+
+def _base(folder: Path) -> str:
+    common = _git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir").strip()
+    start = _git(Path(common), "rev-parse", "HEAD").strip()
+    return _git(folder, "merge-base", start, "HEAD").strip()
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -48,7 +48,7 @@ def _lines(one: WorkerSpec) -> tuple[str, str]:
     head = f"{one.id} ({one.type})"
     head += f" [{one.model}]" if "model" in one.stated else ""
     head += " via codex" if one.provider == "codex" else ""
-    deps = f"deps: {', '.join(one.depends_on) or 'none'}"
+    deps = f"deps: {', '.join(one.depends_on) or 'none'}" + (" (partial)" if one.partial else "")
     return head, deps + (f" ${one.max_budget_usd:g}" if "max_budget_usd" in one.stated else "")
 
 

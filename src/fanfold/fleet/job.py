@@ -163,7 +163,9 @@ def _bare(plan: Plan) -> Plan:
     """Without prompts, which are looked at one by one, and without places in the file; nor with the
     samples by which a worker is carried out once more."""
     step = _graph(plan)
-    tasks = tuple(msgspec.structs.replace(task, prompt=None, sample=0) for task in step.tasks)
+    tasks = tuple(
+        msgspec.structs.replace(task, prompt=None, verbatim=True, sample=0) for task in step.tasks
+    )
     bare = msgspec.structs.replace(step, tasks=tasks)
     made = msgspec.structs.replace(plan, file="", steps=(bare,))
     return msgspec.json.decode(msgspec.json.encode(without_lines(made)), type=Plan)

@@ -21,6 +21,7 @@ from fanfold.work.check import (
     elements,
     fields,
     flag,
+    flag_or,
     many,
     number,
     one_of,
@@ -258,6 +259,7 @@ _WORKER: dict[str, Check] = {
     "max_turns": whole(least=0),
     "max_budget_usd": number(above=0),
     "depends_on": one_or_many(text),
+    "partial": flag_or("always"),
     "target_files": many(read_pattern),
     **dict.fromkeys(("status", "session_name", "started_at", "killed_at"), anything),
 }

@@ -19,7 +19,6 @@ from fanfold.fleet.worker_view import (
     WorkerView,
     cost_of,
     heard_of,
-    outputs,
     settled,
     under_way,
     with_below,
@@ -33,7 +32,7 @@ from fanfold.journal.read import Ended
 from fanfold.members.agents.dialect import Dialect, Reading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.processes import living
-from fanfold.members.agents.worker import Spec, read_exit, read_host, read_spec
+from fanfold.members.agents.worker import Spec, outputs, read_exit, read_host, read_spec
 from fanfold.work.outcome import STATES
 
 MOST_ITEMS = 100_000

@@ -56,6 +56,7 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int = 0
     max_budget_usd: float = 1.0
     depends_on: tuple[str, ...] = ()
+    partial: bool | Literal["always"] = False
     isolation: Isolation = "none"
     target_files: tuple[str, ...] = ()
     silence_seconds: float = 0.0

@@ -40,7 +40,7 @@ def relaunch(run: str, id: str, options: Options) -> Launched:
         job = prepare_resume(run, options, _whatever_changed)
         assert job.record is not None
         changed = _changed(job.stored, id, options)
-        _refuse_orphan(job, job.record, id)
+        _refuse_orphan(options.store, job.record, _task(changed, id))
         _refuse_busy(job, job.record, id)
         anew = _with_those_after(job, job.record, id)
         goes_on = job.record.status == "running"
@@ -94,18 +94,19 @@ def _refuse_busy(job: Job, record: RunRecord, id: str) -> None:
             raise AlreadyRunning(f"{other} {what}; first: fanfold kill {record.name} {other}")
 
 
-def _refuse_orphan(job: Job, record: RunRecord, id: str) -> None:
+def _refuse_orphan(store: str, record: RunRecord, task: Node) -> None:
     """It would fail at once, for the same reason: its parent comes first."""
-    archive = Archive(job.options.store)
+    archive = Archive(store)
     try:
         failed = archive.read.endings(record.no, ("failed", "kicked", "unjudged"), limit=MOST)
     finally:
         archive.close()
-    bad = {one.id for one in failed}
-    for parent in _task(job.stored, id).depends_on:
-        if parent in bad:
-            what = f"{id} depends on {parent}, which failed"
-            raise BadInput(f"{what}; first: fanfold relaunch {record.name} {parent}")
+    bad = [one.id for one in failed if one.id in task.depends_on]
+    if task.partial == "always" or (task.partial and len(bad) < len(task.depends_on)):
+        return
+    for parent in bad:
+        what = f"{task.id} depends on {parent}, which failed"
+        raise BadInput(f"{what}; first: fanfold relaunch {record.name} {parent}")
 
 
 def _with_those_after(job: Job, record: RunRecord, id: str) -> set[str]:

@@ -11,8 +11,9 @@ import msgspec
 
 from fanfold.fleet.diffs import Diff
 from fanfold.fleet.status import FleetStatus, amount, elapsed_of
-from fanfold.fleet.worker_view import OUTPUT, Sum, WorkerView
+from fanfold.fleet.worker_view import Sum, WorkerView
 from fanfold.journal.read import Reader
+from fanfold.members.agents.worker import OUTPUT
 from fanfold.observe.amounts import count, duration, money
 from fanfold.observe.closing import cost_text, headline
 from fanfold.observe.markdown import cell, table
@@ -182,10 +183,11 @@ def _denials(workers: Sequence[WorkerView]) -> list[str]:
 def _branches(diffs: dict[str, Diff]) -> list[str]:
     if not diffs:
         return []
-    lines = ["Nothing was merged. Each worker's changes are on its own branch."]
+    lines = ["Nothing was merged into yours. Each worker's changes are on its own branch."]
     for worker, diff in diffs.items():
         lines += ["", f"### {cell(worker, 60)}: `{one_line(diff.branch)}`", ""]
-        lines += [f"In `{one_line(diff.folder, 400)}`, against `{diff.base[:12]}`:", ""]
+        whose = f", the work of {cell(', '.join(diff.parents), 200)}" if diff.parents else ""
+        lines += [f"In `{one_line(diff.folder, 400)}`, against `{diff.base[:12]}`{whose}:", ""]
         if diff.trouble:
             lines[-2:] = [cell(diff.trouble, 300)]
             continue

@@ -70,13 +70,15 @@ def _tasks(fleet: Fleet) -> list[dict[str, Any]]:
     seen: Counter[str] = Counter()
     tasks = []
     for one in fleet.workers:
-        task = {
+        task: dict[str, Any] = {
             "id": one.id,
             "prompt": one.prompt,
-            "verbatim": True,
+            "verbatim": "parents" if one.depends_on else True,
             "member": one.id,
             "depends_on": list(one.depends_on),
         }
+        if one.partial:
+            task["partial"] = one.partial
         if seen[one.prompt]:
             task["sample"] = APART * seen[one.prompt]
         seen[one.prompt] += 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -19,8 +17,6 @@ from fanfold.work.outcome import State
 
 SILENT = 90.0
 """Seconds without a word after which a worker that runs is shown as `stuck?`."""
-OUTPUT = "output"
-MOST_OUTPUTS = 200
 GLYPHS = {"tool": "🔧 ", "done": "✓ ", "failed": "✗ ", "retry": "↻ "}
 
 WorkerState = Literal[
@@ -210,18 +206,6 @@ def heard_of(trace: Trace) -> float | None:
     if not status.st_size:
         return told or trace.spec.begun or status.st_mtime
     return status.st_mtime if told is None else max(told, status.st_mtime)
-
-
-def outputs(place: Path) -> Iterator[str]:
-    """The files that a worker has put into its output folder, by name; at most so many."""
-    found = 0
-    for folder, folders, files in os.walk(place / OUTPUT):
-        folders.sort()
-        for name in sorted(files):
-            yield Path(folder, name).relative_to(place / OUTPUT).as_posix()
-            found += 1
-            if found == MOST_OUTPUTS:
-                return
 
 
 def with_reading(view: WorkerView, reading: Reading) -> WorkerView:

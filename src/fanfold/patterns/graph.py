@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Any, Unpack, cast
+from typing import Any, Literal, TypeAlias, Unpack, cast
 
 import msgspec
 
@@ -31,12 +31,14 @@ from fanfold.work.task import Place, Task, Terms, asks_of
 NAMES = frozenset({"id", "parents", "missing"})
 _WHO = ("member", "members", "needs", "use")
 _OF_ALL = ("step", "concurrency", "budget")
+Partial: TypeAlias = bool | Literal["always"]
+"""Whether a task can do without some of its parents: True needs one at least, `always` none."""
 
 
 class Node(msgspec.Struct, frozen=True):
     """One task of a graph.
 
-    `partial`: it can do with the answers of some of its parents. `weight` is about how long it
+    `partial`: it can do with the answers of some of its parents, or `always`. `weight` is about how long it
     takes, against the others. `stated` are the arguments it was made with, if by `node`: where they
     are silent, those of the graph hold. `sample` is part of the key: another number, another ask.
     """
@@ -45,7 +47,7 @@ class Node(msgspec.Struct, frozen=True):
     prompt: Prompt
     terms: Terms
     depends_on: tuple[str, ...] = ()
-    partial: bool = False
+    partial: Partial = False
     weight: float = 1.0
     data: Any = None
     by: By = by_run
@@ -65,7 +67,7 @@ def node(
     *,
     depends_on: str | Sequence[str] = (),
     schema: dict[str, Any] | type | None = None,
-    partial: bool = False,
+    partial: Partial = False,
     weight: float = 1.0,
     data: Any = None,
     by: By = by_run,
@@ -76,8 +78,9 @@ def node(
     an id that is no plain name) and the fields of `data` are names. A function member receives them
     all: `{**data, "id": ..., "parents": {...}, "missing": [...]}`.
 
-    With `partial` it is asked also when parents did not pass; `missing` are their ids. Its prompt
-    must then provide for that (`parents.a | default("-")`): a parent it cannot do without fails it.
+    With `partial` it is asked also when some parents did not pass, with `partial="always"` also when
+    none did; `missing` are their ids. Its prompt must then provide for that
+    (`parents.a | default("-")`): a parent it cannot do without fails it.
     To ask the same once more instead of using a reply on record, give another `sample`.
     """
     for name in (name for name in _OF_ALL if name in how):
@@ -101,6 +104,9 @@ def _check_node(one: Node) -> None:
         raise BadInput(f"the `weight` of task `{one.id}` is a number from 0 on, not {weight!r}")
     if not isinstance(one.sample, int) or isinstance(one.sample, bool) or one.sample < 0:
         what = f"the `sample` of task `{one.id}` is a whole number from 0 on, not {one.sample!r}"
+        raise BadInput(what)
+    if one.partial not in (True, False, "always"):
+        what = f"the `partial` of task `{one.id}` is True, False or 'always', not {one.partial!r}"
         raise BadInput(what)
     taken = {"parents", "missing"}.intersection(one.data if isinstance(one.data, dict) else ())
     for name in sorted(taken):
@@ -336,14 +342,15 @@ class _Walk:
         while freed and (stop is None or stop.status != "killed"):
             one = self._nodes[freed.pop()]
             lost = [parent for parent in one.depends_on if parent in self._amiss]
-            if lost and not (one.partial and self._can_do_without(lost)):
+            if lost and not self._can_do_without(one, lost):
                 self._schedule.start(one.id)
                 self._fail(one, lost)
                 freed += self._schedule.end(one.id)
 
-    def _can_do_without(self, lost: list[str]) -> bool:
+    def _can_do_without(self, one: Node, lost: list[str]) -> bool:
         """They will not come. One that only lacks money may, when the run is resumed."""
-        return all(self._amiss[id] != "unfunded" for id in lost)
+        enough = one.partial == "always" or (one.partial and len(lost) < len(one.depends_on))
+        return enough and all(self._amiss[id] != "unfunded" for id in lost)
 
     def _fail(self, one: Node, lost: list[str]) -> None:
         """It has failed with its parents; while one of them may still be resumed, so may it, and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work import check
 from fanfold.work.ask import Ask, Message, Params, Schema
+from fanfold.work.excerpt import excerpt
 from fanfold.work.item import Item
 from fanfold.work.member import Traits
 from fanfold.work.options import option
@@ -17,6 +19,9 @@ from fanfold.work.task import Place, Task, Terms
 from fanfold.work.template import Template
 
 KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
+PARENT_BYTES = 16_384  # of a parent's answer, in a prompt that is no template
+_PLACE = re.compile(r"\{\{\s*parents(?:\.([\w.-]+)|\[\s*([\"'])([^\"'\n]+)\2\s*\])\s*\}\}")
+_MEANT = re.compile(r"\{\{-?\s*parents\b[^\n]*?(?:\}\}|$)", re.MULTILINE)
 
 
 class Verbatim:
@@ -36,6 +41,34 @@ class Verbatim:
 
     def fields(self, name: str) -> set[str]:
         return set()
+
+
+class WithParents(Verbatim):
+    """The same, but for `{{ parents.ID }}` and `{{ parents["ID"] }}`: the answer of a parent goes
+    there, with its middle left out where it is long. Nothing else in it is looked at."""
+
+    def render(self, **names: Any) -> str:
+        parents = names.get("parents", {})
+        return _PLACE.sub(lambda found: _answer(parents, found[1] or found[3]), self.source)
+
+    def fields(self, name: str) -> set[str]:
+        return {id for _, id in parent_places(self.source) if id} if name == "parents" else set()
+
+
+def parent_places(text: str) -> Iterator[tuple[int, str]]:
+    """The line of each place for a parent's answer, and the parent's id; "" for one that looks like
+    such a place but is written in a form that is not known."""
+    for meant in _MEANT.finditer(text):
+        found = _PLACE.match(text, meant.start())
+        yield text.count("\n", 0, meant.start()) + 1, "" if found is None else found[1] or found[3]
+
+
+def _answer(parents: dict[str, Any], id: str) -> str:
+    if id not in parents:
+        return f"(there is no answer of {id})"
+    value = parents[id]
+    said = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return excerpt(said, PARENT_BYTES)
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -70,7 +103,7 @@ class Prompt(msgspec.Struct, frozen=True):
         messages: tuple[Message, ...] = ()
         if self.user is not None:
             text = self.user.render(**{**self.names, **made.data})
-            if listing and not isinstance(self.user, Verbatim):
+            if listing and type(self.user) is not Verbatim:
                 text = f"{text.rstrip()}\n\n{listing}"
             messages = (Message("user", text),)
         return Ask(messages, (made,), (), self.schema, self.params)

@@ -35,12 +35,13 @@ class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
 class Asking(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What every step that asks can state. Without a prompt only functions and replay can answer.
 
-    `verbatim`: the prompt is no template, it is sent as it stands. `gate` is as written in the plan;
+    `verbatim`: the prompt is no template, it is sent as it stands; `parents`: but for the places of
+    parents' answers. `gate` is as written in the plan;
     None is the default gate alone. `line` is the step's, `lines` those of its fields.
     """
 
     prompt: str | None = None
-    verbatim: bool = False
+    verbatim: bool | Literal["parents"] = False
     schema: Schema | None = None
     who: Who = Who()
     concurrency: int = 8
@@ -169,7 +170,7 @@ class Scatter(Asking, frozen=True, omit_defaults=True, tag="scatter", kw_only=Tr
 
 
 class Node(Asking, frozen=True, omit_defaults=True, kw_only=True):
-    """A task of a graph. `partial`: it can do with the answers of some of its parents.
+    """A task of a graph. `partial`: it can do with the answers of some of its parents, or `always`.
 
     `weight` is about how long it takes, against the others; for the order when slots are scarce.
     `sample` is part of the key: another number, another ask.
@@ -177,7 +178,7 @@ class Node(Asking, frozen=True, omit_defaults=True, kw_only=True):
 
     id: str
     depends_on: tuple[str, ...] = ()
-    partial: bool = False
+    partial: bool | Literal["always"] = False
     weight: float = 1.0
     sample: int = 0
 

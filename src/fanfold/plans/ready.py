@@ -24,7 +24,7 @@ from fanfold.patterns.judged import Judge
 from fanfold.patterns.map_reduce import sharding_of
 from fanfold.patterns.panel import Knobs, Panel, panel_of
 from fanfold.patterns.pipeline import Stage
-from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, Verbatim
+from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, Verbatim, WithParents
 from fanfold.patterns.scatter import Question
 from fanfold.plans import plan as plans
 from fanfold.plans.plan import (
@@ -89,7 +89,8 @@ class Ready:
     def prompt(self, asking: Asking, known: Collection[str] = KNOWN_NAMES) -> Prompt:
         user: Template | Verbatim | None = None
         if asking.prompt is not None and asking.verbatim:
-            user = Verbatim(asking.prompt)
+            as_it_stands = WithParents if asking.verbatim == "parents" else Verbatim
+            user = as_it_stands(asking.prompt)
         elif asking.prompt is not None:
             user = Template(asking.prompt, name=self.plan.file, known=known)
         names = {"task": self.plan.task or "", "steps": dict(self.results)}

@@ -186,7 +186,7 @@ def test_branches_are_listed_and_nothing_is_merged(tmp_path: Path) -> None:
     lines = report_of(stage, 30, diffs)
     stage.close()
     assert section(lines, "## Branches") == [
-        "Nothing was merged. Each worker's changes are on its own branch.",
+        "Nothing was merged into yours. Each worker's changes are on its own branch.",
         "### a: `fanfold/R/a-1`",
         "In `/srv/a`, against `0123456789ab`:",
         "```", "a.txt | 1 +", "new.md (not added to git)", "```",

@@ -40,7 +40,7 @@ def test_a_plan_of_one_graph_and_a_member_for_each_worker(tmp_path: Path) -> Non
                  "depends_on": []},
                 {"id": "b", "prompt": "{{ same }}", "verbatim": True, "member": "b",
                  "depends_on": [], "sample": 1000},
-                {"id": "c", "prompt": f"Do c.\n{save}\n", "verbatim": True, "member": "c",
+                {"id": "c", "prompt": f"Do c.\n{save}\n", "verbatim": "parents", "member": "c",
                  "depends_on": ["a", "b"]},
             ],
         }}],

@@ -48,6 +48,7 @@ def test_the_fields_of_its_data_are_names_in_the_prompt(data: Any, fields: dict[
         ({"id": ""}, "the id of a task is a text, not ''"),
         ({"id": 3}, "the id of a task is a text, not 3"),
         ({"id": "a", "depends_on": [1]}, "the id of a task is a text, not 1"),
+        ({"id": "a", "partial": "some"}, "the `partial` of task `a` is True, False or 'always', not 'some'"),
         ({"id": "a", "weight": -1}, "the `weight` of task `a` is a number from 0 on, not -1"),
         ({"id": "a", "weight": True}, "the `weight` of task `a` is a number from 0 on, not True"),
         ({"id": "a", "weight": float("nan")}, "the `weight` of task `a` is a number from 0 on, not nan"),

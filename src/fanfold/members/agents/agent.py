@@ -18,8 +18,9 @@ from fanfold.members.agents.environment import references
 from fanfold.members.agents.hosting import Host, find, start
 from fanfold.members.agents.launching import NotHosted
 from fanfold.members.agents.meter import Meter
+from fanfold.members.agents.parents import INDEX, Parents
 from fanfold.members.agents.tail import Tail
-from fanfold.members.agents.worker import ERRORS, LOG, Exit, Spec, Why
+from fanfold.members.agents.worker import ERRORS, LOG, OUTPUT, Exit, Spec, Why
 from fanfold.members.agents.worktree import make_worktree
 from fanfold.price import dollars, nanos
 from fanfold.work.ask import Ask, Reply, Schema
@@ -84,12 +85,19 @@ class Agent:
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
         place = self.place_of(request.span, request.store)
-        folder = self._site.folder
+        folder, parents = self._site.folder, self._parents(request, place)
         if self._site.isolation == "worktree":
             store, id = Path(request.store), self._traits.id
-            folder = await asyncio.to_thread(make_worktree, folder, store, request.span, id)
+            begin = () if parents is None else tuple(parents.branches())
+            folder = await asyncio.to_thread(make_worktree, folder, store, request.span, id, begin)
         host = await self._start(request, place, folder)
         return await self._watch(host, tell)
+
+    def _parents(self, request: Request, place: Path) -> Parents | None:
+        """Of a fleet's worker; None: it has none."""
+        if self._site.place is None:
+            return None
+        return Parents(request.ask, place, Path(request.store)) or None
 
     # ── a worker that was started before ──
 
@@ -143,7 +151,7 @@ class Agent:
             resumed=setup.session is not None,
         )  # fmt: skip
         try:
-            self._make_room(place, words)
+            self._make_room(request, place, words)
             return await start(place, spec, words.stdin, self._environment(request, place))
         except OSError as error:
             raise self._not_started(error, words.words[0]) from None
@@ -154,11 +162,14 @@ class Agent:
                 host.kill("cancelled", "the run was called off")
             raise
 
-    def _make_room(self, place: Path, words: Words) -> None:
-        """What must be there before it starts: files that its words name, a place for its output."""
+    def _make_room(self, request: Request, place: Path, words: Words) -> None:
+        """What must be there before it starts: files that its words name, a place for its output,
+        what its parents left."""
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._site.place is not None:
-            (place / "output").mkdir(exist_ok=True)
+            (place / OUTPUT).mkdir(exist_ok=True)
+        if (parents := self._parents(request, place)) is not None:
+            parents.write()
         for name, content in words.files.items():
             (place / name).write_bytes(content)
 
@@ -169,7 +180,9 @@ class Agent:
         made |= {PARENT: request.span, STORE: request.store}
         if self._site.place is not None:
             made |= {"WORKER_ID": self._traits.id, "FLEET_ROOT": str(self._site.folder),
-                     "WORKER_OUTPUT_DIR": str(place / "output")}  # fmt: skip
+                     "WORKER_OUTPUT_DIR": str(place / OUTPUT)}  # fmt: skip
+        if self._parents(request, place) is not None:
+            made["WORKER_PARENTS"] = str(place / INDEX)
         return made
 
     async def _watch(self, host: Host, tell: Tell) -> Reply:

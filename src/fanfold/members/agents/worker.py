@@ -6,6 +6,8 @@ The files are the truth: they outlive the process that started the worker, and w
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,6 +18,7 @@ from fanfold.price import Price
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 SPEC, PROMPT, HOST, EXIT, KILL = "spec.json", "prompt.txt", "host.json", "exit.json", "kill.json"
 LOG, ERRORS, TIMES = "session.jsonl", "session.err", "session.times"
+OUTPUT, MOST_OUTPUTS = "output", 200
 FILES = (SPEC, PROMPT, HOST, EXIT, KILL, LOG, ERRORS, TIMES)
 
 Why = Literal["", "killed", "cancelled", "time", "silence", "budget", "turns"]
@@ -128,6 +131,18 @@ def read_exit(place: Path) -> Exit | None:
 
 def read_order(place: Path) -> KillOrder | None:
     return _read(place / KILL, KillOrder)
+
+
+def outputs(place: Path) -> Iterator[str]:
+    """The files that a worker has put into its output folder, by name; at most so many."""
+    found = 0
+    for folder, folders, files in os.walk(place / OUTPUT):
+        folders.sort()
+        for name in sorted(files):
+            yield Path(folder, name).relative_to(place / OUTPUT).as_posix()
+            found += 1
+            if found == MOST_OUTPUTS:
+                return
 
 
 def _read(file: Path, kind: type[_Record]) -> _Record | None:

@@ -1,20 +1,44 @@
 """A git worktree and a branch for each worker, so that they do not get in each other's way.
 
-Nothing is ever merged, and nothing removed: what a worker did stays on its branch.
+One that depends on others begins with what they left: on its own branch, from a merge of theirs.
+Nothing is ever merged into a branch of the user's or of another worker's, and nothing removed.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fanfold.errors import Terminal
+import msgspec
+
+from fanfold.errors import MemberError, Terminal
 
 _SECONDS = 120
+_ALONE = (
+    "-c", "user.name=fanfold", "-c", "user.email=fanfold@localhost", "-c", "commit.gpgsign=false",
+    "-c", f"core.hooksPath={os.devnull}",
+)  # fmt: skip
+"""For commits that nobody wrote: nothing of the user's is asked or started."""
+
+
+class Branched(msgspec.Struct, frozen=True):
+    """The worktree of a worker that others depend on."""
+
+    id: str
+    folder: Path
+    branch: str
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """What a worktree began with: a commit, and whose work was in it."""
+
+    commit: str
+    parents: tuple[str, ...] = ()
 
 
 def isolated(store: Path, span: str, id: str) -> tuple[Path, str]:
@@ -23,7 +47,9 @@ def isolated(store: Path, span: str, id: str) -> tuple[Path, str]:
     return store / "worktrees" / run / f"{id}-{number}", f"fanfold/{run}/{id}-{number}"
 
 
-def make_worktree(folder: Path, store: Path, span: str, id: str) -> Path:
+def make_worktree(
+    folder: Path, store: Path, span: str, id: str, parents: Sequence[Branched] = ()
+) -> Path:
     """The folder inside a new worktree that `folder` is in its repository. It takes a while: not
     for the event loop's thread."""
     place, branch = isolated(store, span, id)
@@ -31,8 +57,97 @@ def make_worktree(folder: Path, store: Path, span: str, id: str) -> Path:
     inside = folder.resolve().relative_to(top.resolve())
     with _one_at_a_time(place.parent):
         if not place.exists():
-            _git(top, "worktree", "add", "--quiet", "-b", branch, str(place), "HEAD")
+            begun = _beginning(top, place, parents)
+            _record(place).write_bytes(msgspec.json.encode(begun))
+            _git(top, "worktree", "add", "--quiet", "-b", branch, str(place), begun.commit)
     return place / inside
+
+
+def begun_with(place: Path) -> Begun | None:
+    """None for worktrees of versions that did not note it."""
+    try:
+        return msgspec.json.decode(_record(place).read_bytes(), type=Begun)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _record(place: Path) -> Path:
+    return place.with_name(f"{place.name}.json")
+
+
+# ── what parents left ────────────────────────────────────────────────────────────────────────
+
+
+def _beginning(top: Path, place: Path, parents: Sequence[Branched]) -> Begun:
+    tips = [(one.id, _tip(top, one)) for one in parents]
+    if not tips:
+        return Begun(_git(top, "rev-parse", "--verify", "HEAD").strip())
+    names = tuple(id for id, _ in tips)
+    if len({commit for _, commit in tips}) == 1:
+        return Begun(tips[0][1], names)
+    return Begun(_merged(top, place.with_name(f"{place.name}.merge"), tips), names)
+
+
+def _tip(top: Path, one: Branched) -> str:
+    """Its last commit, and on top of that what it did not commit; its own worktree and branch stay
+    as they are."""
+    if not one.folder.is_dir():
+        try:
+            return _git(top, "rev-parse", "--verify", f"refs/heads/{one.branch}").strip()
+        except MemberError:
+            what = f"the branch of {one.id}, {one.branch}, is gone"
+            raise Terminal(f"isolation: worktree: {what}; relaunch {one.id}", scope="ask") from None
+    head = _git(one.folder, "rev-parse", "HEAD").strip()
+    if not _git(one.folder, "status", "--porcelain").strip():
+        return head
+    index = _record(one.folder).with_suffix(".index")
+    own = _git(one.folder, "rev-parse", "--path-format=absolute", "--git-path", "index").strip()
+    try:
+        with suppress(OSError):
+            shutil.copyfile(own, index)
+        env = {"GIT_INDEX_FILE": str(index)}
+        _git(one.folder, "add", "--all", env=env)
+        tree = _git(one.folder, "write-tree", env=env).strip()
+    finally:
+        index.unlink(missing_ok=True)
+    said = f"What {one.id} left without a commit"
+    return _git(one.folder, *_ALONE, "commit-tree", tree, "-p", head, "-m", said).strip()
+
+
+def _merged(top: Path, scratch: Path, tips: Sequence[tuple[str, str]]) -> str:
+    """A commit with the work of all of them, made in a worktree that is gone afterwards."""
+    (first, start), *others = tips
+    with suppress(MemberError):  # of a process that died meanwhile
+        _git(top, "worktree", "remove", "--force", str(scratch))
+    _git(top, "worktree", "add", "--quiet", "--detach", str(scratch), start)
+    try:
+        done = [first]
+        for id, commit in others:
+            said = f"The work of {id} and {', '.join(done)}"
+            ended = _run(scratch, *_ALONE, "merge", "--quiet", "--no-edit", "-m", said, commit)
+            if ended.returncode:
+                raise Terminal(_conflict(scratch, id, done, ended), scope="ask")
+            done.append(id)
+        return _git(scratch, "rev-parse", "HEAD").strip()
+    finally:
+        with suppress(MemberError):
+            _git(top, "worktree", "remove", "--force", str(scratch))
+
+
+def _conflict(
+    scratch: Path, id: str, done: Sequence[str], ended: subprocess.CompletedProcess[bytes]
+) -> str:
+    files = _git(scratch, "diff", "--name-only", "--diff-filter=U").splitlines()
+    if not files:
+        return f"isolation: worktree: the work of {id} cannot be merged: {_said(ended)}"
+    named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    return (
+        f"isolation: worktree: {id} and {' or '.join(done)} changed the same lines of {named};"
+        " make one depend on the other, or relaunch one"
+    )
+
+
+# ── git ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
@@ -47,16 +162,30 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _git(folder: Path, *words: str) -> str:
+def _git(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
+    ended = _run(folder, *words, env=env)
+    if ended.returncode:
+        text = (
+            f"isolation: worktree needs a git repository with a commit in {folder}: {_said(ended)}"
+        )
+        raise Terminal(text, scope="member")
+    return ended.stdout.decode(errors="replace")
+
+
+def _run(
+    folder: Path, *words: str, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Which repository is meant follows from the folder, whatever the environment says."""
+    around = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        ended = subprocess.run(
-            ["git", *words], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=_SECONDS, check=False,
+        return subprocess.run(
+            ["git", "-c", "core.quotepath=false", *words], cwd=folder, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=_SECONDS, check=False, env={**around, **(env or {})},
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Terminal(f"isolation: worktree: git does not work: {error}", scope="member") from None
-    if ended.returncode:
-        said = " ".join(ended.stderr.decode(errors="replace").split())[:200]
-        text = f"isolation: worktree needs a git repository with a commit in {folder}: {said}"
-        raise Terminal(text, scope="member")
-    return ended.stdout.decode(errors="replace")
+
+
+def _said(ended: subprocess.CompletedProcess[bytes]) -> str:
+    told = ended.stderr or ended.stdout
+    return " ".join(told.decode(errors="replace").split())[:200]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fanfold.errors import BadInput
+from fanfold.patterns.prompt import WithParents
 from fanfold.plans.plan import (
     Conduct,
     Divide,
@@ -35,6 +36,7 @@ from fanfold.work.check import (
     elements,
     fields,
     flag,
+    flag_or,
     mapping,
     number,
     one_or_many,
@@ -191,13 +193,18 @@ def _read_task(node: Node, reading: Reading, shared: dict[str, Any]) -> Task:
     lines = {**shared["lines"], **own["lines"]}
     own_words = _own(stated, "id", "depends_on", "partial", "weight", "sample")
     task = Task(**{**shared, **own, "lines": lines}, **own_words)
-    if task.prompt is not None and "prompt" in own and not task.verbatim:
-        reads = Template(task.prompt, name=node.file, known=_TASK_NAMES).fields("parents")
-        for parent in sorted(reads - set(task.depends_on)):
+    if task.prompt is not None and "prompt" in own and task.verbatim is not True:
+        for parent in sorted(_parents_read(task, task.prompt, node) - set(task.depends_on)):
             raise node.bad(
                 f"the prompt of `{task.id}` reads parents.{parent}: add it to `depends_on`"
             )
     return task
+
+
+def _parents_read(task: Task, prompt: str, node: Node) -> set[str]:
+    if task.verbatim == "parents":
+        return WithParents(prompt).fields("parents")
+    return Template(prompt, name=node.file, known=_TASK_NAMES).fields("parents")
 
 
 def _read_id(node: Node) -> str:
@@ -247,9 +254,9 @@ _TASK: dict[str, Check] = {
     },
     "id": _read_id,
     "depends_on": one_or_many(_read_id),
-    "partial": flag,
+    "partial": flag_or("always"),
     "weight": number(above=0),
-    "verbatim": flag,
+    "verbatim": flag_or("parents"),
     "sample": whole(least=0),
 }
 _ONCE: dict[str, Check] = {**ASK_FIELDS, "verbatim": flag}
