@@ -43,7 +43,7 @@ class Ended(NamedTuple):
     @property
     def resume(self) -> list[str]:
         """The words after `fanfold` in the command that the closing lines give."""
-        (line,) = re.findall(r"^to go on: (.+)$", self.out, re.MULTILINE)
+        (line,) = re.findall(r"^to continue: (.+)$", self.out, re.MULTILINE)
         program, *words = shlex.split(line)
         assert program == "fanfold"
         return words

@@ -99,7 +99,7 @@ def a_receipt(**more: Any) -> dict[str, Any]:
         "steps": [],
         "result": None,
     }
-    nothing |= {"hedged": 0, "hedged_usd": 0.0}
+    nothing |= {"hedged": 0, "hedged_usd": 0.0, "reasons": [], "resume": None, "details": None}
     return (
         nothing
         | {"maybe_paid_twice": 0, "maybe_paid_twice_usd": 0.0, "unusable_usage": 0, "cascades": []}
@@ -158,9 +158,12 @@ def test_flagged_exits_with_1_and_names_what_did_not_pass(tmp_path: Path) -> Non
     write_function_project(tmp_path, gate="regex: '^[A-Z]+$'")
     ended = fanfold(tmp_path, "run", "plan.yaml", "--json")
     assert (ended.code, ended.err) == (1, "")
+    run, reasons = ended.receipt["run"], ended.receipt["reasons"]
+    assert [(one["items"], one["example"]) for one in reasons] == [(1, "two"), (1, "three")]
     assert settled(ended.receipt) == a_receipt(
         name="shout", status="flagged", planned=3, passed=1, kicked=1, failed=1, calls=4,
-        steps=[a_step(calls=4)], result=[{"id": "one", "value": "GOOD"}],
+        steps=[a_step(calls=4)], result=[{"id": "one", "value": "GOOD"}], reasons=reasons,
+        resume=f"fanfold resume {run}", details=f"fanfold status {run} -v",
     )  # fmt: skip
     shown = fanfold(tmp_path, "status", "shout", "-v")
     assert shown.code == 0

@@ -132,7 +132,7 @@ def _foot(s: FleetStatus, width: int) -> list[str]:
     if s.standing.status == "flagged":
         folded.append(f"to start one of them anew: {again_command(s.standing.receipt, s.store)}")
     elif s.standing.resumable:
-        folded.append(f"to go on: {resume_command(s.standing.receipt, s.store)}")
+        folded.append(f"to continue: {resume_command(s.standing.receipt, s.store)}")
     return folded
 
 

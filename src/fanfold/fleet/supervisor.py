@@ -104,7 +104,8 @@ def carry_out(mission: Mission, report: Report, log: Log) -> int:
         report.say(Ready(error=text, code=code))
         return code
     report.say(Ready(run=receipt.run, name=receipt.name, pid=os.getpid(), planned=receipt.planned))
-    log.say(closing(receipt, _resume(job, receipt, mission.options.store)))
+    store = mission.options.store
+    log.say(closing(receipt, _resume(job, receipt, store), store))
     return 0
 
 

@@ -10,7 +10,7 @@ import msgspec
 from fanfold.errors import StoreError
 from fanfold.journal.checksum import sound
 from fanfold.journal.stored import ITEM, item_is_sound
-from fanfold.work.outcome import Missing
+from fanfold.work.outcome import Missing, State
 
 _reasons = msgspec.json.Decoder(tuple[str, ...]).decode
 PAGE = 1000
@@ -28,6 +28,13 @@ _MISSING = (
     " where i.run = ?1 and i.batch = ?2 and i.position > ?3 and not exists (select 1 from outcomes p"
     " where p.run = i.run and p.batch = i.batch and p.position = i.position and p.step = ?4"
     " and p.state = 'passed') order by i.position limit ?5"
+)
+_REASONS = (
+    "select i.id, o.reasons from (select batch, position, state, reasons, max(step) from outcomes"
+    " where run = :run group by batch, position) o join items i on i.run = :run"
+    " and i.batch = o.batch and i.position = o.position"
+    " where o.state in (select value from json_each(:states)) and o.reasons is not null"
+    " order by o.batch, o.position"
 )
 
 
@@ -50,6 +57,12 @@ class Origins:
             if end is not None and position >= end:
                 return
             yield Missing(_id_of(item), position, state, _reasons(reasons) if reasons else ())
+
+    def reasons(self, run: int, states: Sequence[State]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The items that ended in one of `states`, each with why."""
+        given = {"run": run, "states": msgspec.json.encode(states).decode()}
+        for id, reasons in self._execute(_REASONS, given):
+            yield id, _reasons(reasons)
 
     def _paged(
         self, question: str, run: int, batch: int, step: int, after: int = -1

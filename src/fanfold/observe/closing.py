@@ -10,17 +10,19 @@ from fanfold.observe.standing import DONE, outcomes
 from fanfold.observe.table import one_line
 from fanfold.run.books import Statistics
 from fanfold.work.outcome import Receipt, Saving, State
+from fanfold.work.reasons import ReasonCount
 
 _LACKS = re.compile(r"out of budget: (dollars|tokens|calls|seconds) of the (?:run|step (.+?)): ")
 _APPROVE = re.compile(r" with (--yes|--cap \d+)\b")  # how the governor says it can be approved
 
+MOST_REASONS = 3
 NAMES: dict[State, str] = {"in_doubt": "in doubt"}
 """Outcomes whose name for people is not their name in JSON."""
 
 
-def closing(receipt: Receipt, resume_command: str | None) -> str:
-    """At most eight lines: status and reason, items, cost, calls, what escalation saved, doubts,
-    usage that cannot be true, and how to go on."""
+def closing(receipt: Receipt, resume_command: str | None, store: str = "") -> str:
+    """A few lines: status and reason, items, cost, calls, what escalation saved, doubts, usage that
+    cannot be true, why items did not pass, and how to continue. `store` is for the commands."""
     lines = [
         f"{one_line(receipt.name)} {headline(receipt.status, receipt)}",
         items_text(receipt),
@@ -35,9 +37,32 @@ def closing(receipt: Receipt, resume_command: str | None) -> str:
         lines.append(f"maybe paid twice: {twice_text(receipt)}")
     if receipt.unusable_usage:
         lines.append(f"unusable usage: {unusable_text(receipt)}")
+    lines += reason_lines(receipt, store)
     if resume_command:
-        lines.append(f"to go on: {resume_command}")
+        lines.append(f"to continue: {resume_command}")
     return "\n".join(lines)
+
+
+def reason_lines(receipt: Receipt, store: str = "") -> list[str]:
+    """The most frequent reasons why items did not pass, and the command that shows them all."""
+    if not receipt.reasons:
+        return []
+    lines = [f"why: {reason_text(one)}" for one in receipt.reasons[:MOST_REASONS]]
+    more = len(receipt.reasons) - MOST_REASONS
+    lines += [f"why: {count(more, 'more reason')}"] if more > 0 else []
+    return [*lines, f"to see them: {status_command(receipt, store)}"]
+
+
+def reason_text(one: ReasonCount) -> str:
+    """`12 items, such as contract-007: the reply is empty`."""
+    id = one_line(one.example, 60)
+    which = id if one.items == 1 else f"{one.items:,} items, such as {id}"
+    return f"{which}: {one_line(one.reason)}"
+
+
+def status_command(receipt: Receipt, store: str = "") -> str:
+    words = ["fanfold", "status", receipt.run, *(["--store", store] if store else []), "-v"]
+    return shlex.join(words)
 
 
 def interrupted(stats: Statistics, reserved: int) -> str:

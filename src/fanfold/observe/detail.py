@@ -11,11 +11,14 @@ from fanfold.journal.facts import Attempt
 from fanfold.journal.read import Ended, Reader, Unsettled
 from fanfold.observe.amounts import clock_time, count, duration, local_time, money, usd, utc_time
 from fanfold.observe.closing import (
+    MOST_REASONS,
     NAMES,
     cost_text,
     headline,
     items_text,
+    reason_text,
     resume_command,
+    status_command,
     twice_text,
     unusable_text,
 )
@@ -29,7 +32,7 @@ MOST_ERRORS = 5
 MOST_ITEMS = 200
 NOT_PASSED: tuple[State, ...] = tuple(state for state in STATES if state != "passed")
 LABEL = 12
-GO_ON = "to go on"
+GO_ON = "to continue"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -60,6 +63,7 @@ def _facts(s: Standing, account: Receipt, store: str) -> list[tuple[str, str]]:
     said = [
         ("status", _status(s, account)),
         ("items", items_text(account)),
+        *(("why", reason_text(one)) for one in account.reasons[:MOST_REASONS]),
         ("pending", count(s.pending, "item") if s.pending else ""),
         ("cost", cost_text(account)),
         ("calls", _calls(account)),
@@ -177,9 +181,10 @@ def ids_text(attempt: Attempt, most: int = 40) -> str:
 # ── for programs ─────────────────────────────────────────────────────────────────────────────
 
 
-def receipt_json(account: Receipt) -> bytes:
-    """One receipt object. All four kinds of tokens are written out, also where they are 0."""
-    return _encode(_plain(account))
+def receipt_json(account: Receipt, resume: str | None = None, store: str = "") -> bytes:
+    """One receipt object. All four kinds of tokens are written out, also where they are 0. Beside
+    it the commands that continue the run and that show why items did not pass; null is neither."""
+    return _encode(_plain(account) | {"resume": resume, "details": _details(account, store)})
 
 
 def detail_json(read: Reader, standing: Standing, store: str = "") -> bytes:
@@ -196,8 +201,13 @@ def detail_json(read: Reader, standing: Standing, store: str = "") -> bytes:
         "members": [_member(one) for one in by_member(found)],
         "errors": [_error(one) for one in read.newest(standing.run.no, ("error", "in_doubt"))],
         "resume": _go_on(standing, store) if standing.resumable else None,
+        "details": _details(standing.receipt, store),
     }  # fmt: skip
     return _encode(whole)
+
+
+def _details(account: Receipt, store: str) -> str | None:
+    return status_command(account, store) if account.reasons else None
 
 
 def _plain(account: Receipt) -> dict[str, Any]:

@@ -90,12 +90,13 @@ def _parts(stats: Statistics, rate: float) -> list[Part]:
     cost = of_budget(dollars(stats.cost), None if stats.budget is None else dollars(stats.budget))
     texts = [
         (0, f"{stats.done:,}/{stats.planned:,}"),
-        (3, f"{stats.in_flight:,} in flight"),
-        (5, f"{stats.passed:,} passed"),
-        (4, f"{stats.kicked_back:,} kicked back"),
-        (6, count(stats.retries, "retry", "retries")),
+        (4, f"{stats.in_flight:,} in flight"),
+        (6, f"{stats.passed:,} passed"),
+        (3, f"{stats.not_passed:,} did not pass" if stats.not_passed else ""),
+        (5, f"{stats.kicked_back:,} kicked back"),
+        (7, count(stats.retries, "retry", "retries")),
         (1, cost),
-        (7, per_time(rate) if rate > 0 else ""),
+        (8, per_time(rate) if rate > 0 else ""),
         (2, f"{time} left" if time else ""),
     ]
     return [Part(rank, text, text.removesuffix(" back")) for rank, text in texts]

@@ -57,7 +57,7 @@ def _titled(title: str, lines: list[str]) -> list[str]:
 def _head(s: Standing, account: Receipt) -> list[str]:
     reason = headline(s.status, account).removeprefix(s.status)
     if s.status == "crashed":
-        reason = ": its process died; resume it to go on"
+        reason = ": its process died; resume it to continue"
     times = f"started {local_time(s.run.created)}, {duration(s.seconds)} active"
     return [
         f"# {cell(s.run.name)}", "",

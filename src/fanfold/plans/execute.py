@@ -184,7 +184,7 @@ def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_ch
     finally:
         archive.close()
     if not record.plan:
-        raise BadInput(f"{name} was started by a script; run the script again to go on")
+        raise BadInput(f"{name} was started by a script; run the script again to continue")
     stored = decoded(_stored, record.plan, f"what run {record.name} was started with")
     unchanged(stored, record)
     roster = with_commands(stored.plan, _stored_roster(stored, options))

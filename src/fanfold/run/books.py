@@ -15,17 +15,19 @@ from fanfold.run.ledger import Sum
 from fanfold.run.planning import Batch, Planning
 from fanfold.run.pursuit import Pursuit
 from fanfold.run.receipt import Tally, receipt
-from fanfold.work.outcome import Missing, Part, Receipt
+from fanfold.work.outcome import WENT_WRONG, Missing, Part, Receipt
 from fanfold.work.task import Budget, Task, Terms
 
 
 class Statistics(NamedTuple):
-    """Where a run stands, for those who watch it. Money in nano-dollars."""
+    """Where a run stands, for those who watch it. `not_passed`: kicked, failed, unjudged or in
+    doubt. Money in nano-dollars."""
 
     planned: int
     done: int
     in_flight: int
     passed: int
+    not_passed: int
     kicked_back: int
     retries: int
     calls: int
@@ -72,8 +74,9 @@ class Books:
         counts = engine.counts
         return Statistics(
             self._planning.planned, counts.done, engine.limits.in_flight, counts.states["passed"],
-            counts.kicks, counts.retries, counts.calls, counts.reused, account.usd,
-            account.reserved_usd, account.max_usd, self.clock.monotonic() - self._began,
+            sum(counts.states[state] for state in WENT_WRONG), counts.kicks,
+            counts.retries, counts.calls, counts.reused, account.usd, account.reserved_usd,
+            account.max_usd, self.clock.monotonic() - self._began,
         )  # fmt: skip
 
     def load(self) -> dict[str, int]:

@@ -218,7 +218,9 @@ async def open_run(
         finally:
             await finish(journal, run)
         if run.stopping is not None:
-            raise RunStopped(f"{run.stopping.status}: {run.stopping.reason}; run it again to go on")
+            raise RunStopped(
+                f"{run.stopping.status}: {run.stopping.reason}; run it again to continue"
+            )
     finally:
         journal.close()
 

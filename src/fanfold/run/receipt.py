@@ -12,10 +12,19 @@ from fanfold.journal.read import Reader, Spent
 from fanfold.price import dollars
 from fanfold.run.want import Step
 from fanfold.work.ask import Usage
-from fanfold.work.outcome import STATES, Receipt, RunStatus, State, StepAccount
+from fanfold.work.outcome import (
+    STATES,
+    WENT_WRONG,
+    Receipt,
+    RunStatus,
+    State,
+    StepAccount,
+)
+from fanfold.work.reasons import ReasonCount, grouped
 from fanfold.work.task import Budget
 
 _budget = msgspec.json.Decoder(Budget).decode
+MOST_REASONS = 10
 Tally = dict[State, int]
 _value = msgspec.json.Decoder().decode
 
@@ -62,9 +71,15 @@ def receipt(
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
         seconds=round(run.active, 3), steps=_steps(names, spent, counts),
-        cascades=read.cascades.of(run.no),
+        cascades=read.cascades.of(run.no), reasons=_reasons(read, run.no, tally),
         result=None if run.result is None else decoded(_value, run.result, f"the result of {run.name}"),
     )  # fmt: skip
+
+
+def _reasons(read: Reader, run: int, tally: Tally) -> tuple[ReasonCount, ...]:
+    if not any(tally[state] for state in WENT_WRONG):
+        return ()
+    return grouped(read.origins.reasons(run, WENT_WRONG))[:MOST_REASONS]
 
 
 def _steps(

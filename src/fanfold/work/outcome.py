@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from fanfold.work.ask import Reply, Usage
+from fanfold.work.reasons import ReasonCount
 
 State = Literal[
     "passed", "kicked", "failed", "skipped", "unjudged", "unfunded", "in_doubt", "cancelled"
@@ -14,6 +15,8 @@ State = Literal[
 STATES: tuple[State, ...] = (
     "passed", "kicked", "failed", "skipped", "unjudged", "unfunded", "in_doubt", "cancelled",
 )  # fmt: skip
+WENT_WRONG: tuple[State, ...] = ("kicked", "failed", "unjudged", "in_doubt")
+"""Outcomes whose reasons are the item's own; the others follow from why the run stopped."""
 UNTIL_RESUMED: tuple[State, ...] = ("unfunded", "in_doubt", "cancelled")
 RunStatus = Literal["running", "complete", "flagged", "paused", "aborted", "killed"]
 
@@ -111,6 +114,7 @@ class Receipt(msgspec.Struct, frozen=True):
     `unusable_usage`: replies whose reported usage cannot be true; they count with their worst case.
     `below_usd`: what runs took that were started on its behalf, by its workers say; it counts within
     the budget too. `cost_at_most`: some of the cost is a bound, not a bill: the end of a call is not known.
+    `reasons`: why items did not pass, the most frequent first.
     """
 
     run: str
@@ -143,4 +147,5 @@ class Receipt(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     steps: tuple[StepAccount, ...] = ()
     cascades: tuple[Saving, ...] = ()
+    reasons: tuple[ReasonCount, ...] = ()
     result: Any = None

@@ -163,7 +163,7 @@ def test_a_fleet_whose_supervisor_died_says_who_lives_on_and_how_to_go_on(tmp_pa
             "supervisor: dead",
             "~ estimated: by list prices, or no bill by the dollar",
             "over: b $0.13 more than was reserved",
-            f"to go on: fanfold resume {RUN}",
+            f"to continue: fanfold resume {RUN}",
         ],
     )
 

@@ -10,9 +10,10 @@ from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.run.books import Statistics
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import Receipt, Saving
+from fanfold.work.reasons import ReasonCount
 from tests.unit.observe.runs import answering, contracts, out_of_money, ran, reviewed
 
-STATS = Statistics(500, 120, 8, 112, 3, 2, 132, 0, 410_000_000, 120_000_000, 5_000_000_000, 19.4)
+STATS = Statistics(500, 120, 8, 112, 8, 3, 2, 132, 0, 410_000_000, 120_000_000, 5_000_000_000, 19.4)
 
 
 def test_a_complete_run_needs_four_lines(tmp_path: Path) -> None:
@@ -29,14 +30,31 @@ def test_a_flagged_run_says_what_did_not_pass_and_what_may_have_been_paid_twice(
     tmp_path: Path,
 ) -> None:
     receipt = reviewed(tmp_path / "s")
-    told = closing(receipt, "fanfold resume 01J").splitlines()
+    told = closing(receipt, "fanfold resume 01J", "my store").splitlines()
     assert told == [
         "contract-review flagged: 3 of 10 items did not pass",
         "10 of 10 done: 7 passed, 1 kicked, 1 failed, 1 unjudged",
         "cost ≤$0.0070 of $5.00",
         f"16 calls, 0 reused, 4 retries, 3,740 tokens, {receipt.seconds:.1f}s",
         "maybe paid twice: 1 call, at most $0.0015",
-        "to go on: fanfold resume 01J",
+        "why: contract-002: missing or empty: `evidence`",
+        "why: contract-003: 503: overloaded | try again `later` (after 4 attempts)",
+        "why: contract-005: the gate raised KeyError: 'page'",
+        f"to see them: fanfold status {receipt.run} --store 'my store' -v",
+        "to continue: fanfold resume 01J",
+    ]
+
+
+def test_the_most_frequent_reasons_are_told_with_their_counts() -> None:
+    """Also what is not shown is counted, and each group names one of its items."""
+    reasons = tuple(ReasonCount(f"reason {n}", 90 - n, f"i-{n}") for n in range(5))
+    told = closing(Receipt("01J", "r", "flagged", reasons=reasons), None).splitlines()
+    assert told[4:] == [
+        "why: 90 items, such as i-0: reason 0",
+        "why: 89 items, such as i-1: reason 1",
+        "why: 88 items, such as i-2: reason 2",
+        "why: 2 more reasons",
+        "to see them: fanfold status 01J -v",
     ]
 
 
@@ -48,11 +66,11 @@ def test_a_paused_run_says_why_and_how_to_go_on(tmp_path: Path) -> None:
         "27 of 40 done: 27 passed, 13 unfunded",
         "cost $0.0135 of $0.0150",
         "27 calls, 0 reused, 9,180 tokens, 8.0s",
-        f"to go on: fanfold resume {receipt.run} --budget TOTAL",
+        f"to continue: fanfold resume {receipt.run} --budget TOTAL",
     ]
 
 
-def test_there_are_never_more_than_eight_lines() -> None:
+def test_everything_that_can_be_said_is_said_in_its_order() -> None:
     everything = Receipt(
         "01J", "a\nname", "paused", "two\nlines", 9, *[1] * 8, calls=1, reused=1, retries=1,
         tokens=Usage(1, 1, 1, 1), cost_usd=5.5, budget_usd=5.0, overrun_usd=0.5,
@@ -66,7 +84,7 @@ def test_there_are_never_more_than_eight_lines() -> None:
         "1 call, 1 reused, 1 retry, 4 tokens, 1m 02s",
         "maybe paid twice: 1 call, at most $0.50",
         "unusable usage: 2 replies, counted at the worst case",
-        "to go on: fanfold resume 01J --store 'my store' --budget TOTAL --retry-in-doubt",
+        "to continue: fanfold resume 01J --store 'my store' --budget TOTAL --retry-in-doubt",
     ]
 
 

@@ -14,6 +14,7 @@ from fanfold.testing.clock import EPOCH
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import Receipt, StepAccount
+from fanfold.work.reasons import ReasonCount
 from tests.unit.observe.runs import (
     answering,
     contracts,
@@ -34,17 +35,20 @@ def test_a_flagged_run_tells_its_account_its_errors_and_how_to_go_on(tmp_path: P
         now = of("contract-review")
         lines = detail(read, with_id(now, "01J")).splitlines()
         errors = read.newest(now.run.no, ("error", "in_doubt"), limit=9)
-    assert lines[:13] == [
+    assert lines[:16] == [
         "run         contract-review (01J)",
         "status      flagged: 3 of 10 items did not pass",
         "items       10 of 10 done: 7 passed, 1 kicked, 1 failed, 1 unjudged",
+        "why         contract-002: missing or empty: `evidence`",
+        "why         contract-003: 503: overloaded | try again `later` (after 4 attempts)",
+        "why         contract-005: the gate raised KeyError: 'page'",
         "cost        ≤$0.0070 of $5.00",
         "calls       16 calls, 0 reused, 5 without a reply",
         "tokens      3,300 input, 440 output",
         "in doubt    1 attempt, at most $0.0015 (counted as spent)",
         "paid twice  maybe 1 call, at most $0.0015",
         f"time        started {STARTED}, {duration(seconds)} active",
-        "to go on    fanfold resume 01J",
+        "to continue fanfold resume 01J",
         "",
         "last errors",
         "  time      member  item          error",
@@ -52,7 +56,7 @@ def test_a_flagged_run_tells_its_account_its_errors_and_how_to_go_on(tmp_path: P
     loud, lost = "503: overloaded | try again `later`", "haiku: no answer within 60 s"
     said = {("contract-003",): f"contract-003  {loud}", ("contract-004",): f"contract-004  {lost}"}
     assert len(errors) == 5
-    assert lines[13:] == [f"  {clock_time(e.ended)}  haiku   {said[e.ids]}" for e in errors]
+    assert lines[16:] == [f"  {clock_time(e.ended)}  haiku   {said[e.ids]}" for e in errors]
 
 
 def test_verbose_lists_steps_members_and_every_item_that_did_not_pass(tmp_path: Path) -> None:
@@ -60,7 +64,7 @@ def test_verbose_lists_steps_members_and_every_item_that_did_not_pass(tmp_path: 
     with looked_at(tmp_path / "s") as (read, of):
         now = of("contract-review")
         plain, verbose = detail(read, now), detail(read, now, verbose=True)
-    added = verbose.replace(plain[plain.index("\n\nlast errors") :], "").splitlines()[10:]
+    added = verbose.replace(plain[plain.index("\n\nlast errors") :], "").splitlines()[13:]
     assert added == [
         "",
         "steps",
@@ -101,7 +105,7 @@ def test_a_crashed_run_tells_what_is_in_doubt(tmp_path: Path) -> None:
         "tokens      2,400 input, 320 output",
         "in doubt    4 attempts, at most $0.0062 (counted as spent)",
         f"time        started {STARTED}, 2.0s active",
-        "to go on    fanfold resume 01J --store 'my store'",
+        "to continue fanfold resume 01J --store 'my store'",
     ]
 
 
@@ -125,7 +129,7 @@ def test_long_texts_are_wrapped_but_never_the_command(tmp_path: Path) -> None:
         "run         too-dear", "            (01JXT21Q00ABCDEFGHJKMNPQR)",
         "status      paused: out of budget:", "            dollars of the run:",
     ]  # fmt: skip
-    command = next(line for line in lines if line.startswith("to go on"))
+    command = next(line for line in lines if line.startswith("to continue"))
     assert command.endswith(" --store a/long/way/to/the/store --budget TOTAL")
 
 
@@ -135,7 +139,7 @@ def test_a_script_is_resumed_by_running_it_again(tmp_path: Path) -> None:
         now = of("too-dear")
         script = msgspec.structs.replace(now, run=msgspec.structs.replace(now.run, plan=b""))
         told = detail(read, script).splitlines()[-1]
-    assert told == "to go on    run the script again"
+    assert told == "to continue run the script again"
 
 
 def test_the_item_of_a_shard_is_its_first_and_how_many_more() -> None:
@@ -158,8 +162,17 @@ def test_a_receipt_in_json_writes_all_tokens_out() -> None:
     whole = json.loads(receipt_json(receipt))
     tokens = {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0}
     assert whole["tokens"] == whole["steps"][0]["tokens"] == tokens
-    assert list(whole) == list(Receipt.__struct_fields__)
+    assert list(whole) == [*Receipt.__struct_fields__, "resume", "details"]
+    assert (whole["resume"], whole["details"]) == (None, None)
     assert whole["result"] == {"a": 1}
+
+
+def test_a_receipt_in_json_says_why_items_did_not_pass_and_the_commands_for_more() -> None:
+    receipt = Receipt("01J", "r", "flagged", reasons=(ReasonCount("the reply is empty", 2, "a"),))
+    whole = json.loads(receipt_json(receipt, "fanfold resume 01J", "there"))
+    assert whole["reasons"] == [{"reason": "the reply is empty", "items": 2, "example": "a"}]
+    assert whole["resume"] == "fanfold resume 01J"
+    assert whole["details"] == "fanfold status 01J --store there -v"
 
 
 def test_status_in_json_is_a_receipt_with_what_only_status_knows(tmp_path: Path) -> None:
@@ -177,6 +190,7 @@ def test_status_in_json_is_a_receipt_with_what_only_status_knows(tmp_path: Path)
         "cost_at_most": True, "below_usd": 0.0,
         "maybe_paid_twice": 0, "maybe_paid_twice_usd": 0.0, "unusable_usage": 0,
         "hedged": 0, "hedged_usd": 0.0, "seconds": 2.0, "cascades": [],
+        "reasons": [],
         "steps": [{"name": "map", "calls": 12, "reused": 0, "cost_usd": round(0.004 + worst, 9),
                    "tokens": tokens, "seconds": 2.0, "at_most": False}],
         "result": None, "pending": 32, "started": "2025-06-15T15:06:40Z",
@@ -184,7 +198,7 @@ def test_status_in_json_is_a_receipt_with_what_only_status_knows(tmp_path: Path)
         "attempts_in_doubt": {"attempts": 4, "at_most_usd": worst},
         "members": [{"member": "haiku", "calls": 12, "answered": 8, "reused": 0, "errors": 0,
                      "tokens": tokens, "cost_usd": round(0.004 + worst, 9), "at_most": False}],
-        "errors": [], "resume": "fanfold resume 01J --store here",
+        "errors": [], "resume": "fanfold resume 01J --store here", "details": None,
     }  # fmt: skip
 
 
@@ -200,4 +214,4 @@ def test_a_run_that_cannot_be_resumed_has_no_command(tmp_path: Path) -> None:
     ran(tmp_path / "s", "fine", [answering()], contracts(2))
     with looked_at(tmp_path / "s") as (read, of):
         assert json.loads(detail_json(read, of("fine")))["resume"] is None
-        assert "to go on" not in detail(read, of("fine"))
+        assert "to continue" not in detail(read, of("fine"))

@@ -21,8 +21,8 @@ from fanfold.work.task import Budget
 from tests.unit.observe.runs import answering, contracts, ran
 
 NOW = Statistics(
-    planned=500, done=120, in_flight=8, passed=112, kicked_back=3, retries=2, calls=132, reused=0,
-    cost=410_000_000, reserved=120_000_000, budget=5_000_000_000, seconds=19.4,
+    planned=500, done=120, in_flight=8, passed=112, not_passed=0, kicked_back=3, retries=2,
+    calls=132, reused=0, cost=410_000_000, reserved=120_000_000, budget=5_000_000_000, seconds=19.4,
 )  # fmt: skip
 FULL = (
     "contract-review  120/500  8 in flight  112 passed  3 kicked back  2 retries"
@@ -35,6 +35,13 @@ FULL = (
 
 def test_the_line_says_where_the_run_stands() -> None:
     assert line(NOW, "contract-review", 200, 6.13) == FULL
+
+
+def test_items_that_did_not_pass_are_counted_while_the_run_is_under_way() -> None:
+    """Also where there is little room: it is what an operator must see in time."""
+    bad = NOW._replace(passed=104, not_passed=8)
+    assert "  104 passed  8 did not pass  " in line(bad, "contract-review", 200, 6.13)
+    assert "  8 did not pass  " in line(bad, "contract-review", 75, 6.13)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,7 @@ def test_without_a_rate_that_of_the_whole_time_is_taken() -> None:
 
 
 def test_nothing_is_promised_before_anything_is_known() -> None:
-    fresh = Statistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, 0.4)
+    fresh = Statistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, 0.4)
     assert line(fresh, "review", 80) == "review  planning"
     planned = fresh._replace(planned=9, in_flight=8)
     assert (

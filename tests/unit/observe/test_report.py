@@ -200,7 +200,7 @@ def test_many_items_are_cut_and_counted(tmp_path: Path) -> None:
 def test_a_crashed_run_has_no_result_yet_and_its_calls_are_in_doubt(tmp_path: Path) -> None:
     crashed(tmp_path / "s")
     text = page(tmp_path / "s", "nightly")
-    assert text.splitlines()[2] == "**crashed**: its process died; resume it to go on"
+    assert text.splitlines()[2] == "**crashed**: its process died; resume it to continue"
     assert section(text, "Result") == ["There is no result yet."]
     doubts = section(text, "In doubt")
     assert doubts[0].startswith("4 attempts were lost under way")

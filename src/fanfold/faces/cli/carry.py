@@ -170,7 +170,7 @@ def perform(job: Job, telling: Telling, alone: ExitStack | None = None) -> int:
     report, store = telling.report, job.options.store
     written = report is not None and accounted(receipt.run, store, report)
     with suppress(BrokenPipeError):  # the run ended as it did, whoever reads of it
-        click.echo(receipt_json(receipt) if as_json else closing(receipt, _command(job, receipt)))
+        click.echo(_ending(job, receipt, as_json))
         if written:
             click.echo(f"account: {report}", err=as_json)
     return EXIT[receipt.status]
@@ -186,11 +186,16 @@ def accounted(run: str, store: str, path: Path) -> bool:
     return True
 
 
-def _command(job: Job, receipt: Receipt) -> str | None:
+def _ending(job: Job, receipt: Receipt, as_json: bool) -> str:
+    """The last lines, or one object; with the command that continues the run, where there is
+    something to do."""
     store = "" if job.options.store == ".fanfold" else job.options.store
+    command = resume_command(receipt, store) if may_resume(receipt) else None
     if job.stored.kind == "fleet" and receipt.status == "flagged":
-        return again_command(receipt, store)
-    return resume_command(receipt, store) if may_resume(receipt) else None
+        command = again_command(receipt, store)
+    if as_json:
+        return receipt_json(receipt, command, store).decode()
+    return closing(receipt, command, store)
 
 
 def _say(quiet: bool, as_json: bool) -> Callable[[str], None]:

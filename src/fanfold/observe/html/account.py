@@ -68,7 +68,7 @@ def head(account: Account) -> str:
     s, r = account.standing, account.receipt
     reason = headline(s.status, r).removeprefix(s.status).removeprefix(": ")
     if s.status == "crashed":
-        reason = "its process died; resume it to go on"
+        reason = "its process died; resume it to continue"
     style = "status complete" if s.status == "complete" else "status"
     figures = [
         ("items passed", f"{r.passed:,} of {r.planned:,}"),

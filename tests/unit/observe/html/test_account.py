@@ -78,7 +78,7 @@ def test_a_fine_run_has_no_more_than_it_needs(tmp_path: Path) -> None:
 def test_a_crashed_run_says_so(tmp_path: Path) -> None:
     crashed(tmp_path / "s")
     page = Parsed(account_page(accounted(tmp_path / "s", "nightly")))
-    assert "crashed its process died; resume it to go on" in page.text
+    assert "crashed its process died; resume it to continue" in page.text
     assert "There is no result yet." in page.text
     assert "4 attempts were lost under way" in page.text
 
