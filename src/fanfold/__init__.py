@@ -66,8 +66,18 @@ def __getattr__(name: str) -> Any:
     if name == "fold":
         return import_module("fanfold.patterns.fold")
     if name not in _HOME:
-        raise AttributeError(f"fanfold has no {name!r}")
+        raise AttributeError(f"fanfold has no {name!r}{_hint(name)}")
     return getattr(import_module(f"fanfold.{_HOME[name]}"), name)
+
+
+def _hint(name: str) -> str:
+    """Where the name is instead, or the nearest one."""
+    if name.startswith("_"):
+        return ""
+    if hasattr(import_module("fanfold.patterns.fold"), name):
+        return f"; there is fanfold.fold.{name}"
+    near = import_module("fanfold.work.nearest").nearest(name, __all__)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def __dir__() -> list[str]:

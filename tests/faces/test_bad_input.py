@@ -111,7 +111,10 @@ CASES: list[tuple[str, Spoil, str]] = [
      "member m is paid; allow it with --allow-paid or settings.allow_paid"),
     (RUN, change("roster.yaml", "    price: {input: 1000, output: 1000}\n", ""),
      "member m has no known price, so it cannot run under a dollar budget; "
-     "give it a `price` in the roster"),
+     "give it a `price`"),
+    (RUN, roster("{id: m, kind: command, cmd: [cat]}"),
+     "member m has no known price, so it cannot run under a dollar budget; "
+     "give it a `price`, such as `price: {call: 0}` for one that is free"),
     (RUN, roster("{id: m, kind: function, target: 'nowhere:f'}"),
      "roster.yaml:2: cannot import `nowhere` for target `nowhere:f`: "
      "no module named `nowhere` here or installed"),
