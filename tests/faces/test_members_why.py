@@ -40,9 +40,11 @@ def test_the_ranking_is_told_with_its_reasons(folder: Path) -> None:
     assert (ended.code, ended.out.splitlines(), ended.err) == (
         0,
         [
-            "1. haiku: good at legal and 1 more; paid, about $0.003500 a call",
-            "2. opus: good at legal and 1 more; paid, about $0.052500 a call",
+            "1. haiku: good at legal; paid, about $0.003500 a call",
+            "2. opus: good at legal; paid, about $0.052500 a call",
             "-  wc: not good at legal",
+            "The cheapest first, by a call of 1,000 tokens in and 500 out (--tokens N: N in);"
+            " at the same cost local, subscription, paid.",
         ],
         "",
     )
@@ -56,7 +58,7 @@ def test_a_long_task_goes_to_a_long_context(folder: Path) -> None:
         "ranked": [
             {
                 "id": "opus", "grade": 0, "why": "best that is good at legal",
-                "reasons": ["good at legal and 1 more", "paid, about $0.787500 a call"],
+                "reasons": ["good at legal", "paid, about $0.787500 a call"],
                 "chosen": True,
             }
         ],

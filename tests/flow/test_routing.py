@@ -106,13 +106,15 @@ def test_named_members_share_the_work_whatever_they_cost(memory_path: Path) -> N
     assert whys(memory_path) == {("cheap", "named"): 10, ("dear", "named"): 10}
 
 
-def test_the_best_fit_comes_before_the_cheapest(memory_path: Path) -> None:
-    wide = provider("wide", good_at=("law", "sums", "prose"))
+def test_the_cheapest_of_those_that_fit_is_asked_whatever_else_it_is_good_at(
+    memory_path: Path,
+) -> None:
     narrow = provider("narrow", price=DEAR, good_at=("law",))
+    wide = provider("wide", good_at=("law", "sums", "prose"))
     other = provider("other", price=Price(), good_at=("sums",))
-    play(Scene(memory_path, (wide, narrow, other), words(6), how={"needs": ["law"]}))
-    assert sent(wide, narrow, other) == [0, 6, 0]
-    assert whys(memory_path) == {("narrow", "best that is good at law"): 6}
+    play(Scene(memory_path, (narrow, wide, other), words(6), how={"needs": ["law"]}))
+    assert sent(narrow, wide, other) == [0, 6, 0]
+    assert whys(memory_path) == {("wide", "best that is good at law"): 6}
 
 
 def test_use_takes_the_best(memory_path: Path) -> None:

@@ -13,6 +13,10 @@ from fanfold.price import cost, dollars
 from fanfold.work.member import MemberStats, Tier, Traits
 
 USUAL_INPUT, USUAL_OUTPUT = 1000, 500  # tokens of the call that members are compared by
+ORDER = (
+    f"The cheapest first, by a call of {USUAL_INPUT:,} tokens in and {USUAL_OUTPUT} out (--tokens N:"
+    " N in); at the same cost local, subscription, paid."
+)
 _TIERS: dict[Tier, int] = {"local": 0, "subscription": 1, "paid": 2}
 
 
@@ -76,9 +80,10 @@ def rank(
 ) -> Ranking:
     """First who may, then who should.
 
-    Classes go by fit, then by cost: a class is only for when every better one cannot be used.
-    Within a class the least busy comes first, then who did better at such tasks; ties rotate. Those
-    that are named are one class, in the order in which they were named.
+    Everyone who is good at all that is needed fits alike; what else it is good at is no matter.
+    Classes go by cost, then by tier: a class is only for when every better one cannot be used.
+    Within a class the least busy comes first, then who did better at such tasks, then the order of
+    the roster, turned. Those that are named are one class, in the order in which they were named.
     """
     found = {traits.id: traits for traits in candidates}
     asked = [found[id] for id in need.members if id in found] if need.members else candidates
@@ -182,16 +187,16 @@ def _named(able: Sequence[Traits]) -> list[Ranked]:
 
 
 def _routed(able: Sequence[Traits], need: Need, stats: Mapping[str, MemberStats]) -> list[Ranked]:
-    """Alike in everything are put in the order of their ids, then turned."""
-    in_order = sorted(able, key=lambda one: one.id)
+    """Alike in everything stay in the order of the roster, turned."""
+    in_order = list(able)
     if in_order:
         turn = need.turn % len(in_order)
         in_order = in_order[turn:] + in_order[:turn]
     in_order.sort(key=lambda one: (
-        _class(one, need), need.busy.get(one.id, 0.0), standing(stats.get(one.id))
+        _cost_class(one, need), need.busy.get(one.id, 0.0), standing(stats.get(one.id))
     ))  # fmt: skip
     found: list[Ranked] = []
-    for grade, (_, group) in enumerate(groupby(in_order, key=lambda one: _class(one, need))):
+    for grade, (_, group) in enumerate(groupby(in_order, key=lambda one: _cost_class(one, need))):
         alike = list(group)
         for one in alike:
             reasons = _reasons(one, need, stats.get(one.id))
@@ -199,14 +204,13 @@ def _routed(able: Sequence[Traits], need: Need, stats: Mapping[str, MemberStats]
     return found
 
 
-def _class(traits: Traits, need: Need) -> tuple[int, float, int]:
-    """Fit, then cost. The most specific match comes first: good at what is needed, and at little
-    else. What has no price counts as free, but if it is paid, as the dearest."""
-    spread = len(set(traits.good_at) - set(need.needs)) if need.needs else 0
+def _cost_class(traits: Traits, need: Need) -> tuple[float, int]:
+    """The cheapest first; at the same cost local, then subscription, then paid. What has no price
+    counts as free, but if it is paid, as the dearest."""
     tier = _TIERS[traits.tier]
     if traits.price is None:
-        return spread, inf if traits.tier == "paid" else 0.0, tier
-    return spread, _per_call(traits, need), tier
+        return inf if traits.tier == "paid" else 0.0, tier
+    return _per_call(traits, need), tier
 
 
 def _per_call(traits: Traits, need: Need) -> float:
@@ -242,8 +246,7 @@ def _why(traits: Traits, need: Need, grade: int, alike: int) -> str:
 def _reasons(traits: Traits, need: Need, stats: MemberStats | None) -> tuple[str, ...]:
     found = []
     if need.needs:
-        others = len(set(traits.good_at) - set(need.needs))
-        found.append(f"good at {joined(need.needs)}" + (f" and {others} more" if others else ""))
+        found.append(f"good at {joined(need.needs)}")
     found.append(_cost_told(traits, need))
     if busy := need.busy.get(traits.id):
         found.append(f"{busy:.0%} busy")

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fanfold.errors import BadInput
 from fanfold.members.route import Barred, Need, Ranking, explain, nearest, rank, standing
@@ -81,13 +82,18 @@ def test_a_named_member_that_is_not_there_may_not() -> None:
 @pytest.mark.parametrize(
     ("members", "need", "wanted"),
     [
-        # fit before cost: the most specific match first
-        ([member("wide", good_at=("law", "sums", "prose")),
-          member("narrow", good_at=("law",), price=DEAR)],
-         Need(needs=("law",)), [("narrow", 0), ("wide", 1)]),
-        # without needs all fit alike
+        # more skills are no reason to come later: a free local one goes before a paid specialist
+        ([member("narrow", good_at=("law",), **PAID),
+          member("wide", good_at=("law", "sums", "prose"), price=FREE)],
+         Need(needs=("law",), allow_paid=True), [("wide", 0), ("narrow", 1)]),
+        # all who are good at what is needed fit alike, and those alike keep the roster's order
         ([member("wide", good_at=("law", "sums")), member("narrow", good_at=("law",))],
+         Need(needs=("law",)), [("wide", 0), ("narrow", 0)]),
+        ([member("narrow", good_at=("law",)), member("wide", good_at=("law", "sums"))],
          Need(), [("narrow", 0), ("wide", 0)]),
+        # at the same cost, local before paid
+        ([member("far", **PAID), member("here")],
+         Need(allow_paid=True), [("here", 0), ("far", 1)]),
         # cost: free first, then the cheaper one
         ([member("dear", price=DEAR), member("cheap"), member("free", price=FREE)],
          Need(), [("free", 0), ("cheap", 1), ("dear", 2)]),
@@ -106,7 +112,7 @@ def test_a_named_member_that_is_not_there_may_not() -> None:
          Need(tokens=100_000), [("flat", 0), ("counted", 1)]),
         # max_tokens is a bound, not a cost
         ([member("long", max_tokens=9000), member("short")], Need(), [("long", 0), ("short", 0)]),
-        # within a class: the less busy, though it comes later in the alphabet
+        # within a class: the less busy, though it comes later in the roster
         ([member("a"), member("b")], Need(busy={"a": 0.5}), [("b", 0), ("a", 0)]),
         # but cost goes before capacity
         ([member("a"), member("b", price=DEAR)], Need(busy={"a": 1.0}), [("a", 0), ("b", 1)]),
@@ -177,8 +183,8 @@ def test_everything_is_explained() -> None:
     ranking = rank(members, need, {"rules": MemberStats(0.875, 1.25, 1200)})
     assert explain(ranking) == [
         "1. rules: good at legal; local, free; 25% busy; 88% success, 1.2 s, in 1,200 calls",
-        "2. opus: good at legal; paid, about $0.052500 a call",
-        "3. haiku (not among those to use): good at legal and 1 more; paid, about $0.003500 a call",
+        "2. haiku: good at legal; paid, about $0.003500 a call",
+        "3. opus (not among those to use): good at legal; paid, about $0.052500 a call",
         "-  off: switched off (enabled: false)",
         "-  wc: not good at legal",
     ]
@@ -296,12 +302,29 @@ def test_everyone_is_placed_once_and_nobody_who_may_not(members: list[Traits], n
 
 @examples(200)
 @given(some_members(), NEEDS, st.integers())
-def test_the_order_of_the_roster_makes_no_difference(
+def test_the_order_of_the_roster_only_sorts_those_who_are_alike(
     members: list[Traits], need: Need, seed: int
 ) -> None:
     shuffled = list(members)
     Random(seed).shuffle(shuffled)
-    assert rank(shuffled, need).ranked == rank(members, need).ranked
+    assert sorted(order(rank(shuffled, need))) == sorted(order(rank(members, need)))
+    plain = replace(need, busy={}, turn=0)
+    positions = {one.id: n for n, one in enumerate(shuffled)}
+    found = [(grade, positions[id]) for id, grade in order(rank(shuffled, plain))]
+    assert found == sorted(found)
+
+
+@examples(200)
+@given(some_members(), NEEDS, WORDS)
+def test_more_skills_change_no_ones_place(
+    members: list[Traits], need: Need, more: tuple[str, ...]
+) -> None:
+    able = {one.id for one in rank(members, need).ranked}
+    skilled = [
+        replace(one, good_at=tuple({*one.good_at, *more})) if one.id in able else one
+        for one in members
+    ]
+    assert order(rank(skilled, need)) == order(rank(members, need))
 
 
 @examples(200)

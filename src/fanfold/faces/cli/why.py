@@ -12,7 +12,7 @@ from fanfold.clock import RealClock
 from fanfold.errors import BadInput
 from fanfold.faces.cli.store import opened
 from fanfold.members.roster import Roster
-from fanfold.members.route import Need, Ranking, explain, rank
+from fanfold.members.route import ORDER, Need, Ranking, explain, rank
 from fanfold.run.choose import used_up
 from fanfold.work.member import MemberStats, Traits
 
@@ -41,7 +41,7 @@ def tell_why(roster: Roster, store: str, asked: Asked, as_json: bool) -> None:
         said = {"ranked": ranking.ranked, "barred": ranking.barred, "miss": ranking.miss or None}
         click.echo(msgspec.json.encode(said))
     elif lines := explain(ranking):
-        click.echo("\n".join(lines))
+        click.echo("\n".join([*lines, *([ORDER] if len(ranking.ranked) > 1 else ())]))
     if ranking.miss:
         raise BadInput(ranking.miss)
 
