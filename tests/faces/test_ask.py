@@ -78,6 +78,37 @@ def test_an_orchestrator_delegates_and_one_budget_holds_for_all(
     }  # fmt: skip
 
 
+def test_fresh_holds_for_what_is_delegated_too(project: Path, server: RunningServer) -> None:
+    """A program that leads is asked each time; what it delegates is on record unless all is to be
+    asked anew."""
+    with_chief(project, server.url)
+    asked = []
+    for words in ((), (), ("--fresh",)):
+        assert fanfold(project, "ask", "Do it", *words).code == 0
+        asked.append(server.totals().asked)
+    assert asked == [3, 3, 6]
+
+
+@pytest.mark.parametrize(("words", "most"), [((), 64), (("--concurrency", "2"), 2)])
+def test_the_server_of_an_orchestrator_has_the_concurrency_of_the_request(
+    project: Path, server: RunningServer, words: tuple[str, ...], most: int
+) -> None:
+    with_chief(project, server.url)
+    text = (project / "roster.yaml").read_text()
+    printing = text.replace(str(AGENT), "show.py")
+    (project / "show.py").write_text(SHOW)
+    (project / "roster.yaml").write_text(printing)
+    ended = fanfold(project, "ask", "Do it", *words)
+    assert (ended.code, f"--concurrency {most} " in ended.out) == (0, True), ended
+
+
+SHOW = """\
+import json, pathlib, sys
+config = json.loads(sys.argv[sys.argv.index("--mcp-config") + 1])
+print(pathlib.Path(config["mcpServers"]["fanfold"]["command"]).read_text())
+"""
+
+
 def test_the_tree_shows_one_parent_and_three_children(project: Path, server: RunningServer) -> None:
     """Each with what it cost; the whole is the sum, each dollar once."""
     with_chief(project, server.url)

@@ -111,7 +111,7 @@ CASES: list[tuple[str, Spoil, str]] = [
      "member m is paid; allow it with --allow-paid or settings.allow_paid"),
     (RUN, change("roster.yaml", "    price: {input: 1000, output: 1000}\n", ""),
      "member m has no known price, so it cannot run under a dollar budget; "
-     "give it a `price`"),
+     "give it a `price`, or `tier: local` if its model runs on this machine"),
     (RUN, roster("{id: m, kind: command, cmd: [cat]}"),
      "member m has no known price, so it cannot run under a dollar budget; "
      "give it a `price`, such as `price: {call: 0}` for one that is free"),

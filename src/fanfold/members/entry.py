@@ -24,7 +24,7 @@ from fanfold.work.item import canonical, digest
 from fanfold.work.member import MemberLimits, Tier, Traits
 
 _KEPT = (
-    "target", "threads", "cmd", "prompt", "parse", "scrub_env", "delegate_args", "cost", "file",
+    "target", "threads", "cmd", "prompt", "parse", "scrub_env", "delegate_args", "file",
     "base_url", "key", "folder", "place", "isolation",
 )  # fmt: skip
 _OWN_RUN = ("function", "command", *AGENTS)  # their replies serve no other run without a version
@@ -42,8 +42,7 @@ _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A member of the roster, not yet built. `lines` says where each of its fields stands.
 
-    `cost` is what TangleBrain's roster says about it in free words; nothing is counted by it. An
-    agent works in `folder`, and leaves its log in `place` (else in a folder of the store).
+    An agent works in `folder`, and leaves its log in `place` (else in a folder of the store).
     """
 
     traits: Traits
@@ -55,7 +54,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     parse: Parse = "plain"
     scrub_env: tuple[str, ...] = ()
     delegate_args: tuple[str, ...] = ()
-    cost: str = ""
     file: str = ""
     base_url: str = ""
     key: str = "none"
@@ -141,7 +139,7 @@ def _refuse_others(node: Node, kind: Kind) -> None:
 def _traits(kind: Kind, stated: dict[str, Any], roster: Path) -> Traits:
     cost = _price(kind, stated)
     same = ("max_tokens", "max_bytes", "context", "timeout", "limits", "good_at", "enabled",
-            "can_orchestrate", "can_delegate", "budget_usd_month")  # fmt: skip
+            "can_orchestrate", "can_delegate", "budget_usd_month", "cost_text")  # fmt: skip
     if kind == "local":
         stated = {**stated, "limits": _slots(stated)}
     return Traits(
@@ -241,10 +239,13 @@ def _file_size(folder: Path, model: str) -> str:
 
 
 def _price(kind: Kind, stated: dict[str, Any]) -> Price | None:
-    """As stated; else the price table's; None when nobody knows, never a guess."""
+    """As stated; nothing, where somebody wrote that it is on this machine; else the price table's;
+    None when nobody knows, never a guess. An agent's model is paid for wherever the agent runs."""
     if "price" in stated:
         found: Price = stated["price"]
         return found
+    if stated.get("tier") == "local" and kind not in AGENTS:
+        return FREE
     if kind in APIS:
         return price.lookup(stated["model"], kind, stated["base_url"])
     if kind in AGENTS:

@@ -1,12 +1,14 @@
 """TangleBrain's roster: a list of entries with `invoke`. It is read as it stands.
 
 What it calls openai-compat, cli and api are our kinds openai, command and openai; its tiers sub and
-api are subscription and paid. Our own fields (`price`, `limits`, `pool`, `timeout`, `context`,
-`max_tokens`, `version`, `effects`) may be added to an entry.
+api are subscription and paid; where its tools are allowed to a command line, ours are. Our own
+fields (`price`, `limits`, `pool`, `timeout`, `context`, `max_tokens`, `version`, `effects`) may be
+added to an entry.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,11 @@ from fanfold.work.document import Node
 
 _KINDS: dict[str, Kind] = {"openai-compat": "openai", "cli": "command", "api": "openai"}
 _SECONDS = {"command": 300.0}  # how long its command line adapter waits
+_FREE = re.compile(r"\s*(free\b|\$?0(\.0+)?\s*$)", re.IGNORECASE)
+_TOOL = re.compile(r"mcp__tanglebrain[-_]delegate(__\w+)?(,mcp__tanglebrain[-_]delegate(__\w+)?)*")
+_TOOLS = ",".join(
+    f"mcp__fanfold__{tool}" for tool in ("menu", "delegate", "delegate_many", "reduce")
+)
 _API: dict[str, Check] = {"model": text, "base_url": read_url, "key_ref": read_key}
 _NEEDS = {
     "openai-compat": ("base_url", "model"),
@@ -27,8 +34,7 @@ _NEEDS = {
 
 
 def read_tangle_entry(node: Node) -> Entry:
-    """One element of the list, as one of our members. Who may delegate says so; here nobody does
-    without it."""
+    """One element of the list, as one of our members."""
     top = dict(entries(node, "a member"))
     if "invoke" not in top and "kind" in top:
         raise node.bad("this is a member without `invoke`; put the list under `members:`")
@@ -38,8 +44,8 @@ def read_tangle_entry(node: Node) -> Entry:
     lines = {name: child.line for name, child in (*entries(invoke), *top.items())}
     if "key_ref" in lines:
         lines["key"] = lines["key_ref"]
-    usual = {"can_delegate": False, **_usual(kind, stated)}
-    return make_entry(kind, {**usual, **stated, **called}, lines, Path(node.file))
+    stated["cost_text"] = stated.pop("cost", "")
+    return make_entry(kind, {**_usual(kind, stated), **stated, **called}, lines, Path(node.file))
 
 
 def _invoked(invoke: Node) -> tuple[Kind, dict[str, Any]]:
@@ -51,15 +57,26 @@ def _invoked(invoke: Node) -> tuple[Kind, dict[str, Any]]:
     called = fields(invoke, known, f"an invoke of kind {word}", required=_NEEDS[word])
     del called["kind"]
     if word == "cli":
-        return "command", {"prompt": "argument", **called}
+        words = [_with_our_tools(one) for one in called.pop("delegate_args", ())]
+        return "command", {"prompt": "argument", "delegate_args": tuple(words), **called}
     key = called.pop("key_ref", "none")
     return "openai", {**called, "key": key}
 
 
 def _usual(kind: Kind, stated: dict[str, Any]) -> dict[str, Any]:
-    """What its tier `local` says is one's own machine, so a call costs nothing."""
-    free = {"price": FREE} if stated["tier"] == "local" else {}
-    return {**free, **({"timeout": _SECONDS[kind]} if kind in _SECONDS else {})}
+    """Its `delegate_local` may use every local entry; all others are delegated to when they say so.
+    `cost: free`, with or without a remark, is a price; other words about the cost are for people."""
+    free = _FREE.match(stated["cost_text"]) is not None
+    return {
+        "can_delegate": stated["tier"] == "local",
+        **({"price": FREE} if free else {}),
+        **({"timeout": _SECONDS[kind]} if kind in _SECONDS else {}),
+    }
+
+
+def _with_our_tools(word: str) -> str:
+    """Its tools where they are allowed by name (`--allowedTools`), as ours."""
+    return _TOOL.sub(_TOOLS, word)
 
 
 def _as_is(node: Node) -> Node:

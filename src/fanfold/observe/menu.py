@@ -8,7 +8,7 @@ from typing import Any
 
 from fanfold.observe.amounts import of_budget
 from fanfold.observe.table import Column, aligned
-from fanfold.price import dollars, price_text
+from fanfold.price import dollars
 from fanfold.work.member import Traits
 
 Used = Mapping[str, int]
@@ -29,7 +29,7 @@ def menu(
         Column("kind", [t.kind for t in rows]),
         Column("model", [t.model or "" for t in rows], rank=2, least=10),
         Column("tier", [t.tier if t.enabled else f"{t.tier} (off)" for t in rows], rank=1),
-        Column("price", [price_text(t.price) for t in rows], rank=0),
+        Column("price", [t.price_text for t in rows], rank=0),
         Column("at once", [str(t.limits.concurrency) for t in rows], right=True, rank=3),
         Column("good at", [", ".join(t.good_at) for t in rows], rank=1, least=12),
     ]
@@ -51,6 +51,7 @@ def menu_json(
             "good_at": t.good_at, "price": t.price, "context": t.context, "limits": t.limits,
             "pool": t.pool, "budget_usd_month": t.budget_usd_month,
             "used_usd_month": None if t.budget_usd_month is None else dollars(used.get(t.id, 0)),
+            **({"cost": t.cost_text} if t.cost_text else {}),
             **({"ready": trouble[t.id] is None, "trouble": trouble[t.id]} if t.id in trouble else {}),
         }
         for t in members.values()

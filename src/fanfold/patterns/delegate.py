@@ -34,7 +34,6 @@ from fanfold.work.task import Place, Task, Terms, Who
 
 MOST_TASKS = 1000
 MOST_VALUES = 10_000
-AT_ONCE = 8
 REDUCES = (*(kind for kind in stated.KINDS if kind != "python"), "ask")
 _YOURSELF = "Do this one yourself"
 
@@ -48,14 +47,21 @@ class Desk:
     """`delegate` one task or `delegate_many`; `reduce` what came back; `menu` says who is there.
 
     Only members that may be delegated to are asked, never those named in `without` (who lead), and
-    whoever is asked gets no tools of this desk. `concurrency` is for all calls together; a call can
-    only lower it. `company` must be the one the run was opened with.
+    whoever is asked gets no tools of this desk. `concurrency` is for all calls together; without it
+    the run's and the members' own limits hold. A call can only lower it. `company` must be the one
+    the run was opened with.
     """
 
     def __init__(
-        self, run: Run, company: Company, *, concurrency: int = AT_ONCE, without: Iterable[str] = ()
+        self,
+        run: Run,
+        company: Company,
+        *,
+        concurrency: int | None = None,
+        without: Iterable[str] = (),
     ) -> None:
-        self._run, self._company, self._concurrency = run, company, concurrency
+        self._run, self._company = run, company
+        self._concurrency = concurrency or run.settings.max_concurrency
         self._without = frozenset(without)
         self._ready: dict[str, str] = {}  # who was made ready, and what went wrong with it ("")
         self._calls: list[tuple[Batch, Terms] | None] = []
@@ -67,7 +73,7 @@ class Desk:
         return [
             {
                 "id": t.id, "good_at": list(t.good_at), "tier": t.tier, "model": t.model,
-                "price": _price(t.price),
+                "price": _price(t.price), **({"cost": t.cost_text} if t.cost_text else {}),
                 "context": t.context, "busy": load.get(t.id, 0), "at_once": t.limits.concurrency,
             }
             for t in self._company.traits.values()

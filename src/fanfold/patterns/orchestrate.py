@@ -12,7 +12,7 @@ from fanfold.errors import BadInput
 from fanfold.gates.default import standard
 from fanfold.patterns.delegate import Desk
 from fanfold.patterns.poll import together
-from fanfold.patterns.toolbox import ASKING, steady, use
+from fanfold.patterns.toolbox import ASKING, our_name, steady, use
 from fanfold.patterns.tools import INSTRUCTIONS, desk_tools
 from fanfold.run.branch import open_branch
 from fanfold.run.choose import Company
@@ -70,7 +70,7 @@ class Session:
         names = ", ".join(dict.fromkeys(one.name for one in calls))
         if self._tell is not None:
             self._tell(Event("note", f"{self._leading} uses {names}", {"tools": names}))
-        if self._branch is None and any(one.name in ASKING for one in calls):
+        if self._branch is None and any(our_name(one.name) in ASKING for one in calls):
             self._branch = await open_branch(self._run, NAME, self._span(reused))
             self._desk = Desk(self._branch, self._company, without=(self._leading,))
         done = await together([self._one(call) for call in calls])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -16,27 +17,42 @@ TOOLS = ("menu", "delegate", "delegate_many", "reduce")
 ASKING = ("delegate", "delegate_many", "reduce")
 """Those by which members are asked, or may be."""
 _DEEP = f"the arguments are nested too deeply: at most {DEEPEST} levels"
+_THEIR_TOOLS = {"delegate_targets": "menu", "delegate_local": "delegate"}
+_THEIR_TASK = {"target": "member", "task": "needs"}
+_THEIR_CALL = {"max_concurrency": "concurrency"}
 _PASSING = {"busy", "cost_usd", "tokens"}
 
 
 async def use(desk: Desk, tool: str, given: Any, progress: Progress | None = None) -> Any:
     """What the tool gives, as plain data. BadInput is for the model to read."""
-    match tool:
+    match our_name(tool):
         case "menu":
             Nothing.read(given)
             return {"members": desk.menu()}
         case "delegate":
-            (result,) = await desk.delegate_many([_listed(given, "needs")], progress=progress)
+            task = _task(given)
+            if tool == "delegate_local":
+                task["local"] = True
+            (result,) = await desk.delegate_many([task], progress=progress)
             return result.plain()
         case "delegate_many":
-            many = _Many.read(_listed(given, "tasks"))
-            results = await desk.delegate_many(many.tasks, many.concurrency, progress)
+            many = _Many.read(_renamed(_listed(given, "tasks"), _THEIR_CALL))
+            tasks = many.tasks
+            if isinstance(tasks, list):
+                tasks = [_renamed(one) if isinstance(one, dict) else one for one in tasks]
+            results = await desk.delegate_many(tasks, many.concurrency, progress)
             return {"results": [one.plain() for one in results]}
         case "reduce":
             fold = _Fold.read(_listed(given, "ids", "values", "options"))
             found = await desk.reduce(fold.kind, fold.values, ids=fold.ids, options=fold.options)
             return found.plain()
     raise BadInput(f"there is no tool `{tool}`")
+
+
+def our_name(tool: str) -> str:
+    """TangleBrain's tools are known by its names too: prompts and rules that were written for it
+    still name them."""
+    return _THEIR_TOOLS.get(tool, tool)
 
 
 def steady(found: dict[str, Any]) -> dict[str, Any]:
@@ -77,6 +93,21 @@ class _Fold(Given):
     values: Any = None
     ids: Any = None
     options: dict[str, Any] | None = None
+
+
+def _task(given: Any) -> dict[str, Any]:
+    return _renamed(_listed(given, "needs"))
+
+
+def _renamed(given: dict[str, Any], names: Mapping[str, str] = _THEIR_TASK) -> dict[str, Any]:
+    """With our names for TangleBrain's fields; where both are there, theirs is left to be refused."""
+    found = dict(given)
+    for theirs, ours in names.items():
+        if theirs in found and ours not in found:
+            value = found.pop(theirs)
+            if value is not None:
+                found[ours] = value
+    return found
 
 
 def _listed(given: Any, *names: str) -> dict[str, Any]:

@@ -115,10 +115,11 @@ def _told(menu: list[dict[str, Any]]) -> str:
 
 def _described(one: dict[str, Any]) -> str:
     price = one["price"]
+    told = price_text(None if price is None else Price(**price))
     parts = [
         f"good at {', '.join(one['good_at'])}" if one["good_at"] else "",
         one["tier"],
-        price_text(None if price is None else Price(**price)),
+        one.get("cost", told) if price is None else told,
         f"{one['context']:,} tokens of context" if one["context"] else "",
     ]
     return "; ".join(part for part in parts if part)

@@ -369,9 +369,11 @@ def _unbounded(traits: Traits) -> str:
     """Why nobody can say what an ask of this member may cost at most."""
     under = "so it cannot run under a dollar budget"
     if traits.price is None:
-        such = (
-            ", such as `price: {call: 0}` for one that is free" if traits.kind == "command" else ""
-        )
+        such = ""
+        if traits.kind == "command":
+            such = ", such as `price: {call: 0}` for one that is free"
+        elif traits.remote:
+            such = ", or `tier: local` if its model runs on this machine"
         return f"member {traits.id} has no known price, {under}; give it a `price`{such}"
     return f"nothing bounds what member {traits.id} spends, {under}; give it a `max_budget_usd`"
 

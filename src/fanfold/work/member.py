@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from fanfold.price import Price
+from fanfold.price import Price, price_text
 from fanfold.work.ask import Ask, Reply, Takes
 
 Tier = Literal["local", "subscription", "paid"]
@@ -34,7 +34,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     take, though tokens have a price. `keeps_time`: it ends by itself at its timeout, and
     closes what it opened. `remote`: it is asked over a network, with an address, a key and a model
     that may be wrong, so the first request goes alone. `takes_tools`: an ask may offer it tools, and
-    a reply may want some used.
+    a reply may want some used. `cost_text`: what the roster says about its cost in free words, shown
+    where no price is known.
     """
 
     id: str
@@ -64,6 +65,12 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     can_delegate: bool = True
     takes_tools: bool = False
     budget_usd_month: float | None = None
+    cost_text: str = ""
+
+    @property
+    def price_text(self) -> str:
+        """For people, and for models."""
+        return self.cost_text if self.price is None and self.cost_text else price_text(self.price)
 
 
 class MemberStats(msgspec.Struct, frozen=True):

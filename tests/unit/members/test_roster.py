@@ -152,6 +152,27 @@ def test_tiers_have_two_other_names(tmp_path: Path, written: str, tier: str) -> 
     assert one(tmp_path, f"kind: function, target: a:b, tier: {written}").traits.tier == tier
 
 
+@pytest.mark.parametrize(
+    ("written", "price"),
+    [
+        ("kind: openai, model: m, base_url: 'http://10.0.0.2/v1', tier: local", FREE),
+        ("kind: openai, model: gpt-4o, base_url: 'http://127.0.0.1:1/v1', tier: local", FREE),
+        ("kind: command, cmd: [a], tier: local", FREE),
+        ("kind: command, cmd: [a], tier: local, price: {call: 0.5}", Price(call=0.5)),
+        # where nobody wrote it, it is not known: the server may hand on to a paid one
+        ("kind: openai, model: m, base_url: 'http://127.0.0.1:1/v1'", None),
+        ("kind: command, cmd: [a]", None),
+        ("kind: command, cmd: [a], tier: subscription", None),
+        # an agent's model may be anywhere
+        ("kind: codex, model: unheard-of, tier: local", None),
+    ],
+)  # fmt: skip
+def test_what_is_said_to_be_local_costs_nothing(
+    tmp_path: Path, written: str, price: Price | None
+) -> None:
+    assert one(tmp_path, written).traits.price == price
+
+
 # ── building ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -13,6 +13,7 @@ import pytest
 from fanfold.errors import BadInput, InvalidReply, MemberError, RateLimited, Terminal, Transient
 from fanfold.members.command import Command, Talk
 from fanfold.members.roster import Roster, load_roster
+from fanfold.patterns.toolbox import TOOLS
 from fanfold.price import FREE, Price
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
 from fanfold.work.member import Traits, tell_nobody
@@ -71,11 +72,12 @@ def test_a_roster_of_tanglebrain_loads_unchanged(tmp_path: Path) -> None:
             id="ollama", kind="openai", answerer="openai:llama3.2", model="llama3.2", price=FREE,
             pool="openai:http://localhost:11434/v1:none", tier="local", keeps_time=True,
             good_at=("summarization", "classification"), takes_tools=True, remote=True,
+            cost_text="free (local)",
         ),
         Traits(
             id="claude", kind="command", answerer=answerers["claude"], shared=False, pool="claude",
             good_at=("reasoning",), tier="subscription", can_orchestrate=True, can_delegate=False,
-            timeout=300.0, keeps_time=True,
+            timeout=300.0, keeps_time=True, cost_text="flat monthly fee",
         ),
         Traits(
             id="agy", kind="command", answerer=answerers["agy"], shared=False, pool="agy",
@@ -92,11 +94,54 @@ def test_a_roster_of_tanglebrain_loads_unchanged(tmp_path: Path) -> None:
         ("claude", "-p", "--output-format", "json"), "argument", "claude-json",
         ("ANTHROPIC_API_KEY",), ("--mcp-config", "{delegate_mcp_json}", "--strict-mcp-config"),
     )  # fmt: skip
-    assert (agy.cmd, agy.prompt, agy.parse, claude.cost) == (
+    assert (agy.cmd, agy.prompt, agy.parse, claude.traits.price_text) == (
         ("agy", "-p", "{prompt}"), "argument", "plain", "flat monthly fee",
     )  # fmt: skip
     assert (found.entries["paid"].key, found.entries["paid"].line("key")) == ("env:ZZ_KEY", 34)
     assert found.settings.allow_paid is False
+
+
+@pytest.mark.parametrize(
+    ("cost", "price"),
+    [("free", FREE), ("Free, on my own machine", FREE), ("0", FREE), ("$0.00", FREE),
+     ("subscription", None), ("freemium", None), ("$0.02 a call", None), ("paid", None)],
+)  # fmt: skip
+def test_a_cost_that_says_free_is_a_price_and_other_words_are_shown(
+    tmp_path: Path, cost: str, price: Price | None
+) -> None:
+    written = f"- id: a\n  tier: sub\n  invoke: {{kind: cli, cmd: [a]}}\n  cost: '{cost}'\n"
+    traits = roster(tmp_path, written).entries["a"].traits
+    assert (traits.price, traits.price_text) == (price, "free" if price else cost)
+
+
+def test_a_local_entry_is_delegated_to_without_a_word(tmp_path: Path) -> None:
+    """As its `delegate_local` does; others say `can_delegate: true`."""
+    lines = [f"- id: {tier}\n  tier: {tier}\n  invoke: {{kind: cli, cmd: [a]}}\n"
+             for tier in ("local", "sub", "api")]  # fmt: skip
+    lines.append("- {id: no, tier: local, invoke: {kind: cli, cmd: [a]}, can_delegate: false}\n")
+    found = roster(tmp_path, "".join(lines)).entries
+    assert {id: one.traits.can_delegate for id, one in found.items()} == {
+        "local": True, "sub": False, "api": False, "no": False,
+    }  # fmt: skip
+
+
+OURS = ",".join(f"mcp__fanfold__{tool}" for tool in TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("written", "word"),
+    [
+        ("mcp__tanglebrain-delegate__delegate_local", OURS),
+        ("Read,mcp__tanglebrain-delegate__delegate,mcp__tanglebrain-delegate__delegate_many,Bash",
+         f"Read,{OURS},Bash"),
+        ("mcp__tanglebrain-delegate", OURS),
+        ("mcp__other__delegate_local", "mcp__other__delegate_local"),
+    ],
+)  # fmt: skip
+def test_where_its_tools_are_allowed_ours_are(tmp_path: Path, written: str, word: str) -> None:
+    args = f'["--mcp-config", "{{delegate_mcp_json}}", "--allowedTools", "{written}"]'
+    text = f"- id: a\n  tier: sub\n  invoke: {{kind: cli, cmd: [a], delegate_args: {args}}}\n"
+    assert roster(tmp_path, text).entries["a"].delegate_args[-1] == word
 
 
 def test_our_own_fields_may_be_added_to_an_entry(tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ import pytest
 from fanfold.errors import BadInput, Terminal
 from fanfold.patterns.delegate import MOST_TASKS, Desk, new_run
 from fanfold.patterns.errand import Errand, Result, Rules, errand_of, fitting
+from fanfold.patterns.toolbox import use
 from fanfold.price import Price
 from fanfold.run.choose import Given
 from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.member import MemberLimits
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
 
@@ -267,6 +269,35 @@ def test_a_call_can_only_lower_the_concurrency(
     tasks = [f"task {n}" for n in range(12)]
     at_desk(tmp_path, [one], lambda desk: desk.delegate_many(tasks, wanted), concurrency=3)
     assert (len(one.asked), one.most_in_flight) == (12, most)
+
+
+def test_without_a_number_as_many_go_at_once_as_the_limits_allow(tmp_path: Path) -> None:
+    one = member("a", in_groups_of(20), limits=MemberLimits(concurrency=20))
+    tasks = [f"task {n}" for n in range(40)]
+    at_desk(tmp_path, [one], lambda desk: desk.delegate_many(tasks))
+    assert (len(one.asked), one.most_in_flight) == (40, 20)
+
+
+def test_the_tools_and_fields_of_tanglebrain_are_understood(tmp_path: Path) -> None:
+    members = [
+        member("far", tier="subscription", good_at=("legal",), cost_text="flat fee", price=None),
+        member("near", tier="local", price=Price(input=9.0, output=9.0)),
+    ]
+
+    async def act(desk: Desk) -> Any:
+        tasks = [{"prompt": "a", "target": "far"}, {"prompt": "b", "task": "legal"}, "c"]
+        many = await use(desk, "delegate_many", {"tasks": tasks, "max_concurrency": 1})
+        one = await use(desk, "delegate", {"prompt": "d", "target": None, "task": "legal"})
+        local = await use(desk, "delegate_local", {"prompt": "e", "max_tokens": 10})
+        both = await use(desk, "delegate", {"prompt": "x", "target": "far", "member": "near"})
+        return await use(desk, "delegate_targets", {}), both, [*many["results"], one, local]
+
+    (menu, both, results), _ = at_desk(tmp_path, members, act)
+    assert str(both["message"]).startswith("a task has no field `target`")
+    assert [(one["id"], one["price"], one.get("cost")) for one in menu["members"]] == [
+        ("far", None, "flat fee"), ("near", {"input": 9.0, "output": 9.0, "call": 0.0}, None),
+    ]  # fmt: skip
+    assert [one["member"] for one in results] == ["far", "far", "far", "far", "near"]
 
 
 def test_calls_at_once_share_the_concurrency_of_the_desk(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from fanfold.errors import RunStopped
 from fanfold.faces.cli.carry import EXIT
-from fanfold.faces.cli.handing import Orchestrator, spent_below
+from fanfold.faces.cli.handing import Orchestrator, concurrency_option, spent_below
 from fanfold.faces.cli.store import store_option
 from fanfold.journal.journal import Archive
 from fanfold.journal.store import Store
@@ -45,8 +45,9 @@ _REMEMBERED = 20  # earlier runs that are looked at for whose turn it is
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option("--budget", metavar="USD", help="For the answer and all it delegates.")
 @store_option
-@click.option("--fresh", is_flag=True, help="Do not reuse an answer of an earlier run.")
+@click.option("--fresh", is_flag=True, help="Reuse no reply of an earlier run, delegates' too.")
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+@concurrency_option
 @click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
 def ask(question: str, as_json: bool, **given: Any) -> int:
     """Ask the best orchestrator; QUESTION `-` is read from stdin."""
@@ -58,7 +59,7 @@ def ask(question: str, as_json: bool, **given: Any) -> int:
     budget = Budget() if given["budget"] is None else parse_budget(given["budget"])
     settings = Settings(
         budget=budget, fresh=given["fresh"],
-        max_concurrency=staff.roster.settings.max_concurrency,
+        max_concurrency=given["concurrency"] or staff.roster.settings.max_concurrency,
         max_wait=staff.roster.settings.max_wait,
     )  # fmt: skip
     view = View(None if as_json else _terminal())

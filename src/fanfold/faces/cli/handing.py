@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import click
 import msgspec
 
 from fanfold.journal.read import Reader
@@ -19,12 +20,15 @@ from fanfold.members.entry import Entry
 from fanfold.members.roster import Roster
 from fanfold.patterns.staff import Staff, budget_words
 from fanfold.run.ledger import Sum
-from fanfold.run.run import Run
+from fanfold.run.run import Run, Settings
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import PARENT, STORE, Member, Request, Tell, Traits
-from fanfold.work.task import Budget
 
 _encode = msgspec.json.Encoder().encode
+concurrency_option = click.option(
+    "--concurrency", type=click.IntRange(min=1), metavar="N",
+    help="Calls at once, instead of the roster's max_concurrency (64).",
+)  # fmt: skip
 
 
 class Orchestrator:
@@ -56,7 +60,8 @@ class Orchestrator:
         budget, lent = run.lend()
         before = spent_below(run.journal.read, run.record.no)
         try:
-            async with launcher(self._staff, self.traits.id, request, budget) as program:
+            words = [*_settings_words(run.settings), *budget_words(budget)]
+            async with launcher(self._staff, self.traits.id, request, words) as program:
                 return await self._equipped(program).ask(request, tell)
         finally:
             after = spent_below(run.journal.read, run.record.no)
@@ -83,9 +88,10 @@ def spent_below(read: Reader, run: int) -> tuple[int, int, int]:
 
 @asynccontextmanager
 async def launcher(
-    staff: Staff, leading: str, request: Request, budget: Budget
+    staff: Staff, leading: str, request: Request, more: list[str]
 ) -> AsyncIterator[Path]:
     """A program that starts `fanfold mcp` as it is meant here, whatever its caller's environment.
+    `more`: words of its command line, beside what this request says.
 
     The members' keys are not in it, since the orchestrator could read them there: they are handed
     over on a socket, once, to whoever comes first. That is the server, which starts before the
@@ -95,7 +101,7 @@ async def launcher(
     try:
         keys = folder / "keys"
         program = folder / "fanfold-mcp"
-        words = _command(staff, leading, request.store, budget, keys)
+        words = [*_command(staff, leading, request.store), *more, "--keys-from", str(keys)]
         program.write_text(_script(words, request), encoding="utf-8")
         program.chmod(0o700)
         async with _handing_over(keys, _keys(staff.roster)):
@@ -104,12 +110,17 @@ async def launcher(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _command(staff: Staff, leading: str, store: str, budget: Budget, keys: Path) -> list[str]:
+def _settings_words(settings: Settings) -> list[str]:
+    """What holds for the request holds for what is delegated on its behalf."""
+    fresh = ["--fresh"] if settings.fresh else []
+    return [*fresh, "--concurrency", str(settings.max_concurrency)]
+
+
+def _command(staff: Staff, leading: str, store: str) -> list[str]:
     words = [sys.executable, "-P", "-m", "fanfold", "mcp", "--store", store, "--without", leading]
     if staff.roster.file is not None:
         words += ["--roster", str(Path(staff.roster.file).absolute())]
-    words += ["--allow-paid"] if staff.allow_paid else []
-    return [*words, *budget_words(budget), "--keys-from", str(keys)]
+    return [*words, *(["--allow-paid"] if staff.allow_paid else [])]
 
 
 def _script(words: list[str], request: Request) -> str:

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.faces.cli.handing import concurrency_option
 from fanfold.faces.cli.store import store_option
 from fanfold.observe.closing import closing
 from fanfold.plans.load import parse_budget
@@ -34,7 +35,9 @@ from fanfold.work.task import Budget
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option("--budget", metavar="USD", help="For all that is delegated: 5, or usd=5,calls=900.")
 @store_option
+@click.option("--fresh", is_flag=True, help="Do not reuse replies of earlier runs.")
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+@concurrency_option
 @click.option(
     "--without", multiple=True, metavar="ID", help="Not this member: it is who delegates."
 )

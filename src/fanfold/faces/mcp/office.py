@@ -22,7 +22,7 @@ from fanfold.observe.standing import Standing, stand
 from fanfold.observe.status import overview_json
 from fanfold.patterns.delegate import Desk, Progress, new_run
 from fanfold.patterns.staff import Staff, budget_words, find_staff
-from fanfold.patterns.toolbox import TOOLS, Given, use
+from fanfold.patterns.toolbox import TOOLS, Given, our_name, use
 from fanfold.plans.load import load_plan
 from fanfold.price import dollars, nanos
 from fanfold.run.ledger import Sum
@@ -37,7 +37,8 @@ _LONGEST = 100_000  # letters of a plan's result that go back to the caller
 
 
 class Posting(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server is started. The budget is for all that is done through it, plans too."""
+    """How a server is started. The budget is for all that is done through it, plans too.
+    `concurrency`: instead of the roster's `max_concurrency`."""
 
     store: str
     name: str = "delegates"
@@ -45,6 +46,8 @@ class Posting(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
     allow_paid: bool = False
     without: tuple[str, ...] = ()
+    fresh: bool = False
+    concurrency: int | None = None
     parent: str | None = None
 
 
@@ -59,9 +62,9 @@ class Office:
         self._roster = posting.roster and str(Path(posting.roster).absolute())
 
     async def call(self, tool: str, given: dict[str, Any], progress: Progress | None = None) -> Any:
-        if tool in TOOLS:
+        if (ours := our_name(tool)) in TOOLS:
             found = await use(self.desk, tool, given, progress)
-            return {**found, **self._money()} if tool in ("menu", "delegate_many") else found
+            return {**found, **self._money()} if ours in ("menu", "delegate_many") else found
         match tool:
             case "run_plan":
                 return await self._run_plan(_Plan.read(given).plan)
@@ -107,6 +110,7 @@ class Office:
         words += budget_words(budget)
         words += ["--roster", self._roster] if self._roster else []
         words += ["--allow-paid"] if self._posting.allow_paid else []
+        words += ["--fresh"] if self._posting.fresh else []
         env = {**os.environ, PARENT: self.run.record.id, STORE: self._store}
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "fanfold", *words, cwd=self._folder, env=env,
@@ -170,8 +174,8 @@ async def open_office(posting: Posting, folder: Path) -> AsyncIterator[Office]:
     one that the budget does not bear stops no other."""
     staff = find_staff(posting.roster, folder, allow_paid=posting.allow_paid)
     settings = Settings(
-        budget=posting.budget, max_concurrency=staff.roster.settings.max_concurrency,
-        max_wait=staff.roster.settings.max_wait,
+        budget=posting.budget, fresh=posting.fresh, max_wait=staff.roster.settings.max_wait,
+        max_concurrency=posting.concurrency or staff.roster.settings.max_concurrency,
         serving=True,
     )  # fmt: skip
     async with new_run(posting.name, staff, settings, posting.store, posting.parent) as run:
