@@ -20,7 +20,8 @@ from fanfold.members.entry import Entry
 from fanfold.members.roster import Roster
 from fanfold.patterns.staff import Staff, budget_words
 from fanfold.run.ledger import Sum
-from fanfold.run.run import Run, Settings
+from fanfold.run.run import Run
+from fanfold.run.settings import Settings
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import PARENT, STORE, Member, Request, Tell, Traits
 
