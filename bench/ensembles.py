@@ -20,8 +20,8 @@ from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fanfold.observe.script import open_run
 from fanfold.patterns.ensemble import ensemble
-from fanfold.run.open import open_run
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 VOTERS = 5

@@ -11,11 +11,11 @@ from data import MAX_TOKENS, MODEL, PROMPT, SCHEMA, row
 from fanfold.members.command import Command
 from fanfold.members.function import Function
 from fanfold.members.openai import OpenAI
+from fanfold.observe.script import open_run
 from fanfold.patterns import fold
 from fanfold.patterns.map_reduce import map_batch, map_reduce
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt
 from fanfold.price import FREE, Price
-from fanfold.run.open import open_run
 from fanfold.run.run import Run
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.item import Item

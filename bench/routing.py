@@ -45,9 +45,9 @@ from bench.contests import (
     scored,
 )
 from bench.recorded import DATA, Question
+from fanfold.observe.script import open_run
 from fanfold.patterns.ensemble import ensemble
 from fanfold.patterns.map_reduce import map_reduce
-from fanfold.run.open import open_run
 from fanfold.run.run import Run
 from fanfold.work.outcome import Part
 

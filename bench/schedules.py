@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from fanfold.journal.journal import Journal
 from fanfold.members.function import function
+from fanfold.members.roster import RosterSettings
 from fanfold.patterns.graph import graph
 from fanfold.run.choose import Given
 from fanfold.run.open import finish, start
@@ -103,8 +104,9 @@ def played(store: Path, tasks: Iterable[Wait], slots: int, at_once: int = 1000) 
         journal = Journal(store, thread=False)
         try:
             record = await start(journal, "schedule", clock, Budget())
-            company = Given(function(wait, concurrency=at_once))
-            run = Run(journal, record, company, Settings(max_concurrency=1000), clock)
+            at_most = RosterSettings(max_concurrency=1000)
+            company = Given(function(wait, concurrency=at_once), settings=at_most)
+            run = Run(journal, record, company, Settings(), clock)
             await graph(run, stated, concurrency=slots)
             await finish(journal, run)
         finally:

@@ -4,16 +4,19 @@ Many language-model and agent calls in parallel, and one result that can be defe
 Names are loaded when they are first used, so `import fanfold` is quick.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fanfold.errors import FanfoldError, RunStopped
-    from fanfold.gates.checks import model, quotes, regex, require
+    from fanfold.gates.checks import quotes, regex, require, shape
     from fanfold.gates.combine import all_of, any_of
     from fanfold.gates.judge import judge
     from fanfold.gates.predicate import predicate
     from fanfold.members.function import function
+    from fanfold.members.scripted import agent, anthropic, command, openai
+    from fanfold.observe.script import open_run
     from fanfold.patterns import fold
     from fanfold.patterns.asked import asked
     from fanfold.patterns.conductor import conduct
@@ -26,24 +29,26 @@ if TYPE_CHECKING:
     from fanfold.patterns.pipeline import pipeline, stage
     from fanfold.patterns.scatter import scatter_gather
     from fanfold.run.loop import run_sync
-    from fanfold.run.open import open_run
     from fanfold.run.run import Run
     from fanfold.work.task import Budget
 
 __all__ = [
-    "Budget", "FanfoldError", "Folded", "Run", "RunStopped", "all_of", "any_of", "asked",
-    "collect", "concat", "conduct", "divide_and_conquer", "ensemble", "fold", "function",
-    "graph", "judge", "map_reduce", "model", "open_run", "pipeline", "predicate", "quotes",
-    "regex", "require", "run_sync", "scatter_gather", "sort_by", "stage", "top",
+    "Budget", "FanfoldError", "Folded", "Run", "RunStopped", "agent", "all_of", "anthropic",
+    "any_of", "asked", "collect", "command", "concat", "conduct", "divide_and_conquer", "ensemble",
+    "fold", "function", "graph", "judge", "map_reduce", "open_run", "openai", "pipeline",
+    "predicate", "quotes", "regex", "require", "run_sync", "scatter_gather", "shape", "sort_by",
+    "stage", "top",
 ]  # fmt: skip
 
 _HOMES = {
     "errors": ("FanfoldError", "RunStopped"),
-    "gates.checks": ("model", "quotes", "regex", "require"),
+    "gates.checks": ("quotes", "regex", "require", "shape"),
     "gates.combine": ("all_of", "any_of"),
     "gates.judge": ("judge",),
     "gates.predicate": ("predicate",),
     "members.function": ("function",),
+    "members.scripted": ("agent", "anthropic", "command", "openai"),
+    "observe.script": ("open_run",),
     "patterns.asked": ("asked",),
     "patterns.conductor": ("conduct",),
     "patterns.divide": ("divide_and_conquer",),
@@ -55,14 +60,19 @@ _HOMES = {
     "patterns.pipeline": ("pipeline", "stage"),
     "patterns.scatter": ("scatter_gather",),
     "run.loop": ("run_sync",),
-    "run.open": ("open_run",),
     "run.run": ("Run",),
     "work.task": ("Budget",),
 }
+_RENAMED = {"model": "shape"}  # the old names work for a while
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        text = f"fanfold.{name} is called fanfold.{new} now; the old name will be removed"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(import_module(__name__), new)
     if name == "fold":
         return import_module("fanfold.patterns.fold")
     if name not in _HOME:

@@ -129,6 +129,10 @@ def _names(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.Dict(keys=keys, values=values) if all(map(_is_check, values)):
             yield from _texts(keys)
+        case ast.AnnAssign(
+            target=ast.Name(id=name), annotation=ast.Subscript(value=ast.Name(id=kind))
+        ):
+            yield from (name,) if kind == "Annotated" else ()
         case ast.Call(func=ast.Attribute(attr="fromkeys"), args=[ast.Tuple(elts=names), _]):
             yield from _texts(names)
         case ast.keyword(arg="needs" | "may", value=ast.Tuple(elts=names)):

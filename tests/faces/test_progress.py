@@ -58,13 +58,16 @@ def release_three(server: RunningServer) -> None:
 
 
 class Terminal:
-    """`fanfold WORDS` on a terminal of 120 columns, and all that was drawn there."""
+    """`fanfold WORDS`, or another Python program, on a terminal of 120 columns, and all that was
+    drawn there."""
 
-    def __init__(self, folder: Path, *words: str, **env: str) -> None:
+    def __init__(
+        self, folder: Path, *words: str, program: tuple[str, ...] = ("-m", "fanfold"), **env: str
+    ) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "fanfold", *words], cwd=folder, env=environment(folder, env),
+            [sys.executable, *program, *words], cwd=folder, env=environment(folder, env),
             stdin=theirs, stdout=theirs, stderr=theirs,
         )  # fmt: skip
         os.close(theirs)
@@ -162,3 +165,56 @@ def test_the_terminals_width_is_known(tmp_path: Path, env: dict[str, str]) -> No
     assert terminal.end() == 0, terminal.drawn
     found = msgspec.json.decode(terminal.drawn)["result"]
     assert [part["value"] for part in found] == ["120"] * 3
+
+
+# ── scripts ──────────────────────────────────────────────────────────────────────────────────
+
+SCRIPT = """\
+import sys
+import fanfold as ff
+
+SHOWN = {{"": {{}}, "yes": {{"progress": True}}, "no": {{"progress": False}}}}
+
+async def main():
+    model = ff.openai(
+        "m", base_url="{url}/v1", price={{"input": 1000.0, "output": 5000.0}}, max_tokens=64
+    )
+    options = {{"budget": ff.Budget(usd=100), **SHOWN[sys.argv[1] if sys.argv[1:] else ""]}}
+    async with ff.open_run("talk", members=[model], **options) as run:
+        await ff.map_reduce(run, range(6), prompt="{{{{ item }}}}", concurrency=3)
+    print("done")
+
+ff.run_sync(main())
+"""
+
+
+def write_script(folder: Path, server: RunningServer) -> None:
+    (folder / "talk.py").write_text(SCRIPT.format(url=server.url), encoding="utf-8")
+
+
+def test_a_script_has_the_same_line_on_a_terminal(held: tuple[Path, RunningServer]) -> None:
+    folder, server = held
+    write_script(folder, server)
+    terminal = Terminal(folder, program=("talk.py",))
+    terminal.until(lambda drawn: AT_FIRST in LINE.findall(drawn))
+    for _ in range(2):
+        release_three(server)
+    assert terminal.end() == 0
+    assert screen(terminal.drawn) == ["done"]
+
+
+@pytest.mark.parametrize(("word", "shown"), [("", False), ("yes", True), ("no", False)])
+def test_elsewhere_a_script_shows_it_only_when_told_to(
+    held: tuple[Path, RunningServer], word: str, shown: bool
+) -> None:
+    folder, server = held
+    write_script(folder, server)
+    command = [sys.executable, "talk.py", *([word] if word else [])]
+    with (folder / "err").open("wb") as err:
+        script = subprocess.Popen(command, cwd=folder, env=environment(folder, {}), stderr=err)
+        if shown:
+            wait_until(lambda: LINE.search((folder / "err").read_text(encoding="utf-8")))
+        for _ in range(2):
+            release_three(server)
+        assert script.wait(LONG) == 0
+    assert bool((folder / "err").read_text(encoding="utf-8")) is shown

@@ -18,6 +18,7 @@ from typing import Any
 from fanfold.clock import Clock
 from fanfold.errors import RunStopped
 from fanfold.journal.journal import Journal
+from fanfold.members.roster import RosterSettings
 from fanfold.patterns.fold import collect
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.price import Price, cost
@@ -106,6 +107,7 @@ class Scene:
     name: str = "scene"
     how: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    roster: RosterSettings = field(default_factory=RosterSettings)
     pattern: Callable[[Run], Awaitable[Any]] | None = None
 
 
@@ -165,8 +167,9 @@ async def carry_out(
         record = await start(journal, scene.name, clock, scene.budget)
     else:
         record = await reopen(journal, earlier, clock, scene.budget)
+    company = Given(*scene.members, settings=scene.roster)
     settings = Settings(budget=scene.budget, **scene.settings)
-    run = Run(journal, record, Given(*scene.members), settings, clock)
+    run = Run(journal, record, company, settings, clock)
     if record.resumed:
         await run.adopt()
     with suppress(RunStopped):

@@ -26,11 +26,11 @@ from fanfold.gates.default import default
 from fanfold.journal.journal import Archive, Journal
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
+from fanfold.observe.script import open_run
 from fanfold.patterns.asked import asked
 from fanfold.patterns.conductor import conduct, over_all
 from fanfold.patterns.how import Folded
 from fanfold.price import dollars
-from fanfold.run.open import open_run
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.running import RunningServer, threaded_server

@@ -13,7 +13,8 @@ from typing import Any
 import pydantic
 import pytest
 
-from fanfold.gates.checks import model, require
+from fanfold.gates import checks
+from fanfold.gates.checks import require
 from fanfold.gates.combine import all_of, any_of
 from fanfold.gates.judge import judge
 from fanfold.gates.predicate import predicate
@@ -92,7 +93,7 @@ WAYS: dict[str, Callable[[Crashes], dict[str, Any]]] = {
     "predicate": lambda see: {"gate": predicate(see)},
     "async predicate": lambda see: {"gate": predicate(later(see))},
     "object": lambda see: {"gate": Held(see)},
-    "pydantic": lambda see: {"gate": model(shape(see))},
+    "pydantic": lambda see: {"gate": checks.shape(shape(see))},
     "all_of": lambda see: {"gate": all_of(require("text"), predicate(see))},
     "any_of": lambda see: {"gate": any_of(predicate(see), require("other"))},
     "filter": lambda see: {"keep": see},
@@ -217,7 +218,7 @@ def test_a_gate_knows_what_it_does_and_so_do_those_made_of_gates() -> None:
     assert nature_of(require("a")) == nature_of(all_of(require("a"), require("b"))) == "pure"
     assert nature_of(asks) == nature_of(all_of(require("a"), asks)) == "asks"
     assert nature_of(own) == nature_of(any_of(own, asks)) == nature_of(all_of(own)) == "foreign"
-    assert nature_of(async_gate) == nature_of(model(shape(Crashes(Path())))) == "foreign"
+    assert nature_of(async_gate) == nature_of(checks.shape(shape(Crashes(Path())))) == "foreign"
 
 
 def test_built_in_checks_stay_in_one_fact_with_the_outcome(memory_path: Path) -> None:

@@ -17,9 +17,9 @@ from fanfold.errors import BadInput, Terminal
 from fanfold.gates.checks import require
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
+from fanfold.observe.script import open_run
 from fanfold.patterns.graph import Node, graph, graph_batch, node
 from fanfold.price import Price, dollars
-from fanfold.run.open import open_run
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.running import threaded_server

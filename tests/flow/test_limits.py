@@ -15,6 +15,7 @@ from fanfold.clock import RealClock
 from fanfold.errors import RateLimited, Terminal, Transient
 from fanfold.journal.journal import Journal
 from fanfold.members.openai import OpenAI
+from fanfold.members.roster import RosterSettings
 from fanfold.run.limits import DOWN
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Script, Scripted, traits
@@ -114,7 +115,9 @@ def test_where_tokens_are_scarce_95_percent_of_them_are_used(memory_path: Path, 
 def enforced(store: Path, server: Enforcing, *, items: int, most_tokens: int) -> Receipt:
     member = Scripted(server, limited(most_tokens))  # type: ignore[arg-type]
     how = {"concurrency": 128, "reduce": None}
-    return play(Scene(store, (member,), words(items), how=how, settings={"max_concurrency": 128}))
+    return play(
+        Scene(store, (member,), words(items), how=how, roster=RosterSettings(max_concurrency=128))
+    )
 
 
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────
@@ -309,7 +312,7 @@ def test_a_breaker_with_a_reset_time_lets_one_through_then_all(memory_path: Path
 
     member = Scripted(script, latency=1.0)
     scene = Scene(memory_path, (member,), words(40), how={"concurrency": 4})
-    receipt = play(replace(scene, settings={"max_wait": 3600.0}))
+    receipt = play(replace(scene, roster=RosterSettings(max_wait=3600.0)))
     assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 40})
     before = [moment for moment in asked if moment < 3600.0]
     assert len(before) == 4

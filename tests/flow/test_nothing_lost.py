@@ -16,9 +16,10 @@ from fanfold.errors import BadInput, InvalidReply, Terminal, TimedOut, Transient
 from fanfold.gates.checks import require
 from fanfold.gates.default import default
 from fanfold.journal.journal import Archive, Journal
+from fanfold.observe.script import open_run
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.run.choose import Given
-from fanfold.run.open import finish, open_run, start
+from fanfold.run.open import finish, start
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.testing.clock import VirtualClock, run_virtual

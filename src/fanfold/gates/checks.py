@@ -80,7 +80,7 @@ def schema(definition: dict[str, Any]) -> Gate:
 
 
 @public
-def model(shape: Any) -> Gate:
+def shape(model: Any) -> Gate:
     """The reply validates as a pydantic model (or a dataclass or TypedDict that pydantic knows).
 
     It is validated as JSON, so a strict model still takes a date from its text.
@@ -88,12 +88,12 @@ def model(shape: Any) -> Gate:
     try:
         from pydantic import PydanticUserError, TypeAdapter, ValidationError
     except ImportError:
-        raise BadInput("gate `model` needs pydantic: pip install 'fanfold[pydantic]'") from None
+        raise BadInput("gate `shape` needs pydantic: pip install 'fanfold[pydantic]'") from None
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(shape)
+        adapter: TypeAdapter[Any] = TypeAdapter(model)
     except PydanticUserError as wrong:
         said = str(wrong).splitlines()[0]
-        raise BadInput(f"gate `model` cannot use {shape!r}: {said}") from None
+        raise BadInput(f"gate `shape` cannot use {model!r}: {said}") from None
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict:
         try:

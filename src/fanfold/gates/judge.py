@@ -17,6 +17,7 @@ from fanfold.work.ask import Ask, Message, Reply, Schema
 from fanfold.work.check import Check, mapping, text
 from fanfold.work.fields import number
 from fanfold.work.item import Item
+from fanfold.work.member import Named
 from fanfold.work.options import HOW, option, stated, who_of
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Budget, Gate, InDoubt, Task, Terms, asking, known_as
@@ -31,8 +32,8 @@ _encode = msgspec.json.Encoder().encode
 class Asking(TypedDict, total=False):
     """Who judges (`member`, `members` or those good at `needs`), and how it is asked."""
 
-    member: str | None
-    members: Sequence[str]
+    member: str | Named | None
+    members: Sequence[str | Named]
     needs: Sequence[str]
     schema: dict[str, Any] | None
     step: str

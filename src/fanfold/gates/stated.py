@@ -38,6 +38,7 @@ def _listed(spec: Any, resolve: Resolve) -> list[Gate]:
 
 
 def _one(kind: str, given: Any, resolve: Resolve) -> Gate:
+    kind = _RENAMED.get(kind, kind)
     if kind not in _KINDS:
         raise BadInput(f"unknown gate `{kind}`: {remedy(str(kind), _KINDS)}")
     return _KINDS[kind](given, resolve)
@@ -88,8 +89,8 @@ def _judge(given: Any, resolve: Resolve) -> Gate:
     return judge(**told)
 
 
-def _model(given: Any, resolve: Resolve) -> Gate:
-    return checks.model(resolve(_target("model", given)))
+def _shape(given: Any, resolve: Resolve) -> Gate:
+    return checks.shape(resolve(_target("shape", given)))
 
 
 def _python(given: Any, resolve: Resolve) -> Gate:
@@ -117,11 +118,13 @@ _KINDS: dict[str, Callable[[Any, Resolve], Gate]] = {
     "range": _range,
     "regex": _regex,
     "judge": _judge,
-    "model": _model,
+    "shape": _shape,
     "python": _python,
     "all_of": _all_of,
     "any_of": _any_of,
 }
+
+_RENAMED = {"model": "shape"}  # plans written for 0.1, and runs of them that go on
 
 
 def _names(kind: str, given: Any) -> list[str]:

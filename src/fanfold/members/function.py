@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import msgspec
 
 from fanfold.errors import BadInput, InvalidReply, Transient
-from fanfold.members.stated import BY_KIND, COMMON, read_price
-from fanfold.price import FREE, Price
+from fanfold.members.stated import CommonFields, FunctionFields, Short, checks_of, with_limits
+from fanfold.price import FREE
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply, Takes
-from fanfold.work.check import Check, described, whole
+from fanfold.work.check import described
 from fanfold.work.item import Item
-from fanfold.work.member import MemberLimits, Request, Tell, Tier, Traits
+from fanfold.work.member import Request, Tell, Traits
 from fanfold.work.nesting import TooDeep, decode_json, too_deep
 from fanfold.work.options import stated
 
@@ -32,42 +32,19 @@ def _dumped(value: Any) -> Any:
 _encode = msgspec.json.Encoder(enc_hook=_dumped).encode
 
 
-class Stated(TypedDict, total=False):
+class FunctionOptions(CommonFields, FunctionFields, Short, total=False):
     """What can be said of a function: the fields of a roster, by the same names and checks."""
 
-    version: str | float
-    concurrency: int
-    threads: bool
-    effects: bool
-    good_at: Sequence[str]
-    tier: Tier
-    price: Price
-    max_tokens: int
-    context: int
-    pool: str
-    timeout: float
-    enabled: bool
-    can_orchestrate: bool
-    can_delegate: bool
-    budget_usd_month: float
 
-
-_CHECKS: dict[str, Check] = {
-    **COMMON,
-    **BY_KIND["function"],
-    "concurrency": whole(least=1),
-    "price": lambda node: node.value if isinstance(node.value, Price) else read_price(node),
-}
+_CHECKS = {**checks_of(CommonFields), **checks_of(FunctionFields)}
 _SAME = (
-    "good_at", "tier", "max_tokens", "context", "timeout", "enabled", "can_orchestrate",
+    "good_at", "tier", "max_tokens", "context", "limits", "timeout", "enabled", "can_orchestrate",
     "can_delegate", "budget_usd_month",
 )  # fmt: skip
 
 
 @public
-def function(
-    target: Callable[..., Any], *, id: str | None = None, **fields: Unpack[Stated]
-) -> Function:
+def function(target: Callable[..., Any], **fields: Unpack[FunctionOptions]) -> Function:
     """A member out of a Python function, for scripts: `members=[ff.function(flag_risks)]`.
 
     `version=1` lets its replies serve later runs too. `concurrency`, `good_at`, `timeout` and the
@@ -75,7 +52,7 @@ def function(
     """
     if not callable(target):
         raise BadInput(f"function() needs a function to call, not {described(target)}")
-    told = stated({**fields, "id": id}, _CHECKS, "function()")
+    told = stated(with_limits(fields), _CHECKS, "function()")
     name = told.get("id") or str(getattr(target, "__name__", "function"))
     version, price = told.get("version"), told.get("price", FREE)
     where = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', name)}"
@@ -84,7 +61,7 @@ def function(
         id=name, kind="function", answerer=f"function:{where}#{name}@{version or 'run'}",
         takes="items", shared=version is not None, price=price, pool=told.get("pool", name),
         metered=bool(told.get("effects")) or price != FREE,
-        limits=MemberLimits(concurrency=told.get("concurrency", 16)), **{"timeout": 0.0, **given},
+        **{"timeout": 0.0, **given},
     )  # fmt: skip
     return Function(traits, target, threads=told.get("threads", False))
 

@@ -17,7 +17,7 @@ from fanfold.members.replay import Replay
 from fanfold.members.stated import APIS, refuse_pasted_keys
 from fanfold.members.tangle import read_tangle_entry
 from fanfold.members.target import resolve_target
-from fanfold.work.check import anything, elements, fields, flag, number, whole
+from fanfold.work.check import Check, anything, elements, fields, flag, number, whole
 from fanfold.work.document import Node, read
 from fanfold.work.member import Member
 from fanfold.work.nearest import remedy
@@ -29,7 +29,7 @@ Key = Callable[[], str | None]
 """Fetches a key at the last moment; None when the member needs none."""
 
 
-class Settings(msgspec.Struct, frozen=True):
+class RosterSettings(msgspec.Struct, frozen=True):
     """`allow_paid`: members of tier paid may be used. `max_concurrency` is for the whole process.
     `max_wait`: seconds that a run waits at most for a member that says when to come back."""
 
@@ -37,14 +37,30 @@ class Settings(msgspec.Struct, frozen=True):
     max_concurrency: int = 64
     max_wait: float = 600.0
 
+    def said(self, allow_paid: bool, at_once: int | None = None) -> RosterSettings:
+        """With what the command line says: `--allow-paid`, `--concurrency`."""
+        return msgspec.structs.replace(
+            self, allow_paid=self.allow_paid or allow_paid,
+            max_concurrency=at_once or self.max_concurrency,
+        )  # fmt: skip
+
+
+SETTINGS: dict[str, Check] = {
+    "allow_paid": flag,
+    "max_concurrency": whole(least=1),
+    "max_wait": number(least=0),
+}
+
 
 class Roster(msgspec.Struct, frozen=True):
-    """The members by id. `file` is None for one that was made by hand."""
+    """The members by id. `file` is None for one that was made by hand. `elsewhere`: variables that
+    hold keys of members that are asked in the same run, but are not in here."""
 
     entries: dict[str, Entry] = {}
-    settings: Settings = Settings()
+    settings: RosterSettings = RosterSettings()
     file: str | None = None
     ensembles: dict[str, Ensemble] = {}
+    elsewhere: frozenset[str] = frozenset()
 
     @property
     def own(self) -> bool:
@@ -69,7 +85,8 @@ class Roster(msgspec.Struct, frozen=True):
     def hidden(self) -> frozenset[str]:
         """The variables that hold keys; commands do not get to see them."""
         keys = (entry.key for entry in self.entries.values())
-        return frozenset(key.removeprefix("env:") for key in keys if key.startswith("env:"))
+        own = (key.removeprefix("env:") for key in keys if key.startswith("env:"))
+        return self.elsewhere.union(own)
 
     def build(self, entry_id: str, *, folder: str | Path) -> Member:
         """The member itself. Functions are imported from `folder`, commands run there: the plan's.
@@ -177,7 +194,7 @@ def read_roster(top: Node) -> Roster:
         return Roster(_read_members(top, read_tangle_entry), file=top.file)
     known = {"members": _read_own, "settings": _read_settings, "ensembles": anything}
     found = fields(top, known, "a roster", required=("members",))
-    members, settings = found["members"], found.get("settings", Settings())
+    members, settings = found["members"], found.get("settings", RosterSettings())
     groups = read_ensembles(top.child("ensembles"), members) if "ensembles" in found else {}
     return Roster(members, settings, top.file, groups)
 
@@ -198,9 +215,8 @@ def _read_members(node: Node, read_one: Callable[[Node], Entry]) -> dict[str, En
     return found
 
 
-def _read_settings(node: Node) -> Settings:
-    known = {"allow_paid": flag, "max_concurrency": whole(least=1), "max_wait": number(least=0)}
-    return Settings(**fields(node, known, "settings"))
+def _read_settings(node: Node) -> RosterSettings:
+    return RosterSettings(**fields(node, SETTINGS, "settings"))
 
 
 def find_roster(

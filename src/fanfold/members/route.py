@@ -23,7 +23,8 @@ _TIERS: dict[Tier, int] = {"local": 0, "subscription": 1, "paid": 2}
 class Need(msgspec.Struct, frozen=True, kw_only=True):
     """What a task asks of a member, and what is known of the members besides their traits.
 
-    `members`: only these, as they are named. `tokens`: of the prompt, 0 when it is not known yet.
+    `members`: only these, as they are named. `given`: a script handed these over, paid or not.
+    `tokens`: of the prompt, 0 when it is not known yet.
     `dollars`: there is a dollar budget. `use`: the n best. `closed`: why nothing may be sent to
     some (a breaker, a monthly budget); `busy`: the share of their slots that is taken. `turn`
     rotates those who are alike.
@@ -35,6 +36,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     dollars: bool = False
     use: int | None = None
     allow_paid: bool = False
+    given: frozenset[str] = frozenset()
     closed: Mapping[str, str] = {}
     busy: Mapping[str, float] = {}
     turn: int = 0
@@ -123,9 +125,10 @@ def _in_the_way(traits: Traits, need: Need) -> str:
         return _too_long(traits, need.tokens)
     if traits.price is None and (need.dollars or traits.budget_usd_month is not None):
         return "its price is not known, and there is a dollar budget"
-    if traits.tier == "paid" and not need.allow_paid:
+    paid = traits.tier == "paid" and traits.id not in need.given
+    if paid and not need.allow_paid:
         return "paid; allow it with --allow-paid or settings.allow_paid"
-    if traits.tier == "paid" and not (traits.enabled_written or need.members):
+    if paid and not (traits.enabled_written or need.members):
         return "paid; write enabled: true, or name it"
     return need.closed.get(traits.id, "")
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Literal, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 from urllib.parse import urlsplit
 
+from fanfold.errors import BadInput
 from fanfold.members.agents.dialect import Effort, Sandbox, WorkerType
-from fanfold.members.command import PROMPT
+from fanfold.members.command import PROMPT, Giving
 from fanfold.members.interpreters import run_as_code
 from fanfold.members.local_store import Answers
-from fanfold.members.output import PARSES
+from fanfold.members.output import PARSES, Parse
 from fanfold.price import Price
 from fanfold.work import check
 from fanfold.work.check import Check, fields, flag, number, one_of, text, whole
@@ -38,6 +39,8 @@ _PASTED = re.compile(
 
 
 def read_price(node: Node) -> Price:
+    if isinstance(node.value, Price):
+        return node.value
     money = number(least=0)
     known = dict.fromkeys(("input", "output", "cache_read", "cache_write", "call"), money)
     stated = fields(node, known, "a price")
@@ -48,6 +51,8 @@ def read_price(node: Node) -> Price:
 
 
 def read_limits(node: Node) -> MemberLimits:
+    if isinstance(node.value, MemberLimits):
+        return node.value
     known = dict.fromkeys(("concurrency", "rpm", "tpm"), whole(least=1))
     return MemberLimits(**fields(node, known, "limits"))
 
@@ -139,31 +144,69 @@ def _texts(node: Node) -> Iterator[Node]:
                 yield from _texts(node.child(position))
 
 
-COMMON: dict[str, Check] = {
-    "id": text,
-    "kind": text,
-    "good_at": check.one_or_many(text),
-    "tier": read_tier,
-    "price": read_price,
-    "max_tokens": whole(least=1),
-    "context": whole(least=1),
-    "limits": read_limits,
-    "pool": text,
-    "timeout": number(above=0),
-    "enabled": flag,
-    "can_orchestrate": flag,
-    "can_delegate": flag,
-    "budget_usd_month": number(above=0),
-}
-_PROGRAM: dict[str, Check] = {"version": read_version, "effects": flag}
-_SIZE: dict[str, Check] = {"max_bytes": whole(least=1)}
-TALK: dict[str, Check] = {
-    "cmd": read_cmd,
-    "parse": one_of(*PARSES),
-    "scrub_env": check.one_or_many(read_variable),
-    "delegate_args": check.many(text),
-}
-_API: dict[str, Check] = {"model": text, "base_url": read_url, "key": read_key, **_SIZE}
+# ── the fields: each once, with its type for scripts and its check ───────────────────────────
+
+
+def checks_of(fields: type) -> dict[str, Check]:
+    """The checks of a record of fields below."""
+    hints = get_type_hints(fields, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+class CommonFields(TypedDict, total=False):
+    """What can be said of any member."""
+
+    id: Annotated[str, text]
+    good_at: Annotated[str | Sequence[str], check.one_or_many(text)]
+    tier: Annotated[Literal["local", "subscription", "paid", "sub", "api"], read_tier]
+    price: Annotated[Price | Mapping[str, float], read_price]
+    max_tokens: Annotated[int, whole(least=1)]
+    context: Annotated[int, whole(least=1)]
+    limits: Annotated[MemberLimits | Mapping[str, int], read_limits]
+    pool: Annotated[str, text]
+    timeout: Annotated[float, number(above=0)]
+    enabled: Annotated[bool, flag]
+    can_orchestrate: Annotated[bool, flag]
+    can_delegate: Annotated[bool, flag]
+    budget_usd_month: Annotated[float, number(above=0)]
+
+
+class Short(TypedDict, total=False):
+    """In scripts only: short for `limits={"concurrency": N}`."""
+
+    concurrency: int
+
+
+class ProgramFields(TypedDict, total=False):
+    """Of code that runs here: a function, a command."""
+
+    version: Annotated[str | float, read_version]
+    effects: Annotated[bool, flag]
+
+
+class FunctionFields(ProgramFields, total=False):
+    threads: Annotated[bool, flag]
+
+
+class SizeFields(TypedDict, total=False):
+    max_bytes: Annotated[int, whole(least=1)]
+
+
+class TalkFields(TypedDict, total=False):
+    """How a command is spoken to, but for the command itself."""
+
+    parse: Annotated[Parse, one_of(*PARSES)]
+    scrub_env: Annotated[str | Sequence[str], check.one_or_many(read_variable)]
+    delegate_args: Annotated[Sequence[str], check.many(text)]
+
+
+class CommandFields(TalkFields, ProgramFields, SizeFields, total=False):
+    prompt: Annotated[Giving, one_of("stdin", "argument")]
+
+
+class ApiFields(SizeFields, total=False):
+    base_url: Annotated[str, read_url]
+    key: Annotated[str, read_key]
 
 
 def read_env(node: Node) -> dict[str, str]:
@@ -176,29 +219,37 @@ def read_env(node: Node) -> dict[str, str]:
     return found
 
 
-_AGENT: dict[str, Check] = {
-    "model": text,
-    "program": text,
-    "type": one_of(*get_args(WorkerType)),
-    "effort": one_of(*get_args(Effort)),
-    "max_turns": whole(least=1),
-    "max_budget_usd": number(above=0),
-    "overrun": one_of("reserve", "allow"),
-    "silence": number(above=0),
-    "session": text,
-    "mcp": text,
-    "env": read_env,
-    "folder": text,
-    "place": text,
-    "isolation": one_of("none", "worktree"),
-    "version": read_version,
-}
-_OF_CLAUDE: dict[str, Check] = {
-    "fallback_model": text,
-    "tools": check.one_or_many(text),
-    "system": text,
-}
-_OF_CODEX: dict[str, Check] = {"sandbox": one_of(*get_args(Sandbox)), "network": flag}
+class AgentFields(TypedDict, total=False):
+    model: Annotated[str, text]
+    program: Annotated[str, text]
+    type: Annotated[WorkerType, one_of(*get_args(WorkerType))]
+    effort: Annotated[Effort, one_of(*get_args(Effort))]
+    max_turns: Annotated[int, whole(least=1)]
+    max_budget_usd: Annotated[float, number(above=0)]
+    overrun: Annotated[Literal["reserve", "allow"], one_of("reserve", "allow")]
+    silence: Annotated[float, number(above=0)]
+    session: Annotated[str, text]
+    mcp: Annotated[str, text]
+    env: Annotated[Mapping[str, str], read_env]
+    folder: Annotated[str, text]
+    place: Annotated[str, text]
+    isolation: Annotated[Literal["none", "worktree"], one_of("none", "worktree")]
+    version: Annotated[str | float, read_version]
+
+
+class ClaudeFields(TypedDict, total=False):
+    """What only claude has."""
+
+    fallback_model: Annotated[str, text]
+    tools: Annotated[str | Sequence[str], check.one_or_many(text)]
+    system: Annotated[str, text]
+
+
+class CodexFields(TypedDict, total=False):
+    """What only codex has."""
+
+    sandbox: Annotated[Sandbox, one_of(*get_args(Sandbox))]
+    network: Annotated[bool, flag]
 
 
 def read_weights(node: Node) -> dict[str, float]:
@@ -207,25 +258,39 @@ def read_weights(node: Node) -> dict[str, float]:
     return {name: float(weight) for name, weight in found.items()}
 
 
-_LOCAL: dict[str, Check] = {
-    **_SIZE,
-    "model": text,
-    "slots": whole(least=1),
-    "threads": whole(least=1),
-    "answers": one_of(*get_args(Answers)),
-    "weights": read_weights,
-}
+class LocalFields(SizeFields, total=False):
+    model: Annotated[str, text]
+    slots: Annotated[int, whole(least=1)]
+    threads: Annotated[int, whole(least=1)]
+    answers: Annotated[Answers, one_of(*get_args(Answers))]
+    weights: Annotated[Mapping[str, float], read_weights]
+
+
+def with_limits(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a script states, in the fields of a roster; not checked yet."""
+    said = {name: value for name, value in given.items() if value is not None}
+    if "concurrency" in said:
+        if "limits" in said:
+            raise BadInput("state `limits` or `concurrency`, not both")
+        said["limits"] = {"concurrency": said.pop("concurrency")}
+    return said
+
+
+COMMON: dict[str, Check] = {"kind": text, **checks_of(CommonFields)}
+TALK: dict[str, Check] = {"cmd": read_cmd, **checks_of(TalkFields)}
+_API: dict[str, Check] = {"model": text, **checks_of(ApiFields)}
+_AGENT = checks_of(AgentFields)
 BY_KIND: dict[str, dict[str, Check]] = {
-    "function": {"target": text, "threads": flag, **_PROGRAM},
-    "command": {"prompt": one_of("stdin", "argument"), **TALK, **_PROGRAM, **_SIZE},
+    "function": {"target": text, **checks_of(FunctionFields)},
+    "command": {"cmd": read_cmd, **checks_of(CommandFields)},
     "openai": _API,
     "anthropic": _API,
     "replay": {"file": text},
-    "claude": {**_AGENT, **_OF_CLAUDE},
-    "codex": {**_AGENT, **_OF_CODEX},
+    "claude": {**_AGENT, **checks_of(ClaudeFields)},
+    "codex": {**_AGENT, **checks_of(CodexFields)},
     "gemini": _AGENT,
     "opencode": _AGENT,
-    "local": _LOCAL,
+    "local": checks_of(LocalFields),
 }
 NEEDS = {
     "function": ("target",),

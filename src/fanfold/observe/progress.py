@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import NamedTuple, Protocol, TextIO
 
 from fanfold.clock import Clock
@@ -182,3 +185,14 @@ class Quiet:
 
     def erase(self) -> None:
         """Nothing was drawn."""
+
+
+@asynccontextmanager
+async def watched(progress: Progress | Quiet) -> AsyncIterator[None]:
+    """Shown while the block runs, and gone after it."""
+    watching = asyncio.create_task(progress.watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)

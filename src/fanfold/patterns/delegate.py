@@ -61,7 +61,7 @@ class Desk:
         without: Iterable[str] = (),
     ) -> None:
         self._run, self._company = run, company
-        self._concurrency = concurrency or run.settings.max_concurrency
+        self._concurrency = concurrency or company.settings.max_concurrency
         self._without = frozenset(without)
         self._ready: dict[str, str] = {}  # who was made ready, and what went wrong with it ("")
         self._calls: list[tuple[Batch, Terms] | None] = []
@@ -216,7 +216,7 @@ class Desk:
     def _rules(self) -> Rules:
         broken = {id: why for id, why in self._ready.items() if why}
         priced = self._run.settings.budget.usd is not None
-        return Rules(self._company.allow_paid, priced, self._without, broken)
+        return Rules(self._company.settings.allow_paid, priced, self._without, broken)
 
     # ── folding ──
 

@@ -19,7 +19,8 @@ from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.work.arguments import public
 from fanfold.work.item import Source
-from fanfold.work.options import reducer
+from fanfold.work.member import Named
+from fanfold.work.options import member_id, reducer
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Reducer, Task, Terms
 
@@ -77,13 +78,14 @@ async def ensemble(
 
 
 @public
-def voters(members: Sequence[str] = (), **knobs: Unpack[Knobs]) -> By:
+def voters(members: Sequence[str | Named] = (), **knobs: Unpack[Knobs]) -> By:
     """Let a vote answer any task: a stage of a pipeline, or `asked(..., by=voters([...]))`.
 
     The value is the bare answer; who said otherwise stands in the outcome's reasons. Without
     `members`, `samples` answers of whoever the task is for.
     """
-    return Voters(panel_of(members, knobs))
+    ids = members if isinstance(members, str) else [member_id(one) for one in members]
+    return Voters(panel_of(ids, knobs))
 
 
 class Voters(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.arguments import Checked
 from fanfold.work.ask import Schema
+from fanfold.work.member import Named
 from fanfold.work.options import HOW, TERMS, stated, who_of
 from fanfold.work.outcome import Missing, Outcome, Receipt
 from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Task, Terms
@@ -26,14 +27,14 @@ class How(TypedDict, total=False):
     in order, each only when all before it are closed or have failed."""
 
     step: str
-    member: str
-    members: Sequence[str]
+    member: str | Named
+    members: Sequence[str | Named]
     needs: Sequence[str]
     use: int
-    fallback: Sequence[str]
+    fallback: Sequence[str | Named]
     gate: Gate
     revise: int
-    escalate: Sequence[str]
+    escalate: Sequence[str | Named]
     on_failure: OnFailure
     in_doubt: InDoubt
     hedge: Hedge

@@ -13,8 +13,10 @@ from fanfold.work.task import Budget
 class Staff(Listed):
     """Functions are imported from the roster's folder; programs are started in `folder`."""
 
-    def __init__(self, roster: Roster, folder: Path, *, allow_paid: bool = False) -> None:
-        super().__init__(roster, folder, allow_paid=allow_paid)
+    def __init__(
+        self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None
+    ) -> None:
+        super().__init__(roster, folder, allow_paid=allow_paid, at_once=at_once)
         self.roster, self.folder = roster, folder
         file = None if roster.file in (None, str(DEFAULT_ROSTER)) else roster.file
         self._home = folder if file is None else Path(file).absolute().parent
@@ -25,9 +27,12 @@ class Staff(Listed):
         return self.roster.build(id, folder=self._home if function else self.folder)
 
 
-def find_staff(roster: str | None, folder: Path, *, allow_paid: bool = False) -> Staff:
+def find_staff(
+    roster: str | None, folder: Path, *, allow_paid: bool = False, at_once: int | None = None
+) -> Staff:
     """Those of the roster that counts: the one named, or the one that is found from `folder`."""
-    return Staff(load_roster(find_roster(roster, None, folder)), folder, allow_paid=allow_paid)
+    found = load_roster(find_roster(roster, None, folder))
+    return Staff(found, folder, allow_paid=allow_paid, at_once=at_once)
 
 
 def budget_words(budget: Budget) -> list[str]:

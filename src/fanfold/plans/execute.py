@@ -258,9 +258,7 @@ async def _open(journal: Journal, job: Job, approve: Approve | None) -> Run:
         how = Again(tuple(sorted(options.anew)), keep=options.only, plan=plan)
         record = await reopen(journal, job.record, clock, job.budget, how)
     settings = Settings(
-        budget=job.budget, max_concurrency=job.roster.settings.max_concurrency,
-        max_wait=job.roster.settings.max_wait,
-        fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
+        budget=job.budget, fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
         govern=options.governing(job.stored.plan.govern), approve=approve,
         anew=options.anew, only=options.only,
     )  # fmt: skip

@@ -11,6 +11,7 @@ import msgspec
 from fanfold.clock import Clock
 from fanfold.errors import BadInput
 from fanfold.journal.spending import Spending, month_of
+from fanfold.members.roster import RosterSettings
 from fanfold.members.route import Need, Ranked, rank
 from fanfold.price import nanos
 from fanfold.run.limits import Limits
@@ -20,13 +21,17 @@ from fanfold.work.task import Who
 
 
 class Company(Protocol):
-    """The members at hand: their traits without building them, and one built when it is needed."""
+    """The members at hand: their traits without building them, and one built when it is needed.
+    `given`: those that a script made and handed over, which may be used though they are paid."""
 
     @property
     def traits(self) -> Mapping[str, Traits]: ...
 
     @property
-    def allow_paid(self) -> bool: ...
+    def settings(self) -> RosterSettings: ...
+
+    @property
+    def given(self) -> frozenset[str]: ...
 
     def build(self, id: str) -> Member: ...
 
@@ -34,14 +39,14 @@ class Company(Protocol):
 class Given:
     """Members made by hand, for scripts and tests. Those who are handed over may be used."""
 
-    def __init__(self, *members: Member) -> None:
+    def __init__(self, *members: Member, settings: RosterSettings = RosterSettings()) -> None:
         self._members: dict[str, Member] = {}
         for member in members:
             if (id := member.traits.id) in self._members:
                 raise BadInput(f"`members`: two are called `{id}`; give one another `id`")
             self._members[id] = member
         self.traits: Mapping[str, Traits] = {id: m.traits for id, m in self._members.items()}
-        self.allow_paid = True
+        self.settings, self.given = settings, frozenset(self.traits)
 
     def build(self, id: str) -> Member:
         return self._members[id]
@@ -127,7 +132,8 @@ class Chooser:
             raise BadInput(f"no member {id!r} in the roster{hint}")
         if not traits[id].enabled:
             raise BadInput(f"member {id} is disabled; set enabled: true in the roster")
-        if traits[id].tier == "paid" and not self._company.allow_paid:
+        allowed = self._company.settings.allow_paid or id in self._company.given
+        if traits[id].tier == "paid" and not allowed:
             raise BadInput(
                 f"member {id} is paid; allow it with --allow-paid or settings.allow_paid"
             )
@@ -143,7 +149,8 @@ class Chooser:
         is not refused, but finds out when it asks."""
         need = Need(
             needs=who.needs, dollars=self._dollars, use=who.use,
-            allow_paid=self._company.allow_paid, closed=self._closed(),
+            allow_paid=self._company.settings.allow_paid, given=self._company.given,
+            closed=self._closed(),
         )  # fmt: skip
         everyone = self._among(who)
         found = rank(everyone, need)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -16,13 +16,14 @@ from fanfold.errors import AlreadyRunning, BadInput, RunStopped, StoreError
 from fanfold.journal.apply import AddRun, ReopenRun
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Journal
-from fanfold.members.roster import Roster, load_roster
+from fanfold.members.roster import SETTINGS, Roster, RosterSettings, load_roster
+from fanfold.members.scripted import ScriptedEntry
 from fanfold.run.choose import Company, Given
+from fanfold.run.engine import Stop
 from fanfold.run.govern import Approve, Govern
 from fanfold.run.inherited import inherited
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
-from fanfold.work.arguments import public
 from fanfold.work.check import Check, described, flag, many, text, whole
 from fanfold.work.member import Member, Traits
 from fanfold.work.options import function, instance, read_budget, stated
@@ -37,9 +38,13 @@ RESUMABLE = ("running", "paused", "aborted", "killed")
 class Listed:
     """The members of a roster file, built when they are needed."""
 
-    def __init__(self, roster: Roster, folder: Path, *, allow_paid: bool = False) -> None:
+    given: frozenset[str] = frozenset()
+
+    def __init__(
+        self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None
+    ) -> None:
         self._roster, self._folder = roster, folder
-        self.allow_paid = allow_paid or roster.settings.allow_paid
+        self.settings = roster.settings.said(allow_paid, at_once)
         self.traits: Mapping[str, Traits] = {id: e.traits for id, e in roster.entries.items()}
 
     def build(self, id: str) -> Member:
@@ -47,19 +52,17 @@ class Listed:
         return self._roster.build(id, folder=self._folder)
 
 
-class Both:
-    """The members of a roster, and those made by hand beside them."""
+class Joined:
+    """The members of a script: those of its roster, and those that it made itself, beside them."""
 
-    def __init__(self, listed: Listed, given: Given) -> None:
-        for id in given.traits:
-            if id in listed.traits:
-                raise BadInput(f"`members`: the roster has a member `{id}` too; give another `id`")
-        self._listed, self._given = listed, given
-        self.allow_paid = listed.allow_paid
-        self.traits: Mapping[str, Traits] = {**listed.traits, **given.traits}
+    def __init__(self, listed: Listed, *made: Company, settings: RosterSettings) -> None:
+        self.settings = settings
+        self._homes = {id: part for part in (listed, *made) for id in part.traits}
+        self.traits: Mapping[str, Traits] = {id: one.traits[id] for id, one in self._homes.items()}
+        self.given = frozenset(id for part in made for id in part.traits)
 
     def build(self, id: str) -> Member:
-        return (self._given if id in self._given.traits else self._listed).build(id)
+        return self._homes[id].build(id)
 
 
 def new_id(now: float) -> str:
@@ -147,9 +150,12 @@ async def finish(journal: Journal, run: Run) -> Receipt:
 
 
 class Options(TypedDict, total=False):
-    """How a run of a script is carried out; see `Settings`."""
+    """How a run of a script is carried out; see `Settings`. The first three go before those of the
+    roster."""
 
     max_concurrency: int
+    max_wait: float
+    allow_paid: bool
     fresh: bool
     seed: int
     retry_in_doubt: Collection[str] | None
@@ -164,7 +170,7 @@ class Options(TypedDict, total=False):
 _OPTIONS: dict[str, Check] = {
     "name": text,
     "budget": read_budget,
-    "max_concurrency": whole(least=1),
+    **SETTINGS,
     "fresh": flag,
     "seed": whole(),
     "retry_in_doubt": many(text),
@@ -176,33 +182,25 @@ _OPTIONS: dict[str, Check] = {
 }
 
 
-@public
 @asynccontextmanager
-async def open_run(
+async def open_quietly(
     name: str,
     *,
     roster: str | Path | Roster | None = None,
-    members: Sequence[Member] = (),
+    members: Sequence[Member | ScriptedEntry] = (),
     budget: Budget | None = None,
     store: str | Path | None = None,
     **options: Unpack[Options],
 ) -> AsyncIterator[Run]:
-    """Open a run for a script. Running the script again goes on where it stopped.
-
-    The newest run of that name goes on if it did not finish; otherwise a new one begins, which
-    reuses every recorded reply all the same. `members` are used beside those of the roster.
-    `store` is `.fanfold` by default; in a process that a command member started, the store of that
-    member's run, whose attempt is then on record as this run's parent.
-    Raises RunStopped at the end when the run paused: the budget was used up, say.
-    """
+    """What `open_run` of scripts does (`observe/script.py`), but for the line of progress."""
     clock = options.pop("clock", None) or RealClock()
-    settings = _settings(name, budget, options)
+    settings, said = _settings(name, budget, options)
     around = inherited()
     journal = Journal(around.store if store is None else store)
     for line in journal.warnings:
         warnings.warn(line, RuntimeWarning, stacklevel=3)
     try:
-        company = _company(roster, tuple(members))
+        company = _company(roster, tuple(members), said)
         record = await _record(journal, name, settings.budget, clock, around.parent)
         run = Run(journal, record, company, settings, clock)
         try:
@@ -218,15 +216,26 @@ async def open_run(
         finally:
             await finish(journal, run)
         if run.stopping is not None:
-            raise RunStopped(
-                f"{run.stopping.status}: {run.stopping.reason}; run it again to continue"
-            )
+            raise RunStopped(_how_to_go_on(run.stopping)) from None
     finally:
         journal.close()
 
 
-def _settings(name: str, budget: Budget | None, options: Options) -> Settings:
-    """By the same checks as plans. `retry_in_doubt=None` is all of them."""
+def _how_to_go_on(stop: Stop) -> str:
+    """One line: how the run ended, and what to do."""
+    remedy = "run the script again to continue"
+    if "budget of the month" in stop.reason:
+        remedy = f"raise `budget_usd_month` of that member and {remedy}, or wait for the next month"
+    elif stop.rest == "unfunded":
+        remedy = f"raise `budget` and {remedy}; what is on record is not paid again"
+    return f"{stop.status}: {stop.reason}; {remedy}"
+
+
+def _settings(
+    name: str, budget: Budget | None, options: Options
+) -> tuple[Settings, dict[str, Any]]:
+    """By the same checks as plans: the run's settings, and those that go before its roster's.
+    `retry_in_doubt=None` is all of them."""
     told = stated({**options, "name": name, "budget": budget}, _OPTIONS, "open_run()")
     del told["name"]
     for ids in ("retry_in_doubt", "anew"):
@@ -234,7 +243,8 @@ def _settings(name: str, budget: Budget | None, options: Options) -> Settings:
             told[ids] = frozenset(told[ids])
     if "retry_in_doubt" in options:
         told.setdefault("retry_in_doubt", None)
-    return Settings(**told)
+    said = {name: told.pop(name) for name in SETTINGS if name in told}
+    return Settings(**told), said
 
 
 async def _record(
@@ -246,22 +256,55 @@ async def _record(
     return await start(journal, name, clock, budget, Launch(parent=parent))
 
 
-def _company(roster: str | Path | Roster | None, members: tuple[Member, ...]) -> Company:
-    for one in members:
-        if not callable(getattr(one, "ask", None)) or not hasattr(one, "traits"):
-            what = f"`members` must be members, not {described(one)}"
-            raise BadInput(f"{what}; wrap a function: ff.function(…)" if callable(one) else what)
-    if roster is None:
-        if not members:
-            raise BadInput("a run needs members: give roster='roster.yaml' or members=[...]")
-        return Given(*members)
+def _company(
+    roster: str | Path | Roster | None,
+    members: tuple[Member | ScriptedEntry, ...],
+    said: dict[str, Any],
+) -> Company:
+    """`said` goes before the roster's settings. Keys of one member are hidden from the commands and
+    agents of all others, wherever they are stated."""
+    if roster is None and not members:
+        raise BadInput("a run needs members: give roster='roster.yaml' or members=[...]")
+    made = [_checked(one) for one in members]
+    found, folder = _roster(roster)
+    _refuse_same_ids(found, made)
+    own = Roster({one.traits.id: one.entry for one in made if isinstance(one, ScriptedEntry)})
+    own, found = _hiding(own, found), _hiding(found, own)
+    given = Given(*(one for one in made if not isinstance(one, ScriptedEntry)))
+    settings = msgspec.structs.replace(found.settings, **said)
+    return Joined(Listed(found, folder), Listed(own, Path.cwd()), given, settings=settings)
+
+
+def _checked(one: Any) -> Member | ScriptedEntry:
+    if isinstance(one, ScriptedEntry):
+        return one
+    if not callable(getattr(one, "ask", None)) or not hasattr(one, "traits"):
+        what = f"`members` must be members, not {described(one)}"
+        raise BadInput(f"{what}; wrap a function: ff.function(…)" if callable(one) else what)
+    member: Member = one
+    return member
+
+
+def _roster(roster: str | Path | Roster | None) -> tuple[Roster, Path]:
+    """The roster, and the folder that its programs run in."""
     if isinstance(roster, Roster):
-        return _with(Listed(roster, Path.cwd()), members)
+        return roster, Path.cwd()
+    if roster is None:
+        return Roster(), Path.cwd()
     if not isinstance(roster, str | Path):
         raise BadInput(f"`roster` must be a file or a Roster, not {described(roster)}")
-    path = Path(roster)
-    return _with(Listed(load_roster(path), path.parent), members)
+    return load_roster(roster), Path(roster).parent
 
 
-def _with(listed: Listed, members: tuple[Member, ...]) -> Company:
-    return Both(listed, Given(*members)) if members else listed
+def _refuse_same_ids(roster: Roster, made: Sequence[Member | ScriptedEntry]) -> None:
+    seen: set[str] = set()
+    for id in (one.traits.id for one in made):
+        if id in roster.entries:
+            raise BadInput(f"`members`: the roster has a member `{id}` too; give another `id`")
+        if id in seen:
+            raise BadInput(f"`members`: two are called `{id}`; give one another `id`")
+        seen.add(id)
+
+
+def _hiding(roster: Roster, other: Roster) -> Roster:
+    return msgspec.structs.replace(roster, elsewhere=other.hidden)

@@ -56,7 +56,7 @@ class Run(Books):
         self.record, self.settings = record, settings
         self.clock = clock or RealClock()
         rng = random.Random(settings.seed)
-        limits = Limits(settings.max_concurrency, rng, settings.max_wait)
+        limits = Limits(company.settings.max_concurrency, rng, company.settings.max_wait)
         free = journal.read.unmetered.free_calls(record.no)
         spent = {
             no: Sum(s.cost, s.tokens, s.charged + free.pop(no, 0))

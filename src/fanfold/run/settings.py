@@ -5,14 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from fanfold.run.govern import Approve, Govern
-from fanfold.run.limits import MAX_WAIT
 from fanfold.work.task import Budget
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run is carried out; what is done is in its tasks.
+    """How a run is carried out; what is done is in its tasks, and what its roster says in `Company`.
 
-    `max_wait`: seconds that is waited at most for a member that says when to come back.
     `retry_in_doubt`: ids whose attempts in doubt may be repeated; None means all of them.
     `govern`: how far stages may grow that nobody could foresee; `approve` asks somebody above that.
     `anew`: graph tasks of an earlier run that are carried out again, and with `only` no others.
@@ -21,8 +19,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     budget: Budget = Budget()
-    max_concurrency: int = 64
-    max_wait: float = MAX_WAIT
     fresh: bool = False
     seed: int = 0
     retry_in_doubt: frozenset[str] | None = frozenset()

@@ -136,6 +136,13 @@ class Member(Protocol):
     async def ask(self, request: Request, tell: Tell) -> Reply: ...
 
 
+class Named(Protocol):
+    """A member where its id is wanted: in scripts it stands for that."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+
 class Adopts(Protocol):
     """A member whose work outlives the process that started it (an agent) can find it again.
 

@@ -10,6 +10,7 @@ from fanfold.errors import BadInput
 from fanfold.work.arguments import is_uncalled, takes
 from fanfold.work.check import Check, at, described, fields, one_of, one_or_many, text, whole
 from fanfold.work.document import Node
+from fanfold.work.member import Traits
 from fanfold.work.task import AMOUNTS, SHARES, Budget, Hedge, Who
 
 GATE_ARGUMENTS = 3  # the task, the reply, and the power to ask
@@ -17,8 +18,12 @@ GATE_ARGUMENTS = 3  # the task, the reply, and the power to ask
 
 def stated(given: Mapping[str, Any], known: Mapping[str, Check], what: str) -> dict[str, Any]:
     """The options of a Python call, by the checks of plan files. None is not stated."""
-    plain = {name: _listed(value) for name, value in given.items() if value is not None}
-    return fields(Node(plain, "", {}), known, what)
+    return fields(Node(plain(given), "", {}), known, what)
+
+
+def plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, in the values that files have. None is not stated."""
+    return {name: _listed(value) for name, value in given.items() if value is not None}
 
 
 def option(name: str, value: Any, check: Check) -> Any:
@@ -120,18 +125,30 @@ def instance(kind: type, shown: str) -> Check:
     return check
 
 
+def one_member(node: Node) -> str:
+    """A member by its id. In scripts the member itself stands for its id."""
+    id = member_id(node.value)
+    return id if isinstance(id, str) and id is not node.value else text(node)
+
+
+def member_id(given: Any) -> Any:
+    """The id of a member; anything else as it is."""
+    traits = getattr(given, "traits", None)
+    return traits.id if isinstance(traits, Traits) else given
+
+
 WHO: dict[str, Check] = {
-    "member": text,
-    "members": one_or_many(text),
+    "member": one_member,
+    "members": one_or_many(one_member),
     "needs": one_or_many(text),
     "use": whole(least=1),
-    "fallback": one_or_many(text),
+    "fallback": one_or_many(one_member),
 }
 TERMS: dict[str, Check] = {
     "concurrency": whole(least=1),
     "budget": read_budget,
     "revise": whole(least=0),
-    "escalate": one_or_many(text),
+    "escalate": one_or_many(one_member),
     "on_failure": one_of("skip", "abort", "hold"),
     "in_doubt": one_of("retry", "hold"),
     "hedge": read_hedge,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
 from fanfold.errors import BadInput
-from fanfold.gates.checks import model, number_range, quotes, regex, require, schema
+from fanfold.gates.checks import number_range, quotes, regex, require, schema, shape
 from fanfold.work.ask import Reply
 from fanfold.work.item import Item
 from fanfold.work.outcome import PASS, fail, unjudged
@@ -151,7 +151,7 @@ class Signed(BaseModel):
 
 
 class TestModel:
-    gate = staticmethod(model(Signed))
+    gate = staticmethod(shape(Signed))
 
     def test_a_strict_model_takes_a_date_from_its_text(self) -> None:
         assert verdict(self.gate, {"party": "Acme", "on": "2024-02-29"}) == PASS
@@ -162,12 +162,12 @@ class TestModel:
         assert said == fail("`party`: Input should be a valid string", "`on`: Field required")
 
     def test_places_in_lists(self) -> None:
-        said = verdict(model(list[Signed]), [{"party": "Acme", "on": "2024-01-01"}, {"party": "B"}])
+        said = verdict(shape(list[Signed]), [{"party": "Acme", "on": "2024-01-01"}, {"party": "B"}])
         assert said == fail("`[1].on`: Field required")
 
     def test_what_pydantic_does_not_know_is_bad_input(self) -> None:
-        with pytest.raises(BadInput, match="gate `model` cannot use"):
-            model(object())
+        with pytest.raises(BadInput, match="gate `shape` cannot use"):
+            shape(object())
 
 
 TEXT = "The  vendor\ncarries unlimited\tliability. The term is five years."

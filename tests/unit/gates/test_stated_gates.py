@@ -47,7 +47,8 @@ def resolve(target: str) -> Any:
         ([{"range": {"field": "n", "low": 0}}], {"n": 9}, {"n": -1}),
         ([{"regex": "yes"}], "oh yes", "no"),
         ([{"regex": {"pattern": "^y", "field": "a"}}], {"a": "yes"}, {"a": "no"}),
-        ([{"model": "m:Finding"}], {"clause": "x"}, {}),
+        ([{"shape": "m:Finding"}], {"clause": "x"}, {}),
+        ([{"model": "m:Finding"}], {"clause": "x"}, {}),  # its name in 0.1
         ([{"python": "m:positive"}], {"n": 1}, {"n": 0}),
         ([{"python": "m:always"}], {"n": 1}, {"n": 13}),
         ([{"any_of": [{"require": ["a"]}, {"require": ["b"]}]}], {"b": 1}, {"c": 1}),
@@ -68,8 +69,8 @@ def test_each_kind_lets_good_through_and_holds_bad(spec: Any, good: Any, bad: An
         ([{"requires": ["a"]}], "unknown gate `requires`: did you mean `require`?"),
         (
             [{"zzz": 1}],
-            "unknown gate `zzz`: known: all_of, any_of, cites, judge, model, python, quotes, range, "
-            "regex, require, schema",
+            "unknown gate `zzz`: known: all_of, any_of, cites, judge, python, quotes, range, regex, "
+            "require, schema, shape",
         ),
         ([{"any_of": [{"quote": "a"}]}], "unknown gate `quote`: did you mean `quotes`?"),
         ([{"any_of": []}], "`any_of` has no gates in it: give at least one"),

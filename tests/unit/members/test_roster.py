@@ -10,7 +10,7 @@ import pytest
 
 from fanfold.errors import BadInput, Terminal
 from fanfold.members.entry import Entry
-from fanfold.members.roster import DEFAULT_ROSTER, Roster, Settings, find_roster, load_roster
+from fanfold.members.roster import DEFAULT_ROSTER, Roster, RosterSettings, find_roster, load_roster
 from fanfold.price import FREE, Price, lookup
 from fanfold.work.ask import Ask, Message, Reply
 from fanfold.work.item import Item
@@ -62,7 +62,7 @@ def test_every_field_of_a_roster_is_taken_up(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text("{}\n")
     found = roster(tmp_path, WHOLE)
     assert found.file == str(tmp_path / "roster.yaml")
-    assert found.settings == Settings(allow_paid=True, max_concurrency=9)
+    assert found.settings == RosterSettings(allow_paid=True, max_concurrency=9)
     assert found.hidden == frozenset({"ZZ_KEY"})
     assert [entry.traits for entry in found.entries.values()] == [
         Traits(

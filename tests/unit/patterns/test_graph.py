@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput
+from fanfold.observe.script import open_run
 from fanfold.patterns.graph import check_reads, graph, node
 from fanfold.patterns.how import by_run
-from fanfold.run.open import open_run
 from fanfold.testing.member import Scripted
 from fanfold.work.ask import Reply
 from fanfold.work.task import Who

@@ -10,9 +10,9 @@ import pytest
 
 from fanfold.errors import RunStopped, Terminal
 from fanfold.journal.journal import Archive
+from fanfold.observe.script import open_run
 from fanfold.patterns.graph import graph
 from fanfold.patterns.kept import only_by_parents
-from fanfold.run.open import open_run
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import STATES

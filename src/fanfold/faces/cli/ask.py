@@ -55,19 +55,17 @@ def ask(question: str, as_json: bool, **given: Any) -> int:
         question = sys.stdin.read()
     tags, member, local = given["needs"], given["member"], given["local"]
     errand = errand_of(Errand(question, member, tags, local and member is None))
-    staff = find_staff(given["roster"], Path.cwd(), allow_paid=given["allow_paid"])
+    staff = find_staff(
+        given["roster"], Path.cwd(), allow_paid=given["allow_paid"], at_once=given["concurrency"]
+    )
     budget = Budget() if given["budget"] is None else parse_budget(given["budget"])
-    settings = Settings(
-        budget=budget, fresh=given["fresh"],
-        max_concurrency=given["concurrency"] or staff.roster.settings.max_concurrency,
-        max_wait=staff.roster.settings.max_wait,
-    )  # fmt: skip
+    settings = Settings(budget=budget, fresh=given["fresh"])
     view = View(None if as_json else _terminal())
     return run_sync(_ask(errand, Front(staff, view), settings, given["store"], as_json))
 
 
 async def _ask(errand: Errand, front: Front, settings: Settings, store: str, as_json: bool) -> int:
-    rules = Rules(front.allow_paid, settings.budget.usd is not None, leading=True)
+    rules = Rules(front.settings.allow_paid, settings.budget.usd is not None, leading=True)
     who = lead(front.traits.values(), errand, rules, _last(store))
     _explain(who, errand)
     _end_on_signals()
@@ -169,7 +167,7 @@ class Front:
 
     def __init__(self, staff: Staff, view: View) -> None:
         self._staff, self.view = staff, view
-        self.traits, self.allow_paid = staff.traits, staff.allow_paid
+        self.traits, self.settings, self.given = staff.traits, staff.settings, staff.given
         self._run: Run | None = None
 
     def serve(self, run: Run) -> None:

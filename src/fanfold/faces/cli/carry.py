@@ -28,7 +28,7 @@ from fanfold.fleet.load import is_fleet
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.html.account import result_page
-from fanfold.observe.progress import Progress, Quiet
+from fanfold.observe.progress import Progress, Quiet, watched
 from fanfold.observe.standing import may_resume
 from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
 from fanfold.plans.load import parse_budgets
@@ -249,13 +249,11 @@ def _watch(quiet: bool, alone: ExitStack) -> Watch:
         remove = on_ending_signals(
             lambda number: _on_signal(run, main, number, progress), signal.SIGINT
         )
-        watching = asyncio.create_task((Quiet() if quiet else progress).watch())
         try:
-            yield
+            async with watched(Quiet() if quiet else progress):
+                yield
         finally:
             remove()
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
 
     return watch
 

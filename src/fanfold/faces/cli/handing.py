@@ -17,7 +17,7 @@ import msgspec
 
 from fanfold.journal.read import Reader
 from fanfold.members.entry import Entry
-from fanfold.members.roster import Roster
+from fanfold.members.roster import Roster, RosterSettings
 from fanfold.patterns.staff import Staff, budget_words
 from fanfold.run.ledger import Sum
 from fanfold.run.run import Run
@@ -61,7 +61,7 @@ class Orchestrator:
         budget, lent = run.lend()
         before = spent_below(run.journal.read, run.record.no)
         try:
-            words = [*_settings_words(run.settings), *budget_words(budget)]
+            words = [*_settings_words(run.settings, self._staff.settings), *budget_words(budget)]
             async with launcher(self._staff, self.traits.id, request, words) as program:
                 return await self._equipped(program).ask(request, tell)
         finally:
@@ -111,17 +111,17 @@ async def launcher(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _settings_words(settings: Settings) -> list[str]:
+def _settings_words(settings: Settings, roster: RosterSettings) -> list[str]:
     """What holds for the request holds for what is delegated on its behalf."""
     fresh = ["--fresh"] if settings.fresh else []
-    return [*fresh, "--concurrency", str(settings.max_concurrency)]
+    return [*fresh, "--concurrency", str(roster.max_concurrency)]
 
 
 def _command(staff: Staff, leading: str, store: str) -> list[str]:
     words = [sys.executable, "-P", "-m", "fanfold", "mcp", "--store", store, "--without", leading]
     if staff.roster.file is not None:
         words += ["--roster", str(Path(staff.roster.file).absolute())]
-    return [*words, *(["--allow-paid"] if staff.allow_paid else [])]
+    return [*words, *(["--allow-paid"] if staff.settings.allow_paid else [])]
 
 
 def _script(words: list[str], request: Request) -> str:

@@ -172,12 +172,10 @@ class Office:
 async def open_office(posting: Posting, folder: Path) -> AsyncIterator[Office]:
     """A run for the time of one server, closed with its receipt at the end. Its tasks stand alone:
     one that the budget does not bear stops no other."""
-    staff = find_staff(posting.roster, folder, allow_paid=posting.allow_paid)
-    settings = Settings(
-        budget=posting.budget, fresh=posting.fresh, max_wait=staff.roster.settings.max_wait,
-        max_concurrency=posting.concurrency or staff.roster.settings.max_concurrency,
-        serving=True,
-    )  # fmt: skip
+    staff = find_staff(
+        posting.roster, folder, allow_paid=posting.allow_paid, at_once=posting.concurrency
+    )
+    settings = Settings(budget=posting.budget, fresh=posting.fresh, serving=True)
     async with new_run(posting.name, staff, settings, posting.store, posting.parent) as run:
         yield Office(run, staff, posting)
 

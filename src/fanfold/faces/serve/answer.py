@@ -182,7 +182,7 @@ def usable(company: Company) -> list[str]:
     """The members that are enabled and allowed."""
     return [
         id for id, traits in company.traits.items()
-        if traits.enabled and (company.allow_paid or traits.tier != "paid")
+        if traits.enabled and (company.settings.allow_paid or traits.tier != "paid")
     ]  # fmt: skip
 
 

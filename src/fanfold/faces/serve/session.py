@@ -67,11 +67,7 @@ async def hold(wanted: Wanted, up: Callable[[Up], None], stop: asyncio.Event) ->
     """
     roster = load_roster(wanted.roster)
     company, ensembles = _company(roster, wanted)
-    settings = Settings(
-        budget=wanted.budget, max_concurrency=roster.settings.max_concurrency,
-        max_wait=roster.settings.max_wait,
-        fresh=wanted.fresh, serving=True,
-    )  # fmt: skip
+    settings = Settings(budget=wanted.budget, fresh=wanted.fresh, serving=True)
     parent, limits = inherited().parent, bounds(wanted.connections)
     door = open_door(wanted.port)
     opened: list[Run] = []

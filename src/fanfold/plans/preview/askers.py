@@ -52,7 +52,7 @@ class Unopened:
 
     def __init__(self, roster: Roster, folder: Path, *, allow_paid: bool) -> None:
         self._roster, self._folder = roster, folder
-        self.allow_paid = allow_paid or roster.settings.allow_paid
+        self.settings, self.given = roster.settings.said(allow_paid), frozenset[str]()
         self.traits: Mapping[str, Traits] = {id: e.traits for id, e in roster.entries.items()}
 
     def build(self, id: str) -> Member:
