@@ -316,10 +316,11 @@ def test_after_all_refusals_the_run_can_still_be_resumed(ready: Ready, paused: P
 
 
 def test_debug_shows_where_it_was_refused(folder: Path) -> None:
-    ended = fanfold(folder, "--debug", "run", "none.yaml")
-    assert ended.code == 1
-    assert ended.err.startswith("Traceback ")
-    assert ended.err.endswith("fanfold.errors.BadInput: none.yaml: no such file\n")
+    for words in (("--debug", "run", "none.yaml"), ("run", "none.yaml", "--debug")):
+        ended = fanfold(folder, *words)
+        assert ended.code == 2
+        assert ended.err.startswith("Traceback ")
+        assert ended.err.endswith("\nfanfold: none.yaml: no such file\n")
 
 
 @pytest.mark.parametrize("command", ["run", "status"])

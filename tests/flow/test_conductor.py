@@ -51,6 +51,7 @@ from tests.flow.simulation import (
     pause_at,
     play,
 )
+from tests.places import place
 
 USED = Usage(20, 10)
 SPECS = [
@@ -332,8 +333,8 @@ def only_b(gate: Any) -> Any:
 @pytest.mark.parametrize(
     ("gate", "why"),
     [
-        (only_b(broken), "the gate raised KeyError: 'x'"),
-        (only_b(dead), "the gate raised ConnectionError: x"),
+        (only_b(broken), f"the gate raised KeyError: 'x'{place(broken)}"),
+        (only_b(dead), f"the gate raised ConnectionError: x{place(dead)}"),
         (only_b(lambda task, reply, ask: unjudged("cannot tell")), "cannot tell"),
     ],
 )
@@ -423,6 +424,10 @@ def test_a_gate_over_all_sees_the_results_together(memory_path: Path) -> None:
     assert values(told) == {"a": "good x", "b": "good y", "c": "good z"}
 
 
+def divides(parts: list[Part]) -> Any:
+    return 1 / 0
+
+
 async def later(parts: list[Part]) -> dict[str, list[str]]:
     await asyncio.sleep(1.0)
     return {"b": ["one", "two"], "a": []}
@@ -434,8 +439,8 @@ async def later(parts: list[Part]) -> dict[str, list[str]]:
         (later, {"passed": 1, "kicked": 1}, "one; two -> kicking back before synthesis"),
         (lambda parts: {"z": "odd"}, {"unjudged": 2},
          "the gate raised BadInput: it named 'z', which is no result -> left out of the synthesis"),
-        (lambda parts: 1 / 0, {"unjudged": 2},
-         "the gate raised ZeroDivisionError: division by zero -> left out of the synthesis"),
+        (divides, {"unjudged": 2}, "the gate raised ZeroDivisionError: division by zero"
+         f"{place(divides)} -> left out of the synthesis"),
         (lambda parts: None, {"unjudged": 2},
          "the gate raised AttributeError: 'NoneType' object has no attribute 'items'"
          " -> left out of the synthesis"),

@@ -19,6 +19,7 @@ from fanfold.work.item import Item
 from fanfold.work.member import Request, Tell, Traits
 from fanfold.work.nesting import TooDeep, decode_json, too_deep
 from fanfold.work.options import stated
+from fanfold.work.raised import error_text
 
 
 def _dumped(value: Any) -> Any:
@@ -120,7 +121,7 @@ class Function:
             ConnectionError,
             TimeoutError,
         ) as error:  # whatever it calls may be there again soon
-            what = f"{self._traits.id}: {str(error) or type(error).__name__}"
+            what = f"{self._traits.id}: {error_text(error)}"
             raise Transient(what, lost=self._traits.metered) from error
 
     async def _call(self, data: Any, ask: Ask) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from fanfold.errors import BadInput
 from fanfold.work.nearest import remedy
+from fanfold.work.raised import error_text
 
 _own: dict[Path, dict[str, ModuleType]] = {}
 """Modules that came from a plan's folder while another module of that name was in use."""
@@ -105,6 +105,4 @@ def _in_short(error: BaseException) -> str:
         return f"no module named `{error.name}` here or installed"
     if isinstance(error, SyntaxError):
         return f"{error.msg} ({Path(error.filename or '?').name}:{error.lineno})"
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said} ({Path(frame.filename).name}:{frame.lineno})"
+    return " ".join(error_text(error).split())

@@ -13,6 +13,7 @@ from fanfold.patterns.asked import Asked, Whole, compose, value_of
 from fanfold.run.run import Run
 from fanfold.work.outcome import Missing, Part
 from fanfold.work.pieces import Branch, Leaf, Tree
+from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer
 
 _encode = msgspec.json.Encoder().encode
@@ -133,7 +134,7 @@ class Combining:
         except FanfoldError as error:
             self._fail(str(error))
         except Exception as error:
-            self._fail(f"raised {type(error).__name__}: {error}")
+            self._fail(f"raised {error_text(error)}")
         return None
 
     def _plain(self, value: Any) -> Any:

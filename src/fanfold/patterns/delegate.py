@@ -30,6 +30,7 @@ from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask, Message, Params, Schema
 from fanfold.work.item import Item
 from fanfold.work.outcome import Outcome, Part
+from fanfold.work.raised import error_text
 from fanfold.work.task import Place, Task, Terms, Who
 
 MOST_TASKS = 1000
@@ -317,7 +318,7 @@ async def new_run(
             yield run
         except BaseException as error:
             if run.stopping is None:
-                run.kill(f"{type(error).__name__}: {error}")
+                run.kill(error_text(error))
             raise
         finally:
             await finish(journal, run)

@@ -23,6 +23,7 @@ from fanfold.work.item import Item, Source, canonical
 from fanfold.work.nearest import remedy
 from fanfold.work.options import needed, reducer
 from fanfold.work.pieces import Fits, Piece
+from fanfold.work.raised import error_text
 from fanfold.work.split import estimate_tokens
 from fanfold.work.task import Reducer, Terms
 
@@ -219,6 +220,4 @@ def _says(test: Callable[[Piece], bool], piece: Piece) -> bool:
     try:
         return bool(test(piece))
     except Exception as error:
-        raise FanfoldError(
-            f"`{piece.id}`: the test of `fits` raised {type(error).__name__}: {error}"
-        ) from None
+        raise FanfoldError(f"`{piece.id}`: the test of `fits` raised {error_text(error)}") from None

@@ -21,6 +21,7 @@ from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, canonical
 from fanfold.work.outcome import Outcome
+from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer, Task, Terms
 from fanfold.work.tree import widths
 
@@ -118,7 +119,7 @@ class Inside(msgspec.Struct, frozen=True):
         except FanfoldError as error:
             raise NoValue(f"the reduce failed: {error}") from None
         except Exception as error:
-            raise NoValue(f"the reduce raised {type(error).__name__}: {error}") from None
+            raise NoValue(f"the reduce raised {error_text(error)}") from None
         if batch.size and next(run.behind(batch, self.terms), None) is None:
             raise NoValue(f"none of its {batch.size} parts passed {self.terms.step}")
         return value
@@ -136,7 +137,7 @@ def _parts(over: Over, task: Task) -> list[Item]:
     try:
         rows = over(view)
     except Exception as error:
-        raise NoValue(f"its list cannot be made: {type(error).__name__}: {error}") from None
+        raise NoValue(f"its list cannot be made: {error_text(error)}") from None
     if not isinstance(rows, list | tuple):
         raise NoValue(f"its list is no list, but a {type(rows).__name__}")
     items: dict[str, Item] = {}
@@ -185,6 +186,6 @@ def _filtered(task: Task, reply: Reply) -> Outcome:
     try:
         kept = keep is None or keep(task, reply)
     except Exception as error:
-        why = f"the filter raised {type(error).__name__}: {error}"
+        why = f"the filter raised {error_text(error)}"
         return Outcome(task.id, "unjudged", reply, (why,))
     return Outcome(task.id, "passed" if kept else "skipped", reply)

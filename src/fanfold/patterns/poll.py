@@ -17,6 +17,7 @@ from fanfold.run.run import Run
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.fields import MISSING, leaves
 from fanfold.work.outcome import Outcome, State
+from fanfold.work.raised import error_text
 from fanfold.work.task import Task, Terms, Who
 from fanfold.work.vote import (
     Vote,
@@ -291,7 +292,7 @@ def _bare(reply: Reply) -> Reply:
 
 
 def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return error_text(error)
 
 
 def _why(outcome: Outcome) -> str:

@@ -16,6 +16,7 @@ from fanfold.patterns.fold import collect
 from fanfold.run.run import Run
 from fanfold.work.options import reducer
 from fanfold.work.outcome import Missing, Outcome, Part
+from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ def _reduced(run: Run, reduce: Reducer, outcomes: Sequence[Outcome]) -> Any:
     except FanfoldError as error:
         run.flawed(f"synthesis: {error}")
     except Exception as error:
-        run.flawed(f"synthesis raised {type(error).__name__}: {error}")
+        run.flawed(f"synthesis raised {error_text(error)}")
     else:
         return value
     return None

@@ -48,6 +48,7 @@ from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask
 from fanfold.work.files import is_inside
 from fanfold.work.item import Item, Source
+from fanfold.work.raised import error_text
 from fanfold.work.task import Task, Terms
 from fanfold.work.template import Template
 from fanfold.work.tree import widths
@@ -278,7 +279,7 @@ class Carrying:
         except FanfoldError as error:
             self._run.flawed(f"{step.name}: {str(error).removeprefix('reduce: ')}")
         except Exception as error:
-            self._run.flawed(f"{step.name} raised {type(error).__name__}: {error}")
+            self._run.flawed(f"{step.name} raised {error_text(error)}")
         else:
             return value
         return None

@@ -18,6 +18,7 @@ from fanfold.journal.judging import Judged, Judging
 from fanfold.work.ask import Reply
 from fanfold.work.item import canonical, digest
 from fanfold.work.outcome import Verdict, unjudged
+from fanfold.work.raised import error_text
 from fanfold.work.task import AskPower, Task, nature_of
 
 ENOUGH = 2
@@ -109,7 +110,7 @@ async def heard(task: Task, reply: Reply, ask: AskPower) -> Verdict:
     except (RunStopped, StoreError):
         raise
     except Exception as error:
-        text = f"the gate raised {type(error).__name__}: {error}"
+        text = f"the gate raised {error_text(error)}"
         return unjudged(text.encode("utf-8", "replace").decode())
 
 

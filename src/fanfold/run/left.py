@@ -9,6 +9,7 @@ import msgspec
 from fanfold.journal.facts import Known
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.outcome import Outcome, Verdict
+from fanfold.work.raised import error_text
 from fanfold.work.task import Task
 
 MOST_SEEN = 100_000  # asks that are remembered, to find those that are there twice
@@ -119,7 +120,7 @@ def _verdict(task: Task, reply: Reply) -> Verdict | None:
     try:
         said = task.terms.gate(task, reply, _ask_nobody)
     except Exception as error:
-        return Verdict("unjudged", (f"{type(error).__name__}: {error}",))
+        return Verdict("unjudged", (error_text(error),))
     if isinstance(said, Verdict):
         return said
     give_up = getattr(said, "close", None) or getattr(said, "cancel", None)

@@ -24,6 +24,7 @@ from fanfold.run.retry import Again, GiveUp, after
 from fanfold.run.taken import is_lost
 from fanfold.run.want import Want
 from fanfold.work.member import Traits
+from fanfold.work.raised import error_text
 
 LONGEST_UNKNOWN = 60.0  # seconds until a holder that cannot be looked at stops the run
 UNKNOWN = (
@@ -168,7 +169,7 @@ async def admitted(engine: Engine, want: Want, needed: bool = True) -> Grant:
     except (RunStopped, StoreError):
         raise
     except Exception as error:  # a member that cannot make a request of this ask
-        raise NoReply(f"{type(error).__name__}: {error}") from None
+        raise NoReply(error_text(error)) from None
 
 
 def _another_may_fit(engine: Engine, want: Want) -> bool:

@@ -28,6 +28,7 @@ from fanfold.work.check import Check, described, flag, many, text, whole
 from fanfold.work.member import Member, Traits
 from fanfold.work.options import function, instance, read_budget, stated
 from fanfold.work.outcome import Receipt
+from fanfold.work.raised import error_text
 from fanfold.work.task import Budget
 
 _encode = msgspec.json.Encoder().encode
@@ -211,7 +212,7 @@ async def open_quietly(
             if run.stopping is None:
                 raise
         except BaseException as error:
-            run.kill(f"{type(error).__name__}: {error}")
+            run.kill(error_text(error))
             raise
         finally:
             await finish(journal, run)

@@ -12,6 +12,7 @@ from fanfold.run.judging import GAVE_UP, heard
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.member import Tell
 from fanfold.work.outcome import Outcome, State, Verdict, unjudged
+from fanfold.work.raised import error_text
 from fanfold.work.task import Place, Task
 
 TakeApart = Callable[[Reply], dict[str, Reply]]
@@ -142,7 +143,7 @@ class Pursuit:
         try:
             return "passed" if keep(self.task, self.reply) else "skipped"
         except Exception as error:
-            reason = f"the filter raised {type(error).__name__}: {error}"
+            reason = f"the filter raised {error_text(error)}"
             self.verdict = Verdict("unjudged", (reason,))
             return "unjudged"
 
@@ -283,7 +284,7 @@ class Group:
 
 
 def raised(error: Exception) -> Verdict:
-    return Verdict("unjudged", (_writable(f"the gate raised {type(error).__name__}: {error}"),))
+    return Verdict("unjudged", (_writable(f"the gate raised {error_text(error)}"),))
 
 
 def _writable(text: str) -> str:

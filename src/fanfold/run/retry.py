@@ -7,6 +7,7 @@ import random
 import msgspec
 
 from fanfold.errors import InvalidReply, MemberError, RateLimited, Terminal
+from fanfold.work.raised import error_text
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -38,4 +39,4 @@ def after(error: Exception, tries: int, most: int, rng: random.Random) -> Again 
         case MemberError():
             return GiveUp(f"{error} (after {tries} attempts)")
         case _:
-            return GiveUp(f"{type(error).__name__}: {error}")
+            return GiveUp(error_text(error))

@@ -7,6 +7,7 @@ from fanfold.price import cost, nanos
 from fanfold.run.ledger import ONE_CALL, Sum
 from fanfold.work.ask import Reply
 from fanfold.work.member import Traits
+from fanfold.work.raised import error_text
 
 
 def actual_of(traits: Traits, reserved: Sum, reply: Reply) -> Sum:
@@ -50,5 +51,5 @@ def is_lost(error: Exception) -> bool:
 
 
 def one_line(error: Exception) -> str:
-    text = str(error) if isinstance(error, MemberError) else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, MemberError) else error_text(error)
     return " ".join(text.encode("utf-8", "replace").decode().split())[:500]

@@ -11,6 +11,7 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work.item import Item, canonical
 from fanfold.work.pieces import Branch, Held, Leaf, Piece, Tree, name_of, text_of, with_text
+from fanfold.work.raised import error_text
 from fanfold.work.stretch import NoSplit, longest, stretches
 
 Splitter: TypeAlias = Callable[[Any], Iterable[Any]]
@@ -175,7 +176,7 @@ class Cutter:
                 return given
             return list(islice(given, self._max_pieces + 1))
         except Exception as error:
-            what = f"its splitter raised {type(error).__name__}: {error}"
+            what = f"its splitter raised {error_text(error)}"
             raise NoSplit(f"`{item.id}` does not fit, and {what}") from None
 
     def _made_of(self, leaf: Leaf, made: list[Any]) -> Branch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,13 @@ from fanfold.members.function import function
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item
 from fanfold.work.member import Request, tell_nobody
+from tests.places import place
 
 
 @pytest.mark.parametrize(
     ("raised", "told"),
     [
-        (ConnectionRefusedError("refused"), "calls: refused"),
+        (ConnectionRefusedError("refused"), "calls: ConnectionRefusedError: refused"),
         (TimeoutError(), "calls: TimeoutError"),
     ],
 )
@@ -26,7 +28,7 @@ def test_what_may_be_there_again_soon_is_transient(raised: OSError, told: str) -
     def calls(item: object) -> str:
         raise raised
 
-    with pytest.raises(Transient, match=f"^{told}$") as caught:
+    with pytest.raises(Transient, match=f"^{re.escape(told + place(calls))}$") as caught:
         asyncio.run(function(calls).ask(Request(Ask(items=(Item("a", 1),))), tell_nobody))
     assert (caught.value.lost, caught.value.__cause__) == (False, raised)
 

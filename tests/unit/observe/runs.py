@@ -28,6 +28,7 @@ from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import PASS, Receipt, Verdict
 from fanfold.work.task import Budget, Task
+from tests.places import place
 
 Meanwhile = Callable[[Run, VirtualClock], Any]
 PLAN = b'{"a plan": true}'
@@ -103,6 +104,9 @@ def stumbling(task: Task, reply: Reply, ask: Any) -> Verdict:
     verdict = require("evidence")(task, reply, ask)
     assert isinstance(verdict, Verdict)
     return PASS if verdict.passed else verdict
+
+
+STUMBLED = f"the gate raised KeyError: 'page'{place(stumbling, 3)}"
 
 
 def reviewed(store: Path, n: int = 10, name: str = "contract-review", **how: Any) -> Receipt:

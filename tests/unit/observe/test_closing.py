@@ -11,7 +11,7 @@ from fanfold.run.books import Statistics
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import Receipt, Saving
 from fanfold.work.reasons import ReasonCount
-from tests.unit.observe.runs import answering, contracts, out_of_money, ran, reviewed
+from tests.unit.observe.runs import STUMBLED, answering, contracts, out_of_money, ran, reviewed
 
 STATS = Statistics(500, 120, 8, 112, 8, 3, 2, 132, 0, 410_000_000, 120_000_000, 5_000_000_000, 19.4)
 
@@ -39,7 +39,7 @@ def test_a_flagged_run_says_what_did_not_pass_and_what_may_have_been_paid_twice(
         "maybe paid twice: 1 call, at most $0.0015",
         "why: contract-002: missing or empty: `evidence`",
         "why: contract-003: 503: overloaded | try again `later` (after 4 attempts)",
-        "why: contract-005: the gate raised KeyError: 'page'",
+        f"why: contract-005: {STUMBLED}",
         f"to see them: fanfold status {receipt.run} --store 'my store' -v",
         "to continue: fanfold resume 01J",
     ]

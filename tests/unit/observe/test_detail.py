@@ -16,6 +16,7 @@ from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import Receipt, StepAccount
 from fanfold.work.reasons import ReasonCount
 from tests.unit.observe.runs import (
+    STUMBLED,
     answering,
     contracts,
     crashed,
@@ -33,7 +34,7 @@ def test_a_flagged_run_tells_its_account_its_errors_and_how_to_go_on(tmp_path: P
     seconds = reviewed(tmp_path / "s").seconds
     with looked_at(tmp_path / "s") as (read, of):
         now = of("contract-review")
-        lines = detail(read, with_id(now, "01J")).splitlines()
+        lines = detail(read, with_id(now, "01J"), width=200).splitlines()
         errors = read.newest(now.run.no, ("error", "in_doubt"), limit=9)
     assert lines[:16] == [
         "run         contract-review (01J)",
@@ -41,7 +42,7 @@ def test_a_flagged_run_tells_its_account_its_errors_and_how_to_go_on(tmp_path: P
         "items       10 of 10 done: 7 passed, 1 kicked, 1 failed, 1 unjudged",
         "why         contract-002: missing or empty: `evidence`",
         "why         contract-003: 503: overloaded | try again `later` (after 4 attempts)",
-        "why         contract-005: the gate raised KeyError: 'page'",
+        f"why         contract-005: {STUMBLED}",
         "cost        ≤$0.0070 of $5.00",
         "calls       16 calls, 0 reused, 5 without a reply",
         "tokens      3,300 input, 440 output",
@@ -63,7 +64,8 @@ def test_verbose_lists_steps_members_and_every_item_that_did_not_pass(tmp_path: 
     reviewed(tmp_path / "s")
     with looked_at(tmp_path / "s") as (read, of):
         now = of("contract-review")
-        plain, verbose = detail(read, now), detail(read, now, verbose=True)
+        plain = detail(read, now, width=200)
+        verbose = detail(read, now, verbose=True, width=200)
     added = verbose.replace(plain[plain.index("\n\nlast errors") :], "").splitlines()[13:]
     assert added == [
         "",
@@ -79,7 +81,7 @@ def test_verbose_lists_steps_members_and_every_item_that_did_not_pass(tmp_path: 
         "  item          outcome   reasons",
         "  contract-002  kicked    missing or empty: `evidence`",
         "  contract-003  failed    503: overloaded | try again `later` (after 4 attempts)",
-        "  contract-005  unjudged  the gate raised KeyError: 'page'",
+        f"  contract-005  unjudged  {STUMBLED}",
     ]
 
 

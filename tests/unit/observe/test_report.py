@@ -14,7 +14,15 @@ from fanfold.patterns.fold import concat
 from fanfold.testing.clock import EPOCH
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Reply, Usage
-from tests.unit.observe.runs import accounted, answering, contracts, crashed, ran, reviewed
+from tests.unit.observe.runs import (
+    STUMBLED,
+    accounted,
+    answering,
+    contracts,
+    crashed,
+    ran,
+    reviewed,
+)
 
 STARTED = local_time(EPOCH)
 
@@ -76,7 +84,7 @@ def test_what_the_gate_caught_is_named_with_its_reason_and_its_cost(tmp_path: Pa
             "503: overloaded \\| try again \\`later\\` (after 4 attempts)",
             "$0.00",
         ),
-        "contract-005": ("unjudged", "the gate raised KeyError: 'page'", "$0.0005"),
+        "contract-005": ("unjudged", STUMBLED, "$0.0005"),
     }
 
 

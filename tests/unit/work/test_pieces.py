@@ -26,6 +26,7 @@ from fanfold.work.pieces import (
     leaves_of,
 )
 from fanfold.work.stretch import NoSplit, longest, stretches
+from tests.places import place
 
 BLANKS = "\n .!?ab…。"
 texts = st.text(st.sampled_from(BLANKS), min_size=1, max_size=120)
@@ -243,7 +244,10 @@ def breaks(data: str) -> list[str]:
         (lambda data: ["a", data], "does not fit, and its splitter gave it back whole"),
         (lambda data: data, "does not fit, and its splitter gave no list of pieces: it takes two"),
         (lambda data: None, "does not fit, and its splitter gave no list of pieces: it takes two"),
-        (breaks, "does not fit, and its splitter raised ValueError: no idea"),
+        (
+            breaks,
+            f"does not fit, and its splitter raised ValueError: no idea{place(breaks)}",
+        ),
     ],
 )
 def test_a_splitter_that_makes_no_progress_fails_its_item_only(way: Any, flaw: str) -> None:

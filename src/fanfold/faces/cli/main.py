@@ -7,11 +7,13 @@ import importlib
 import io
 import os
 import sys
+import traceback
 from typing import Any
 
 import click
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError, StoreUnavailable
+from fanfold.faces.cli.debug import HELP, Debug, debuggable
 from fanfold.faces.cli.terminal import guard, put_in_place
 from fanfold.work.nearest import remedy
 
@@ -70,8 +72,7 @@ class Lazy(click.Group):
         if name not in COMMANDS:
             return None
         module, attribute = COMMANDS[name][0].split(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        return debuggable(getattr(importlib.import_module(module), attribute))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -93,7 +94,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
+@click.option("--debug", is_flag=True, help=HELP)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
     help="Show the version.",
@@ -102,17 +103,19 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 def cli(ctx: click.Context, debug: bool) -> None:
     """Fan the work out, fold the answers in: many model and agent calls in parallel, one result
     that can be defended. Never overspend, never pay twice, nothing ships ungated, nothing is lost."""
-    ctx.obj = debug
+    if debug:
+        ctx.obj.begin()
 
 
 def main(argv: list[str] | None = None) -> None:
     """The program. Exit codes: 0 all passed, 1 some did not, 2 refused, 3 stopped, 4 paused."""
     given = sys.argv[1:] if argv is None else argv
+    debug = Debug()
     _open_streams()
     _write_whole()
     guard()
     try:
-        code: Any = cli.main(given, prog_name="fanfold", standalone_mode=False)
+        code: Any = cli.main(given, prog_name="fanfold", standalone_mode=False, obj=debug)
     except click.exceptions.Abort:
         code = STOPPED
     except click.ClickException as error:
@@ -120,8 +123,8 @@ def main(argv: list[str] | None = None) -> None:
     except _NobodyReads:
         code = 0
     except Exception as error:
-        if "--debug" in given:
-            raise
+        if debug.on:
+            traceback.print_exception(error)
         code = _say(error)
     sys.exit(_flushed(code if isinstance(code, int) else 0))
 
@@ -218,5 +221,5 @@ def _say(error: Exception) -> int:
             return STOPPED
         case _:
             text = " ".join(f"{type(error).__name__}: {error}".split())
-            _complain(f"fanfold: unexpected {text}; run with --debug for the details")
+            _complain(f"fanfold: unexpected {text}; add --debug for the traceback")
             return STOPPED

@@ -16,7 +16,15 @@ from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import PASS, Verdict, fail
 from fanfold.work.task import Task
 from tests.unit.observe.html.parsed import Parsed
-from tests.unit.observe.runs import accounted, answering, contracts, crashed, ran, reviewed
+from tests.unit.observe.runs import (
+    STUMBLED,
+    accounted,
+    answering,
+    contracts,
+    crashed,
+    ran,
+    reviewed,
+)
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>`|**_"
 ELEMENTS = {
@@ -54,7 +62,7 @@ def test_all_sections_of_a_run_with_all_kinds_of_outcomes(tmp_path: Path) -> Non
         " item outcome reasons what the reply said member cost"
         " contract-002 kicked missing or empty: `evidence` severity: medium, clause: a | b haiku $0.0010"
         " contract-003 failed 503: overloaded | try again `later` (after 4 attempts) $0.00"
-        " contract-005 unjudged the gate raised KeyError: 'page'"
+        f" contract-005 unjudged {STUMBLED}"
         " severity: medium, clause: a | b, evidence: sentence 5 haiku $0.0005"
     )
     assert "planned 10 passed 7 kicked 1 failed 1 skipped 0" in parts["Receipt"].text

@@ -1,0 +1,62 @@
+"""What code of the user's raised, in one line: what, and in which line of which of their files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sysconfig
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+_log = logging.getLogger("fanfold.raised")
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_APPS = _PACKAGE + "apps" + os.sep
+_LIBRARIES = tuple(
+    path + os.sep for name in ("stdlib", "platstdlib") if (path := sysconfig.get_paths().get(name))
+)
+_LONGEST = 300  # characters of what it says
+
+
+def error_text(error: BaseException) -> str:
+    """`KeyError: 'price' (rules.py:12)`. The place is the innermost one in a file that is neither
+    fanfold's nor a library's; without such a file there is none. The traceback goes to the log
+    `fanfold.raised`, for `--debug`."""
+    said = _said(error)
+    place = _place(error.__traceback__)
+    if _log.isEnabledFor(logging.DEBUG):
+        _log.debug("%s", place, exc_info=error)
+    what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"{what} ({place})" if place else what
+
+
+def _said(error: BaseException) -> str:
+    try:
+        said = str(error)
+    except Exception:  # their class, their `__str__`
+        return "(it cannot say what)"
+    return said if len(said) <= _LONGEST else said[:_LONGEST] + "…"
+
+
+def _place(trace: TracebackType | None) -> str:
+    found = ""
+    for frame, line in traceback.walk_tb(trace):
+        file = frame.f_code.co_filename
+        if _is_users(file):
+            found = f"{_short(file)}:{line}"
+    return found
+
+
+def _is_users(file: str) -> bool:
+    if file.startswith("<") or "site-packages" in file or "dist-packages" in file:
+        return False
+    return not file.startswith((_PACKAGE, *_LIBRARIES)) or file.startswith(_APPS)
+
+
+def _short(file: str) -> str:
+    """As it is named from here, when it is below; else its name."""
+    path = Path(file)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return path.name
