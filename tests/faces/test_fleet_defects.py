@@ -135,7 +135,7 @@ def test_5_codex_workers_shown_as_running_at_no_cost(crew: OddRoot) -> None:
     assert crew.over() == "flagged"
     assert (crew.seen()["a"]["status"], crew.seen()["a"]["cost"]) == ("DONE", 0.11)
     report = crew.ok("report", "crew").out
-    assert "| a | SUCCESS | 0 | ~$0.11 | 1 |" in report
+    assert "| a | SUCCESS | 0 | ~$0.11 / $5.00 | 1 |" in report
     assert "| b | FAILED (turn.failed) |" in report
 
 

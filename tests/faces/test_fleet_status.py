@@ -60,6 +60,20 @@ def test_programs_get_the_receipt_and_the_workers_in_one_object(stage: Stage) ->
     assert told["liveness"]["launcher_pid"] == os.getpid()
 
 
+def test_workers_are_sorted_on_the_command_line_for_one_run_only(stage: Stage) -> None:
+    dearest = fanfold(stage.root, "status", "demo", "--sort", "cost", COLUMNS="80").out
+    assert [line.split()[0] for line in dearest.splitlines()[7:12]] == [
+        "b", "c", "a", "e-by-codex", "d",
+    ]  # fmt: skip
+    urgent = msgspec.json.decode(
+        fanfold(stage.root, "status", "demo", "--sort", "attention", "--json").out
+    )
+    assert [one["id"] for one in urgent["workers"]] == ["c", "b", "d", "a", "e-by-codex"]
+    refused = fanfold(stage.root, "status", "--sort", "cost")
+    said = "fanfold: --sort is for the workers of one run: fanfold status RUN --sort cost\n"
+    assert (refused.code, refused.err) == (2, said)
+
+
 def test_watching_ends_with_the_fleet_and_ends_nothing(stage: Stage) -> None:
     with started(stage.root, "status", "demo", "--watch", COLUMNS="80") as program:
         program.until(lambda: "supervisor: alive" in program.shown)
@@ -111,7 +125,7 @@ def test_the_report_of_a_fleet_has_the_sections_of_the_original(stage: Stage) ->
     ]  # fmt: skip
     assert [title for title in titles if not title.startswith("###")] == [
         "# Fleet Report: demo", "## Workers", "## Output Files", "## Errors",
-        "## Failed For A Parent", "## Billing", "## Receipt",
+        "## Failed For A Parent", "## Billing", "## Sessions", "## Receipt",
     ]  # fmt: skip
 
 

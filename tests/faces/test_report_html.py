@@ -132,7 +132,7 @@ def test_the_page_of_a_fleet_has_its_workers(stage: Stage) -> None:
     page = read(stage.root / "fleet.html")
     titles = [one["id"] for one in page.all("h2")]
     assert titles == [
-        "workers", "output-files", "errors", "billing", "what-the-gate-caught", "receipt",
+        "workers", "output-files", "errors", "billing", "sessions", "what-the-gate-caught", "receipt",
         "cost-and-time", "tree",
     ]  # fmt: skip
     assert "Worker Status Files Cost Turns Duration scout RUNNING" in page.text

@@ -8,8 +8,10 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.journal.facts import RunRecord
+from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.entry import Entry
 from fanfold.members.roster import DEFAULT_ROSTER, load_roster, read_roster
+from fanfold.price import nanos
 from fanfold.work.document import Node
 from fanfold.work.member import Tier
 from fanfold.work.task import Who
@@ -23,6 +25,7 @@ class Post(msgspec.Struct, frozen=True):
 
     id: str
     depends_on: tuple[str, ...] = ()
+    partial: bool | Literal["always"] = False
     who: Who = Who()
 
     @property
@@ -32,21 +35,28 @@ class Post(msgspec.Struct, frozen=True):
 
 
 class Colleague(msgspec.Struct, frozen=True):
-    """A member, as far as it is shown: its model with the effort, and who pays for it."""
+    """A member, as far as it is shown: its model with the effort, and who pays for it. `cap`: the most
+    that it may spend, `most`: what is reserved for it; both in nano-dollars, None: no limit."""
 
     model: str = ""
     lane: Lane | None = None
     kind: str = ""
+    pool: str = ""
     isolated: bool = False
+    cap: int | None = None
+    most: int | None = None
 
 
 class Crew(msgspec.Struct, frozen=True):
-    """`fleet`: it was started from a fleet.json. `folder`: where that, or the plan, lies."""
+    """`fleet`: it was started from a fleet.json. `folder`: where that, or the plan, lies. At most
+    `slots` work at once, with `delay` seconds between two starts."""
 
     fleet: bool = False
     folder: str = ""
     posts: tuple[Post, ...] = ()
     members: dict[str, Colleague] = {}
+    slots: int = 8
+    delay: float = 0.0
 
     def colleague(self, member: str) -> Colleague:
         return self.members.get(member, Colleague())
@@ -55,6 +65,8 @@ class Crew(msgspec.Struct, frozen=True):
 class _Step(msgspec.Struct, frozen=True):
     type: str = ""
     tasks: tuple[Post, ...] = ()
+    concurrency: int = 8
+    delay: float = 0.0
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -79,8 +91,13 @@ def crew_of(record: RunRecord) -> Crew:
     except msgspec.DecodeError:
         return Crew(folder=record.folder)
     plan = stored.plan
-    posts = tuple(post for step in plan.steps if step.type == "graph" for post in step.tasks)
-    return Crew(stored.kind == "fleet", plan.folder or record.folder, posts, _members(stored))
+    graphs = [step for step in plan.steps if step.type == "graph"]
+    first = graphs[0] if graphs else _Step()
+    return Crew(
+        stored.kind == "fleet", plan.folder or record.folder,
+        tuple(post for step in graphs for post in step.tasks), _members(stored),
+        first.concurrency, first.delay,
+    )  # fmt: skip
 
 
 def _members(stored: _Stored) -> dict[str, Colleague]:
@@ -99,4 +116,9 @@ def _colleague(entry: Entry) -> Colleague:
     traits, effort = entry.traits, entry.setup.effort
     model = traits.model or ""
     named = f"{model}({effort})" if effort else model
-    return Colleague(named, LANES[traits.tier], traits.kind, entry.isolation == "worktree")
+    cap, dialect = entry.setup.max_budget_usd, DIALECTS.get(traits.kind)
+    return Colleague(
+        named, LANES[traits.tier], traits.kind, traits.pool, entry.isolation == "worktree",
+        None if cap is None else nanos(cap),
+        None if dialect is None else dialect.most(traits, entry.setup),
+    )  # fmt: skip

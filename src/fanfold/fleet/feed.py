@@ -18,7 +18,7 @@ from fanfold.journal.facts import Attempt, AttemptState, RunRecord
 from fanfold.members.agents.dialect import Dialect
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.observe.amounts import money
-from fanfold.observe.table import cells_wide, cut, one_line
+from fanfold.observe.table import cells_wide, cut, cut_name, one_line
 
 AGENT, EVENT = 15, 30
 GAP = "  "
@@ -158,7 +158,8 @@ def feed_line(one: Happening, width: int) -> str:
     """`time  agent(15)  event(30)  text`; in a narrow terminal the event has less room."""
     stamp = datetime.fromtimestamp(one.at, UTC).astimezone().strftime("%H:%M:%S")
     event = EVENT if width >= 100 else 18
-    parts = [stamp, _padded(one.agent or "-", AGENT), _padded(one.event, event)]
+    agent = cut_name(one_line(one.agent or "-"), AGENT)
+    parts = [stamp, _padded(agent, AGENT), _padded(one.event, event)]
     return cut(GAP.join([*parts, one_line(one.text, LONGEST_TEXT)]), width).rstrip()
 
 

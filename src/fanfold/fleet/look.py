@@ -14,6 +14,7 @@ import msgspec
 
 from fanfold.fleet.crew import Crew, Post, crew_of
 from fanfold.fleet.logs import Follower
+from fanfold.fleet.waits import Around, with_waits
 from fanfold.fleet.worker_view import (
     Trace,
     WorkerView,
@@ -33,7 +34,9 @@ from fanfold.members.agents.dialect import Dialect, Reading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.processes import living
 from fanfold.members.agents.worker import Spec, outputs, read_exit, read_host, read_spec
+from fanfold.price import nanos
 from fanfold.work.outcome import STATES
+from fanfold.work.task import Budget
 
 MOST_ITEMS = 100_000
 _ANY: tuple[AttemptState, ...] = ("started", "ok", "error", "in_doubt", "late")
@@ -55,26 +58,35 @@ class Looker:
 
     def _tasks(self, scene: Scene) -> list[WorkerView]:
         tried, ended = scene.tried(), scene.ended()
-        passed = {id for id, one in ended.items() if one.state == "passed"}
-        found = []
+        found, resets = [], dict[str, float]()
         for post in scene.crew.posts:
             tries = [one for one in tried.get(post.id, ()) if _is_for(one, post)]
             view = self._task(scene, post, tries, ended.get(post.id))
-            found.append(_with_wait(view, [id for id in post.depends_on if id not in passed]))
-        return found
+            found.append(view)
+            reading = self._reading(scene.trace(tries[-1], post.id)) if tries else None
+            if reading is not None and reading.reset_at is not None:
+                resets[scene.crew.colleague(view.member).pool] = reading.reset_at
+        if not any(one.state == "PENDING" for one in found):
+            return found
+        around = Around(now=scene.now, stopped=scene.stopped, free=scene.free(tried), resets=resets)
+        return with_waits(found, scene.crew, around)
 
     def _task(
         self, scene: Scene, post: Post, tries: list[Attempt], ended: Ended | None
     ) -> WorkerView:
         trace = scene.trace(tries[-1], post.id) if tries else None
         reading = self._reading(trace)
+        again = ended is None and scene.tries_again(tries, trace)
         if ended is not None:
             state = settled(ended.state, trace, reading, scene.over)
+        elif again:
+            state = "PENDING"
         else:
             state = under_way(tries[-1] if tries else None, trace, reading, scene.alive)
         view = _seen(scene, WorkerView(id=post.id, state=state), tries, trace)
         member = post.member or (tries[-1].member if tries else "")
-        reasons = "; ".join(ended.reasons) if ended else ""
+        reasons = "; ".join(ended.reasons) if ended and state != "PENDING" else ""
+        reasons = (tries[-1].error or "") if again else reasons
         view = msgspec.structs.replace(view, depends_on=post.depends_on)
         return self._whole(scene, view, tries, trace, (member, reasons))
 
@@ -96,8 +108,10 @@ class Looker:
         reading = self._reading(trace)
         cost = with_below(cost_of(tries, reading, view.state), scene.below(tries))
         view = msgspec.structs.replace(view, cost=cost)
-        if reading is not None:
+        if reading is not None and trace is not None:
             view = with_reading(view, reading)
+            program, dialect = trace.spec.words[0], self._dialects[trace.spec.dialect]
+            view = msgspec.structs.replace(view, going_on=dialect.going_on(program, view.session))
         member, reasons = told
         view = with_member(view, member, scene.crew.colleague(member))
         return with_reasons(view, reasons, None if trace is None else trace.exit)
@@ -122,6 +136,30 @@ class Scene:
         self._below: dict[str, tuple[int, int]] | None = None
         self.alive = record.status == "running" and archive.store.alive(record.session)
         self.over = record.status in ("killed", "aborted")
+
+    @property
+    def stopped(self) -> str:
+        """Why nobody starts anything any more; "" while somebody does."""
+        if self.alive:
+            return ""
+        if self.record.status == "running":
+            return "waits for a resume: the process of the run died"
+        why = f": {self.record.reason}" if self.record.reason else ""
+        return f"waits for a resume: the run is {self.record.status}{why}"
+
+    def tries_again(self, tries: list[Attempt], trace: Trace | None) -> bool:
+        """Its last attempt failed, but it has not: the run goes on with it."""
+        failed = bool(tries) and tries[-1].state == "error"
+        return failed and self.alive and not (trace is not None and trace.killed)
+
+    def free(self, tried: Mapping[str, list[Attempt]]) -> int | None:
+        """Nano-dollars that are neither spent nor reserved; None without a limit."""
+        limit = msgspec.json.decode(self.record.budget or b"{}", type=Budget).usd
+        if limit is None:
+            return None
+        once = {one.no: one for tries in tried.values() for one in tries}.values()
+        taken = sum(one.reserved if one.state == "started" else one.cost for one in once)
+        return nanos(limit) - taken - sum(cost for cost, _ in self.below(list(once)))
 
     @property
     def of_tasks(self) -> bool:
@@ -261,14 +299,8 @@ def _seen(scene: Scene, view: WorkerView, tries: list[Attempt], trace: Trace | N
     running = view.state == "RUNNING" and heard is not None
     return msgspec.structs.replace(
         view, place=trace.place, session=trace.spec.session, model=trace.spec.model or "",
+        folder=trace.spec.folder,
         heard=heard, silent=max(0.0, scene.now - heard) if heard and running else 0.0,
         outputs=tuple(outputs(trace.place)), code=None if exit is None else exit.code,
         ended=view.ended if exit is None else exit.at,
     )  # fmt: skip
-
-
-def _with_wait(view: WorkerView, parents: list[str]) -> WorkerView:
-    """What keeps a worker that has not started."""
-    if view.state != "PENDING" or not parents:
-        return view
-    return msgspec.structs.replace(view, last=f"waits for {', '.join(parents)}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.fleet.diffs import Diff
-from fanfold.fleet.status import FleetStatus, amount, elapsed_of
+from fanfold.fleet.status import FleetStatus, amount, cost_of_cap, elapsed_of
 from fanfold.fleet.worker_view import Sum, WorkerView
 from fanfold.journal.read import Reader
 from fanfold.members.agents.worker import OUTPUT
@@ -50,6 +50,7 @@ def workers_sections(s: FleetStatus, diffs: dict[str, Diff]) -> list[tuple[str, 
         ("Permission Denials", _denials(s.workers)),
         ("Branches", _branches(diffs)),
         ("Billing", _billing(s)),
+        ("Sessions", _sessions(s.workers)),
     ]
 
 
@@ -85,7 +86,7 @@ def _said(cost: Sum) -> str:
 
 def _workers(s: FleetStatus) -> list[str]:
     rows = [
-        [cell(one.id, 60), _outcome(one), str(len(one.outputs)), amount(one.cost),
+        [cell(one.id, 60), _outcome(one), str(len(one.outputs)), cost_of_cap(one),
          str(one.turns), _duration(one, s.now)]
         for one in s.workers
     ]  # fmt: skip
@@ -178,6 +179,16 @@ def _denials(workers: Sequence[WorkerView]) -> list[str]:
         for one in workers
         if one.denied
     ]
+
+
+def _sessions(workers: Sequence[WorkerView]) -> list[str]:
+    """Each whole, and what continues it."""
+    lines = []
+    for one in workers:
+        if one.session and one.lines:
+            how = f": `{one_line(one.command, 4000).replace('`', chr(39))}`" if one.command else ""
+            lines.append(f"- `{cell(one.id, 60)}` `{cell(one.session, 200)}`{how}")
+    return lines
 
 
 def _branches(diffs: dict[str, Diff]) -> list[str]:

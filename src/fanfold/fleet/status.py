@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from fanfold.fleet.waits import FOR_MONEY
 from fanfold.fleet.worker_view import Sum, WorkerState, WorkerView
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.store import Store
 from fanfold.observe.amounts import duration, money, usd, utc_time
 from fanfold.observe.closing import again_command, headline, resume_command
 from fanfold.observe.standing import Standing
-from fanfold.observe.table import Column, aligned, cells_wide, cut, one_line
+from fanfold.observe.table import Column, aligned, cells_wide, cut, cut_name, one_line
 from fanfold.price import dollars
 
 WIDE = 100
@@ -23,8 +24,12 @@ LONGEST_MESSAGE = 120
 RULE = "─"
 ESTIMATED = "~ estimated: by list prices, or no bill by the dollar"
 AT_MOST = "≤ at most: what its last call took is not known"
+MOST_NAME = 60
 _OTHERS: tuple[WorkerState, ...] = ("PENDING", "KILLED", "IN DOUBT", "UNFUNDED", "SKIPPED")
 _DROP_FIRST: tuple[WorkerState, ...] = ("DONE", "SKIPPED", "PENDING", "UNFUNDED")
+_BAD: tuple[WorkerState, ...] = ("FAILED", "IN DOUBT", "KILLED")
+Sort = Literal["planned", "cost", "attention", "name"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
 
 
 class Supervisor(msgspec.Struct, frozen=True):
@@ -84,6 +89,27 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def ordered(workers: Sequence[WorkerView], by: Sort) -> list[WorkerView]:
+    """The dearest first; those that somebody has to look at first; by name; or as planned."""
+    match by:
+        case "cost":
+            return sorted(workers, key=lambda one: -(one.cost.usd or 0))
+        case "attention":
+            return sorted(workers, key=_urgency)
+        case "name":
+            return sorted(workers, key=lambda one: one.id)
+        case "planned":
+            return list(workers)
+
+
+def _urgency(one: WorkerView) -> int:
+    """Stuck, failed, over its budget, waiting for money; then what runs, waits, is done."""
+    for_money = one.state == "UNFUNDED" or one.waits.startswith(FOR_MONEY)
+    signs = (one.stuck, one.state in _BAD, one.over, for_money, one.state == "RUNNING",
+             one.state == "PENDING")  # fmt: skip
+    return next((n for n, sign in enumerate(signs) if sign), len(signs))
+
+
 # ── for people ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -94,21 +120,36 @@ def fleet_status(
     head, foot = _head(status, width), _foot(status, width)
     room = None if height is None else height - len(head) - len(foot) - 4
     title, *rows = worker_lines(status, verbose=verbose, width=width, room=room)
-    rule = RULE * max(map(cells_wide, (title, *rows)))
+    rule = RULE * min(width, max(map(cells_wide, (title, *rows))))
     return "\n".join([*head, "", title, rule, *rows, rule, *foot])
 
 
 def worker_lines(
     status: FleetStatus, *, verbose: bool = False, width: int = 80, room: int | None = None
 ) -> list[str]:
-    """The table alone: its titles, then a line for each worker (two with `verbose`)."""
-    shown = _fitting(status.workers, room, 2 if verbose else 1)
+    """The table alone: its titles, then a line for each worker, and below it why it failed, if it had
+    words of its own to say. With `verbose` all there is to say of it."""
+    more = {one.id: _below(one, verbose, width) for one in status.workers}
+    shown = _fitting(status.workers, room, more, width)
     title, *rows = aligned(_columns(shown, status.now, width), width)
     lines = [title]
     for one, row in zip(shown, rows, strict=True):
-        lines += [row, cut(f"    ↳ {_details(one)}", width)] if verbose else [row]
+        lines += [row, *more[one.id]]
     hidden = len(status.workers) - len(shown)
     return [*lines, f"… and {hidden:,} more"] if hidden else lines
+
+
+def _below(one: WorkerView, verbose: bool, width: int) -> list[str]:
+    """What is to be copied, or read in full, is not cut."""
+    why = f"    ✗ {one_line(one.error, 1000)}" if one.error and one.state != "PENDING" else ""
+    if not verbose:
+        return [cut(why, width)] if why and one.said else []
+    lines = [why] if why else []
+    lines.append(cut(f"    ↳ {_details(one)}", width))
+    if one.command:
+        return [*lines, f"    ↳ to continue it: {one_line(one.command, 4000)}"]
+    session = one_line(one.session, 200)
+    return [*lines, f"    ↳ session {session}"] if session else lines
 
 
 def _head(s: FleetStatus, width: int) -> list[str]:
@@ -196,16 +237,27 @@ def amount(cost: Sum) -> str:
     return ("≤" if cost.at_most else "~" if cost.estimated else "") + money(cost.usd)
 
 
+def cost_of_cap(one: WorkerView) -> str:
+    """`$0.19 / $0.50`: what it took, of what it may take."""
+    cost = amount(one.cost)
+    return cost if one.cap is None else f"{cost} / {money(one.cap)}"
+
+
 def _columns(workers: Sequence[WorkerView], now: float, width: int) -> list[Column]:
     wide = width >= WIDE
     ago = [_ago(one.heard, now, wide) for one in workers]
     return [
-        Column("ID", [one_line(one.id, 60) for one in workers], least=12),
+        Column(
+            "ID",
+            [cut_name(one_line(one.id, 200), MOST_NAME) for one in workers],
+            least=24 if width >= 80 else 12,
+            names=True,
+        ),
         Column("STATUS", [status_word(one) for one in workers]),
         Column("MODEL", [one_line(one.model, 40) for one in workers], rank=2, least=8),
         Column("ELAPSED", [_elapsed(one, now) for one in workers], rank=1),
         Column("LAST ACTIVITY" if wide else "ACTIVITY", ago, rank=3),
-        Column("COST", [amount(one.cost) for one in workers], right=True),
+        Column("COST", [cost_of_cap(one) for one in workers], right=True),
         Column("RETRIES", [str(one.retries) for one in workers], right=True, rank=4),
         Column("LAST MSG", [one_line(one.last, LONGEST_MESSAGE) for one in workers], least=22),
     ]
@@ -245,17 +297,23 @@ def _details(one: WorkerView) -> str:
     parts += [f"attempts={one.tries}"] if one.tries > 1 else []
     parts += [f"denied={len(one.denied)}"] if one.denied else []
     parts += [one.lane] if one.lane else []
-    parts += [f"session={one.session}"] if one.session else []
     return "  ".join(one_line(part, 200) for part in parts)
 
 
-def _fitting(workers: Sequence[WorkerView], room: int | None, each: int) -> list[WorkerView]:
-    """Those that are shown where there is little room, in their order."""
-    if room is None or len(workers) * each <= room:
+def _fitting(
+    workers: Sequence[WorkerView], room: int | None, more: Mapping[str, Sequence[str]], width: int
+) -> list[WorkerView]:
+    """Those that are shown where there is little room, in their order. `more`: the lines of each
+    beside its own."""
+    lines = [1 + sum(-(-cells_wide(line) // width) for line in more[one.id]) for one in workers]
+    if room is None or sum(lines) <= room:
         return list(workers)
-    most = max(1, (room - 1) // each)
     order = {state: n for n, state in enumerate(reversed(_DROP_FIRST), 1)}
-    kept = sorted(range(len(workers)), key=lambda n: order.get(workers[n].state, 0))[:most]
+    kept: list[int] = []
+    for n in sorted(range(len(workers)), key=lambda n: order.get(workers[n].state, 0)):
+        if kept and sum(lines[k] for k in kept) + lines[n] > room - 1:
+            break
+        kept.append(n)
     return [workers[n] for n in sorted(kept)]
 
 
@@ -294,12 +352,14 @@ def worker_json(one: WorkerView, now: float) -> dict[str, Any]:
     return {
         "id": one.id, "status": "STUCK" if one.stuck else one.state, "model": one.model,
         "elapsed": _elapsed(one, now), "last_activity": _ago(one.heard, now, True),
-        "cost": _dollars(one.cost), "retries": one.retries, "last_msg": one_line(one.last, 400),
+        "cost": _dollars(one.cost), "max_budget_usd": None if one.cap is None else dollars(one.cap),
+        "retries": one.retries, "last_msg": one_line(one.last, 400),
         "member": one.member, "lane": one.lane, "estimated": one.cost.estimated,
         "at_most": one.cost.at_most, "overrun_usd": dollars(one.cost.over),
         "elapsed_seconds": None if seconds is None else round(seconds, 3),
         "silent_seconds": round(one.silent, 3), "lines": one.lines, "tail": one.tail,
-        "outputs": list(one.outputs), "session": one.session, "turns": one.turns,
+        "outputs": list(one.outputs), "session": one.session, "continue": one.command,
+        "waits": one.waits, "turns": one.turns,
         "tokens": msgspec.structs.asdict(one.usage), "exit_code": one.code, "error": one.error,
         "attempt": one.attempt, "attempts": one.tries, "depends_on": list(one.depends_on),
         "denied": list(one.denied), "place": None if one.place is None else str(one.place),

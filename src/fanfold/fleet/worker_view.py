@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -46,7 +47,12 @@ class Sum(msgspec.Struct, frozen=True):
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """One worker. `silent`: seconds without a word, while it runs. `attempt` is its newest, 0 before
-    the first, and `tries` how many there were. `place` is None when it left no files."""
+    the first, and `tries` how many there were. `place` is None when it left no files.
+
+    `said`: the last words of the agent itself; `last`: those, else what stands in for them. `waits`:
+    why it has not started. `cap`: nano-dollars that it may spend. `folder` is where it works, and
+    `going_on` are the words by which a person goes on with its session there.
+    """
 
     id: str
     state: WorkerState = "PENDING"
@@ -59,12 +65,17 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     heard: float | None = None
     cost: Sum = Sum()
     retries: int = 0
+    cap: int | None = None
+    said: str = ""
     last: str = ""
+    waits: str = ""
     error: str = ""
     lines: int = 0
     tail: str = ""
     outputs: tuple[str, ...] = ()
     session: str = ""
+    folder: str = ""
+    going_on: tuple[str, ...] = ()
     turns: int = 0
     usage: Usage = Usage()
     denied: tuple[str, ...] = ()
@@ -80,6 +91,18 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stuck(self) -> bool:
         return self.state == "RUNNING" and self.silent > SILENT
+
+    @property
+    def over(self) -> bool:
+        """It took more than it may spend, or than was reserved for it."""
+        return bool(self.cost.over) or (self.cap is not None and (self.cost.usd or 0) > self.cap)
+
+    @property
+    def command(self) -> str:
+        """What continues its session, for a shell; "" while it works, and where nobody knows how."""
+        if self.state == "RUNNING" or not (self.going_on and self.folder and self.lines):
+            return ""
+        return f"cd {shlex.quote(self.folder)} && {shlex.join(self.going_on)}"
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -211,12 +234,13 @@ def heard_of(trace: Trace) -> float | None:
 def with_reading(view: WorkerView, reading: Reading) -> WorkerView:
     """With what its log has told. What was settled goes before what was read."""
     last = reading.last
+    done = GLYPHS.get(last.kind, "") + last.text if last else ""
     return msgspec.structs.replace(
         view, model=view.model or reading.model or "", retries=reading.retries,
         lines=reading.lines, session=reading.session or view.session, turns=reading.turns,
         usage=view.usage if view.usage.total else reading.usage, denied=reading.denied,
-        subtype=reading.subtype, error=reading.error,
-        last=GLYPHS.get(last.kind, "") + last.text if last else "", tail=last.name if last else "",
+        subtype=reading.subtype, error=reading.error, said=reading.said,
+        last=reading.said or done, tail=last.name if last else "",
     )  # fmt: skip
 
 
@@ -227,16 +251,21 @@ def with_member(view: WorkerView, member: str, known: Colleague) -> WorkerView:
         cost = msgspec.structs.replace(cost, estimated=True)
     return msgspec.structs.replace(
         view, member=member, model=known.model or view.model, lane=known.lane, cost=cost,
-        isolated=known.isolated,
+        isolated=known.isolated, cap=known.cap,
     )  # fmt: skip
 
 
 def with_reasons(view: WorkerView, reasons: str, exit: Exit | None) -> WorkerView:
-    """Why it did not end well, in place of its last words. Nothing for all others."""
-    if view.state not in BAD:
+    """Why it did not end well, or has to be tried again; in place of last words that there are none
+    of. Nothing for all others."""
+    if view.state not in (*BAD, "PENDING"):
         return msgspec.structs.replace(view, error="")
-    error = (reasons or view.error or _last_resort(view, exit)).removeprefix(f"{view.member}: ")
-    return msgspec.structs.replace(view, error=error, last=f"✗ {error}" if error else view.last)
+    found = (
+        reasons if view.state == "PENDING" else reasons or view.error or _last_resort(view, exit)
+    )
+    error = found.removeprefix(f"{view.member}: ")
+    told = f"✗ {error}" if error and not view.said else view.last
+    return msgspec.structs.replace(view, error=error, last=told)
 
 
 def _last_resort(view: WorkerView, exit: Exit | None) -> str:

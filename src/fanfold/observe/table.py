@@ -13,7 +13,8 @@ GAP = "  "
 class Column(msgspec.Struct, frozen=True):
     """`rank` 0 always stays; of the others those with the highest rank are left out first.
 
-    `least` is how far a column of long texts may be cut; 0 means that it is never cut.
+    `least` is how far a column of long texts may be cut; 0 means that it is never cut. `names`: they
+    are cut in the middle, so that those that begin alike stay apart.
     """
 
     title: str
@@ -21,6 +22,7 @@ class Column(msgspec.Struct, frozen=True):
     right: bool = False
     rank: int = 0
     least: int = 0
+    names: bool = False
 
     @property
     def width(self) -> int:
@@ -44,6 +46,14 @@ def cut(text: str, most: int) -> str:
         if room < 0:
             return text[:n].rstrip() + "…"
     return text
+
+
+def cut_name(text: str, most: int) -> str:
+    """The same, with its middle left out: names that begin alike often end differently."""
+    if cells_wide(text) <= most:
+        return text
+    head = cut(text, (most + 2) // 2)
+    return head + cut(text[::-1], most + 1 - cells_wide(head))[-2::-1]
 
 
 def cells_wide(text: str) -> int:
@@ -93,7 +103,7 @@ def _shrunk(columns: list[Column], room: int) -> list[int]:
 def _joined(columns: list[Column], widths: list[int], row: list[str]) -> str:
     cells = []
     for column, width, text in zip(columns, widths, row, strict=True):
-        text = cut(text, width)
+        text = cut_name(text, width) if column.names else cut(text, width)
         blank = " " * (width - cells_wide(text))
         cells.append(blank + text if column.right else text + blank)
     return GAP.join(cells).rstrip()

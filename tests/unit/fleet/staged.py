@@ -110,6 +110,13 @@ class Stage:
             )
         )  # fmt: skip
 
+    def fails(self, attempt: int, at: float, error: str) -> None:
+        """An attempt, but not its task: it is tried again."""
+        self.write(
+            End(run=self.record.no, attempt=attempt, state="error", usage=Usage(), cost=0,
+                error=error, at=self.epoch + at, endings=())
+        )  # fmt: skip
+
     def settles(self, id: str, state: State, reason: str) -> None:
         """An outcome without an attempt."""
         self.write(Ended(self.record.no, (self._ending(id, state, reason),)))

@@ -53,8 +53,8 @@ def test_a_fleet_that_went_well_reads_as_the_original_does(tmp_path: Path) -> No
         "",
         "| Worker | Status | Files | Cost | Turns | Duration |",
         "| --- | --- | --- | --- | --- | --- |",
-        "| a | SUCCESS | 2 | ~$0.0070 | 1 | 5.0s |",
-        "| b | SUCCESS | 2 | ~$0.0070 | 1 | 5.0s |",
+        "| a | SUCCESS | 2 | ~$0.0070 / $1.00 | 1 | 5.0s |",
+        "| b | SUCCESS | 2 | ~$0.0070 / $1.00 | 1 | 5.0s |",
         "",
         "`~` is estimated.",
         "",
@@ -99,6 +99,25 @@ def test_what_went_wrong_and_what_failed_for_a_parent_are_told_apart(tmp_path: P
     ]
     assert lines[2] == "**Completed**: not yet: running"
     assert "| planned | 5 |" in section(lines, "## Receipt")
+
+
+def test_each_session_is_there_with_the_command_that_continues_it(tmp_path: Path) -> None:
+    """Not while it runs: two at once would spoil it. One that never began has none."""
+    root = tmp_path / "the fleet"
+    stage = small_fleet(root)
+    lines = report_of(stage, 30)
+    stage.close()
+    a, b, c, e = section(lines, "## Sessions")
+    there = f"cd '{root}' &&"
+    assert [a, b, c, e] == [
+        f"- `a` `e6960be6-0002-4586-af2b-63bc76920a26`: `{there} claude --resume"
+        " e6960be6-0002-4586-af2b-63bc76920a26`",
+        f"- `b` `9f4affdf-49f3-41e0-8095-2bc0d728369c`: `{there} claude --resume"
+        " 9f4affdf-49f3-41e0-8095-2bc0d728369c`",
+        "- `c` `71321460-a747-40e7-97b5-ed2d77ef445c`",
+        f"- `e-by-codex` `01a1e0c1-62c8-7cf0-baae-2d52044d2c9a`: `{there} codex resume"
+        " 01a1e0c1-62c8-7cf0-baae-2d52044d2c9a`",
+    ]
 
 
 def test_what_a_worker_was_denied_is_told(tmp_path: Path) -> None:

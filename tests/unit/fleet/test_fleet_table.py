@@ -12,10 +12,12 @@ import pytest
 from fanfold.fleet.look import Looker
 from fanfold.fleet.status import (
     FleetStatus,
+    Sort,
     Supervisor,
     amount,
     fleet_json,
     fleet_status,
+    ordered,
     supervisor_of,
 )
 from fanfold.fleet.worker_view import Sum, WorkerState, WorkerView
@@ -57,20 +59,20 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def test_a_narrow_terminal_gets_what_matters_most(stage: Stage) -> None:
     lines = fleet_status(status_of(stage, 30), width=80).splitlines()
-    assert lines.pop(11)[:61] == "e-by-codex  DONE     gpt-5.5(high)  8.0s     ~$0.0019  ✓ done"
     assert lines == [
         "Fleet Status — 2025-06-15 15:07:10 UTC",
         f"Fleet: demo (run {RUN})",
         "Fleet root: /srv/fleet",
         "Elapsed: 30s",
         "",
-        "ID          STATUS   MODEL          ELAPSED      COST  LAST MSG",
-        "─" * 79,
-        "a           DONE     haiku          5.0s     ~$0.0070  ✓ Hello world",
-        "b           FAILED   sonnet         14s        ~$0.63  ✗ stopped at its budget…",
-        "c           RUNNING  sonnet         23s        ~$0.19  done",
-        "d           FAILED   sonnet         -               -  ✗ parent: b failed",
-        "─" * 79,
+        "ID          STATUS   MODEL     ELAPSED              COST  LAST MSG",
+        "─" * 80,
+        "a           DONE     haiku     5.0s     ~$0.0070 / $1.00  Hello world",
+        "b           FAILED   sonnet    14s        ~$0.63 / $1.00  ✗ stopped at its budg…",
+        "c           RUNNING  sonnet    23s        ~$0.19 / $1.00  done",
+        "d           FAILED   sonnet    -               - / $1.00  ✗ parent: b failed",
+        "e-by-codex  DONE     gpt-5.5…  8.0s     ~$0.0019 / $1.00  Hello world",
+        "─" * 80,
         "Fleet Summary: Total: 5  Running: 1  Done: 2  Failed: 2  Stuck: 0",
         "  Total Cost: ~$0.83",
         "budget: $0.64 spent  $1.20 reserved  of $5.00  billing: subscription",
@@ -82,34 +84,73 @@ def test_a_narrow_terminal_gets_what_matters_most(stage: Stage) -> None:
 
 def test_a_wide_terminal_gets_all_columns_of_the_original_and_the_details(stage: Stage) -> None:
     lines = fleet_status(status_of(stage, 630), width=200, verbose=True).splitlines()
-    session = "session=71321460-a747-40e7-97b5-ed2d77ef445c"
     assert lines[5] == (
-        "ID          STATUS          MODEL          ELAPSED  LAST ACTIVITY      COST  RETRIES"
+        "ID          STATUS          MODEL          ELAPSED  LAST ACTIVITY              COST  RETRIES"
         "  LAST MSG"
     )
-    assert lines[11:13] == [
-        "c           stuck? 10m 15s  sonnet         10m 23s  10m 15s ago      ~$0.19        0  done",
-        "    ↳ lines=8  tail=assistant  outputs=-  turns=3  tokens=64,675  subscription"
-        f"  {session}",
-    ]
-    assert lines[7:9] == [
-        "a           DONE            haiku          5.0s     10m 27s ago    ~$0.0070        0"
-        "  ✓ Hello world",
+    assert lines[7:17] == [
+        "a           DONE            haiku          5.0s     10m 27s ago    ~$0.0070 / $1.00        0"
+        "  Hello world",
         "    ↳ lines=3  tail=result/success  outputs=finding.md  turns=1  tokens=1,100  exit=0"
-        "  subscription  session=e6960be6-0002-4586-af2b-63bc76920a26",
+        "  subscription",
+        f"    ↳ to continue it: cd {stage.root} && claude --resume"
+        " e6960be6-0002-4586-af2b-63bc76920a26",
+        "b           FAILED          sonnet         14s      10m 19s ago      ~$0.63 / $1.00        0"
+        "  ✗ stopped at its budget of $0.5",
+        "    ✗ stopped at its budget of $0.5",
+        "    ↳ lines=5  tail=result/error_max_budget_usd  outputs=-  turns=2  tokens=1,100  exit=1"
+        "  subscription",
+        f"    ↳ to continue it: cd {stage.root} && claude --resume"
+        " 9f4affdf-49f3-41e0-8095-2bc0d728369c",
+        "c           stuck? 10m 15s  sonnet         10m 23s  10m 15s ago      ~$0.19 / $1.00        0"
+        "  done",
+        "    ↳ lines=8  tail=assistant  outputs=-  turns=3  tokens=64,675  subscription",
+        "    ↳ session 71321460-a747-40e7-97b5-ed2d77ef445c",
     ]
-    assert lines[18] == (
+    assert lines[24] == (
         "Fleet Summary: Total: 5  Running: 0  Done: 2  Failed: 2  Stuck: 1  Total Cost: ~$0.83"
     )
 
 
-def test_no_line_is_wider_than_the_terminal(stage: Stage) -> None:
+def test_no_line_is_wider_than_the_terminal_but_what_is_to_be_copied(stage: Stage) -> None:
     for after in (30, 630, 90_000):
         status = status_of(stage, after)
         for width in range(70, 220):
             for verbose in (False, True):
                 text = fleet_status(status, width=width, verbose=verbose)
-                assert max(map(cells_wide, text.splitlines())) <= width
+                lines = [one for one in text.splitlines() if "to continue it:" not in one]
+                assert max(map(cells_wide, lines)) <= width
+
+
+def test_long_names_are_cut_in_the_middle_so_that_they_stay_apart(stage: Stage) -> None:
+    ids = [f"research-the-market-of-{where}-in-2026" for where in ("europe", "asia")]
+    views = [WorkerView(id=id, state="RUNNING", last="x" * 90) for id in ids]
+    lines = fleet_status(status_of(stage, 30, workers=views), width=80).splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("research")] == [
+        "research-the…ope-in-2026", "research-the…sia-in-2026",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by", "ids"),
+    [
+        ("planned", "run stuck done poor failed over waits"),
+        ("attention", "stuck failed over poor waits run done"),
+        ("cost", "over stuck run done poor failed waits"),
+        ("name", "done failed over poor run stuck waits"),
+    ],
+)
+def test_workers_are_sorted_as_one_likes(by: Sort, ids: str) -> None:
+    views = [
+        WorkerView(id="run", state="RUNNING", cost=Sum(3)),
+        WorkerView(id="stuck", state="RUNNING", silent=100.0, cost=Sum(4)),
+        WorkerView(id="done", state="DONE", cost=Sum(2)),
+        WorkerView(id="poor", state="UNFUNDED"),
+        WorkerView(id="failed", state="FAILED"),
+        WorkerView(id="over", state="DONE", cost=Sum(9), cap=8),
+        WorkerView(id="waits", state="PENDING", waits="waits for money: it may take $1.00"),
+    ]
+    assert [one.id for one in ordered(views, by)] == ids.split()
 
 
 def test_strange_ids_models_and_messages_cannot_break_a_line(stage: Stage) -> None:
@@ -137,10 +178,10 @@ def test_a_finished_fleet_says_so(tmp_path: Path) -> None:
     assert fleet_status(status, width=80).splitlines()[3:] == [
         "Elapsed: 5.0s",
         "",
-        "ID  STATUS  MODEL  ELAPSED  ACTIVITY      COST  RETRIES  LAST MSG",
-        "─" * 70,
-        "a   DONE    haiku  5.0s     8m ago    ~$0.0070        0  ✓ Hello world",
-        "─" * 70,
+        "ID  STATUS  MODEL  ELAPSED  ACTIVITY              COST  RETRIES  LAST MSG",
+        "─" * 76,
+        "a   DONE    haiku  5.0s     8m ago    ~$0.0070 / $1.00        0  Hello world",
+        "─" * 76,
         "Fleet Summary: Total: 1  Running: 0  Done: 1  Failed: 0  Stuck: 0",
         "  Total Cost: ~$0.0070",
         "budget: $0.0070 spent  no limit  billing: subscription",
@@ -217,8 +258,10 @@ def test_programs_get_the_names_of_the_original_and_ours(stage: Stage) -> None:
     }  # fmt: skip
     assert told["workers"][0] == {
         "id": "a", "status": "DONE", "model": "haiku", "elapsed": "5.0s",
-        "last_activity": "10m 27s ago", "cost": 0.006975, "retries": 0,
-        "last_msg": "✓ Hello world", "member": "a", "lane": "subscription", "estimated": True,
+        "last_activity": "10m 27s ago", "cost": 0.006975, "max_budget_usd": 1.0, "retries": 0,
+        "last_msg": "Hello world", "waits": "",
+        "continue": f"cd {stage.root} && claude --resume e6960be6-0002-4586-af2b-63bc76920a26",
+        "member": "a", "lane": "subscription", "estimated": True,
         "at_most": False, "overrun_usd": 0.0, "elapsed_seconds": 5.0, "silent_seconds": 0.0, "lines": 3,
         "tail": "result/success", "outputs": ["finding.md"],
         "session": "e6960be6-0002-4586-af2b-63bc76920a26", "turns": 1,

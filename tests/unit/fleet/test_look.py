@@ -57,7 +57,9 @@ def test_a_worker_that_ended_is_told_in_full(tmp_path: Path) -> None:
     assert msgspec.structs.asdict(found) == {
         "id": "a", "state": "DONE", "silent": 0.0, "member": "a", "model": "haiku",
         "lane": "subscription", "began": EPOCH, "ended": EPOCH + 5, "heard": EPOCH + 3,
-        "cost": Sum(nanos(0.006975), estimated=True), "retries": 0, "last": "✓ Hello world",
+        "cost": Sum(nanos(0.006975), estimated=True), "retries": 0, "cap": nanos(1.0),
+        "said": "Hello world", "last": "Hello world", "waits": "", "folder": str(stage.root),
+        "going_on": ("claude", "--resume", "e6960be6-0002-4586-af2b-63bc76920a26"),
         "error": "", "lines": 3, "tail": "result/success", "outputs": ("finding.md",),
         "session": "e6960be6-0002-4586-af2b-63bc76920a26", "turns": 1,
         "usage": Usage(1000, 100), "denied": (), "subtype": "success", "code": 0, "attempt": 1,
@@ -71,8 +73,8 @@ def test_a_codex_worker_has_its_true_state_and_cost(tmp_path: Path) -> None:
     stage = small_fleet(tmp_path / "fleet")
     found = seen(stage)[4]
     stage.close()
-    assert (found.state, found.cost.usd, found.turns, found.tail, found.last[:6]) == (
-        "DONE", nanos(0.0019), 1, "turn.completed", "✓ done",
+    assert (found.state, found.cost.usd, found.turns, found.tail, found.last) == (
+        "DONE", nanos(0.0019), 1, "turn.completed", "Hello world",
     )  # fmt: skip
 
 
@@ -86,7 +88,7 @@ def test_one_that_has_not_started_is_pending_and_says_for_whom_it_waits(tmp_path
     found = seen(stage)
     stage.close()
     assert [(one.state, one.last, one.cost) for one in found[1:]] == [
-        ("PENDING", "", Sum()), ("PENDING", "waits for b", Sum()),
+        ("PENDING", "is about to start", Sum()), ("PENDING", "waits for b", Sum()),
     ]  # fmt: skip
 
 
@@ -158,8 +160,8 @@ def test_one_that_the_operator_killed_is_killed_and_its_cost_an_estimate(one: St
     one.exits("a", -15, 8, "killed", "killed by the operator")
     one.ends("a", attempt, 8, 0.02, "a: killed by the operator")
     found = seen(one)[0]
-    assert (found.state, found.last, found.cost, found.code) == (
-        "KILLED", "✗ killed by the operator", Sum(nanos(0.02), estimated=True), -15,
+    assert (found.state, found.last, found.error, found.cost, found.code) == (
+        "KILLED", "one", "killed by the operator", Sum(nanos(0.02), estimated=True), -15,
     )  # fmt: skip
 
 
@@ -178,7 +180,8 @@ def test_a_paused_run_still_has_what_it_did_not_reach(tmp_path: Path) -> None:
     found = seen(stage)
     stage.close()
     assert [(one.state, one.last) for one in found] == [
-        ("UNFUNDED", "✗ no money"), ("PENDING", ""),
+        ("UNFUNDED", "✗ no money"),
+        ("PENDING", "waits for a resume: the run is paused: out of budget: usd"),
     ]  # fmt: skip
 
 
@@ -215,7 +218,24 @@ def test_a_log_is_read_on_from_where_it_was(one: Stage) -> None:
     # what stood before is not looked at again: it could be anything by now
     spoilt = b"x" * (place / LOG).stat().st_size
     (place / LOG).write_bytes(spoilt[:-1] + b"\n" + tool("Write", file_path="/x/out.md"))
-    assert [(v.lines, v.last) for v in seen(one, looker=looker)] == [(2, "🔧 Write /x/out.md")]
+    assert [(v.lines, v.tail, v.last) for v in seen(one, looker=looker)] == [
+        (2, "assistant", "one")
+    ]
+
+
+def test_the_last_message_is_what_the_agent_said_and_its_doing_only_before_that(one: Stage) -> None:
+    """Tools, what they gave, errors of the program and of ours are no words of the agent's."""
+    attempt = one.starts("a", 0)
+    doing = tool("Write", file_path="/x/out.md")
+    one.works("a", attempt, doing)
+    one.hosted("a", alive=True)
+    assert [v.last for v in seen(one)] == ["🔧 Write /x/out.md"]
+    broken = line(type="assistant", message={"model": "<synthetic>", "content": "API Error: 500"})
+    one.works("a", attempt, said("now I know") + doing + broken)
+    assert [v.last for v in seen(one)] == ["now I know"]
+    one.exits("a", 1, 9)
+    one.ends("a", attempt, 9, 0.01, "a: API Error: 500")
+    assert [(v.last, v.error) for v in seen(one)] == [("now I know", "API Error: 500")]
 
 
 def test_torn_and_foreign_files_do_no_harm(one: Stage) -> None:

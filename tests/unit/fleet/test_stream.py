@@ -123,7 +123,7 @@ def test_a_line_of_the_feed_has_its_columns_and_fits() -> None:
     one = Happening(EPOCH, "a-worker-with-a-long-name", "result/error_max_budget_usd", "x" * 500)
     stamp = datetime.fromtimestamp(EPOCH, UTC).astimezone().strftime("%H:%M:%S")
     wide = feed_line(one, 120)
-    assert wide == f"{stamp}  a-worker-with-…  result/error_max_budget_usd     " + "x" * 60 + "…"
+    assert wide == f"{stamp}  a-worke…ng-name  result/error_max_budget_usd     " + "x" * 60 + "…"
     assert [cells_wide(feed_line(one, width)) for width in (60, 80, 200)] == [60, 80, 200]
     assert feed_line(Happening(EPOCH, "", "run/killed", "a\x1b[2J\nb"), 80) == (
         f"{stamp}  -                run/killed          a [2J b"

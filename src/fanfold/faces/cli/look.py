@@ -8,12 +8,12 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
-from fanfold.errors import FanfoldError
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.faces.cli.finding import Opened, fleet_of, looked_at, named
 from fanfold.faces.cli.screen import Text, columns
 from fanfold.faces.cli.screen import watch as watching
@@ -24,9 +24,12 @@ from fanfold.faces.cli.why import Asked, tell_why
 from fanfold.fleet.locate import Located
 from fanfold.fleet.look import Looker
 from fanfold.fleet.status import (
+    SORTS,
     FleetStatus,
+    Sort,
     fleet_json,
     fleet_status,
+    ordered,
     worker_lines,
 )
 from fanfold.journal.spending import month_of
@@ -50,12 +53,18 @@ _json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @_json
 @click.option("--watch", is_flag=True, help="Again and again, until it has ended.")
 @click.option("-v", "verbose", is_flag=True, help="More of each worker; items that did not pass.")
-def status(run: str | None, store: str, as_json: bool, watch: bool, verbose: bool) -> None:
+@click.option("--sort", type=click.Choice(SORTS), help="Workers: those that need you first, or …")
+def status(
+    run: str | None, store: str, as_json: bool, watch: bool, verbose: bool, sort: Sort | None
+) -> None:
     """All runs of the store, or one; where there is no store, all that were launched.
 
     RUN is a run's id or name, or a fleet's folder; the newest of a name wins.
     """
-    show = _all(store, as_json) if run is None else _one(named(run, store), as_json, verbose)
+    if run is None and sort is not None:
+        raise BadInput(f"--sort is for the workers of one run: fanfold status RUN --sort {sort}")
+    how = Shown(as_json, verbose, sort or "planned")
+    show = _all(store, as_json) if run is None else _one(named(run, store), how)
     if watch:
         watching(show, AGAIN)
     else:
@@ -92,18 +101,28 @@ def _launched(store: str, now: float) -> list[Standing]:
     return found
 
 
-def _one(located: Located, as_json: bool, verbose: bool) -> Text:
+class Shown(NamedTuple):
+    """How one run is shown."""
+
+    as_json: bool
+    verbose: bool
+    sort: Sort
+
+
+def _one(located: Located, how: Shown) -> Text:
     looker = Looker()
 
     def show(width: int, height: int | None) -> tuple[str, bool]:
         with looked_at(located) as opened:
             status = fleet_of(opened, looker)
-            if as_json:
+            workers = ordered(status.workers, how.sort)
+            status = msgspec.structs.replace(status, workers=workers)
+            if how.as_json:
                 return _told(opened, status), status.over
             if opened.scene().of_tasks:
-                text = fleet_status(status, verbose=verbose, width=width, height=height)
+                text = fleet_status(status, verbose=how.verbose, width=width, height=height)
                 return text, status.over
-            return _detail(opened, status, verbose, width), status.over
+            return _detail(opened, status, how.verbose, width), status.over
 
     return show
 

@@ -74,6 +74,9 @@ class Claude:
             bounds["CLAUDE_CODE_DISABLE_1M_CONTEXT"] = "1"
         return {**kept, "DISABLE_AUTOUPDATER": "1", **bounds, **resolved(setup.env, around)}
 
+    def going_on(self, program: str, session: str) -> tuple[str, ...]:
+        return program, "--resume", session
+
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         """It sees to its turns and its budget itself, the latter by its own table of prices: where
         the roster states others, the host counts too. Under a budget the host also sees to it that

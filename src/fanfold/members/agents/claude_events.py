@@ -45,15 +45,13 @@ _bit = msgspec.json.Decoder(_BitLine).decode
 
 class ClaudeReading(Reading):
     """`under_way`: at its last word the model was being asked. `again`: its last reply wants tools
-    used, so it will be asked once more. `reset_at`: when the subscription's quota comes back, while
-    it is used up. `cut`: a reply was longer than one call may be."""
+    used, so it will be asked once more. `cut`: a reply was longer than one call may be."""
 
     def __init__(self, meter: ClaudeMeter) -> None:
         super().__init__()
         self._meter = meter
         self.under_way = False
         self.again = False
-        self.reset_at: float | None = None
         self.cut = False
 
     def unknown(self, until: float | None) -> int:
@@ -105,8 +103,8 @@ class ClaudeReader:
             return ()
         self._reading.session = str(event.get("session_id") or self._reading.session)
         told = tuple(_named(event, one) for one in way(event))
-        if told:
-            self._reading.last = told[-1]
+        for one in told:
+            self._reading.hear(one)
         return told
 
     def meter(self, line: bytes) -> None:
@@ -153,7 +151,10 @@ class ClaudeReader:
         parts = list(blocks(message))
         if message.get("model") == _SYNTHETIC:
             self._reading.cut = event.get("api_error") == "max_output_tokens"
-        elif isinstance(message.get("id"), str):
+            for part in parts:
+                yield Told("system", one_line(part.get("text")))
+            return
+        if isinstance(message.get("id"), str):
             self._count(event, message)
             size = sum(len(_written(part)) for part in parts)
             self._meter.wrote(message["id"], size)

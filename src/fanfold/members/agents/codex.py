@@ -71,6 +71,9 @@ class Codex:
         shown = {name: value for name, value in around.items() if name not in hidden}
         return shown | resolved(setup.env, around)
 
+    def going_on(self, program: str, session: str) -> tuple[str, ...]:
+        return program, "resume", session
+
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         budget = setup.max_budget_usd
         kept = budget is not None and traits.price is not None

@@ -59,7 +59,7 @@ class CodexReader:
         told = None if read is None else read(self, event)
         if told is None:
             return ()
-        self._reading.last = told
+        self._reading.hear(told)
         return (told,)
 
     def meter(self, line: bytes) -> None:

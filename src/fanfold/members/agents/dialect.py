@@ -84,7 +84,9 @@ class Reading:
     """What a worker's events have told so far. `cost` is in nano-dollars; `exact`: the program's own
     closing figure, or all of it by tokens that are final; else an estimate that comes close.
 
-    `text` and `data` are the answer, as of the last result; `last` is for a line of status.
+    `text` and `data` are the answer, as of the last result; `last` is its last event, and `said` the
+    last words of the agent itself, for a line of status. `reset_at`: when a quota that is used up
+    comes back.
     """
 
     def __init__(self) -> None:
@@ -105,6 +107,14 @@ class Reading:
         self.subtype = ""
         self.denied: tuple[str, ...] = ()
         self.last: Told | None = None
+        self.said = ""
+        self.reset_at: float | None = None
+
+    def hear(self, told: Told, said: str = "") -> None:
+        """An event; `said`: the words so far, where it brings only a piece of them."""
+        self.last = told
+        if told.kind == "text" or (told.kind == "done" and told.text != "done"):
+            self.said = said or told.text or self.said
 
     def unknown(self, until: float | None) -> int:
         """The most that a call under way can have taken beyond `cost`, when it was ended at this
@@ -144,6 +154,10 @@ class Dialect(Protocol):
     ) -> dict[str, str]:
         """The variables for the program, from those around: what would make it misbehave or be
         billed to another account is taken out, bounds that only the environment takes are put in."""
+        ...
+
+    def going_on(self, program: str, session: str) -> tuple[str, ...]:
+        """The words by which a person goes on with a session, in its folder; none: unknown."""
         ...
 
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:

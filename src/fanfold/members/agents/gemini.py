@@ -43,6 +43,9 @@ class Gemini:
         kept = {name: value for name, value in around.items() if name not in keys}
         return kept | resolved(setup.env, around)
 
+    def going_on(self, program: str, session: str) -> tuple[str, ...]:
+        return ()
+
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         return Bounds(seconds=traits.timeout or None, silence=setup.silence)
 
@@ -90,8 +93,9 @@ class GeminiReader:
         told = self._told(event) if isinstance(event, dict) else None
         if told is None:
             return ()
-        self.reading.last = Told(*told, moment(event.get("timestamp")), str(event.get("type")))
-        return (self.reading.last,)
+        one = Told(*told, moment(event.get("timestamp")), str(event.get("type")))
+        self.reading.hear(one, one_line(self.reading.text))
+        return (one,)
 
     def _told(self, event: dict[str, Any]) -> tuple[Any, str] | None:
         reading = self.reading

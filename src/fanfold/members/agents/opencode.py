@@ -55,6 +55,9 @@ class Opencode:
         config["permission"] = {**(stated if isinstance(stated, dict) else {}), **rules}
         return {**made, CONFIG: msgspec.json.encode(config).decode()}
 
+    def going_on(self, program: str, session: str) -> tuple[str, ...]:
+        return ()
+
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         usd = None if setup.max_budget_usd is None else nanos(setup.max_budget_usd)
         return Bounds(
@@ -103,8 +106,9 @@ class OpencodeReader:
         told = self._told(event, part if isinstance(part, dict) else {})
         if told is None:
             return ()
-        self.reading.last = Told(*told, moment(event.get("timestamp")), str(event.get("type")))
-        return (self.reading.last,)
+        one = Told(*told, moment(event.get("timestamp")), str(event.get("type")))
+        self.reading.hear(one)
+        return (one,)
 
     def _told(self, event: dict[str, Any], part: dict[str, Any]) -> tuple[Any, str] | None:
         reading = self.reading
