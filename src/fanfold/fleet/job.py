@@ -18,6 +18,7 @@ from fanfold.fleet.programs import check_programs, check_worktrees, named_progra
 from fanfold.fleet.records import FILE, Fleet
 from fanfold.fleet.translate import Translated, translate
 from fanfold.fleet.warn import warnings_of
+from fanfold.journal.checksum import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.members.roster import Roster, load_roster, read_roster
 from fanfold.plans import execute
@@ -25,16 +26,25 @@ from fanfold.plans.execute import Job, Options, Stored, refuse_changed_plan
 from fanfold.plans.load import check_plan, read_plan
 from fanfold.plans.plan import Graph, Plan, combined, without_lines
 from fanfold.work.document import Node
+from fanfold.work.task import Budget
 
 STORE = ".fanfold"
+_budget = msgspec.json.Decoder(Budget).decode
 _BY_START = ("program", "tier", "enabled")
+_STATED_AS = {
+    "kind": "provider", "effort": "reasoning_effort", "silence": "silence_seconds",
+    "timeout": "timeout_seconds",
+}  # fmt: skip
 
 
 class Changes(msgspec.Struct, frozen=True):
     """What a fleet's files say by now that its run was not started with. `prompts` are ids of
-    workers; `settings`: anything else."""
+    workers, `workers` the fields of single ones, `budget` is `max_budget_fleet`; `settings`: anything
+    else, which needs a new run."""
 
     settings: bool = False
+    budget: bool = False
+    workers: dict[str, tuple[str, ...]] = {}
     prompts: tuple[str, ...] = ()
 
 
@@ -105,25 +115,55 @@ def _roster(fleet: Fleet, made: Translated, options: Options) -> Roster:
 
 
 def prepare_resume(name: str, options: Options) -> Job:
-    """A run of a plan or of a fleet; files that say something else by now are refused."""
-    return execute.prepare_resume(name, options, refuse_changed)
+    """A run of a plan or of a fleet; files that say something else by now are refused. A total that
+    the operator names goes before the one in the file."""
+    return execute.prepare_resume(
+        name, options, lambda stored, record: refuse_changed(stored, record, options.budget)
+    )
 
 
-def refuse_changed(stored: Stored, record: RunRecord) -> None:
+def refuse_changed(stored: Stored, record: RunRecord, budget: Budget | None = None) -> None:
+    """The way is the smallest that does: what has passed is not to be paid again."""
     if stored.kind != "fleet":
         refuse_changed_plan(stored, record)
         return
-    found, root = changes(stored), stored.plan.folder
+    found, plan, name = changes(stored), stored.plan, record.name
+    since = f"changed since {name} was started"
     if found.settings:
         raise BadInput(
-            f"{stored.plan.file} has changed since {record.name} was started;"
-            f" start anew with: fanfold launch {root} --force-relaunch"
+            f"{plan.file} has {since}; start anew with: fanfold launch {plan.folder} --force-relaunch"
         )
+    if found.workers:
+        raise BadInput(f"{plan.file}: {_said(found.workers, since)} fanfold relaunch {name}"
+                       f" {next(iter(found.workers))}")  # fmt: skip
     for worker in found.prompts:
         raise BadInput(
-            f"workers/{worker}/prompt.md has changed since {record.name} was started; to run it with"
-            f" the new one: fanfold relaunch {record.name} {worker}"
+            f"workers/{worker}/prompt.md has {since}; to run it with the new one:"
+            f" fanfold relaunch {name} {worker}"
         )
+    if found.budget and budget is None:
+        _refuse_budget(stored, record, since)
+
+
+def _said(workers: Mapping[str, tuple[str, ...]], since: str) -> str:
+    fields = dict.fromkeys(f"`{name}`" for names in workers.values() for name in names)
+    ids = [f"`{id}`" for id in workers]
+    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+    whose = f"worker {ids[0]}" if len(ids) == 1 else f"workers {', '.join(ids[:5])}{more}"
+    again = "to run it with that:" if len(ids) == 1 else "to run them with that, one by one:"
+    return f"{', '.join(fields)} of {whose} has {since}; {again}"
+
+
+def _refuse_budget(stored: Stored, record: RunRecord, since: str) -> None:
+    """Unless that is what it has by now: an operator has raised it before."""
+    plan = stored.plan
+    now = load_fleet(Path(plan.folder) / FILE, _prompts(stored)).config.max_budget_fleet
+    if now and decoded(_budget, record.budget, f"the budget of run {record.name}").usd == now:
+        return
+    raise BadInput(
+        f"{plan.file}: `max_budget_fleet` has {since}; to go on with a new total:"
+        f" fanfold resume {plan.folder} --budget {f'{now:g}' if now else 'TOTAL'}"
+    )
 
 
 def changes(stored: Stored) -> Changes:
@@ -131,21 +171,35 @@ def changes(stored: Stored) -> Changes:
     file = Path(stored.plan.folder) / FILE
     if not file.exists():
         return Changes()
-    before = {task.id: task.prompt or "" for task in _graph(stored.plan).tasks}
+    before = _prompts(stored)
     fleet = load_fleet(file, before)
     made = translate(fleet)
-    then, now = _bare(stored.plan), _bare(_plan(fleet, made))
+    now = _plan(fleet, made)
     prompts = [one.id for one in fleet.workers if before.get(one.id, one.prompt) != one.prompt]
-    same = then == now and _members(stored.members, made.roster)
-    return Changes(not same, tuple(prompts))
+    if _bare(stored.plan) != _bare(now):
+        return Changes(settings=True, prompts=tuple(prompts))
+    return Changes(
+        budget=stored.plan.budget != now.budget,
+        workers=_workers(stored, now, made.roster),
+        prompts=tuple(prompts),
+    )
 
 
-def _members(then: dict[str, Any] | None, now: dict[str, Any]) -> bool:
-    """Are they the same? Which program is started for them, and who pays, follows from the
-    environment of the start."""
-    if then is None:
-        return True
-    return bool(_by_the_file(then) == _by_the_file(now))
+def _prompts(stored: Stored) -> dict[str, str]:
+    return {task.id: task.prompt or "" for task in _graph(stored.plan).tasks}
+
+
+def _workers(stored: Stored, now: Plan, roster: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Fields of workers that are not as they were. Which program is started for them, and who pays,
+    follows from the environment of the start."""
+    found: dict[str, list[str]] = {}
+    for before, after in zip(_graph(stored.plan).tasks, _graph(now).tasks, strict=True):
+        found[before.id] = [] if before.partial == after.partial else ["partial"]
+    then = roster if stored.members is None else stored.members
+    for before, after in zip(_by_the_file(then), _by_the_file(roster), strict=True):
+        names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+        found[after["id"]] += [_STATED_AS.get(name, name) for name in names]
+    return {id: tuple(names) for id, names in found.items() if names}
 
 
 def _by_the_file(roster: dict[str, Any]) -> Any:
@@ -160,12 +214,11 @@ def _graph(plan: Plan) -> Graph:
 
 
 def _bare(plan: Plan) -> Plan:
-    """Without prompts, which are looked at one by one, and without places in the file; nor with the
-    samples by which a worker is carried out once more."""
+    """Without budget, prompts and other fields of workers, which are looked at one by one, and without
+    places in the file; nor with the samples by which a worker is carried out once more."""
     step = _graph(plan)
-    tasks = tuple(
-        msgspec.structs.replace(task, prompt=None, verbatim=True, sample=0) for task in step.tasks
-    )
+    same: dict[str, Any] = {"prompt": None, "verbatim": True, "partial": False, "sample": 0}
+    tasks = tuple(msgspec.structs.replace(task, **same) for task in step.tasks)
     bare = msgspec.structs.replace(step, tasks=tasks)
-    made = msgspec.structs.replace(plan, file="", steps=(bare,))
+    made = msgspec.structs.replace(plan, file="", steps=(bare,), budget=Budget())
     return msgspec.json.decode(msgspec.json.encode(without_lines(made)), type=Plan)

@@ -17,10 +17,12 @@ from fanfold.fleet.job import (
     planned,
     prepare_fleet,
     prepare_resume,
+    refuse_changed,
     root_of,
     store_of,
 )
 from fanfold.fleet.load import outline
+from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive
 from fanfold.plans.execute import Audience, Job, Options, Stored, execute, prepare
 from fanfold.run.loop import run_sync
@@ -222,7 +224,43 @@ def test_changed_members_are_a_change_but_not_which_program_they_are(tmp_path: P
     assert changes(job.stored) == Changes()
     file = root / "fleet.json"
     file.write_text(file.read_text().replace('"type": "write"', '"type": "research"', 1))
-    assert changes(job.stored) == Changes(settings=True)
+    assert changes(job.stored) == Changes(workers={"a": ("type",)})
+
+
+def test_a_changed_cap_of_a_worker_is_refused_with_the_way_to_run_just_that(tmp_path: Path) -> None:
+    root = written(tmp_path / "f")
+    job = prepare_fleet(root, Options(), installed(tmp_path / "bin", "claude"))
+    file = root / "fleet.json"
+    told = msgspec.json.decode(file.read_bytes())
+    told["workers"][0]["max_budget_usd"] = 4
+    file.write_bytes(msgspec.json.encode(told))
+    record = RunRecord(no=1, id="R", name="night", created=0.0)
+    with pytest.raises(BadInput) as raised:
+        refuse_changed(job.stored, record)
+    assert str(raised.value) == (
+        f"{file}: `max_budget_usd` of worker `a` has changed since night was started; to run it with"
+        " that: fanfold relaunch night a"
+    )
+    told["config"]["silence_seconds"] = 9
+    file.write_bytes(msgspec.json.encode(told))
+    with pytest.raises(
+        BadInput, match=r"of workers `a`, `b`, `c` has changed.*them with that, one by"
+    ):
+        refuse_changed(job.stored, record)
+
+
+def test_a_changed_total_is_refused_until_the_operator_names_one(paused: Path) -> None:
+    file = paused / "fleet.json"
+    told = msgspec.json.decode(file.read_bytes())
+    told["config"]["max_budget_fleet"] = 7.5
+    file.write_bytes(msgspec.json.encode(told))
+    assert changes(stored(paused)) == Changes(budget=True)
+    assert refused(paused) == (
+        f"{file}: `max_budget_fleet` has changed since night was started; to go on with a new total:"
+        f" fanfold resume {paused.resolve()} --budget 7.5"
+    )
+    job = prepare_resume("night", Options(store=store_of(paused), budget=Budget(usd=7.5)))
+    assert job.budget.usd == 7.5
 
 
 def test_a_fleet_that_is_gone_does_no_harm(paused: Path) -> None:
