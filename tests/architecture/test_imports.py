@@ -91,8 +91,8 @@ def test_applications_are_ordinary_users() -> None:
 
 def test_the_faces_are_strangers_to_one_another() -> None:
     """Only the command line may start the others, and then inside the command. What those that
-    speak HTTP have in common lies beside them."""
-    common = {"fanfold.faces.connections", "fanfold.faces.payload"}
+    speak HTTP have in common lies beside them, and so does whether an extra is installed."""
+    common = {"fanfold.faces.connections", "fanfold.faces.extra", "fanfold.faces.payload"}
 
     def face(name: str) -> str:
         return ".".join(name.split(".")[:3])

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
-from tests.faces.cli import environment, fanfold, runs
+from tests.faces.cli import SRC, environment, fanfold, runs
 from tests.faces.desk import write_roster
 from tests.faces.project import PRICE
 from tests.waiting import LONG
@@ -127,6 +127,108 @@ def test_the_tree_shows_one_parent_and_three_children(project: Path, server: Run
     )
     whole = receipt["cost_usd"] + receipt["delegated"]["cost_usd"]
     assert tree["total"]["cost_usd"] == pytest.approx(whole)
+
+
+# ── an orchestrator whose tools are not there ────────────────────────────────────────────────
+
+BREAKS_ITS_SERVER = """\
+import json, pathlib, subprocess, sys
+words = sys.argv
+where = words[words.index("--mcp-config") + 1]
+config = json.loads(where if where.startswith("{") else pathlib.Path(where).read_text())
+pathlib.Path("roster.yaml").write_text("members: 7")  # from here on no server can start
+command = config["mcpServers"]["fanfold"]["command"]
+code = subprocess.run([command], stdin=subprocess.DEVNULL, capture_output=True).returncode
+"""
+ANSWERS = """\
+print("an answer without any tools")
+print('{"fanfold": {"usd": 0.5, "input": 100, "output": 20}}')
+"""
+AS_CLAUDE = """\
+def tell(**event):
+    print(json.dumps(event), flush=True)
+
+status = "connected" if code == 0 else "failed"
+servers = [{"name": "fanfold", "status": status}]
+tell(type="system", subtype="init", session_id="s", model="claude-sonnet-4-5", cwd=".",
+     mcp_servers=servers, claude_code_version="2.1.325")
+"""
+HANGS = "sys.stdin.read()\nimport time\nwhile True: time.sleep(1)\n"
+RESULT = """\
+usage = {"input_tokens": 100, "output_tokens": 20}
+tell(type="result", subtype="success", is_error=False, result="no tools, but an answer",
+     session_id="s", total_cost_usd=0.25, usage=usage, num_turns=1)
+"""
+WHY = "roster.yaml:1: `members` must be a list, not the number 7"
+
+
+def test_a_program_that_answers_without_its_tools_has_failed(
+    project: Path, server: RunningServer
+) -> None:
+    """One line says why and what it cost; it is not asked again."""
+    with_chief(project, server.url)
+    text = (project / "roster.yaml").read_text().replace(str(AGENT), "lead.py")
+    (project / "roster.yaml").write_text(text)
+    (project / "lead.py").write_text(BREAKS_ITS_SERVER + ANSWERS)
+    ended = fanfold(project, "ask", "Do it")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.splitlines() == [
+        "fanfold: chief: it has no tools to delegate with, `fanfold mcp` did not start:"
+        f" {project}/{WHY}",
+        "fanfold: spent: $0.50",
+    ]
+
+
+CLAUDE = """\
+  - id: chief
+    kind: claude
+    program: {program}
+    model: claude-sonnet-4-5
+    max_budget_usd: 1
+    can_orchestrate: true
+    can_delegate: false
+"""
+
+
+@pytest.mark.parametrize("then", [HANGS, RESULT], ids=["at work", "quick"])
+def test_a_claude_without_its_server_is_ended_and_has_failed(
+    project: Path, server: RunningServer, then: str
+) -> None:
+    """By its own first event: it does not get as far as its work."""
+    program = project / "claude"
+    program.write_text(f"#!{sys.executable}\n{BREAKS_ITS_SERVER}{AS_CLAUDE}{then}")
+    program.chmod(0o700)
+    write_roster(project, server.url, CLAUDE.format(program=program))
+    ended = fanfold(project, "ask", "Do it", "--budget", "9", "--store", str(project / "store"))
+    assert (ended.code, ended.out) == (1, ""), ended
+    said, spent = ended.err.splitlines()
+    assert said == (
+        "fanfold: chief: it has no tools to delegate with, `fanfold mcp` did not start:"
+        f" {project}/{WHY}"
+    )
+    assert spent == "fanfold: spent: $0.25" or (then is HANGS and "spent: ≤$" in spent)
+
+
+def without_mcp(folder: Path) -> str:
+    """A package of that name that cannot be imported stands before the real one."""
+    (folder / "fake" / "mcp").mkdir(parents=True, exist_ok=True)
+    (folder / "fake" / "mcp" / "__init__.py").write_text("raise ImportError('not there')\n")
+    return os.pathsep.join([str(folder / "fake"), str(SRC)])
+
+
+def test_without_the_extra_nobody_is_asked_and_the_check_finds_it(
+    project: Path, server: RunningServer
+) -> None:
+    with_chief(project, server.url)
+    path = without_mcp(project)
+    missing = "fanfold mcp needs the MCP SDK; install it with: pip install 'fanfold[mcp]'"
+    ended = fanfold(project, "ask", "Do it", PYTHONPATH=path)
+    assert (ended.code, ended.err) == (2, f"fanfold: chief delegates over MCP: {missing}\n")
+    assert runs(project) == []
+    checked = fanfold(project, "members", "--check", "--json", PYTHONPATH=path)
+    troubles = {one["id"]: one["trouble"] for one in msgspec.json.decode(checked.out)}
+    assert troubles == {"alba": None, "bruno": None, "carla": None, "chief": missing}
+    assert fanfold(project, "ask", "Do it", "--member", "alba", PYTHONPATH=path).code == 0
 
 
 def test_keys_reach_the_delegates_and_never_the_orchestrator(tmp_path: Path) -> None:

@@ -30,6 +30,11 @@ async def trouble_with(roster: Roster, id: str, folder: Path) -> str | None:
         return str(error)
     if entry.traits.kind == "command" and shutil.which(entry.cmd[0], path=None) is None:
         return f"{entry.cmd[0]}: no such program"
+    if (
+        entry.traits.agent
+        and shutil.which(program := entry.setup.program or entry.traits.kind) is None
+    ):
+        return f"{program}: no such program"
     return await _connection_trouble(entry.base_url) if entry.traits.kind in APIS else None
 
 

@@ -10,10 +10,16 @@ from typing import IO, Any
 import click
 import msgspec
 
-from fanfold.errors import RunStopped
+from fanfold.errors import BadInput, RunStopped
 from fanfold.faces.cli.carry import EXIT
-from fanfold.faces.cli.handing import Orchestrator, concurrency_option, spent_below
+from fanfold.faces.cli.handing import (
+    Orchestrator,
+    concurrency_option,
+    leads_by_mcp,
+    spent_below,
+)
 from fanfold.faces.cli.store import store_option
+from fanfold.faces.extra import missing_extra
 from fanfold.journal.journal import Archive
 from fanfold.journal.store import Store
 from fanfold.observe.amounts import count, duration, usd
@@ -68,6 +74,7 @@ async def _ask(errand: Errand, front: Front, settings: Settings, store: str, as_
     rules = Rules(front.settings.allow_paid, settings.budget.usd is not None, leading=True)
     who = lead(front.traits.values(), errand, rules, _last(store))
     _explain(who, errand)
+    _check_extra(who, front)
     _end_on_signals()
     outcome: Outcome | None = None
     async with new_run(NAME, front, settings, store, inherited().parent) as run:
@@ -93,6 +100,13 @@ def _explain(who: Lead, errand: Errand) -> None:
         _say(f"nobody is good at {', '.join(errand.tags)}; the answer is somebody else's")
     if who.direct:
         _say("nobody here can orchestrate (`can_orchestrate` in the roster): answered directly")
+
+
+def _check_extra(who: Lead, front: Front) -> None:
+    """Nothing is started, and nothing paid, for one who could not delegate."""
+    leading = [id for turn in who.turns for id in turn if not who.direct and front.by_mcp(id)]
+    if leading and (missing := missing_extra()):
+        raise BadInput(f"{leading[0]} delegates over MCP: {missing}")
 
 
 def _say(line: str) -> None:
@@ -173,10 +187,12 @@ class Front:
     def serve(self, run: Run) -> None:
         self._run = run
 
+    def by_mcp(self, id: str) -> bool:
+        return leads_by_mcp(self._staff.roster.entry(id))
+
     def build(self, id: str) -> Member:
         entry = self._staff.roster.entry(id)
-        agent = entry.traits.agent and entry.traits.can_orchestrate
-        if not entry.delegate_args and not agent:
+        if not self.by_mcp(id):
             return self._staff.build(id)
         leading = Orchestrator(self._staff, entry)
         leading.run = self._run
@@ -204,6 +220,8 @@ def _print(
     if outcome is None or outcome.state != "passed":
         reasons = () if outcome is None else outcome.reasons
         _say("; ".join(reasons) or headline(receipt.status, receipt))
+        if spent := receipt.cost_usd + delegated["cost_usd"]:
+            _say(f"spent: {usd(spent, at_most=receipt.cost_at_most)}")
         return
     value = outcome.value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -15,10 +15,12 @@ from pathlib import Path
 import click
 import msgspec
 
+from fanfold.errors import MemberError, Terminal
 from fanfold.journal.read import Reader
 from fanfold.members.entry import Entry
 from fanfold.members.roster import Roster, RosterSettings
 from fanfold.patterns.staff import Staff, budget_words
+from fanfold.price import cost, nanos
 from fanfold.run.ledger import Sum
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
@@ -26,10 +28,16 @@ from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import PARENT, STORE, Member, Request, Tell, Traits
 
 _encode = msgspec.json.Encoder().encode
+ERRORS = "errors"
 concurrency_option = click.option(
     "--concurrency", type=click.IntRange(min=1), metavar="N",
     help="Calls at once, instead of the roster's max_concurrency (64).",
 )  # fmt: skip
+
+
+def leads_by_mcp(entry: Entry) -> bool:
+    """An agent that may orchestrate, or a command with `delegate_args`."""
+    return bool(entry.delegate_args) or (entry.traits.agent and entry.traits.can_orchestrate)
 
 
 class Orchestrator:
@@ -63,10 +71,33 @@ class Orchestrator:
         try:
             words = [*_settings_words(run.settings, self._staff.settings), *budget_words(budget)]
             async with launcher(self._staff, self.traits.id, request, words) as program:
-                return await self._equipped(program).ask(request, tell)
+                known = set(run.journal.read.lineage.below(run.record.no))
+                try:
+                    reply = await self._equipped(program).ask(request, tell)
+                except MemberError as error:
+                    if why := _server_failed(run, known, program):
+                        error.args = (self._without_tools(why),)
+                    raise
+                if why := _server_failed(run, known, program):
+                    raise self._paid_without_tools(why, reply)
+                return reply
         finally:
             after = spent_below(run.journal.read, run.record.no)
             run.repay(lent, Sum(*(new - old for new, old in zip(after, before, strict=True))))
+
+    def _without_tools(self, why: str) -> str:
+        return f"{self.traits.id}: it has no tools to delegate with, `fanfold mcp` did not start: {why}"
+
+    def _paid_without_tools(self, why: str, reply: Reply) -> MemberError:
+        """Trying again would be paid again, and be no better."""
+        price, usage = self.traits.price, reply.usage
+        error = Terminal(self._without_tools(why), scope="member", lost=True)
+        error.usage = usage
+        if reply.cost_usd is not None:
+            error.cost = nanos(reply.cost_usd)
+        elif usage is not None and price is not None:
+            error.cost = cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
+        return error
 
     def _equipped(self, program: Path) -> Member:
         config = {"mcpServers": {"fanfold": {"command": str(program), "args": []}}}
@@ -103,7 +134,7 @@ async def launcher(
         keys = folder / "keys"
         program = folder / "fanfold-mcp"
         words = [*_command(staff, leading, request.store), *more, "--keys-from", str(keys)]
-        program.write_text(_script(words, request), encoding="utf-8")
+        program.write_text(_script(words, request, folder / ERRORS), encoding="utf-8")
         program.chmod(0o700)
         async with _handing_over(keys, _keys(staff.roster)):
             yield program
@@ -124,13 +155,26 @@ def _command(staff: Staff, leading: str, store: str) -> list[str]:
     return [*words, *(["--allow-paid"] if staff.settings.allow_paid else [])]
 
 
-def _script(words: list[str], request: Request) -> str:
-    """Of our own words only, each of them quoted."""
+def _script(words: list[str], request: Request, errors: Path) -> str:
+    """Of our own words only, each of them quoted. That it was started, and what the server complains
+    about, is in `errors`; where that cannot be written, it is started all the same."""
     passed = {PARENT: request.span, STORE: request.store}
     if "PYTHONPATH" in os.environ:
         passed["PYTHONPATH"] = os.environ["PYTHONPATH"]
     sets = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in passed.items())
-    return f"#!/bin/sh\n{sets}exec {shlex.join(words)}\n"
+    file = shlex.quote(str(errors))
+    heard = f"(: >>{file}) 2>/dev/null && exec 2>>{file}\n"
+    return f"#!/bin/sh\n{sets}{heard}exec {shlex.join(words)}\n"
+
+
+def _server_failed(run: Run, known: set[int], program: Path) -> str:
+    """Why the server that was started for it never got as far as its run; else nothing. One that
+    nobody started is no failure: perhaps there was nothing to delegate."""
+    errors = program.parent / ERRORS
+    if not errors.exists() or set(run.journal.read.lineage.below(run.record.no)) - known:
+        return ""
+    *_, last = [line.strip() for line in errors.read_text(errors="replace").splitlines()] or [""]
+    return last.removeprefix("fanfold: ") or "no word why; run `fanfold mcp` to see"
 
 
 def _keys(roster: Roster) -> dict[str, str]:

@@ -15,12 +15,14 @@ import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.faces.cli.finding import Opened, fleet_of, looked_at, named
+from fanfold.faces.cli.handing import leads_by_mcp
 from fanfold.faces.cli.screen import Text, columns
 from fanfold.faces.cli.screen import watch as watching
 from fanfold.faces.cli.store import opened as _archive
 from fanfold.faces.cli.store import registry
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.why import Asked, tell_why
+from fanfold.faces.extra import missing_extra
 from fanfold.fleet.locate import Located
 from fanfold.fleet.look import Looker
 from fanfold.fleet.status import (
@@ -188,4 +190,8 @@ async def _check(roster: Roster, file: Path) -> dict[str, str | None]:
     folder = Path.cwd() if file == DEFAULT_ROSTER else file.parent
     ids = list(roster.entries)
     found = await asyncio.gather(*(trouble_with(roster, id, folder) for id in ids))
-    return dict(zip(ids, found, strict=True))
+    troubles = dict(zip(ids, found, strict=True))
+    leading = [id for id in ids if leads_by_mcp(roster.entry(id))]
+    if leading and (missing := missing_extra()):
+        troubles |= {id: missing for id in leading if troubles[id] is None}
+    return troubles

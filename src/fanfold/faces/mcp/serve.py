@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
+from fanfold.faces.extra import missing_extra
 from fanfold.faces.mcp.office import Office, Posting, open_office
 from fanfold.faces.mcp.stdio import Lines, protocol_output
 from fanfold.faces.mcp.tools import tools
@@ -25,8 +26,6 @@ from fanfold.run.loop import on_ending_signals
 from fanfold.work.nesting import too_deep
 from fanfold.work.outcome import Receipt
 
-_MISSING = "fanfold mcp needs the MCP SDK; install it with: pip install 'fanfold[mcp]'"
-
 Say = Callable[[str], None]
 Serve = Callable[[Any, asyncio.Event], Awaitable[None]]
 """Serves an SDK server until its client leaves or the event is set."""
@@ -34,7 +33,8 @@ Serve = Callable[[Any, asyncio.Event], Awaitable[None]]
 
 async def serve(posting: Posting, folder: Path, by: Serve) -> Receipt:
     """One run for one server. Ends when the client leaves, on SIGTERM, SIGHUP and on Ctrl-C."""
-    _check_sdk()
+    if missing := missing_extra():
+        raise BadInput(missing)
     stop = asyncio.Event()
     on_ending_signals(lambda number: stop.set(), signal.SIGINT)
     async with open_office(posting, folder) as office:
@@ -45,14 +45,6 @@ async def serve(posting: Posting, folder: Path, by: Serve) -> Receipt:
             await work.end()
     assert office.run.closing is not None
     return office.run.closing
-
-
-def _check_sdk() -> None:
-    try:
-        import mcp.server.lowlevel
-    except ImportError:
-        raise BadInput(_MISSING) from None
-    assert mcp.server.lowlevel
 
 
 class _Work:

@@ -14,6 +14,7 @@ import msgspec
 
 from fanfold.errors import AlreadyRunning, CalledOff, MemberError, Terminal, Transient
 from fanfold.members.agents.dialect import Dialect, Reader, Reading, Setup, Start, Words
+from fanfold.members.agents.endings import not_started, required_servers
 from fanfold.members.agents.environment import references
 from fanfold.members.agents.hosting import Host, find, start
 from fanfold.members.agents.launching import NotHosted
@@ -27,6 +28,7 @@ from fanfold.work.ask import Ask, Reply, Schema
 from fanfold.work.member import PARENT, STORE, Event, Request, Tell, Traits, tell_nobody
 
 LOOK = 0.5  # seconds between looks at a log that somebody listens to
+_COMPLAINT = 200  # letters of what a program complained about that an error repeats
 LEAST = 0.25  # of its budget: with less than that left, a worker is not worth starting
 UNBOUNDED = 1_000_000_000  # tokens of an agent without `max_turns`: no budget of tokens bears that
 
@@ -214,20 +216,25 @@ class Agent:
         if exit.why == "cancelled":
             error = CalledOff(f"{self._traits.id}: called off with its run")
         elif reading.lines == 0 and (why := _last_words(host)):
-            error.args = (f"{error}: {why}",)
+            error.args = (f"{error}: {why[-_COMPLAINT:]}",)
+            error = required_servers(self._traits.id, why) or error
         error.usage, error.cost, error.bound = made.usage, made.cost, made.bound
         raise error
 
     async def _follow(self, host: Host, reader: Reader, tell: Tell) -> Exit | None:
-        """Read along while somebody listens; else once, at the end."""
+        """Read along while somebody listens, or there are MCP servers that may be missing: then it
+        is ended, before it spends more. Else the log is read once, at the end."""
         log, meter = Tail(host.place / LOG), Meter(host.spec)
+        idle = tell is tell_nobody and not self._setup.mcp
         ended = asyncio.ensure_future(host.ended())
         try:
             while not ended.done():
-                await asyncio.wait((ended,), timeout=None if tell is tell_nobody else LOOK)
+                await asyncio.wait((ended,), timeout=None if idle else LOOK)
                 for line in log.lines():
                     for told in reader.feed(line):
                         tell(Event("note", told.text, {"kind": told.kind, "name": told.name}))
+                if (missing := reader.reading.missing) and not ended.done():
+                    host.kill("servers", not_started(missing))
             for line in log.rest():
                 reader.feed(line)
             meter.search(reader.reading.session)
@@ -264,4 +271,4 @@ def _last_words(host: Host) -> str:
             said = stream.read(2000).decode(errors="replace")
     except OSError:
         return ""
-    return " ".join(said.split())[-200:]
+    return " ".join(said.split())

@@ -17,7 +17,13 @@ from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.claude_events import ClaudeReader, ClaudeReading
 from fanfold.members.agents.claude_meter import CONTEXT, worst_call
 from fanfold.members.agents.dialect import Reading, Setup, Start, Words
-from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
+from fanfold.members.agents.endings import (
+    from_outside,
+    reply_of,
+    with_cost,
+    without_result,
+    without_servers,
+)
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.models import pricing_model
 from fanfold.members.agents.permissions import claude_tools
@@ -225,6 +231,8 @@ def _concluded(member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | M
     well = reading.ended and not reading.error and exit.code == 0
     if not well and (ended := from_outside(member, reading, exit)):
         return ended
+    if missing := without_servers(member, reading):
+        return missing
     if not reading.ended:
         return without_result(member, reading, exit)
     if reading.finish == "refusal":

@@ -132,6 +132,7 @@ class ClaudeReader:
                 self._meter.starts_with(reading.model or "")
                 self._folder = str(event.get("cwd") or "")
                 self._meter.hours = _version(event) > _PLAIN_HOURS
+                reading.missing = tuple(_not_there(event.get("mcp_servers")))
                 yield Told("system", f"session {reading.session} of {reading.model}")
             case "status":
                 reading.under_way |= event.get("status") == "requesting"
@@ -276,6 +277,13 @@ def _retry(event: dict[str, Any]) -> str:
     why = f"{event.get('error')} ({status})" if status else str(event.get("error"))
     after = "" if wait is None else f" in {wait / 1000:.1f} s"
     return one_line(f"retry {event.get('attempt')} of {event.get('max_retries')}{after}: {why}")
+
+
+def _not_there(servers: Any) -> Iterator[str]:
+    """Servers that did not start. One that is still pending may be there later."""
+    for one in servers if isinstance(servers, list) else ():
+        if isinstance(one, dict) and one.get("status") not in ("connected", "pending", None):
+            yield one_line(one.get("name"))
 
 
 def _version(event: dict[str, Any]) -> tuple[int, ...]:

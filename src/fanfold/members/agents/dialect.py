@@ -86,7 +86,7 @@ class Reading:
 
     `text` and `data` are the answer, as of the last result; `last` is its last event, and `said` the
     last words of the agent itself, for a line of status. `reset_at`: when a quota that is used up
-    comes back.
+    comes back. `missing`: MCP servers that it was given, and that did not start.
     """
 
     def __init__(self) -> None:
@@ -106,6 +106,7 @@ class Reading:
         self.status: int | None = None
         self.subtype = ""
         self.denied: tuple[str, ...] = ()
+        self.missing: tuple[str, ...] = ()
         self.last: Told | None = None
         self.said = ""
         self.reset_at: float | None = None

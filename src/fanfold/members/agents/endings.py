@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from fanfold.errors import MemberError, Terminal
 from fanfold.members.agents.dialect import Reading
+from fanfold.members.agents.telling import one_line
 from fanfold.members.agents.worker import Exit
 from fanfold.price import dollars
 from fanfold.work.ask import Reply
@@ -15,7 +19,9 @@ _ENDED = {
     "silence": "ended after its limit of silence",
     "budget": "ended at its budget",
     "turns": "ended at its limit of turns",
+    "servers": "ended since an MCP server did not start",
 }
+_REQUIRED = re.compile(r"required MCP servers failed to initialize: ([\w-]+): (.*)")
 
 
 def from_outside(member: str, reading: Reading, exit: Exit) -> MemberError | None:
@@ -25,7 +31,30 @@ def from_outside(member: str, reading: Reading, exit: Exit) -> MemberError | Non
     text = f"{member}: {exit.said or _ENDED[exit.why]}{_session(reading)}"
     if exit.why == "cancelled":
         return MemberError(text, lost=True)
-    return Terminal(text, scope="ask")
+    return Terminal(text, scope="member" if exit.why == "servers" else "ask")
+
+
+def without_servers(member: str, reading: Reading) -> Terminal | None:
+    """What it answered without the tools that it was to have is not what was asked for."""
+    if not reading.missing:
+        return None
+    return Terminal(f"{member}: {not_started(reading.missing)}", scope="member")
+
+
+def not_started(servers: Sequence[str], why: str = "") -> str:
+    names = ", ".join(f"`{name}`" for name in servers)
+    which = f"its MCP server {names}" if len(servers) == 1 else f"its MCP servers {names}"
+    told = f": {why}" if why else ", so it has not the tools it needs; start it by hand to see why"
+    return f"{which} did not start{told}"
+
+
+def required_servers(member: str, complaint: str) -> Terminal | None:
+    """As codex says it on stderr, before its first event."""
+    found = _REQUIRED.search(complaint)
+    if found is None:
+        return None
+    why = one_line(found[2].partition(" Error: ")[0].removesuffix(" (code -32603)"))
+    return Terminal(f"{member}: {not_started((found[1],), why)}", scope="member")
 
 
 def _session(reading: Reading) -> str:

@@ -21,7 +21,7 @@ LOG, ERRORS, TIMES = "session.jsonl", "session.err", "session.times"
 OUTPUT, MOST_OUTPUTS = "output", 200
 FILES = (SPEC, PROMPT, HOST, EXIT, KILL, LOG, ERRORS, TIMES)
 
-Why = Literal["", "killed", "cancelled", "time", "silence", "budget", "turns"]
+Why = Literal["", "killed", "cancelled", "time", "silence", "budget", "turns", "servers"]
 """Who or what ended a worker that did not end by itself: the operator, the run that was called off,
 or one of the limits that it was given."""
 

@@ -24,6 +24,31 @@ def test_success() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("status", ["failed", "needs-auth", "disabled"])
+def test_an_answer_without_the_servers_it_was_given_is_none(status: str) -> None:
+    """What it took counts, and nothing more is sent to this member."""
+    error = failed(CLAUDE, served("c01_trivial", status), WELL)
+    assert isinstance(error, Terminal)
+    assert (error.scope, error.cost, str(error)) == (
+        "member", nanos(0.006975),
+        "w: its MCP server `fanfold` did not start, so it has not the tools it needs;"
+        " start it by hand to see why",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("status", ["connected", "pending", None])
+def test_servers_that_are_there_or_may_come_are_no_failure(status: str | None) -> None:
+    assert isinstance(ended(CLAUDE, served("c01_trivial", status), WELL), Reply)
+
+
+def served(log: str, status: str | None) -> list[bytes]:
+    """A log whose first event tells of a server."""
+    first, *rest = lines(log)
+    event = msgspec.json.decode(first)
+    event["mcp_servers"] = [{"name": "fanfold", "status": status}, 7]
+    return [msgspec.json.encode(event), *rest]
+
+
 def test_the_answer_by_a_schema() -> None:
     made = ended(CLAUDE, lines("c28_schema"), WELL, WANTED)
     assert isinstance(made, Reply) and made.data == {"name": "bob", "n": 3}

@@ -15,6 +15,7 @@ from fanfold.members.agents.codex_failure import failed
 from fanfold.members.agents.codex_meter import CodexMeter
 from fanfold.members.agents.codex_reader import CodexReader
 from fanfold.members.agents.dialect import Setup, Start, Told
+from fanfold.members.agents.endings import required_servers
 from fanfold.members.agents.meter import meter_files
 from fanfold.members.agents.worker import Bounds, Exit, Why
 from fanfold.price import Price, cost, nanos
@@ -473,6 +474,19 @@ def test_it_never_began() -> None:
     error = ended(Codex().reader(PRICE), code=1)
     assert isinstance(error, Terminal)
     assert str(error).startswith("w: exit code 1 without a word")
+
+
+def test_a_required_server_that_did_not_start_is_named() -> None:
+    """As codex 0.166.0 says it, twice, before its first event."""
+    why = "fanfold: No such file or directory (os error 2)"
+    said = f"ERROR codex_core::session: required MCP servers failed to initialize: {why} Error:" \
+        f" thread/start: required MCP servers failed to initialize: {why} (code -32603)"  # fmt: skip
+    error = required_servers("w", said)
+    assert error is not None
+    assert (str(error), error.scope) == (
+        "w: its MCP server `fanfold` did not start: No such file or directory (os error 2)", "member",
+    )  # fmt: skip
+    assert required_servers("w", "Error: something else") is None
 
 
 def test_an_exit_code_beside_a_result_is_no_reply() -> None:
