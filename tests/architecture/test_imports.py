@@ -24,7 +24,7 @@ HEIGHT = {name: height for height, row in enumerate(ROWS) for name in row}
 EVERYWHERE = {"msgspec"}
 
 # Packages that users install as extras: imported where they are used, never before.
-EXTRAS = {"aiohttp", "mcp", "pydantic", "uvicorn", "xllamacpp"}
+EXTRAS = {"aiohttp", "mcp", "openpyxl", "pyarrow", "pydantic", "uvicorn", "xllamacpp"}
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
 LAZY = {

@@ -33,6 +33,13 @@ def find(text: str) -> Any:
     return _longest(text)
 
 
+def entire(text: str) -> Any:
+    """The JSON object or array that a text is, alone or in one fenced block. None if it is none."""
+    fenced = _FENCE.fullmatch(text.strip())
+    inner = fenced[1] if fenced else text
+    return _decoded(inner)[1] if inner.lstrip()[:1] in ("{", "[") else None
+
+
 def _decoded(text: str) -> tuple[bool, Any]:
     try:
         return True, decode_json(text)

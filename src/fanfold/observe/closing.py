@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 from fanfold.observe.amounts import count, duration, money, of_budget, usd
 from fanfold.observe.standing import DONE, outcomes
 from fanfold.observe.table import one_line
 from fanfold.run.books import Statistics
-from fanfold.work.outcome import Receipt, Saving, State
+from fanfold.work.outcome import FilesWritten, Receipt, Saving, State
 from fanfold.work.reasons import ReasonCount
 
 _LACKS = re.compile(r"out of budget: (dollars|tokens|calls|seconds) of the (?:run|step (.+?)): ")
@@ -22,7 +23,8 @@ NAMES: dict[State, str] = {"in_doubt": "in doubt"}
 
 def closing(receipt: Receipt, resume_command: str | None, store: str = "") -> str:
     """A few lines: status and reason, items, cost, calls, what escalation saved, doubts, usage that
-    cannot be true, why items did not pass, and how to continue. `store` is for the commands."""
+    cannot be true, the files that were written, why items did not pass, and how to continue. `store`
+    is for the commands."""
     lines = [
         f"{one_line(receipt.name)} {headline(receipt.status, receipt)}",
         items_text(receipt),
@@ -37,6 +39,8 @@ def closing(receipt: Receipt, resume_command: str | None, store: str = "") -> st
         lines.append(f"maybe paid twice: {twice_text(receipt)}")
     if receipt.unusable_usage:
         lines.append(f"unusable usage: {unusable_text(receipt)}")
+    if receipt.written:
+        lines.append(f"wrote {', '.join(map(file_text, receipt.written))}")
     lines += reason_lines(receipt, store)
     if resume_command:
         lines.append(f"to continue: {resume_command}")
@@ -119,6 +123,15 @@ def headline(status: str, receipt: Receipt) -> str:
         bad = receipt.planned - receipt.passed - receipt.skipped
         reason = f"{bad:,} of {count(receipt.planned, 'item')} did not pass"
     return f"{status}: {one_line(reason)}" if reason else status
+
+
+def file_text(written: FilesWritten) -> str:
+    """From the current folder, where it lies below that."""
+    path = Path(written.path)
+    below = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    if written.files is None:
+        return one_line(str(below))
+    return f"{count(written.files, 'file')} in {one_line(str(below))}/"
 
 
 def items_text(receipt: Receipt) -> str:

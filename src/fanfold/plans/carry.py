@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ from fanfold.patterns.reduce import Reducing, reduce_batch, reducing
 from fanfold.patterns.scatter import Question, Reach, gather
 from fanfold.patterns.synthesis import synthesis
 from fanfold.plans.flow import leg, produced, takes_items
+from fanfold.plans.output import Output
 from fanfold.plans.plan import (
     Conduct,
     Divide,
@@ -41,12 +41,10 @@ from fanfold.plans.plan import (
 from fanfold.plans.produced import Replies, listed
 from fanfold.plans.ready import TASK_NAMES, Ready
 from fanfold.plans.walk import of_step
-from fanfold.plans.write import Page, write_parts, write_value
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask
-from fanfold.work.files import is_inside
 from fanfold.work.item import Item, Source
 from fanfold.work.raised import error_text
 from fanfold.work.task import Task, Terms
@@ -57,11 +55,9 @@ Say = Callable[[str], None]
 _ANY = KNOWN_NAMES | PART_NAMES | JUDGE_NAMES | {*TASK_NAMES}
 
 
-async def carry_out(
-    run: Run, plan: Plan, source: Source | None, say: Say = print, page: Page | None = None
-) -> None:
+async def carry_out(run: Run, plan: Plan, source: Source | None, say: Say, output: Output) -> None:
     """All steps in order. Raises RunStopped when the run stops early; the rest is in the journal."""
-    await Carrying(run, plan, say, page).all(source)
+    await Carrying(run, plan, say, output).all(source)
 
 
 class Carrying:
@@ -70,8 +66,8 @@ class Carrying:
     `lost` are the steps that gave no result: what reads them is not carried out.
     """
 
-    def __init__(self, run: Run, plan: Plan, say: Say, page: Page | None) -> None:
-        self._run, self._plan, self._say, self._page = run, plan, say, page
+    def __init__(self, run: Run, plan: Plan, say: Say, output: Output) -> None:
+        self._run, self._plan, self._say, self._output = run, plan, say, output
         self._results: dict[str, Any] = {}
         self._ready = Ready(plan, self._results, run)
         self._batch: Batch | None = None
@@ -81,6 +77,7 @@ class Carrying:
         self._folded = False
         self._lost: set[str] = set()
         self._gone = ""  # the step that was not carried out: those after it have no items
+        self._of_input: tuple[Batch, Terms] | None = None  # the input, and the last step it passed
         self._unforeseen = False  # how many items there are in the flow was not known at the start
 
     async def all(self, source: Source | None) -> None:
@@ -144,7 +141,7 @@ class Carrying:
             case Reduce():
                 self._result(step, await self._reduce(step))
             case Write():
-                self._write(Path(self._plan.folder), step.path)
+                self._write(step)
 
     # ── items ──
 
@@ -168,6 +165,8 @@ class Carrying:
         for one in terms:
             self._passed.append(one)
             self._replies[one.step] = (self._batch, one)
+            if not self._unforeseen:
+                self._of_input = (self._batch, one)
         self._folded = False
 
     async def _produced(self, n: int, step: Map | Ensemble, terms: Terms) -> None:
@@ -318,21 +317,20 @@ class Carrying:
         outcome = await self._run.do(Task(step.name, ask, self._ready.terms(step, step.name)))
         return value_of(self._run, step.name, outcome)
 
-    def _write(self, folder: Path, name: str) -> None:
-        """Where it leads is looked at again: links may have been made since the plan was read."""
-        path = folder / name
-        if not self._plan.allow_outside and not is_inside(folder, name):
-            self._run.flawed(f"{path}: leads out of the plan's folder by now; nothing was written")
-            return
-        try:
-            if self._folded:
-                if self._value is not None:
-                    write_value(path, self._value, self._page)
-            elif self._passed and self._batch is not None:
-                passed = self._run.passed(self._batch, self._passed[-1])
-                write_parts(path, passed, self._page)
-        except OSError as error:
-            self._run.flawed(f"{path}: cannot be written: {error.strerror}")
+    def _write(self, step: Write) -> None:
+        """A step that gave no result has nothing that could be written."""
+        passed = None if self._batch is None or not self._passed else self._passed[-1]
+        if step.with_input:
+            if self._of_input is not None:
+                self._output.with_input(step, *self._of_input)
+        elif step.each:
+            if self._batch is not None and passed is not None:
+                self._output.each(step, self._batch, passed)
+        elif self._folded:
+            if self._value is not None:
+                self._output.value(step, self._value)
+        elif self._batch is not None and passed is not None:
+            self._output.parts(step, self._batch, passed)
 
 
 def _goes_on(step: Step) -> bool:
@@ -358,7 +356,7 @@ def check_fields(plan: Plan, items: Iterable[tuple[int, Item]]) -> None:
     _, asking = next(of_step(step))
     if asking.prompt is None or first is None or isinstance(step, MapReduce):
         return
-    template = Template(asking.prompt, name=plan.file, known=KNOWN_NAMES)
+    template = Template(asking.prompt, name=plan.file, known=_ANY)
     view = first[1].view()
     missing = sorted(field for field in template.fields("item") if field not in view)
     if missing:

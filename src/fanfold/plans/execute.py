@@ -20,6 +20,7 @@ from fanfold.journal.checksum import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive, Journal
 from fanfold.journal.read import Reader
+from fanfold.journal.store import Store
 from fanfold.members.roster import (
     DEFAULT_ROSTER,
     Roster,
@@ -28,9 +29,11 @@ from fanfold.members.roster import (
     read_roster,
 )
 from fanfold.plans.carry import carry_out, check_fields
-from fanfold.plans.inputs import open_input
+from fanfold.plans.inputs import is_stream, open_input
 from fanfold.plans.load import check_plan, import_all, load_plan, with_commands
-from fanfold.plans.plan import Graph, Plan, combined, without_lines
+from fanfold.plans.output import Output
+from fanfold.plans.places import check_names, check_writable
+from fanfold.plans.plan import Graph, Overrides, Plan, combined, without_lines
 from fanfold.plans.walk import askings
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
@@ -74,6 +77,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cap: int | None = None
     anew: frozenset[str] = frozenset()
     only: bool = False
+    overrides: Overrides = Overrides()
 
     def governing(self, stated: Govern) -> Govern:
         """What the command line says of stages that nobody could foresee goes before the plan."""
@@ -138,7 +142,7 @@ class Audience(msgspec.Struct, frozen=True):
 
 def prepare(path: str, options: Options) -> Job:
     """Read the plan and its roster, and check one against the other."""
-    plan = load_plan(path, allow_outside=options.allow_outside)
+    plan = load_plan(path, allow_outside=options.allow_outside, overrides=options.overrides)
     found = find_roster(options.roster, plan.roster, plan.folder)
     roster = with_commands(plan, load_roster(found))
     check_plan(plan, roster)
@@ -153,8 +157,14 @@ def prepare(path: str, options: Options) -> Job:
     budget = combined(plan.budget, options.budget)
     return Job(
         stored=stored, roster=roster, budget=budget, options=options,
-        name=options.name or plan.name,
+        name=options.name or _usual_name(plan),
     )  # fmt: skip
+
+
+def _usual_name(plan: Plan) -> str:
+    """A run over the first items only is known as that."""
+    limit = plan.overrides.limit
+    return plan.name if limit is None else f"{plan.name}-first-{limit}"
 
 
 def refuse_changed_plan(stored: Stored, record: RunRecord) -> None:
@@ -169,7 +179,7 @@ def refuse_changed_plan(stored: Stored, record: RunRecord) -> None:
 
 
 def _read_again(file: Path, plan: Plan) -> Plan:
-    return load_plan(file, allow_outside=plan.allow_outside)
+    return load_plan(file, allow_outside=plan.allow_outside, overrides=plan.overrides)
 
 
 def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_changed_plan) -> Job:
@@ -223,24 +233,35 @@ def _refuse_unknown_ids(read: Reader, record: RunRecord, ids: frozenset[str] | N
             raise BadInput(f"item {id!r} of {record.name} is not in doubt; see: fanfold status -v")
 
 
+def keep_input(job: Job) -> None:
+    """Items on stdin are read now: the process that carries the run out has another one."""
+    plan, store = job.stored.plan, Store(Path(job.options.store))
+    if job.record is None and plan.input is not None and is_stream(plan.input):
+        open_input(plan.input, plan.folder, spool=store.spool() / job.stored.spool)
+
+
 async def execute(job: Job, audience: Audience) -> Receipt:
     """Carry it out. A run that is refused before its first call leaves nothing behind."""
     import_all(job.stored.plan)
+    check_writable(job.stored.plan)
     journal = Journal(job.options.store)
     try:
         for line in journal.warnings:
             audience.warn(line)
         source = _source(job, journal)
         run = await _open(journal, job, audience.approve)
+        page = None if audience.pages is None else partial(audience.pages, job.name)
+        output = Output(run, job.stored.plan, page)
         try:
             if job.record is not None:
                 await run.adopt()
-            await _carry_out(run, job, source, audience)
+            await _carry_out(run, job, source, audience, output)
         except BadInput as error:
             if await _refuse(journal, run, job, error):
                 raise
             raise FanfoldError(f"{run.record.name} was killed: {error}") from None
-        return await finish(journal, run)
+        receipt = await finish(journal, run)
+        return msgspec.structs.replace(receipt, written=tuple(output.files))
     finally:
         journal.close()
 
@@ -273,12 +294,13 @@ def _rehearse(engine: Engine, company: Listed, job: Job) -> None:
             engine.circle(who)
 
 
-async def _carry_out(run: Run, job: Job, source: Source | None, audience: Audience) -> None:
+async def _carry_out(
+    run: Run, job: Job, source: Source | None, audience: Audience, output: Output
+) -> None:
     """Until the end, or until the run stops: for lack of money, by a signal, by a second one."""
     try:
         async with audience.watch(run):
-            page = None if audience.pages is None else partial(audience.pages, job.name)
-            await carry_out(run, job.stored.plan, source, audience.say, page)
+            await carry_out(run, job.stored.plan, source, audience.say, output)
     except RunStopped:
         if run.stopping is None:
             raise
@@ -308,9 +330,11 @@ def _source(job: Job, journal: Journal) -> Source | None:
     if plan.input is None:
         return None
     key = job.record.id if job.record else None
-    source = open_input(plan.input, plan.folder, spool=journal.store.spool() / job.stored.spool)
+    spool = journal.store.spool() / job.stored.spool
+    source = open_input(plan.input, plan.folder, spool=spool, again=job.record is not None)
     if job.record is None:
         check_fields(plan, source.walk())
+        check_names(plan, source)
         return source
     planned = journal.read.batches(job.record.no).get("input")
     if planned is not None and planned[1] != source.fingerprint():

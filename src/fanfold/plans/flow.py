@@ -15,6 +15,7 @@ from fanfold.plans.plan import (
     Reduce,
     Scatter,
     Step,
+    Write,
 )
 
 ItemStep = Map | Ensemble | MapReduce | Pipeline
@@ -56,9 +57,10 @@ def leg(steps: tuple[Step, ...], first: int) -> list[Step]:
 def check_flow(plan: Plan) -> None:
     """Every step that needs items has some, and what the input brings is used."""
     there, folded, replies, used = plan.input is not None, "", False, False
+    anew = False
     for step in plan.steps:
         if produced(step) is not None:
-            there, folded = True, ""
+            there, folded, anew = True, "", True
         elif takes_items(step):
             there = there or isinstance(step, Ensemble)
             _need_items(plan, step, there, folded)
@@ -67,12 +69,25 @@ def check_flow(plan: Plan) -> None:
             raise _bad(
                 plan, step, f"`{step.name}` comes before any `map`; there is nothing to reduce yet"
             )
+        if isinstance(step, Write):
+            _check_write(plan, step, replies, anew)
         if isinstance(step, ItemStep):
             replies = True
         if ends_flow(step):
             folded, replies = step.name, False
     if plan.input is not None and not used:
         raise BadInput("no step uses the `input`", file=plan.file, line=plan.input.line)
+
+
+def _check_write(plan: Plan, step: Write, replies: bool, anew: bool) -> None:
+    """What is written for each item needs replies of the items."""
+    field = "each: item" if step.each else "with: input"
+    if (step.each or step.with_input) and not replies:
+        what = f"`{field}` needs a step before it that gives each item a reply, such as `map`"
+        raise _bad(plan, step, what)
+    if step.with_input and (plan.input is None or anew):
+        why = "the items here are not those of the input" if plan.input else "there is no `input`"
+        raise _bad(plan, step, f"`{field}`: {why}")
 
 
 def _need_items(plan: Plan, step: Step, there: bool, folded: str) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import glob
+import os
+import re
+import shutil
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -10,11 +15,13 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
+
+from msgspec.structs import replace
 
 from fanfold.errors import BadInput
 from fanfold.plans import rows
-from fanfold.plans.plan import Input
+from fanfold.plans.plan import Input, InputKind, Overrides
 from fanfold.plans.rows import Row
 from fanfold.run.sources import own
 from fanfold.work.document import why_unreadable
@@ -23,6 +30,59 @@ from fanfold.work.item import Item, canonical, digest
 
 _HTTP_SECONDS = 60.0
 HTTP_BYTES = 1_000_000_000
+_STREAM = re.compile(r"-|/dev/stdin|(/dev|/proc/self)/fd/\d+")
+_ENDINGS: dict[str, InputKind] = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv",
+    ".txt": "lines",
+}  # fmt: skip
+
+
+def is_stream_name(said: str) -> bool:
+    """Stdin, or another open handle."""
+    return _STREAM.fullmatch(said) is not None
+
+
+def is_stream(spec: Input) -> bool:
+    """Whether the items can be read only once."""
+    return spec.kind in rows.READERS and is_stream_name(spec.value)
+
+
+def overridden(stated: Input | None, overrides: Overrides) -> Input | None:
+    """What the operator names in place of the plan's input, or only the first of its items."""
+    found = stated if overrides.input is None else _instead(stated, overrides.input)
+    if overrides.limit is None:
+        return found
+    if found is None:
+        raise BadInput("--limit: the plan has no `input` of which it could be a part")
+    limit = overrides.limit if found.limit is None else min(overrides.limit, found.limit)
+    return replace(found, limit=limit)
+
+
+def _instead(stated: Input | None, said: str) -> Input:
+    """Another file, relative to the current folder. Its kind follows from its ending, or else is that
+    of the plan's input."""
+    before = Input("jsonl", "") if stated is None else stated
+    kind = _kind_of(said, before.kind)
+    value = said if is_stream_name(said) else str(Path(said).expanduser().absolute())
+    id = before.id if kind not in ("lines", "files") else None
+    return Input(kind, value, id, before.limit, "--input")
+
+
+def _kind_of(said: str, before: InputKind) -> InputKind:
+    path = Path(said)
+    by_ending = _ENDINGS.get(Path(path.stem if path.suffix == ".gz" else said).suffix.lower())
+    if is_stream_name(said):
+        return before if before in rows.READERS else "jsonl"
+    if path.is_dir():
+        raise BadInput(f"--input {said}: is a directory; for the files in it: --input '{said}/*'")
+    if glob.has_magic(said) and not path.exists():
+        return "files"
+    if by_ending is not None and before != "lines":
+        return by_ending
+    if before in rows.READERS:
+        return before
+    known = ", ".join(_ENDINGS)
+    raise BadInput(f"--input {said}: its ending does not say what it is; known: {known}")
 
 
 class Records:
@@ -75,12 +135,17 @@ class _Files(Records):
         return str(Path(self._file) / name)
 
 
-def open_input(spec: Input, folder: str | Path, *, spool: str | Path | None = None) -> Records:
+def open_input(
+    spec: Input, folder: str | Path, *, spool: str | Path | None = None, again: bool = False
+) -> Records:
     """The source that a plan's `input` names; paths start from `folder`. BadInput if it cannot be.
 
-    Programs and URLs are asked once and their output is kept in `spool`; a file that is already
-    there is used again. So give each run a spool folder of its own, and a resumed run the same.
+    Programs, URLs and stdin are read once and what they give is kept in `spool`; a file that is
+    already there is used again. So give each run a spool folder of its own, and a resumed run the
+    same. `again`: it was read before, so stdin is another one now.
     """
+    if is_stream(spec):
+        return _from_stream(spec, spool, again)
     match spec.kind:
         case "list":
             return _listed(spec)
@@ -180,16 +245,13 @@ def _odd_id(id: Any, field: str, file: str, line: int) -> str:
     )
 
 
-# ── programs and URLs, asked once ────────────────────────────────────────────────────────────
+# ── programs, URLs and stdin, read once ──────────────────────────────────────────────────────
 
 
 def _from_spool(
     spec: Input, spool: str | Path | None, fetch: Callable[[IO[bytes]], None]
 ) -> Records:
-    if spool is None:
-        raise ValueError(f"input kind {spec.kind} needs a spool folder")
-    name = digest(canonical([spec.kind, spec.value])).hex()
-    path = Path(spool) / f"input-{name}.jsonl"
+    path = _kept(spec, spool)
     if not path.exists():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -197,9 +259,37 @@ def _from_spool(
                 fetch(stream)
         except OSError as error:
             raise _bad(spec, f"input cannot be kept in {spool}: {error.strerror}") from None
-    kind: Literal["json", "jsonl"] = "json" if rows.is_array(path) else "jsonl"
-    spooled = Input(kind, str(path), spec.id, spec.limit, spec.file, spec.line)
-    return _from_file(spooled, path)
+    kind = spec.kind
+    if kind in ("command", "http", "json", "jsonl"):
+        kind = "json" if rows.is_array(path) else "jsonl"
+    return _from_file(replace(spec, kind=kind, value=str(path)), path)
+
+
+def _kept(spec: Input, spool: str | Path | None) -> Path:
+    if spool is None:
+        raise ValueError(f"input kind {spec.kind} needs a spool folder")
+    name = digest(canonical([spec.kind, spec.value])).hex()
+    return Path(spool) / f"input-{name}.jsonl"
+
+
+def _from_stream(spec: Input, spool: str | Path | None, again: bool) -> Records:
+    path = _kept(spec, spool)
+    if again and not path.exists():
+        what = f"the items were read from `{spec.value}`, and {path}, where they were kept, is gone"
+        raise _bad(spec, f"{what}; start a new run")
+    return _from_spool(spec, spool, lambda to: _drain(spec, to))
+
+
+def _drain(spec: Input, to: IO[bytes]) -> None:
+    is_stdin = spec.value in ("-", "/dev/stdin")
+    if is_stdin and sys.stdin.isatty():
+        what = "stdin is a terminal; pipe the items in, or name a file"
+        raise _bad(spec, f"input `{spec.value}`: {what}")
+    try:
+        with open(os.dup(0) if is_stdin else spec.value, "rb") as stream:
+            shutil.copyfileobj(stream, to, 1 << 20)
+    except OSError as error:
+        raise _bad(spec, f"input `{spec.value}`: {why_unreadable(error)}") from None
 
 
 @contextmanager

@@ -14,9 +14,21 @@ from fanfold.members.roster import Roster
 from fanfold.members.route import nearest
 from fanfold.members.target import resolve_target
 from fanfold.plans.flow import check_flow
-from fanfold.plans.plan import INPUT_KINDS, Asking, Ensemble, Input, Map, Plan
+from fanfold.plans.inputs import overridden
+from fanfold.plans.places import check_extras
+from fanfold.plans.plan import (
+    INPUT_KINDS,
+    Asking,
+    Ensemble,
+    Input,
+    Map,
+    Overrides,
+    Plan,
+    with_concurrency,
+)
 from fanfold.plans.steps.singles import own_member
 from fanfold.plans.steps.stated import Steps
+from fanfold.plans.variables import filled, read_vars, set_vars
 from fanfold.plans.walk import askings
 from fanfold.run.govern import Govern
 from fanfold.work.check import Check, anything, elements, fields, many, number, text, whole
@@ -25,24 +37,31 @@ from fanfold.work.nearest import remedy
 from fanfold.work.options import read_budget
 from fanfold.work.task import Budget, Who
 
+_PATHS = ("jsonl", "json", "csv", "tsv", "lines", "files")
 _NEED_NO_PROMPT = ("function", "replay")
 
 
-def load_plan(path: str | Path, *, allow_outside: bool = False) -> Plan:
+def load_plan(
+    path: str | Path, *, allow_outside: bool = False, overrides: Overrides = Overrides()
+) -> Plan:
     """Read a plan with all it refers to: prompts and schemas are taken in, gates tried out.
 
     Nothing is asked, no input is read and nothing of the user's code is imported: see `import_all`.
     BadInput names the file and the line.
     """
     folder = Path(path).resolve().parent
-    return read_plan(read(path), folder, allow_outside=allow_outside)
+    return read_plan(read(path), folder, allow_outside=allow_outside, overrides=overrides)
 
 
-def read_plan(top: Node, folder: Path, *, allow_outside: bool = False) -> Plan:
+def read_plan(
+    top: Node, folder: Path, *, allow_outside: bool = False, overrides: Overrides = Overrides()
+) -> Plan:
     """A plan that was parsed, or made of something else; its paths start from `folder`."""
     stated = fields(top, _PLAN, "a plan", required=("steps",))
-    steps = Steps(folder, stated.get("task"), allow_outside=allow_outside)
+    values = set_vars(stated.get("vars", {}), overrides.vars, top.file)
+    steps = Steps(folder, stated.get("task"), values, allow_outside=allow_outside)
     steps.read(top.child("steps"))
+    given = _the_input(top, stated.get("input"), steps.input, values)
     plan = Plan(
         name=stated.get("name", Path(top.file).stem),
         file=top.file,
@@ -50,13 +69,17 @@ def read_plan(top: Node, folder: Path, *, allow_outside: bool = False) -> Plan:
         roster=stated.get("roster"),
         budget=stated.get("budget", Budget()),
         task=stated.get("task"),
-        input=_the_input(top, stated.get("input"), steps.input),
+        vars=values,
+        overrides=overrides,
+        input=overridden(given, overrides),
         govern=stated.get("govern", Govern()),
         targets=steps.targets,
         allow_outside=allow_outside,
         steps=tuple(steps.steps),
     )
     check_flow(plan)
+    if overrides.concurrency is not None:
+        plan = with_concurrency(plan, overrides.concurrency)
     return plan
 
 
@@ -66,9 +89,14 @@ def import_all(plan: Plan) -> None:
         resolve_target(target, plan.folder, file=plan.file, line=line)
 
 
-def _the_input(top: Node, stated: Input | None, listed: Input | None) -> Input | None:
+def _the_input(
+    top: Node, stated: Input | None, listed: Input | None, values: dict[str, Any]
+) -> Input | None:
     if stated and listed:
         raise top.child("input").bad("state `input` or a `list_files` step, not both")
+    if stated is not None and stated.kind in _PATHS:
+        node = top.child("input").child(stated.kind)
+        return msgspec.structs.replace(stated, value=filled(node, stated.value, values))
     return stated or listed
 
 
@@ -159,7 +187,7 @@ def _read_list(node: Node) -> list[Any]:
 
 
 _INPUT: dict[str, Check] = {
-    **dict.fromkeys(("jsonl", "json", "csv", "lines", "files"), text),
+    **dict.fromkeys(("jsonl", "json", "csv", "tsv", "lines", "files"), text),
     "list": _read_list,
     "count": whole(least=1),
     "command": many(text, least=1),
@@ -172,6 +200,7 @@ _PLAN: dict[str, Check] = {
     "roster": text,
     "budget": read_budget,
     "task": text,
+    "vars": read_vars,
     "input": _read_input,
     "govern": _read_govern,
     "steps": anything,
@@ -182,7 +211,8 @@ _PLAN: dict[str, Check] = {
 
 
 def with_commands(plan: Plan, roster: Roster) -> Roster:
-    """The roster, and the programs that the plan's own steps bring along."""
+    """The roster, and the programs that the plan's own steps bring along. When the operator says how
+    many calls there are at once, the process takes as many."""
     added = {}
     for name, asking in askings(plan):
         if isinstance(asking, Map) and asking.command is not None:
@@ -190,11 +220,16 @@ def with_commands(plan: Plan, roster: Roster) -> Roster:
                 what = f"a member of the roster is called `{name}` too; give the step another name"
                 raise _bad(plan, asking, "name", what)
             added[name] = read_entry(own_member(plan.file, asking.line or 1, name, asking.command))
-    return msgspec.structs.replace(roster, entries={**roster.entries, **added})
+    settings, many = roster.settings, plan.overrides.concurrency or 0
+    if many > settings.max_concurrency:
+        settings = msgspec.structs.replace(settings, max_concurrency=many)
+    return msgspec.structs.replace(roster, entries={**roster.entries, **added}, settings=settings)
 
 
 def check_plan(plan: Plan, roster: Roster) -> None:
-    """Every member the plan names is there and switched on, and someone fits every `needs`."""
+    """Every member the plan names is there and switched on, and someone fits every `needs`. What is
+    needed to write its files is installed."""
+    check_extras(plan)
     for name, asking in askings(plan):
         _check_who(plan, asking, asking.who, roster)
         _check_named(plan, asking, "fallback", asking.who.fallback, roster)

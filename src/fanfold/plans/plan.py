@@ -10,7 +10,9 @@ from fanfold.run.govern import Govern
 from fanfold.work.ask import Params, Schema
 from fanfold.work.task import Budget, Hedge, InDoubt, OnFailure, Who
 
-InputKind = Literal["jsonl", "json", "csv", "lines", "files", "list", "count", "command", "http"]
+InputKind = Literal[
+    "jsonl", "json", "csv", "tsv", "lines", "files", "list", "count", "command", "http"
+]
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 
 
@@ -211,10 +213,16 @@ class Once(Asking, frozen=True, omit_defaults=True, tag="ask", kw_only=True):
 
 
 class Write(msgspec.Struct, frozen=True, omit_defaults=True, tag="write", kw_only=True):
-    """Put the result into a file, named relative to the plan's folder."""
+    """Put the result into a file, named relative to the plan's folder.
+
+    `each`: a file for each item that passed, and `path` is a template. `with_input`: all items, with
+    their own fields and those of their replies.
+    """
 
     name: str = "write"
     path: str
+    each: bool = False
+    with_input: bool = False
     line: int | None = None
 
 
@@ -233,12 +241,23 @@ Step: TypeAlias = (
 )
 
 
+class Overrides(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the operator says in place of the plan: only so many items, another input, values of
+    variables, calls of each step at once. Part of the plan, so that a resume goes by it too."""
+
+    limit: int | None = None
+    input: str | None = None
+    vars: dict[str, str] = {}
+    concurrency: int | None = None
+
+
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`file` is the plan as it was named, `folder` the absolute folder its paths start from.
 
     `targets`: the Python functions that its own text names, with their lines; imported by the run.
     `step_budgets`: by the name of a step, what the operator allows it instead of its own `budget`.
     `allow_outside`: it may write, and read prompts, beyond its folder.
+    `vars`: what prompts and paths know as `vars`. `overrides` are worked in already.
     """
 
     name: str
@@ -247,6 +266,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     roster: str | None = None
     budget: Budget = Budget()
     task: str | None = None
+    vars: dict[str, Any] = {}
+    overrides: Overrides = Overrides()
     input: Input | None = None
     govern: Govern = Govern()
     targets: dict[str, int] = {}
@@ -266,6 +287,19 @@ def without_lines(value: Any) -> Any:
         return value
     names = value.__struct_fields__
     parts = {n: NO_PLACE[n] if n in NO_PLACE else without_lines(getattr(value, n)) for n in names}
+    return msgspec.structs.replace(value, **parts)
+
+
+def with_concurrency(value: Any, many: int) -> Any:
+    """A plan, or a part of one, with so many calls at once in each of its steps."""
+    if isinstance(value, tuple):
+        return tuple(with_concurrency(one, many) for one in value)
+    if not isinstance(value, msgspec.Struct) or isinstance(value, Overrides):
+        return value
+    parts = {
+        name: many if name == "concurrency" else with_concurrency(getattr(value, name), many)
+        for name in value.__struct_fields__
+    }
     return msgspec.structs.replace(value, **parts)
 
 

@@ -43,6 +43,7 @@ from fanfold.plans.plan import (
     combined,
 )
 from fanfold.plans.steps.asking import keep_template, resolver
+from fanfold.plans.variables import NAME as VARS
 from fanfold.plans.walk import of_step
 from fanfold.run.stream import Sharding
 from fanfold.work.ask import Reply
@@ -59,7 +60,7 @@ class Knows(Protocol):
     def traits(self, terms: Terms) -> list[Traits]: ...
 
 
-TASK_NAMES = ("parents", "missing", "steps", "task")
+TASK_NAMES = ("parents", "missing", "steps", "task", VARS)
 
 
 class Ready:
@@ -92,8 +93,8 @@ class Ready:
             as_it_stands = WithParents if asking.verbatim == "parents" else Verbatim
             user = as_it_stands(asking.prompt)
         elif asking.prompt is not None:
-            user = Template(asking.prompt, name=self.plan.file, known=known)
-        names = {"task": self.plan.task or "", "steps": dict(self.results)}
+            user = Template(asking.prompt, name=self.plan.file, known={*known, VARS})
+        names = {"task": self.plan.task or "", VARS: self.plan.vars, "steps": dict(self.results)}
         return Prompt(user, None, asking.schema, asking.params, names)
 
     def into_one(self, reduce: Reduce) -> Reducer | Asked:
@@ -225,10 +226,11 @@ class Ready:
         """`keep: reply.relevant` as a filter: an expression over the reply and the item."""
         if expression is None:
             return None
-        template = keep_template(expression, self.plan.file)
+        template, values = keep_template(expression, self.plan.file), self.plan.vars
 
         def keep(task: Task, reply: Reply) -> bool:
-            return bool(template.render(reply=reply.value, item=task.ask.items[0].view()))
+            item = task.ask.items[0].view()
+            return bool(template.render(reply=reply.value, item=item, vars=values))
 
         return known_as("pure", keep)
 

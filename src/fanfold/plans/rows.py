@@ -111,10 +111,10 @@ def _elements(path: Path) -> Iterator[Row]:
         yield line, raw
 
 
-def _csv_rows(path: Path) -> Iterator[Row]:
+def _csv_rows(path: Path, delimiter: str = ",") -> Iterator[Row]:
     csv.field_size_limit(sys.maxsize)  # a whole contract may stand in one field
     with _open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
-        reader = csv.reader(stream, strict=True)
+        reader = csv.reader(stream, strict=True, delimiter=delimiter)
         try:
             header = _header(next(reader, []), path)
             line = reader.line_num + 1
@@ -126,6 +126,10 @@ def _csv_rows(path: Path) -> Iterator[Row]:
             raise BadInput(f"broken CSV: {error}", file=str(path), line=reader.line_num) from None
         except UnicodeDecodeError:
             raise BadInput("is not UTF-8 text; save it as UTF-8", file=str(path)) from None
+
+
+def _tsv_rows(path: Path) -> Iterator[Row]:
+    return _csv_rows(path, "\t")
 
 
 def _header(names: list[str], path: Path) -> list[str]:
@@ -153,6 +157,7 @@ READERS: dict[str, tuple[Walk, Read]] = {
     "jsonl": (_filled_lines, _read_json),
     "json": (_elements, _read_json),
     "csv": (_csv_rows, _given),
+    "tsv": (_tsv_rows, _given),
     "lines": (_filled_lines, _read_text),
 }
 

@@ -71,7 +71,7 @@ def receipt(
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
         seconds=round(run.active, 3), steps=_steps(names, spent, counts),
-        cascades=read.cascades.of(run.no), reasons=_reasons(read, run.no, tally),
+        cascades=read.cascades.of(run.no), reasons=_reasons(read, run.no, tally), written=(),
         result=None if run.result is None else decoded(_value, run.result, f"the result of {run.name}"),
     )  # fmt: skip
 

@@ -106,6 +106,13 @@ class Saving(msgspec.Struct, frozen=True):
     instead_usd: float = 0.0
 
 
+class FilesWritten(msgspec.Struct, frozen=True):
+    """A file that a run wrote; or the folder of those for each item, and how many."""
+
+    path: str
+    files: int | None = None
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """The closing account. The eight outcomes add up to `planned`.
 
@@ -115,6 +122,7 @@ class Receipt(msgspec.Struct, frozen=True):
     `below_usd`: what runs took that were started on its behalf, by its workers say; it counts within
     the budget too. `cost_at_most`: some of the cost is a bound, not a bill: the end of a call is not known.
     `reasons`: why items did not pass, the most frequent first.
+    `written`: the files that this invocation wrote.
     """
 
     run: str
@@ -148,4 +156,5 @@ class Receipt(msgspec.Struct, frozen=True):
     steps: tuple[StepAccount, ...] = ()
     cascades: tuple[Saving, ...] = ()
     reasons: tuple[ReasonCount, ...] = ()
+    written: tuple[FilesWritten, ...] = ()
     result: Any = None

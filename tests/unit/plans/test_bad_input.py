@@ -42,7 +42,7 @@ PLANS = [
     ("name: a\nstpes: []\n", "p.yaml:2: unknown field `stpes` in a plan: did you mean `steps`?"),
     (COUNT, "p.yaml:1: a plan needs the field `steps`"),
     (STEPS, "p.yaml:2: `map` has no items; a plan needs the field `input` for it: one of jsonl, "
-            "json, csv, lines, files, list, count, command, http"),
+            "json, csv, tsv, lines, files, list, count, command, http"),
     (f"name: 7\n{COUNT}{STEPS}", "p.yaml:1: `name` must be a text, not the number 7"),
     # budgets
     (f"budget: lots\n{COUNT}{STEPS}",
@@ -66,7 +66,7 @@ PLANS = [
     (f"input: {{jsnl: a}}\n{STEPS}",
      "p.yaml:1: unknown field `jsnl` in an input: did you mean `jsonl`?"),
     (f"input: {{jsonl: a, csv: b}}\n{STEPS}",
-     "p.yaml:1: an input needs exactly one of jsonl, json, csv, lines, files, list, count, "
+     "p.yaml:1: an input needs exactly one of jsonl, json, csv, tsv, lines, files, list, count, "
      "command, http; found `jsonl` and `csv`"),
     (f"input: {{count: 0}}\n{STEPS}", "p.yaml:1: `count` must be 1 or more, not 0"),
     (f"input: {{lines: a, id: b}}\n{STEPS}",

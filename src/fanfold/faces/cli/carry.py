@@ -31,7 +31,10 @@ from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import Progress, Quiet, watched
 from fanfold.observe.standing import may_resume
 from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
+from fanfold.plans.inputs import is_stream_name
 from fanfold.plans.load import parse_budgets
+from fanfold.plans.plan import Overrides
+from fanfold.plans.variables import parse_vars
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import Approve, told
 from fanfold.run.inherited import inherited
@@ -46,6 +49,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one receipt 
 _quiet = click.option("--quiet", is_flag=True, help="No progress.")
 _AMOUNT = click.FloatRange(min=0)
 _MANY = click.IntRange(min=0)
+_SOME = click.IntRange(min=1)
 _report = click.option(
     "--report", metavar="FILE", help="The account of the run when it has ended: .html or .md."
 )
@@ -68,8 +72,25 @@ def governed(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def overriding(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What may be said in place of what a plan states."""
+    for option in (
+        click.option(
+            "--concurrency", "-j", type=_SOME, metavar="N", help="Calls of each step at once."
+        ),
+        click.option(
+            "--set", "vars", multiple=True, metavar="NAME=VALUE", help="A variable of the plan."
+        ),
+        click.option("--input", metavar="FILE", help="In place of the plan's input; `-` is stdin."),
+        click.option("--limit", type=_SOME, metavar="N", help="Only the first N items."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("plan", metavar="PLAN")
+@overriding
 @_roster
 @click.option("--budget", metavar="USD", help="5, or usd=5,calls=900,tokens=…,seconds=….")
 @click.option("--name", help="The run's name; the plan's by default.")
@@ -87,6 +108,8 @@ def run(plan: str, dry_run: bool, **given: Any) -> int:
     telling = _telling(given)
     options = options_of(given)
     fleet = is_fleet(plan) or Path(plan).is_dir()
+    if fleet:
+        refuse_overrides(options)
     job = prepare_fleet(plan, _in_fleet(plan, options)) if fleet else prepare(plan, options)
     for line in job.warnings:
         click.echo(f"warning: {line}", err=True)
@@ -143,8 +166,27 @@ def _in_fleet(path: str, options: Options) -> Options:
 def options_of(given: dict[str, Any]) -> Options:
     said = given.pop("budget", None)
     budget, steps = (None, {}) if said is None else parse_budgets(said)
+    overrides = overrides_of(given)
     stated = {name: v for name, v in given.items() if v is not None}
-    return Options(budget=budget, step_budgets=steps, parent=inherited().parent, **stated)
+    return Options(
+        budget=budget, step_budgets=steps, parent=inherited().parent, overrides=overrides, **stated
+    )
+
+
+def overrides_of(given: dict[str, Any]) -> Overrides:
+    """Taken out of `given`. A file is named from the current folder, whoever reads it later."""
+    said = {name: given.pop(name, None) for name in ("limit", "input", "concurrency")}
+    if said["input"] is not None and not is_stream_name(said["input"]):
+        said["input"] = str(Path(said["input"]).expanduser().absolute())
+    return Overrides(vars=parse_vars(given.pop("vars", ())), **said)
+
+
+def refuse_overrides(options: Options) -> None:
+    """A fleet has no input, no variables, and its own number of workers at once."""
+    if options.overrides != Overrides():
+        raise BadInput(
+            "--limit, --input, --set and -j are for plans; a fleet states all of it itself"
+        )
 
 
 class Telling(NamedTuple):

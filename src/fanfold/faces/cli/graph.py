@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fanfold.errors import BadInput
-from fanfold.faces.cli.carry import outside_option
+from fanfold.faces.cli.carry import outside_option, overrides_of, overriding
 from fanfold.fleet.draw import layered, mermaid_of
 from fanfold.fleet.job import planned
 from fanfold.fleet.load import is_fleet, outline
@@ -18,6 +19,7 @@ from fanfold.observe.mermaid import mermaid
 from fanfold.observe.svg import svg
 from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.load import load_plan
+from fanfold.plans.plan import Plan
 from fanfold.work.picture import Picture
 
 _LEAST = 60
@@ -25,6 +27,7 @@ _LEAST = 60
 
 @click.command()
 @click.argument("plan", metavar="PLAN")
+@overriding
 @click.option("--roster", metavar="FILE", help="The members to name where the plan says `needs`.")
 @click.option("--mermaid", "as_mermaid", is_flag=True, help="As a Mermaid flowchart.")
 @click.option("--svg", "as_svg", is_flag=True, help="As an SVG image.")
@@ -37,6 +40,7 @@ def graph(
     as_svg: bool,
     output: str | None,
     allow_outside: bool,
+    **given: Any,
 ) -> None:
     """Draw a plan: its steps, who answers, the shape of each; or a fleet, layer by layer. Nothing is
     asked or written."""
@@ -45,13 +49,16 @@ def graph(
     width = _width() if output is None else WIDTH
     if is_fleet(plan) or Path(plan).is_dir():
         text = _fleet(plan, as_mermaid, as_svg, width)
-    elif as_svg:
-        text = svg(_pictured(plan, roster, allow_outside))
-    elif as_mermaid:
-        text = mermaid(_pictured(plan, roster, allow_outside))
     else:
-        text = draw(_pictured(plan, roster, allow_outside), width)
+        loaded = load_plan(plan, allow_outside=allow_outside, overrides=overrides_of(given))
+        text = _drawn(_pictured(loaded, roster), as_mermaid, as_svg, width)
     _put(text, output)
+
+
+def _drawn(pictured: Picture, as_mermaid: bool, as_svg: bool, width: int) -> str:
+    if as_svg:
+        return svg(pictured)
+    return mermaid(pictured) if as_mermaid else draw(pictured, width)
 
 
 def _fleet(path: str, as_mermaid: bool, as_svg: bool, width: int) -> str:
@@ -62,8 +69,7 @@ def _fleet(path: str, as_mermaid: bool, as_svg: bool, width: int) -> str:
     return mermaid_of(fleet) if as_mermaid else layered(fleet, width)
 
 
-def _pictured(path: str, roster: str | None, allow_outside: bool) -> Picture:
-    plan = load_plan(path, allow_outside=allow_outside)
+def _pictured(plan: Plan, roster: str | None) -> Picture:
     file = find_roster(roster, plan.roster, plan.folder)
     items = None if plan.input is None else count_items(plan.input, plan.folder)
     return picture(plan, items=items, roster=load_roster(file))

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from fanfold.faces.cli.carry import governed, options_of, outside_option
+from fanfold.faces.cli.carry import (
+    governed,
+    options_of,
+    outside_option,
+    overriding,
+    refuse_overrides,
+)
 from fanfold.faces.cli.launched import look_on, show_launched
 from fanfold.faces.cli.store import store_option
 from fanfold.fleet.launch import forced, prepare_launch
 from fanfold.fleet.launch import launch as begin
+from fanfold.fleet.load import is_fleet
+from fanfold.plans.execute import keep_input
 
 
 @click.command()
 @click.argument("target", metavar="ROOT|PLAN")
+@overriding
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option("--budget", metavar="USD", help="5, or usd=5,calls=900,tokens=…,seconds=….")
 @click.option("--name", help="The run's name; the fleet's or plan's by default.")
@@ -37,9 +47,12 @@ def launch(
     """
     options = options_of(given)
     options = forced(options) if force_relaunch else options
+    if is_fleet(target) or Path(target).is_dir():
+        refuse_overrides(options)
     job = prepare_launch(target, options, stated_store=_is_stated("store"))
     for line in job.warnings:
         click.echo(f"warning: {line}", err=True)
+    keep_input(job)
     launched = begin(job, force=force_relaunch)
     show_launched(launched, "launched", as_json=as_json)
     look_on(launched, attach=attach, no_tmux=no_tmux)

@@ -18,7 +18,9 @@ from fanfold.work.picture import Arrow, Box, Picture
 from fanfold.work.template import Template
 
 _COUNTED_BYTES = 64 << 20
-_NAMES = ("item", "items", "steps", "task", "parts", "missing", "parents", "question", "answers")
+_NAMES = (
+    "item", "items", "steps", "task", "parts", "missing", "parents", "question", "answers", "vars",
+)  # fmt: skip
 _INPUT = "input"
 
 

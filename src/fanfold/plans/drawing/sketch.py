@@ -68,7 +68,7 @@ class Sketch(msgspec.Struct, frozen=True):
             case Reduce():
                 return self._fold(id, _title(step.name, "reduce"), step)
             case Write():
-                return Box(id, _title(step.name, "write"), (step.path,), "file")
+                return Box(id, _title(step.name, "write"), told.write_told(step), "file")
 
     def _asked(self, asking: Asking) -> tuple[str, ...]:
         return (told.answerer_told(asking, self.roster), *told.knobs_told(asking))

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fanfold.members.roster import Roster
-from fanfold.plans.plan import Asking, Ensemble, Input, Map, Reduce, Scatter
+from fanfold.plans.plan import Asking, Ensemble, Input, Map, Reduce, Scatter, Write
 from fanfold.work.task import Budget, Who
 
 _TIMES = {1: "once", 2: "twice"}
@@ -34,9 +34,16 @@ def input_told(spec: Input, items: int | None) -> tuple[str, ...]:
             parts = urlsplit(url)
             source = f"http {parts.hostname}{parts.path}"
         case kind, name:
-            source = f"{kind} {name}"
+            source = f"{kind} from stdin" if name in ("-", "/dev/stdin") else f"{kind} {name}"
     first = f"the first {spec.limit:,}" if spec.limit else ""
     return (source, *joined([first, "" if items is None else many(items, "item")]))
+
+
+def write_told(step: Write) -> tuple[str, ...]:
+    """The file, and what of each item is in it."""
+    if step.each:
+        return (step.path, "a file for each item")
+    return (step.path, "with the input's fields") if step.with_input else (step.path,)
 
 
 def many(number: int, one: str) -> str:

@@ -13,6 +13,8 @@ from fanfold.gates import checks
 from fanfold.gates.stated import from_plan
 from fanfold.members.target import resolve_target
 from fanfold.members.unloaded import look_for
+from fanfold.plans.variables import NAME as VARS
+from fanfold.plans.variables import check_reads
 from fanfold.work.ask import Params, Schema
 from fanfold.work.check import (
     Check,
@@ -33,7 +35,7 @@ from fanfold.work.template import Template
 T = TypeVar("T")
 
 KNOWN_NAMES = ("item", "items", "steps", "task")
-_KEEP_NAMES = ("item", "reply")
+_KEEP_NAMES = ("item", "reply", VARS)
 
 WHO_FIELDS: dict[str, Check] = {**WHO, "agent": text}
 PARAM_FIELDS: dict[str, Check] = {
@@ -63,6 +65,7 @@ class Reading(msgspec.Struct, frozen=True):
     results: Sequence[str] = ()
     targets: dict[str, int] = {}
     allow_outside: bool = False
+    vars: dict[str, Any] = {}
 
     @property
     def earlier(self) -> list[str]:
@@ -85,6 +88,9 @@ class Reading(msgspec.Struct, frozen=True):
             made["schema"] = schema
         if (gate := read_gate(node, self)) is not None:
             made["gate"] = gate
+        if "keep" in stated:
+            keep = node.child("keep")
+            check_reads(keep_template(keep.value, node.file), self.vars, keep, "`keep`")
         if any(name in stated for name in _WHO):
             made["who"] = read_who(node, stated)
         if any(name in stated for name in PARAM_FIELDS):
@@ -152,7 +158,7 @@ def read_prompt(
     node: Node, reading: Reading, earlier: Collection[str], known: Collection[str] = KNOWN_NAMES
 ) -> str | None:
     """The step's `prompt` or the text of its `prompt_file`, checked for names nobody defines."""
-    child = _one_way(node, "prompt", "prompt_file")
+    child, known = _one_way(node, "prompt", "prompt_file"), (*known, VARS)
     if child is None:
         return None
     if child.place[-1] == "prompt":
@@ -165,6 +171,7 @@ def read_prompt(
         raise child.bad(
             f"the prompt reads `steps.{step}`, but it cannot see an earlier step of that name; {there}"
         )
+    check_reads(template, reading.vars, child, "the prompt")
     return source
 
 

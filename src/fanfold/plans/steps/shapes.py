@@ -46,7 +46,7 @@ from fanfold.work.check import (
 from fanfold.work.document import Node
 from fanfold.work.template import Template
 
-_TASK_NAMES = ("parents", "missing", "steps", "task")
+_TASK_NAMES = ("parents", "missing", "steps", "task", "vars")
 _ONCE_NAMES = ("steps", "task")
 _SPLITS = ("items", "paragraphs")
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fanfold.plans.flow import ItemStep, produced
+from fanfold.plans.places import PATH_NAMES, fixed_folder
 from fanfold.plans.plan import Input, Map, Pipeline, Stage, Step, Write
 from fanfold.plans.steps.asking import Reading, check_inside, renamed
 from fanfold.plans.steps.reduces import read_reduce
@@ -22,10 +23,13 @@ from fanfold.plans.steps.shapes import (
     read_scatter,
 )
 from fanfold.plans.steps.singles import read_command, read_map
-from fanfold.work.check import Check, anything, elements, fields, one_of, text
+from fanfold.plans.variables import check_reads, filled
+from fanfold.plans.write import RECORDS
+from fanfold.work.check import Check, anything, at, elements, fields, one_of, text
 from fanfold.work.document import Node
 from fanfold.work.nearest import remedy
 from fanfold.work.task import Who
+from fanfold.work.template import Template
 
 Read: TypeAlias = Callable[[Node, Reading], Any]
 
@@ -50,8 +54,11 @@ _KINDS = ("list_files", *_STAGES, "pipeline", *_OTHERS, "write")
 class Steps:
     """Reads the steps one after the other."""
 
-    def __init__(self, folder: Path, task: str | None, *, allow_outside: bool = False) -> None:
-        self._folder, self._task, self._allow_outside = folder, task, allow_outside
+    def __init__(
+        self, folder: Path, task: str | None, values: dict[str, Any], *, allow_outside: bool = False
+    ) -> None:
+        self._folder, self._task, self._vars = folder, task, values
+        self._allow_outside = allow_outside
         self._replies: list[str] = []
         self._results: list[str] = []
         self.steps: list[Step] = []
@@ -86,7 +93,13 @@ class Steps:
         replies = () if anew else (*self._replies, *stages)
         results = [*self._results, *self._replies] if anew else self._results
         return Reading(
-            self._folder, self._task, replies, results, self.targets, self._allow_outside
+            self._folder,
+            self._task,
+            replies,
+            results,
+            self.targets,
+            self._allow_outside,
+            self._vars,
         )
 
     def _names(self) -> list[str]:
@@ -122,6 +135,7 @@ class Steps:
             raise node.bad("`list_files` stands once, before all other steps")
         stated = fields(node, {"path": text, "pattern": text}, "list_files", required=("path",))
         pattern = (Path(stated["path"]) / stated.get("pattern", "**/*")).as_posix()
+        pattern = filled(node, pattern, self._vars)
         self.input = Input("files", pattern, file=node.file, line=node.line)
 
     def _pipeline(self, node: Node) -> Pipeline:
@@ -185,12 +199,53 @@ def _single(node: Node, kinds: tuple[str, ...]) -> tuple[str, Node]:
 
 def _write(node: Node, reading: Reading) -> Write:
     child = node.child("path") if isinstance(node.value, dict) and "path" in node.value else node
-    stated = {} if child is node else fields(node, {"name": text, "path": text}, "a write")
-    path, folder = text(child), reading.folder
+    stated = {} if child is node else fields(node, _WRITE, "a write")
+    each, with_input = "each" in stated, "with" in stated
+    if each and with_input:
+        raise node.child("with").bad("state `each` or `with`, not both")
+    path = text(child)
+    if each:
+        _check_each(child, path, reading)
+    else:
+        path = _filled(child, path, reading)
+    _check_place(child, f"{fixed_folder(path)}/x".lstrip("/") if each else path, reading)
+    if with_input and Path(path).suffix.lower() not in RECORDS:
+        raise child.bad(f"`with: input` makes records: {path} must end in {_or(sorted(RECORDS))}")
+    name = stated.get("name", "write")
+    return Write(name=name, path=path, each=each, with_input=with_input, line=node.line)
+
+
+_WRITE: dict[str, Check] = {
+    "name": text, "path": text, "each": one_of("item"), "with": one_of("input"),
+}  # fmt: skip
+
+
+def _check_place(node: Node, path: str, reading: Reading) -> None:
+    """As far as it can be seen without writing; a run tries it out before it asks anybody."""
+    folder = reading.folder
     if path.endswith("/") or (folder / path).is_dir():
-        raise child.bad(f"`write` must name a file; {path} is a directory")
+        raise node.bad(f"`write` must name a file; {path} is a directory")
     blocked = next((p for p in (folder / path).parents if p.is_file()), None)
     if blocked is not None:
-        raise child.bad(f"`write` {path}: {blocked.name} is a file, not a folder")
-    check_inside(child, path, reading)
-    return Write(name=stated.get("name", "write"), path=path, line=node.line)
+        raise node.bad(f"`write` {path}: {blocked.name} is a file, not a folder")
+    check_inside(node, path, reading)
+
+
+def _filled(node: Node, path: str, reading: Reading) -> str:
+    """With the values of variables. Fields of an item are known only where there is a file of each."""
+    if "item" in path and "{" in path:
+        template = at(node, lambda: Template(path, name=node.file, known=PATH_NAMES))
+        if template.uses("item"):
+            raise node.bad(f"a file for each item is `write: {{path: {path!r}, each: item}}`")
+    return filled(node, path, reading.vars)
+
+
+def _check_each(node: Node, path: str, reading: Reading) -> None:
+    template = at(node, lambda: Template(path, name=node.file, known=PATH_NAMES))
+    check_reads(template, reading.vars, node, "`path`")
+    if not template.uses("item"):
+        raise node.bad("with `each: item` the path names the item, such as out/{{ item.id }}.md")
+
+
+def _or(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
