@@ -196,6 +196,7 @@ def detail_json(read: Reader, standing: Standing, store: str = "") -> bytes:
     whole = _plain(whole_receipt(standing, found))
     whole |= {
         "status": standing.status, "pending": standing.pending,
+        "written": None,  # which files it wrote, only the invocation itself knows
         "started": utc_time(standing.run.created),
         "attempts_under_way": _open(standing.under_way), "attempts_in_doubt": _open(standing.in_doubt),
         "members": [_member(one) for one in by_member(found)],

@@ -14,7 +14,6 @@ from fanfold.errors import BadInput
 from fanfold.faces.cli import shipped
 from fanfold.faces.cli.carry import Telling, accounted, perform
 from fanfold.plans.execute import Job, Options, prepare
-from fanfold.plans.plan import Write
 
 USUAL_STORE = ".fanfold"
 REPORT = "report.md"
@@ -38,7 +37,7 @@ def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
     code = perform(job, Telling(as_json, quiet))
     accounted(job.name, store, folder / PAGE)
     if not as_json:
-        lines = (*_head(folder / REPORT), *_places(job, folder), *_onward(job, store))
+        lines = (*_head(folder / REPORT), *_page(folder), *_onward(job, store))
         click.echo("\n".join((*lines, f"yours:   fanfold new my-{name} --from {name}")))
     return code
 
@@ -60,11 +59,8 @@ def _head(report: Path) -> Iterator[str]:
         yield from ("", shown.rstrip(), "")
 
 
-def _places(job: Job, folder: Path) -> Iterator[str]:
-    """Where all that was written is: files, and the run's account for a browser."""
-    named = [folder / step.path for step in job.stored.plan.steps if isinstance(step, Write)]
-    if written := [str(path) for path in named if path.exists()]:
-        yield f"files:   {', '.join(written)}"
+def _page(folder: Path) -> Iterator[str]:
+    """The run's account for a browser; the closing lines name what the plan wrote."""
     if (folder / PAGE).exists():
         yield f"page:    {folder / PAGE}"
 
