@@ -82,10 +82,10 @@ def bare(line: str) -> str:
 
 
 ROWS = [
-    "a  DONE  haiku  5.0s{ago}  ~$0.0070{retries}  ✓ Hello world",
-    "b  FAILED  sonnet  14s{ago}  ~$0.63{retries}  ✗ stopped at its budget of $0.5",
-    "c  stuck? MINUTES  sonnet  MINUTES{ago}  ~$0.19{retries}  done",
-    "d  FAILED  sonnet  -{never}  -{retries}  ✗ parent: b failed",
+    "a  DONE{haiku}  5.0s{ago}  ~$0.0070 / $1.00{retries}  Hello world",
+    "b  FAILED{sonnet}  14s{ago}  ~$0.63 / $1.00{retries}  ✗ stopped at its budget of $0.5",
+    "c  stuck? MINUTES{sonnet}  MINUTES{ago}  ~$0.19 / $1.00{retries}  done",
+    "d  FAILED{sonnet}  -{never}  - / $1.00{retries}  ✗ parent: b failed",
 ]
 
 
@@ -105,9 +105,12 @@ def test_the_status_looks_right_at_80_and_at_200_columns(server: Server, stage: 
             )
         )
         lines = server.screen(target)
-        titles = "ID  STATUS  MODEL  ELAPSED" + (
-            "  LAST ACTIVITY  COST  RETRIES" if retries else "  COST"
+        titles = (
+            "ID  STATUS  MODEL  ELAPSED  LAST ACTIVITY  COST  RETRIES"
+            if retries
+            else "ID  STATUS  ELAPSED  COST"
         )
+        models = {name: f"  {name}" if retries else "" for name in ("haiku", "sonnet")}
         assert bare(lines[0]) == "Fleet Status — NOW"
         assert lines[1] == f"Fleet: demo.fleet (run {stage.record.id})"
         assert (bare(lines[5]), lines[6][:70], lines[12][:70]) == (
@@ -116,11 +119,13 @@ def test_the_status_looks_right_at_80_and_at_200_columns(server: Server, stage: 
             rule,
         )
         for line, row in zip(lines[7:11], ROWS, strict=True):
-            whole = row.format(ago=ago, retries=retries, never="  -" if ago else "")
+            whole = row.format(ago=ago, retries=retries, never="  -" if ago else "", **models)
             assert bare(line) == whole or (
                 line.endswith("…") and whole.startswith(bare(line).removesuffix("…"))
             )
-        assert bare(lines[11]).startswith("e-by-codex  DONE  gpt-5.5(")
+        assert bare(lines[11]).startswith(
+            "e-by-codex  DONE  gpt-5.5(" if ago else "e-by-codex  DONE"
+        )
         summary = "Fleet Summary: Total: 5  Running: 0  Done: 2  Failed: 2  Stuck: 1"
         total = "Total Cost: ~$0.83"
         expected = [f"{summary}  {total}"] if width == 200 else [summary, f"  {total}"]
