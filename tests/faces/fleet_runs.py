@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -228,7 +229,7 @@ async def endings(lab: Lab) -> dict[str, Any]:
     status = await fleet.status()
     return {
         "states": await fleet.states(), "report": report.out,
-        "said": {one["id"]: one["last_msg"] for one in status["workers"]},
+        "said": {one["id"]: one["error"] for one in status["workers"]},
         "costs": await costs_of_those_that_ran(fleet),
     }  # fmt: skip
 
@@ -323,7 +324,54 @@ async def fallback(lab: Lab) -> dict[str, Any]:
     }  # fmt: skip
 
 
-TRIED = (diamond, endings, shot, orphaned, killed, fallback)
+async def handed(lab: Lab) -> dict[str, Any]:
+    """Dependents with the results of their parents, in worktrees; then the sessions are continued
+    with the commands that `status` names."""
+    fleet = Fleet(lab, "handed", [
+        worker("look", do="note"), worker("bad", do="fail"),
+        worker("check", "look", codex=True, do="note {{ parents.look }}"),
+        worker("sum", "check", "bad", partial=True, do="note {{ parents.check }}"),
+    ], isolation="worktree")  # fmt: skip
+    for words in ("init -q", "add fleet.json", "commit -qm first"):
+        own = ("-c", "user.name=t", "-c", "user.email=t@localhost", *words.split())
+        subprocess.run(["git", *own], cwd=fleet.root, check=True, capture_output=True)
+    await fleet.launch()
+    await fleet.over()
+    told = {one["id"]: one for one in (await fleet.status())["workers"]}
+    done = [id for id in fleet.ids if told[id]["status"] == "DONE"]
+    specs = {id: read_spec(fleet.place(id)) for id in done}
+    trees = {id: Path(spec.folder).glob("*.txt") for id, spec in specs.items() if spec}
+    return {
+        "states": await fleet.states(), "last": {id: told[id]["last_msg"] for id in done},
+        "sent": {id: (fleet.place(id) / "prompt.txt").read_text() for id in done},
+        "trees": {id: sorted(file.name for file in found) for id, found in trees.items()},
+        "errors": {id: one["error"] for id, one in told.items()},
+        "continued": {id: await continued(lab, fleet, id, told[id]["continue"]) for id in done},
+    }  # fmt: skip
+
+
+async def continued(lab: Lab, fleet: Fleet, id: str, command: str) -> tuple[int | None, int, int]:
+    """How it ended, and how many requests of the session the server had before and after. Both would
+    want a terminal: so one question is asked, with the same words otherwise."""
+    session = fleet.session(id)
+
+    def asked() -> int:
+        return sum(one.session == session for one in lab.server.books.asked)
+
+    before = asked()
+    command = command.replace("codex resume", "codex exec resume").replace(
+        "claude --", "claude -p --"
+    )
+    env = {"PATH": os.environ["PATH"], **lab.env}
+    process = await asyncio.create_subprocess_shell(
+        f"{command} 'DO:note once more'", env=env, stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    await asyncio.wait_for(process.wait(), SECONDS)
+    return process.returncode, before, asked()
+
+
+TRIED = (diamond, endings, shot, orphaned, killed, fallback, handed)
 
 
 async def main(programs: tuple[str, str], folder: Path) -> None:

@@ -21,6 +21,8 @@ def works(asked: Asked) -> Says:
     match do.group(1) if do else "write":
         case "write":
             return _written(asked, text)
+        case "note":
+            return _noted(asked, text)
         case "slowly":
             return _written(asked, text, latency=6.0)
         case "spend":
@@ -52,6 +54,18 @@ def _written(asked: Asked, text: str, latency: float | None = None) -> Says:
     if asked.wire == "anthropic":
         return Says(tool="Write", data={"file_path": file, "content": "found\n"}, usage=USAGE)
     return _shell(asked, f"echo found > {file}")
+
+
+def _noted(asked: Asked, text: str) -> Says:
+    """A file in the folder that it works in, named after it."""
+    if _results(asked):
+        return Says(text="The note is there.", usage=USAGE)
+    found = re.search(r"You are ([a-z]+)\.", text)
+    assert found is not None, text[-2000:]
+    name = f"{found.group(1)}.txt"
+    if asked.wire == "anthropic":
+        return Says(tool="Write", data={"file_path": name, "content": "noted\n"}, usage=USAGE)
+    return _shell(asked, f"echo noted > {name}")
 
 
 def _never_ends(asked: Asked, usage: Usage) -> Says:

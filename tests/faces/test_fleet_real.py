@@ -100,12 +100,33 @@ def test_each_goes_wrong_in_its_own_way_and_is_paid_for_what_it_took(seen: dict[
     states = dict.fromkeys(found["states"], "FAILED") | {"fine": "DONE"}
     assert (found["states"], close(found["costs"])) == (states, True), found["costs"]
     said = found["said"]
-    assert said["spends"] == "✗ stopped at its budget of $0.1"
-    assert said["turns"] == "✗ stopped at its limit of turns: 2"
-    assert "(500)" in said["fails"] and said["refuses"] == "✗ the member refused to answer"
-    assert said["codex-spends"].startswith("✗ ended at $0.6600 of its limit of $0.5000")
-    assert said["after"] == "✗ parent: fails failed"
+    assert said["spends"] == "stopped at its budget of $0.1"
+    assert said["turns"] == "stopped at its limit of turns: 2"
+    assert "(500)" in said["fails"] and said["refuses"] == "the member refused to answer"
+    assert said["codex-spends"].startswith("ended at $0.6600 of its limit of $0.5000")
+    assert said["after"] == "parent: fails failed"
     assert "| codex-spends | FAILED" in found["report"], "codex is told as it is"
+
+
+def test_dependents_get_the_results_and_the_work_of_their_parents(seen: dict[str, Any]) -> None:
+    """One parent failed, the dependent can do without; each has a worktree of its own."""
+    found = seen["handed"]
+    assert found["states"] == {
+        "look": "DONE", "check": "DONE", "bad": "FAILED", "sum": "DONE",
+    }, found  # fmt: skip
+    assert found["sent"]["check"].startswith("You are check. DO:note The note is there.\n")
+    assert found["sent"]["sum"].endswith("There is no answer for: bad")
+    assert found["trees"] == {
+        "look": ["look.txt"], "check": ["check.txt", "look.txt"],
+        "sum": ["check.txt", "look.txt", "sum.txt"],
+    }  # fmt: skip
+    assert found["last"] == dict.fromkeys(("look", "check", "sum"), "The note is there.")
+
+
+def test_the_command_for_a_session_continues_it(seen: dict[str, Any]) -> None:
+    """As a person would, but with one question and no terminal."""
+    for id, (ended, before, after) in seen["handed"]["continued"].items():
+        assert (ended, after > before) == (0, True), (id, seen["handed"])
 
 
 def test_one_killed_behind_everybodys_back_is_in_doubt_with_its_session(
