@@ -13,6 +13,7 @@ from fanfold.journal.adoption import Adopt, adopt
 from fanfold.journal.attempts import discard, end, ended, failed, file_again, lose, start, unclaim
 from fanfold.journal.cascades import Cascade, cascade
 from fanfold.journal.facts import Discard, End, Ended, Failed, Lose, RunRecord, Start, Unclaim
+from fanfold.journal.removal import Removed, RemoveRuns, remove
 
 SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
 """The columns of a run that its checksum is of."""
@@ -223,6 +224,14 @@ def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
     return [None] * len(facts)
 
 
+def _remove_runs(db: sqlite3.Connection, facts: list[RemoveRuns]) -> list[Removed | None]:
+    answers = [remove(db, fact) for fact in facts]
+    for fact, answer in zip(facts, answers, strict=True):
+        for no, _ in fact.runs if answer else ():
+            _sum_up(db, no)
+    return answers
+
+
 def _drop_batch(db: sqlite3.Connection, facts: list[DropBatch]) -> list[None]:
     for f in facts:
         file_again(db, f.run, f.no)
@@ -273,5 +282,6 @@ _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
     Adopt: adopt, AddRun: _add_run,
     judging.Judging: judging.begin, judging.Judged: judging.judged,
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,
+    RemoveRuns: _remove_runs,
     Beat: _beat, NameStep: _name_step, Cascade: cascade, PlanItems: _plan_items, PlanBatch: _plan_batch,
 }  # fmt: skip

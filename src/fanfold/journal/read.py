@@ -61,6 +61,7 @@ _BEFORE = (
     " rows between unbounded preceding and 1 preceding), started)"
 )
 """Until when calls that began earlier at the step were under way: what they share counts once."""
+_THERE = "status <> 'removed'"
 _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 
 
@@ -127,7 +128,7 @@ class Reader:
     # ── runs ──
 
     def runs(self) -> list[RunRecord]:
-        rows = self._db.execute(f"select {RUN} from runs order by no")
+        rows = self._db.execute(f"select {RUN} from runs where {_THERE} order by no")
         return [listed_run(row) for row in rows]
 
     def records(self, numbers: Sequence[int]) -> list[RunRecord]:
@@ -140,19 +141,20 @@ class Reader:
     def find(self, name_or_id: str) -> RunRecord | None:
         """By id, by the beginning of an id, or by name; the newest of that name wins."""
         row = self._db.execute(
-            f"select {RUN} from runs where id = ?1 or name = ?1 order by id = ?1 desc, no desc",
+            f"select {RUN} from runs where (id = ?1 or name = ?1) and {_THERE}"
+            " order by id = ?1 desc, no desc",
             (name_or_id,),
         ).fetchone()
         if row is None and len(name_or_id) >= 4:
             found = self._db.execute(
-                f"select {RUN} from runs where substr(id, 1, ?) = ?",
+                f"select {RUN} from runs where substr(id, 1, ?) = ? and {_THERE}",
                 (len(name_or_id), name_or_id),
             ).fetchall()
             row = found[0] if len(found) == 1 else None
         return None if row is None else run_in(row)
 
     def names(self) -> list[str]:
-        rows = self._db.execute("select distinct name from runs order by name")
+        rows = self._db.execute(f"select distinct name from runs where {_THERE} order by name")
         return [row[0] for row in rows]
 
     def step_names(self, run: int) -> list[str]:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from fanfold.errors import StoreError, StoreUnavailable
@@ -105,6 +105,18 @@ class Store:
         folder = self.folder / "inputs"
         permissions.make(folder)
         return folder
+
+    def shrink(self) -> bool:
+        """Give the room of what was removed back to the disk, where nobody else has the store open
+        and there is room for a copy meanwhile. Whether that was done."""
+        try:
+            with closing(self.connect()) as db:
+                db.execute("pragma busy_timeout = 2000")
+                db.execute("vacuum")
+                db.execute("pragma wal_checkpoint(truncate)")
+        except (sqlite3.OperationalError, StoreError):
+            return False
+        return True
 
     # ── sessions ──
 

@@ -47,6 +47,14 @@ def count(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
+def size(amount: int) -> str:
+    """Of files: `0 bytes`, `12.3 kB`, `1.2 GB`."""
+    for unit, least in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if amount >= least:
+            return f"{amount / least:.1f} {unit}"
+    return count(amount, "byte")
+
+
 def per_time(rate: float) -> str:
     """Items per second, or per minute or hour when they are slow: `6.2/s`, `12/min`, `3.0/h`."""
     for factor, unit in ((1, "s"), (60, "min"), (3600, "h")):

@@ -14,12 +14,12 @@ from fanfold.journal.unmetered import Answered
 from fanfold.price import dollars
 from fanfold.run.receipt import receipt
 from fanfold.work.ask import Usage
-from fanfold.work.outcome import STATES, Receipt, State
+from fanfold.work.outcome import STATES, Receipt, RunStatus, State
 
 Alive = Callable[[str], bool]
 """Does a session's process live? `Store.alive`."""
 
-Shown = Literal["running", "crashed", "complete", "flagged", "paused", "aborted", "killed"]
+Shown = RunStatus | Literal["crashed"]
 
 DONE: tuple[State, ...] = ("passed", "kicked", "failed", "skipped", "unjudged")
 AGAIN: tuple[State, ...] = ("failed", "unjudged", "unfunded", "in_doubt", "cancelled")

@@ -18,7 +18,7 @@ STATES: tuple[State, ...] = (
 WENT_WRONG: tuple[State, ...] = ("kicked", "failed", "unjudged", "in_doubt")
 """Outcomes whose reasons are the item's own; the others follow from why the run stopped."""
 UNTIL_RESUMED: tuple[State, ...] = ("unfunded", "in_doubt", "cancelled")
-RunStatus = Literal["running", "complete", "flagged", "paused", "aborted", "killed"]
+RunStatus = Literal["running", "complete", "flagged", "paused", "aborted", "killed", "removed"]
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -1,0 +1,107 @@
+"""Removing runs: which may go, what goes with them, and how much room that makes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.fleet.workers import living_workers
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Archive, Journal
+from fanfold.journal.removal import Removed, RemoveRuns
+from fanfold.journal.store import Store
+
+
+class Freed(msgspec.Struct, frozen=True):
+    """What was removed. `kept` replies stay, since they can serve other runs; `shrunk` False: the room
+    is free within the store, but not given back to the disk yet."""
+
+    runs: tuple[str, ...]
+    replies: int
+    kept: int
+    bytes: int
+    shrunk: bool
+
+
+def under_way(archive: Archive, record: RunRecord) -> str:
+    """Why a run may not be removed now; empty when it may. Not known counts as under way."""
+    if record.status == "running" and archive.store.alive(record.session):
+        return f"is running; end it first: fanfold kill {record.id} all"
+    if living := living_workers(archive, record):
+        return f"has workers at work ({living[0].id}); end them first: fanfold kill {record.id} all"
+    return ""
+
+
+def old_runs(archive: Archive, before: float | None, keep: int | None) -> list[RunRecord]:
+    """Those that ended (or began, where they never ended) before that time, but for the `keep`
+    newest of all; without those that are under way."""
+    newest = sorted(archive.read.runs(), key=lambda run: run.no, reverse=True)
+    old = newest[keep or 0 :]
+    if before is not None:
+        old = [run for run in old if (run.ended or run.created) < before]
+    return [run for run in reversed(old) if not under_way(archive, run)]
+
+
+async def remove_runs(folder: Path, records: Sequence[RunRecord], *, replies: bool) -> Freed:
+    """Their facts and files. Replies go only while nobody else works in the store, who may have
+    found them already."""
+    before = _size(folder)
+    journal = Journal(folder)
+    try:
+        await journal.recover(time.time())
+        busy = any(_lives(journal, run) for run in journal.read.runs())
+        if replies and busy:
+            raise BadInput("replies cannot be removed while a run of this store is running; wait")
+        runs = tuple((record.no, record.session) for record in records)
+        removed: Removed | None = await journal.write(RemoveRuns(runs, replies))
+        if removed is None:
+            raise BadInput("one of them was resumed or removed meanwhile; nothing was removed")
+    finally:
+        journal.close()
+    files = sum(_remove_files(folder, record) for record in records)
+    shrunk = not busy and Store(folder).shrink()
+    return Freed(
+        tuple(record.id for record in records), removed.replies, removed.kept,
+        max(0, before - _size(folder)) + files, shrunk,
+    )  # fmt: skip
+
+
+def _lives(journal: Journal, record: RunRecord) -> bool:
+    return record.status == "running" and journal.store.alive(record.session)
+
+
+def _remove_files(folder: Path, record: RunRecord) -> int:
+    """The folders of its agents' logs, and its copy of an input that could be read only once. How
+    many bytes that were. A fleet's own folder is the operator's."""
+    spool = _spool(record)
+    places = [folder / "agents" / record.id, *([folder / "inputs" / spool] if spool else [])]
+    freed = 0
+    for place in places:
+        freed += sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+        shutil.rmtree(place, ignore_errors=True)
+    return freed
+
+
+class _Started(msgspec.Struct, frozen=True):
+    """What is looked for in what a run was started with."""
+
+    spool: str = ""
+
+
+def _spool(record: RunRecord) -> str:
+    """A name and no path, whatever stands there: it is about to be deleted."""
+    try:
+        name = msgspec.json.decode(record.plan or b"{}", type=_Started).spool
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return ""
+    return name if name.isalnum() else ""
+
+
+def _size(folder: Path) -> int:
+    files = (folder / f"journal.db{end}" for end in ("", "-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
