@@ -332,22 +332,31 @@ async def handed(lab: Lab) -> dict[str, Any]:
         worker("check", "look", codex=True, do="note {{ parents.look }}"),
         worker("sum", "check", "bad", partial=True, do="note {{ parents.check }}"),
     ], isolation="worktree")  # fmt: skip
-    for words in ("init -q", "add fleet.json", "commit -qm first"):
-        own = ("-c", "user.name=t", "-c", "user.email=t@localhost", *words.split())
-        subprocess.run(["git", *own], cwd=fleet.root, check=True, capture_output=True)
+    await asyncio.to_thread(put_into_git, fleet.root)
     await fleet.launch()
     await fleet.over()
     told = {one["id"]: one for one in (await fleet.status())["workers"]}
     done = [id for id in fleet.ids if told[id]["status"] == "DONE"]
-    specs = {id: read_spec(fleet.place(id)) for id in done}
-    trees = {id: Path(spec.folder).glob("*.txt") for id, spec in specs.items() if spec}
     return {
         "states": await fleet.states(), "last": {id: told[id]["last_msg"] for id in done},
         "sent": {id: (fleet.place(id) / "prompt.txt").read_text() for id in done},
-        "trees": {id: sorted(file.name for file in found) for id, found in trees.items()},
+        "trees": {id: texts(fleet, id) for id in done},
         "errors": {id: one["error"] for id, one in told.items()},
         "continued": {id: await continued(lab, fleet, id, told[id]["continue"]) for id in done},
     }  # fmt: skip
+
+
+def put_into_git(folder: Path) -> None:
+    for words in ("init -q", "add fleet.json", "commit -qm first"):
+        own = ("-c", "user.name=t", "-c", "user.email=t@localhost", *words.split())
+        subprocess.run(["git", *own], cwd=folder, check=True, capture_output=True)
+
+
+def texts(fleet: Fleet, id: str) -> list[str]:
+    """The text files in the folder that it worked in."""
+    spec = read_spec(fleet.place(id))
+    assert spec is not None
+    return sorted(file.name for file in Path(spec.folder).glob("*.txt"))
 
 
 async def continued(lab: Lab, fleet: Fleet, id: str, command: str) -> tuple[int | None, int, int]:

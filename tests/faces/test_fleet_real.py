@@ -4,6 +4,7 @@ model server's books, not by the tool's own word."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -103,7 +104,8 @@ def test_each_goes_wrong_in_its_own_way_and_is_paid_for_what_it_took(seen: dict[
     assert said["spends"] == "stopped at its budget of $0.1"
     assert said["turns"] == "stopped at its limit of turns: 2"
     assert "(500)" in said["fails"] and said["refuses"] == "the member refused to answer"
-    assert said["codex-spends"].startswith("ended at $0.6600 of its limit of $0.5000")
+    ended = r"ended at \$0\.(66|99)00 of its limit of \$0\.5000"  # a call more if its host is slow
+    assert re.match(ended, said["codex-spends"]), said["codex-spends"]
     assert said["after"] == "parent: fails failed"
     assert "| codex-spends | FAILED" in found["report"], "codex is told as it is"
 
