@@ -19,6 +19,7 @@ from fanfold.work.nearest import remedy
 
 COMMANDS = {
     "run": ("fanfold.faces.cli.carry:run", "Carry a plan out."),
+    "init": ("fanfold.faces.cli.init:init", "A small plan to begin with; runs without a key."),
     "graph": ("fanfold.faces.cli.graph:graph", "Draw a plan."),
     "resume": ("fanfold.faces.cli.carry:resume", "Go on after a crash, a pause or a kill."),
     "launch": ("fanfold.faces.cli.launch:launch", "Start a run that outlives the terminal."),
