@@ -23,6 +23,19 @@ from tests.waiting import LONG
 SRC = ROOT / "src"
 SERVER = "http://127.0.0.1:8765"  # as the quickstart has it
 
+# It looks again and again in one process, so that it is not slower than the run that it waits for.
+WAIT = """
+import contextlib, io, re, time
+from fanfold.faces.cli.main import main
+text = ''
+while not re.search(r' [1-9][0-9]*/400 ', text):
+    with contextlib.redirect_stdout(out := io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.suppress(SystemExit):
+            main(['status'])
+    text = out.getvalue()
+    time.sleep(0.01)
+"""
+
 # What differs from run to run: ids, times of day, durations.
 _CHANGES = [
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "ID"),
@@ -61,7 +74,7 @@ def terminal(tmp_path: Path) -> dict[str, str]:
     folder.mkdir()
     _script(folder / "fanfold", f'exec "{sys.executable}" -m fanfold "$@"')
     _script(folder / "python", f'exec "{sys.executable}" "$@"')
-    _script(folder / "sleep", "until fanfold status 2>&1 | grep -q ' [1-9][0-9]*/400 '; do :; done")
+    _script(folder / "sleep", f'exec "{sys.executable}" -c "{WAIT}"')
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     return {"PATH": path, "HOME": str(tmp_path), "PYTHONPATH": str(SRC), "LANG": "C.UTF-8"}
 
