@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.fleet.tmux import Shown, Tmux, close_session, open_windows, show
+from fanfold.fleet.tmux import Panes, Shown, Tmux, close_session, open_windows, show
 from fanfold.members.agents.worker import LOG
 from fanfold.observe.table import cells_wide
 from tests.faces.cli import SRC
@@ -25,6 +26,8 @@ from tests.waiting import LONG, wait_until
 pytestmark = pytest.mark.skipif(
     not Tmux().there, reason="needs tmux: apt-get install tmux, brew install tmux"
 )
+
+REAL = shutil.which("tmux") or ""
 
 
 class Server:
@@ -244,3 +247,29 @@ def test_it_works_from_inside_tmux_too(server: Server, stage: Stage) -> None:
     inside.pop("TMUX_TMPDIR")
     assert open_windows(shown_of(stage), ["a"], Tmux(inside)) == "demo_fleet"
     assert server.windows("demo_fleet") == ["status", "a"]
+
+
+class Quick(Shown, frozen=True):
+    """Windows with a program that starts at once."""
+
+    def view_words(self, worker: str) -> list[str]:
+        return ["sleep", "600"]
+
+
+def test_fifty_workers_have_a_window_each_in_few_calls(server: Server, stage: Stage) -> None:
+    """When the panes are closed all are there. A call for each would take longer than anybody waits
+    on a busy machine, and those that were left would be lost."""
+    bin, log = Path(server.environ["TMUX_TMPDIR"]), stage.root / "calls"
+    (bin / "tmux").write_text(f'#!/bin/sh\necho >> {shlex.quote(str(log))}\nexec {REAL} "$@"\n')
+    (bin / "tmux").chmod(0o755)
+    counted = Tmux({**server.environ, "PATH": f"{bin}{os.pathsep}{server.environ['PATH']}"})
+    logged: list[str] = []
+    panes = Panes(Quick("many", stage.record.id, str(stage.store)), logged.append, counted)
+    workers = [f"worker-number-{n:02}" for n in range(50)]
+    panes.started(*workers)
+    panes.close()
+    assert (panes.session, logged) == ("many", [])
+    assert server.windows("many") == ["status", *workers]
+    marked = server("list-windows", "-t", "=many:", "-F", "#{@fanfold_worker} #{remain-on-exit}")
+    assert marked.splitlines()[1:] == [f"{worker} on" for worker in workers]
+    assert len(log.read_text()) < 20

@@ -128,8 +128,8 @@ def open_panes(launched: Launched, log: Say) -> str | None:
     panes = tmux.show(launched.name, launched.run, Path(launched.store), log)
     if panes is None:
         return None
-    for worker in launched.workers:
-        panes.started(worker)
+    if launched.workers:
+        panes.started(*launched.workers)
     panes.close()
     return panes.session
 

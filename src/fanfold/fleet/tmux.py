@@ -22,7 +22,8 @@ from queue import SimpleQueue
 
 import msgspec
 
-SECONDS = 10.0
+SECONDS = 20.0
+LONGEST_CALL = 12_000  # bytes; tmux takes 16 kB
 OWNER, WORKER = "@fanfold_run", "@fanfold_worker"
 MOST_NAMES = 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9_/-]+")  # a name is a format to tmux: `#(…)` in it would be run
@@ -92,19 +93,25 @@ class Tmux:
         _check(done)
         return True
 
-    def open_window(self, session: str, shown: Shown, worker: str) -> None:
-        """A worker's window. One that is there already and still follows is left as it is."""
+    def open_windows(self, session: str, shown: Shown, workers: Iterable[str]) -> None:
+        """A window for each worker. One that is there already and still follows is left as it is.
+        Many go into one call: while programs start in the first windows, each call takes long."""
+        there = {of: (id, dead) for id, of, dead in self._windows(session)}
+        wanted = [self._window(session, shown, one, there) for one in dict.fromkeys(workers)]
+        for words in _packed(wanted):
+            _check(self._run(words))
+
+    def _window(
+        self, session: str, shown: Shown, worker: str, there: Mapping[str, tuple[str, bool]]
+    ) -> list[str]:
+        """The words for one worker; none when nothing is to be done."""
         view = [*self._given(), *shown.view_words(worker)]
-        for id, of, dead in self._windows(session):
-            if of == worker:
-                if dead:
-                    words = ["respawn-pane", "-k", "-t", id, *view]
-                    _check(self._run(_joined(words)))
-                return
+        id, dead = there.get(worker, ("", False))
+        if id:
+            return _joined(["respawn-pane", "-k", "-t", id, *view]) if dead else []
         last = f"={session}:{{end}}"  # behind the last one, so that the next commands find it there
         made = ["new-window", "-d", "-a", "-t", last, "-n", _UNSAFE.sub("_", worker) or "_", *view]
-        marked = ["set-option", "-w", "-t", last, WORKER, worker]
-        _check(self._run(_joined(made, marked, *_kept(last))))
+        return _joined(made, ["set-option", "-w", "-t", last, WORKER, worker], *_kept(last))
 
     def close_session(self, shown: Shown) -> None:
         """The session of this run, if there is one; its windows only showed what is in files."""
@@ -154,30 +161,31 @@ class Panes:
     def __init__(self, shown: Shown, log: Log, tmux: Tmux) -> None:
         self.session: str | None = None
         self._shown, self._log, self._tmux = shown, log, tmux
-        self._wanted: SimpleQueue[str | None] = SimpleQueue()
+        self._wanted: SimpleQueue[tuple[str, ...] | None] = SimpleQueue()
         self._failed = False
         self._thread = threading.Thread(target=self._carry_out, name="tmux", daemon=True)
         self._thread.start()
 
-    def started(self, worker: str) -> None:
-        """A worker runs now: it has a window, a new one or the one that it had before."""
-        self._wanted.put(worker)
+    def started(self, *workers: str) -> None:
+        """These run now: each has a window, a new one or the one that it had before."""
+        self._wanted.put(workers)
 
     def ended(self, worker: str) -> None:
         """A worker has ended. Its window stays, with its last words."""
 
-    def close(self, seconds: float = SECONDS) -> None:
-        """No more windows; those that are there stay."""
+    def close(self) -> None:
+        """No more windows; those that were asked for are there then, and stay. It ends: a call that
+        takes too long is the last one."""
         self._wanted.put(None)
-        self._thread.join(seconds)
+        self._thread.join()
 
     def _carry_out(self) -> None:
-        while (worker := self._wanted.get()) is not None:
+        while (workers := self._wanted.get()) is not None:
             if self._failed:
                 continue
             try:
                 self.session = self.session or self._tmux.open_session(self._shown)
-                self._tmux.open_window(self.session, self._shown, worker)
+                self._tmux.open_windows(self.session, self._shown, workers)
             except NoTmux as error:
                 self._failed, self.session = True, None
                 self._log(f"tmux: no windows, the run goes on without: {error}")
@@ -192,8 +200,7 @@ def show(name: str, run: str, store: Path, log: Log, tmux: Tmux | None = None) -
 def open_windows(shown: Shown, workers: Iterable[str], tmux: Tmux) -> str:
     """A session with a window for each of these. The name of the session; raises NoTmux."""
     session = tmux.open_session(shown)
-    for worker in workers:
-        tmux.open_window(session, shown, worker)
+    tmux.open_windows(session, shown, workers)
     return session
 
 
@@ -227,6 +234,18 @@ def _joined(*commands: list[str]) -> list[str]:
         found += [";"] if found else []
         found += [f"{word[:-1]}\\;" if word.endswith(";") else word for word in command]
     return found
+
+
+def _packed(several: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Words of several, in as few calls as tmux takes: it refuses what is longer than a message."""
+    packed: list[str] = []
+    for words in filter(None, several):
+        if packed and sum(len(os.fsencode(word)) + 1 for word in (*packed, *words)) > LONGEST_CALL:
+            yield packed
+            packed = []
+        packed = [*packed, ";", *words] if packed else words
+    if packed:
+        yield packed
 
 
 def _check(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
