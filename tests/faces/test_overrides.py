@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
@@ -236,3 +237,41 @@ def test_calls_at_once(folder: Path, tmp_path: Path) -> None:
                 program.until(lambda many=many: held.totals().in_flight == many)
             held.release()
             held.wait_idle()
+
+
+# ── previews ─────────────────────────────────────────────────────────────────────────────────
+
+
+def sized(ended: Ended) -> tuple[int, int | None, int | None]:
+    found = msgspec.json.decode(ended.out)
+    (only,) = [step for step in found["steps"] if step["name"] == "map"]
+    return ended.code, only["tasks"], only["calls"]
+
+
+def test_a_preview_is_of_the_run_that_is_meant(folder: Path, quick_server: RunningServer) -> None:
+    look = ["run", "plan.yaml", "--dry-run", "--json"]
+    assert sized(fanfold(folder, *look, "--limit", "2")) == (0, 2, 2)
+    (folder / "one.jsonl").write_text('{"id": "x", "text": "y"}\n')
+    assert sized(fanfold(folder, *look, "--input", "one.jsonl")) == (0, 1, 1)
+    assert sized(piped(folder, LINES, *look, "--input", "-")) == (0, 3, 3)
+    drawn = piped(folder, LINES, "run", "plan.yaml", "--dry-run", "--input", "-").out
+    assert "jsonl from stdin" in drawn and "3 items" in drawn
+    assert not (folder / ".fanfold").exists() and not quick_server.books().asked
+
+
+def test_a_program_is_run_for_a_preview_only_when_that_is_said(folder: Path) -> None:
+    (folder / "list.py").write_text(
+        "open('ran', 'a').write('x')\nprint('{\"text\": 1}\\n{\"text\": 2}')"
+    )
+    command = f"command: ['{sys.executable}', list.py]"
+    (folder / "plan.yaml").write_text(PLAN.replace("jsonl: items.jsonl", command))
+    look = ["run", "plan.yaml", "--dry-run", "--json"]
+    assert sized(fanfold(folder, *look)) == (0, None, None)
+    assert not (folder / "ran").exists()
+    assert sized(fanfold(folder, *look, "--read-input")) == (0, 2, 2)
+    assert (folder / "ran").read_text() == "x"
+    alone = fanfold(folder, "run", "plan.yaml", "--read-input")
+    assert (alone.code, alone.err) == (
+        2, "fanfold: --read-input goes with --dry-run: a run reads its input anyway;"
+        " see: fanfold run --help\n",
+    )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Unpack, cast
+from typing import Any, Protocol, Unpack, cast
 
 import msgspec
 
@@ -20,6 +20,7 @@ from fanfold.work.ask import Ask, Message
 from fanfold.work.check import whole
 from fanfold.work.cut import Cutter, Splitter, Way
 from fanfold.work.item import Item, Source, canonical
+from fanfold.work.member import Traits
 from fanfold.work.nearest import remedy
 from fanfold.work.options import needed, reducer
 from fanfold.work.pieces import Fits, Piece
@@ -103,17 +104,32 @@ async def divide_batch(
     run: Run, batch: Batch, terms: Terms, prompt: Prompt, division: Division
 ) -> Any:
     """The same for a batch that is planned: the combined value. Each item has its outcome then."""
-    fits = _measure(run, terms, prompt, division.fits)
+    cutter, ask = cutting(run, terms, prompt, division)
     way = division.split if isinstance(division.split, Asked) else None
     for other in (way, division.combine):
         if isinstance(other, Asked):
             await get_ready(run, other)
+    return await Conquest(Problem(run, batch, terms, ask, cutter, division.combine, way)).result()
+
+
+class KnowsMembers(Protocol):
+    """A run, as far as cutting needs it, or who only looks at one."""
+
+    def traits(self, terms: Terms) -> list[Traits]: ...
+
+    def reads_messages(self, terms: Terms) -> bool: ...
+
+
+def cutting(
+    run: KnowsMembers, terms: Terms, prompt: Prompt, division: Division
+) -> tuple[Cutter, Asking]:
+    """How items become pieces, and a piece an ask."""
+    fits = _measure(run, terms, prompt, division.fits)
     cutter = Cutter(fits, division.way, division.max_depth, division.max_pieces)
     alone = _limit(prompt, division.fits) == 1
     if not run.reads_messages(terms):
         prompt = Prompt(schema=prompt.schema, params=prompt.params)
-    ask = Asking(prompt, alone)
-    return await Conquest(Problem(run, batch, terms, ask, cutter, division.combine, way)).result()
+    return cutter, Asking(prompt, alone)
 
 
 # ── how a piece is asked about ───────────────────────────────────────────────────────────────
@@ -158,7 +174,9 @@ def _together(items: tuple[Item, ...]) -> dict[str, Any]:
 # ── what fits ────────────────────────────────────────────────────────────────────────────────
 
 
-def _measure(run: Run, terms: Terms, prompt: Prompt, fits: Fits) -> Callable[[Piece], bool]:
+def _measure(
+    run: KnowsMembers, terms: Terms, prompt: Prompt, fits: Fits
+) -> Callable[[Piece], bool]:
     """Whether a piece fits: as stated, and in the context of those who may answer."""
     items, test = _limit(prompt, fits), fits.test
     tokens = fits.tokens or _room(run, terms, prompt)
@@ -192,7 +210,7 @@ def _limit(prompt: Prompt, fits: Fits) -> int | None:
     return 1
 
 
-def _room(run: Run, terms: Terms, prompt: Prompt) -> int | None:
+def _room(run: KnowsMembers, terms: Terms, prompt: Prompt) -> int | None:
     """The tokens that the smallest known context leaves for a prompt."""
     most = prompt.params.max_tokens
     known = [(one.context, one) for one in run.traits(terms) if one.context is not None]

@@ -36,6 +36,11 @@ members:
   - {{id: code, kind: function, target: "no_such_module:nothing"}}
 """
 NOWHERE = "http://127.0.0.1:9"
+ANSWER = """\
+import json, re, sys
+print(json.dumps({id: "said" for id in sorted(set(re.findall(r"i[0-9]{3}", sys.stdin.read())))}))
+"""
+"""A program that answers each item of a shard."""
 
 
 def write(folder: Path, steps: str, *, items: int = 12, url: str = NOWHERE, more: str = "") -> Path:
@@ -242,12 +247,71 @@ def test_a_map_over_what_a_step_produces_is_unknown_and_watched(tmp_path: Path) 
     assert (made.total.p50, made.total.worst) == (known.forecast.p50, None)
 
 
-def test_a_divide_is_bounded_by_its_pieces(tmp_path: Path) -> None:
-    """Pieces share the input, so doubling their number adds only what stands around them."""
+DIVIDES = [
+    "prompt: 'Sum {{ items }}', fits: {items: 3}",
+    "prompt: 'Sum {{ items }}', fits: {tokens: 900}",
+    "prompt: 'Sum {{ item.text }}', fits: {tokens: 40}, split: paragraphs",
+    "prompt: 'Sum', fits: {tokens: 100}, split: paragraphs",
+]
+
+
+@pytest.mark.parametrize("combine", ["{prompt: Join, member: b, fan_in: 3}", "concat"])
+@pytest.mark.parametrize("stated", DIVIDES)
+def test_a_divide_is_cut_as_the_run_cuts_it(
+    tmp_path: Path, served: str, stated: str, combine: str
+) -> None:
+    """Calls and tokens of the pieces are known beforehand; those of a combine by their number."""
+    step = f"  - divide: {{{stated}, member: a, combine: {combine}}}"
+    plan = write(tmp_path / "p", step, items=0, url=served)
+    texts = ["\n\n".join(f"Paragraph {n} of {m} in a few words." for n in range(3 * m + 1))
+             for m in range(10)]  # fmt: skip
+    rows = [{"id": f"i{n}", "text": text} for n, text in enumerate(texts)]
+    (tmp_path / "p" / "items.jsonl").write_bytes(
+        b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+    )
+    made = previewed(plan)
+    done = carried_out(plan, tmp_path / "store")
+    assert done.status in ("complete", "flagged")
+    assert made.total.calls == done.calls > 1
+    assert all(line.tasks == line.forecast.calls and line.watched for line in made.steps)
+    again = previewed(plan, tmp_path / "store")
+    assert (again.total.calls, again.total.reused) == (0, done.calls)
+
+
+@pytest.mark.parametrize("shard", ["{items: 5}", "{tokens: 40}", "{items: 3, tokens: 40}"])
+def test_shards_are_filled_as_the_run_fills_them(tmp_path: Path, served: str, shard: str) -> None:
+    step = f"  - map: {{prompt: 'Say {{{{ items }}}}', member: shards, shard: {shard}, revise: 0}}"
+    plan = write(tmp_path / "p", step, items=23, url=served)
+    roster = tmp_path / "p" / "roster.yaml"
+    answers = "  - {id: shards, kind: command, cmd: [python3, answer.py], price: {call: 1.0}}\n"
+    roster.write_text(roster.read_text() + answers)
+    made = previewed(plan)
+    (tmp_path / "p" / "answer.py").write_text(ANSWER)
+    done = carried_out(plan, tmp_path / "store")
+    assert (done.status, done.calls) == ("complete", made.total.calls)
+    assert 1 < made.total.calls < 23
+
+
+def test_a_divide_that_will_be_refused_says_so(tmp_path: Path) -> None:
+    step = (
+        "  - divide: {prompt: 'Sum {{ items }}', member: a, fits: {items: 1}, max_pieces: 5,"
+        " combine: concat}"
+    )
+    made = previewed(write(tmp_path / "p", step))
+    (note,) = [note for note in in_words(made.notes) if note.startswith("divide")]
+    assert note.startswith("divide: it will be refused: more than 5 pieces")
+
+
+def test_a_divide_by_a_function_is_bounded_by_its_pieces(tmp_path: Path) -> None:
+    """Looking runs no code. Pieces share the input, so doubling their number adds only what stands
+    around them."""
     steps = (
         "  - divide: {prompt: 'Sum {{ items }}', member: a, fits: {tokens: 30}, max_pieces: MOST,"
-        " combine: {prompt: 'Join', member: b}}"
+        " split: 'cuts:halves', combine: {prompt: 'Join', member: b}}"
     )
+    for name in ("p", "q"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cuts.py").write_text("def halves(data): raise SystemExit\n")
     made = previewed(write(tmp_path / "p", steps.replace("MOST", "50")))
     divide, combine = made.steps
     assert (divide.tasks, divide.most, divide.watched) == (None, 50, True)
@@ -277,8 +341,10 @@ def test_programs_and_addresses_are_not_asked_for_their_items(tmp_path: Path, gi
     (only,) = made.steps
     assert (only.tasks, only.forecast.worst, only.watched) == (None, None, False)
     kind = given.partition(":")[0]
+    does = {"command": "runs the program", "http": "fetches it"}[kind]
     assert in_words(made.notes) == [
-        f"the input of kind {kind} is not read for a preview: its size is unknown"
+        f"the input of kind {kind} is not read for a preview: its size is unknown;"
+        f" --read-input {does} once to count it"
     ]
     assert not (tmp_path / "p" / "touched").exists()
 

@@ -97,15 +97,20 @@ def overriding(command: Callable[..., Any]) -> Callable[..., Any]:
 @_store
 @click.option("--fresh", is_flag=True, help="Do not reuse replies of earlier runs.")
 @click.option("--dry-run", is_flag=True, help="Show what it would do and cost; ask nobody.")
+@click.option(
+    "--read-input", is_flag=True, help="With --dry-run: run or fetch an input to count it."
+)
 @governed
 @_paid
 @outside_option
 @_report
 @_json
 @_quiet
-def run(plan: str, dry_run: bool, **given: Any) -> int:
+def run(plan: str, dry_run: bool, read_input: bool, **given: Any) -> int:
     """Carry a plan out, or a fleet: PLAN is a file, or a folder with a fleet.json."""
     telling = _telling(given)
+    if read_input and not dry_run:
+        raise click.UsageError("--read-input goes with --dry-run: a run reads its input anyway")
     options = options_of(given)
     fleet = is_fleet(plan) or Path(plan).is_dir()
     if fleet:
@@ -114,7 +119,7 @@ def run(plan: str, dry_run: bool, **given: Any) -> int:
     for line in job.warnings:
         click.echo(f"warning: {line}", err=True)
     if dry_run:
-        return show_preview(job, as_json=telling.as_json)
+        return show_preview(job, as_json=telling.as_json, read_input=read_input)
     with ExitStack() as alone:
         if fleet:
             alone.enter_context(beginning(job, force=options.fresh))

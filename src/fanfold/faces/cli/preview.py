@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -17,31 +18,37 @@ from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.execute import Job
 from fanfold.plans.preview.estimate import Premises, estimate, readable_input
 from fanfold.run.forecast import Preview
+from fanfold.work.item import Source
 
 _WIDTH = 100
 
 
-def show_preview(job: Job, *, as_json: bool) -> int:
-    found = _preview(job)
-    if as_json:
-        click.echo(preview_json(found))
-        return 0
-    width = max(60, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))
-    click.echo(_drawn(job, width))
+def show_preview(job: Job, *, as_json: bool, read_input: bool = False) -> int:
+    """`read_input`: also an input for which a program has to be run, or an address asked."""
+    with TemporaryDirectory(prefix="fanfold-") as spool:
+        source = readable_input(job.stored.plan, Path(spool), also=read_input)
+        found = _preview(job, source)
+        if as_json:
+            click.echo(preview_json(found))
+            return 0
+        width = max(60, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))
+        click.echo(_drawn(job, source, width))
     click.echo("")
     click.echo(preview_text(found, width))
     return 0
 
 
-def _drawn(job: Job, width: int) -> str:
+def _drawn(job: Job, source: Source | None, width: int) -> str:
     plan = job.stored.plan
     if job.stored.kind == "fleet":
         return layered(outline(plan.folder), width)
     items = None if plan.input is None else count_items(plan.input, plan.folder)
+    if items is None and source is not None:
+        items = sum(1 for _ in source.walk())
     return draw(picture(plan, items=items, roster=job.roster), width)
 
 
-def _preview(job: Job) -> Preview:
+def _preview(job: Job, source: Source | None) -> Preview:
     """With what is on record, when there is a store; one that is not there is not made."""
     premises = Premises(
         budget=job.budget, allow_paid=job.options.allow_paid, fresh=job.options.fresh
@@ -49,7 +56,7 @@ def _preview(job: Job) -> Preview:
     plan = job.stored.plan
     archive = Archive(job.options.store) if Store(Path(job.options.store)).file.exists() else None
     try:
-        return estimate(plan, job.roster, readable_input(plan), archive, premises)
+        return estimate(plan, job.roster, source, archive, premises)
     finally:
         if archive is not None:
             archive.close()

@@ -102,6 +102,9 @@ class Desk:
     def traits(self, terms: Terms) -> list[Traits]:
         return list(self.cast(terms).everyone)
 
+    def reads_messages(self, terms: Terms) -> bool:
+        return any(one.takes == "messages" or one.sees_ask for one in self.traits(terms))
+
     def cast(self, terms: Terms, *, votes: bool = False) -> Cast:
         chosen = self._choose(terms.who)
         members = tuple(one.member for one in chosen)
@@ -173,7 +176,7 @@ class Asker:
         self._template = prompt.user
         shows = prompt.user is not None and prompt.user.uses("steps")
         self._steps: dict[str, Any] = prompt.names.get("steps", {}) if shows else {}
-        reads = any(t.takes == "messages" or t.sees_ask for t in cast.everyone)
+        reads = desk.reads_messages(terms)
         self.prompt = prompt if reads else Prompt(schema=prompt.schema, params=prompt.params)
         self._meter = Meter(cast)
         self.size = reply_size(cast, prompt.params)

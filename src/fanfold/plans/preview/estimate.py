@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 
@@ -45,14 +46,17 @@ from fanfold.work.item import Item, Source
 __all__ = ["Premises", "estimate", "readable_input"]
 
 CHUNK = 64
-_NOT_READ = ("command", "http")
+_NOT_READ = {"command": "runs the program", "http": "fetches it"}
 
 
-def readable_input(plan: Plan) -> Source | None:
-    """The plan's input, when it can be read without running or fetching anything; else None."""
-    if plan.input is None or plan.input.kind in _NOT_READ:
+def readable_input(plan: Plan, spool: Path | None = None, *, also: bool = False) -> Source | None:
+    """The plan's input, when it can be read without running or fetching anything; else None.
+
+    `also`: the operator said that it may. What can be read only once is kept in `spool`.
+    """
+    if plan.input is None or (plan.input.kind in _NOT_READ and not also):
         return None
-    return open_input(plan.input, plan.folder)
+    return open_input(plan.input, plan.folder, spool=spool)
 
 
 def estimate(
@@ -146,11 +150,8 @@ class _Estimate:
     def _about_the_input(self) -> list[Note]:
         spec, sample = self._desk.plan.input, self._sample
         if spec is not None and sample.size is None:
-            return [
-                Note(
-                    f"the input of kind {spec.kind} is not read for a preview: its size is unknown"
-                )
-            ]
+            what = f"the input of kind {spec.kind} is not read for a preview: its size is unknown"
+            return [Note(f"{what}; --read-input {_NOT_READ[spec.kind]} once to count it")]
         if sample.size is not None and sample.many < sample.size:
             return [
                 Note(

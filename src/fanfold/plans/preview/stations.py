@@ -22,7 +22,7 @@ from fanfold.work.ask import Ask
 from fanfold.work.item import Item
 from fanfold.work.split import Filling, estimate_tokens, shard_ask
 from fanfold.work.task import Task
-from fanfold.work.tree import Node, Tree
+from fanfold.work.tree import Tree
 
 
 class Passing(msgspec.Struct, frozen=True):
@@ -177,7 +177,7 @@ class Reduced:
     def land(self, at: int, part: Whole | None) -> None:
         node = self._tree.land(at, part)
         while node is not None:
-            node = self._tree.reduced(node, self._made(node))
+            node = self._tree.reduced(node, self.made(node.name, node.parts))
 
     def again(self, size: int) -> None:
         """A tree of its own for each item."""
@@ -187,17 +187,18 @@ class Reduced:
     def result(self) -> Any:
         return None if self._tree.result is None else self._tree.result.value
 
-    def _made(self, node: Node[Whole]) -> Whole | None:
+    def made(self, name: str, parts: Sequence[Whole]) -> Whole | None:
+        """One of these parts, by one ask."""
         self._nodes += 1
         try:
-            task = Task(node.name, asks_of(self.way, node.parts), self.way.terms)
+            task = Task(name, asks_of(self.way, parts), self.way.terms)
         except FanfoldError as error:
-            given = Item(node.name, {"steps": {n: p.value for n, p in enumerate(node.parts)}})
-            task = Task(node.name, Ask(items=(given,)), self.way.terms, flaw=str(error))
+            given = Item(name, {"steps": {n: part.value for n, part in enumerate(parts)}})
+            task = Task(name, Ask(items=(given,)), self.way.terms, flaw=str(error))
         (value,) = self.answers.take([task])
         if value is None:
             return None
-        return Whole(node.name, tuple(id for part in node.parts for id in part.ids), value)
+        return Whole(name, tuple(dict.fromkeys(id for part in parts for id in part.ids)), value)
 
     def rows(self, times: float | None) -> list[StepPreview]:
         return rows_of(self._step.name, self._kind, self.answers, self._nodes, times)

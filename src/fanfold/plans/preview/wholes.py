@@ -7,20 +7,22 @@ from typing import Any
 
 import msgspec
 
-from fanfold.errors import FanfoldError
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.asked import Whole, asks_of
+from fanfold.patterns.divide import cutting
 from fanfold.patterns.graph import Node
 from fanfold.patterns.prompt import make_task
 from fanfold.plans.plan import Divide, Graph, Once, Scatter
 from fanfold.plans.preview.answers import UNKNOWN, judges_of, rows_of
 from fanfold.plans.preview.askers import Asker, Desk
-from fanfold.plans.preview.standin import Size
+from fanfold.plans.preview.standin import Size, holds_stand_in
 from fanfold.plans.preview.stations import Passing, Reduced
-from fanfold.run.forecast import Forecast, StepPreview, at_once
+from fanfold.run.forecast import Forecast, Note, StepPreview, at_once
 from fanfold.run.left import Left
 from fanfold.run.meter import forecast
 from fanfold.work.ask import Ask, Message
 from fanfold.work.item import Item
+from fanfold.work.pieces import Leaf, Piece, Tree, contents, grouped, leaves_of
 from fanfold.work.task import Task, Who
 
 _encode = msgspec.json.Encoder().encode
@@ -28,15 +30,17 @@ _AROUND_AN_ITEM = 64  # bytes that a prompt may write around it: its id, a headi
 
 
 class Divided:
-    """A divide: how many pieces there will be shows when they are cut, so there are only bounds.
+    """A divide: its items are cut into pieces, as the run will do it.
 
-    Pieces share what is to be divided, so together they hold all of it once; and each answer goes
-    into one combine.
+    Only bounds are known where a function of the user's cuts, where the prompt shows replies, or
+    where some items stand for more: pieces share what is to be divided, so together they hold all of
+    it once; and each answer goes into one combine.
     """
 
     def __init__(self, desk: Desk, step: Divide) -> None:
-        self._step = step
+        self._desk, self._step, self._items = desk, step, list[Item]()
         terms, prompt = desk.ready.terms(step, step.name), desk.ready.prompt(step)
+        self._prompt = prompt
         self._asker = Asker(desk, terms, prompt, judges=judges_of(desk, step))
         source = "" if prompt.user is None else prompt.user.source
         self._frame = Ask((Message("user", source),), schema=prompt.schema, params=prompt.params)
@@ -51,12 +55,60 @@ class Divided:
 
     def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
         for one in passing:
+            seen = one.seen()
+            self._items.append(one.item if holds_stand_in(seen.data) else seen)
             self._bytes += len(_encode(one.item.view())) + len(one.item.id) + _AROUND_AN_ITEM
         return []
 
     def rows(self, times: float | None) -> list[StepPreview]:
         step, most = self._step, self._step.max_pieces
         known = None if self._shows_steps else times
+        if known == 1 and ":" not in step.split:
+            try:
+                return self._cut()
+            except BadInput as error:
+                note = Note(f"{{}}: it will be refused: {error}", step.name)
+                rows = self._bounds(known, most)
+                refused = msgspec.structs.replace(rows[0].forecast, notes=(note,))
+                return [msgspec.structs.replace(rows[0], forecast=refused), *rows[1:]]
+        return self._bounds(known, most)
+
+    def _cut(self) -> list[StepPreview]:
+        """The pieces and the combines of the run, each measured. BadInput where it would be refused."""
+        step, items = self._step, list(enumerate(self._items))
+        division = self._desk.ready.division(step)
+        cutter, ask = cutting(self._desk, self._asker.terms, self._prompt, division)
+        tree = cutter.whole(items)
+        leaves = [] if tree is None else list(leaves_of(tree))
+        parts: list[Whole | None] = []
+        for leaf, held in zip(leaves, contents(leaves, iter(items)), strict=True):
+            own = tuple(item for _, item in held)
+            ids = tuple(item.id for item in own) if leaf.origin is None else (leaf.origin,)
+            value = None if leaf.flaw else self._taken(leaf.id, ask(Piece(leaf.id, own)))
+            parts.append(None if value is None else Whole(leaf.id, ids, value))
+        rows = rows_of(step.name, "divide", self._asker, len(leaves), 1, watched=True)
+        if self._combine is not None:
+            if tree is not None:
+                self._combined_in(grouped(tree, self._combine.way.fan_in), iter(parts))
+            more = self._combine.rows(1)
+            rows += [msgspec.structs.replace(row, watched=True) for row in more]
+        return rows
+
+    def _taken(self, id: str, ask: Ask) -> Any:
+        (value,) = self._asker.take([Task(id, ask, self._asker.terms)])
+        return value
+
+    def _combined_in(self, tree: Tree, parts: Iterator[Whole | None]) -> Whole | None:
+        """Bottom-up: what a branch comes to."""
+        assert self._combine is not None
+        if isinstance(tree, Leaf):
+            return next(parts)
+        below = [self._combined_in(part, parts) for part in tree.parts]
+        made = [one for one in below if one is not None]
+        return self._combine.made(tree.id, made) if made else None
+
+    def _bounds(self, known: float | None, most: int) -> list[StepPreview]:
+        step = self._step
         pieces = UNKNOWN if known is None else self._pieces(known)
         rows = [self._bounded(step.name, "divide", self._asker.who, most, pieces)]
         if self._combine is not None:
