@@ -12,7 +12,17 @@ from fanfold.journal import bulk, checksum, judging
 from fanfold.journal.adoption import Adopt, adopt
 from fanfold.journal.attempts import discard, end, ended, failed, file_again, lose, start, unclaim
 from fanfold.journal.cascades import Cascade, cascade
-from fanfold.journal.facts import Discard, End, Ended, Failed, Lose, RunRecord, Start, Unclaim
+from fanfold.journal.facts import (
+    Discard,
+    End,
+    Ended,
+    Failed,
+    Lose,
+    RunRecord,
+    Sent,
+    Start,
+    Unclaim,
+)
 from fanfold.journal.removal import Removed, RemoveRuns, remove
 
 SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
@@ -218,6 +228,7 @@ def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
             "cascades",
             "judging",
             "beats",
+            "prompts",
         ):
             db.execute(f"delete from {table} where run = ?", (fact.run,))
         db.execute("delete from runs where no = ?", (fact.run,))
@@ -267,6 +278,16 @@ def _plan_items(db: sqlite3.Connection, facts: list[PlanItems]) -> list[None]:
     return [None] * len(facts)
 
 
+def _sent(db: sqlite3.Connection, facts: list[Sent]) -> list[None]:
+    for f in facts:
+        rows = [
+            (f.run, f.step, id, f.member, key, f.messages)
+            for id, key in zip(f.ids, f.keys, strict=True)
+        ]
+        bulk.put(db, "insert into prompts (run, step, id, member, key, messages)", rows)
+    return [None] * len(facts)
+
+
 def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
     for f in facts:
         db.execute(
@@ -284,4 +305,5 @@ _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
     ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,
     RemoveRuns: _remove_runs,
     Beat: _beat, NameStep: _name_step, Cascade: cascade, PlanItems: _plan_items, PlanBatch: _plan_batch,
+    Sent: _sent,
 }  # fmt: skip

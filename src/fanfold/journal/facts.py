@@ -155,6 +155,17 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bound: bool = False
 
 
+class Sent(msgspec.Struct, frozen=True, gc=False):
+    """What goes out to a member, for runs that keep their prompts: a row for each item in it."""
+
+    run: int
+    step: int
+    member: str
+    ids: tuple[str, ...]
+    keys: tuple[bytes, ...]
+    messages: bytes
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """A try of an unmetered member that gave no reply; it has no start, but it is on record."""
 

@@ -9,7 +9,7 @@ import msgspec
 from fanfold.errors import RunStopped, StoreError, StoreUnavailable
 from fanfold.journal.apply import AddRun, CloseRun, DropRun, NameStep, PlanItems, ReopenRun
 from fanfold.journal.cascades import Cascade
-from fanfold.journal.facts import End, Ended, Failed, Lose, Unclaim
+from fanfold.journal.facts import End, Ended, Failed, Lose, Sent, Unclaim
 from fanfold.work.ask import Reply
 
 WAIT: Final = object()
@@ -27,7 +27,7 @@ def answer_to(fact: Any, error: StoreError, reason: str, saved: bool) -> tuple[A
             return ((0,) * len(fact.landed) if saved else WAIT), True
         case NameStep() | Unclaim() | Failed() | Lose():
             return None, True
-        case Ended() | Cascade() | PlanItems(rows=[]):
+        case Ended() | Cascade() | Sent() | PlanItems(rows=[]):
             return None, False
         case AddRun() | ReopenRun() | DropRun():
             return error, False

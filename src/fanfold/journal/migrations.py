@@ -130,6 +130,16 @@ def durations(db: sqlite3.Connection) -> None:
     db.execute("create table beats (run integer primary key, active real not null)")
 
 
+def prompts(db: sqlite3.Connection) -> None:
+    """Requests as they were sent, of runs that keep them (`keep: prompts`)."""
+    db.execute(
+        """create table prompts (
+            no integer primary key, run integer not null, step integer not null, id text not null,
+            member text not null, key blob not null, messages blob not null)"""
+    )
+    db.execute("create index prompts_by_item on prompts (run, id)")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -139,4 +149,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     cost_bounds,
     checksums,
     durations,
+    prompts,
 ]

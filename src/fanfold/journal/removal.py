@@ -13,7 +13,7 @@ import msgspec
 
 _encode = msgspec.json.Encoder().encode
 
-_TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats")
+_TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats", "prompts")
 _ROWS = (
     "update runs set status = 'removed', reason = null, plan = x'', folder = '', result = null,"
     " session = '' where no in (select value from json_each(?))"

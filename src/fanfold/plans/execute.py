@@ -281,7 +281,7 @@ async def _open(journal: Journal, job: Job, approve: Approve | None) -> Run:
     settings = Settings(
         budget=job.budget, fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
         govern=options.governing(job.stored.plan.govern), approve=approve,
-        anew=options.anew, only=options.only,
+        anew=options.anew, only=options.only, keep_prompts=job.stored.plan.keep is not None,
     )  # fmt: skip
     return Run(journal, record, company, settings, clock)
 

@@ -251,7 +251,7 @@ def _odd_id(id: Any, field: str, file: str, line: int) -> str:
 def _from_spool(
     spec: Input, spool: str | Path | None, fetch: Callable[[IO[bytes]], None]
 ) -> Records:
-    path = _kept(spec, spool)
+    path = spool_file(spec, spool)
     if not path.exists():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -265,7 +265,8 @@ def _from_spool(
     return _from_file(replace(spec, kind=kind, value=str(path)), path)
 
 
-def _kept(spec: Input, spool: str | Path | None) -> Path:
+def spool_file(spec: Input, spool: str | Path | None) -> Path:
+    """Where the output of a program, what a URL gave or what came from stdin is kept."""
     if spool is None:
         raise ValueError(f"input kind {spec.kind} needs a spool folder")
     name = digest(canonical([spec.kind, spec.value])).hex()
@@ -273,7 +274,7 @@ def _kept(spec: Input, spool: str | Path | None) -> Path:
 
 
 def _from_stream(spec: Input, spool: str | Path | None, again: bool) -> Records:
-    path = _kept(spec, spool)
+    path = spool_file(spec, spool)
     if again and not path.exists():
         what = f"the items were read from `{spec.value}`, and {path}, where they were kept, is gone"
         raise _bad(spec, f"{what}; start a new run")

@@ -31,7 +31,17 @@ from fanfold.plans.steps.stated import Steps
 from fanfold.plans.variables import filled, read_vars, set_vars
 from fanfold.plans.walk import askings
 from fanfold.run.govern import Govern
-from fanfold.work.check import Check, anything, elements, fields, many, number, text, whole
+from fanfold.work.check import (
+    Check,
+    anything,
+    elements,
+    fields,
+    many,
+    number,
+    one_of,
+    text,
+    whole,
+)
 from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
 from fanfold.work.options import read_budget
@@ -75,6 +85,7 @@ def read_plan(
         govern=stated.get("govern", Govern()),
         targets=steps.targets,
         allow_outside=allow_outside,
+        keep=stated.get("keep"),
         steps=tuple(steps.steps),
     )
     check_flow(plan)
@@ -203,6 +214,7 @@ _PLAN: dict[str, Check] = {
     "vars": read_vars,
     "input": _read_input,
     "govern": _read_govern,
+    "keep": one_of("prompts"),
     "steps": anything,
 }
 

@@ -258,6 +258,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `step_budgets`: by the name of a step, what the operator allows it instead of its own `budget`.
     `allow_outside`: it may write, and read prompts, beyond its folder.
     `vars`: what prompts and paths know as `vars`. `overrides` are worked in already.
+    `keep: prompts`: what is sent is stored with the run, so that it can always be shown.
     """
 
     name: str
@@ -273,6 +274,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     targets: dict[str, int] = {}
     step_budgets: dict[str, Budget] = {}
     allow_outside: bool = False
+    keep: Literal["prompts"] | None = None
     steps: tuple[Step, ...]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import msgspec
 
@@ -10,7 +11,7 @@ from fanfold.errors import (
     InvalidReply,
     TimedOut,
 )
-from fanfold.journal.facts import UNSENT, Claim, End, Ending, Failed, Landed, Start, Unclaim
+from fanfold.journal.facts import UNSENT, Claim, End, Ending, Failed, Landed, Sent, Start, Unclaim
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import ONE_CALL, Sum
@@ -65,6 +66,8 @@ async def begin(engine: Engine, group: Group, grant: Grant, beside: int = 0) -> 
             return claim
         number = claim.attempt
     grant.request = _spanned(engine, grant.request, number)
+    if engine.keep_prompts:
+        _keep_prompt(engine, group, grant)
     engine.counts.calls += 1
     group.step.calls += 1
     for pursuit in group.pursuits:
@@ -94,6 +97,8 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     if traits.id not in engine.opened:
         await _open(engine, grant)
     grant.request = _spanned(engine, grant.request)
+    if engine.keep_prompts:
+        _keep_prompt(engine, Group((pursuit,), pursuit.ask), grant)
     engine.counts.calls += 1
     pursuit.step.calls += 1
     pursuit.calls += 1
@@ -122,6 +127,16 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
         unplaced=pursuit.step.no if pursuit.place is NOWHERE else None,
     )  # fmt: skip
     pursuit.row = (await engine.journal.write(fact))[0]
+
+
+def _keep_prompt(engine: Engine, group: Group, grant: Grant) -> None:
+    """For whoever looks at it later. Nothing waits for it, and nothing depends on it."""
+    traits = grant.traits
+    with suppress(UnicodeEncodeError):  # a text that cannot be sent either
+        said = msgspec.json.encode(grant.request.ask.conversation())
+        engine.journal.note(
+            Sent(engine.no, group.step.no, traits.id, group.ids, group.keys(traits.takes), said)
+        )
 
 
 def _spanned(engine: Engine, request: Request, number: int = 0) -> Request:

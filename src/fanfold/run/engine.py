@@ -77,6 +77,7 @@ class Engine:
         self.store = str(journal.store.folder.absolute())
         self.session = ""
         self.fresh = False
+        self.keep_prompts = False
         self.serving = False  # tasks stand alone: one that cannot be paid stops no other
         self.new = True  # nothing of this run was recorded before it was opened
         self.retry_in_doubt: frozenset[str] | None = frozenset()

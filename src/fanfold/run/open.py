@@ -158,6 +158,7 @@ class Options(TypedDict, total=False):
     max_wait: float
     allow_paid: bool
     fresh: bool
+    keep_prompts: bool
     seed: int
     retry_in_doubt: Collection[str] | None
     govern: Govern
@@ -173,6 +174,7 @@ _OPTIONS: dict[str, Check] = {
     "budget": read_budget,
     **SETTINGS,
     "fresh": flag,
+    "keep_prompts": flag,
     "seed": whole(),
     "retry_in_doubt": many(text),
     "govern": instance(Govern, "Govern(…)"),

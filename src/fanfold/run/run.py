@@ -70,7 +70,7 @@ class Run(Books):
         engine.no, engine.id, engine.pulse.run = record.no, record.id, record.no
         engine.session, engine.rng = record.session, rng
         engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
-        engine.serving = settings.serving
+        engine.serving, engine.keep_prompts = settings.serving, settings.keep_prompts
         crashes = journal.read.judging.crashes(record.no) if record.resumed else {}
         engine.judgings = Judgings(journal, record.no, record.session, crashes)
         engine.new = not record.resumed

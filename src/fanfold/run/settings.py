@@ -16,6 +16,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `anew`: graph tasks of an earlier run that are carried out again, and with `only` no others.
     `serving`: requests that have nothing to do with one another; what one of them lacks (money, a
     member that is left) does not stop the others.
+    `keep_prompts`: requests are stored as they are sent, so that they can be shown later.
     """
 
     budget: Budget = Budget()
@@ -25,5 +26,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     govern: Govern = Govern()
     approve: Approve | None = None
     serving: bool = False
+    keep_prompts: bool = False
     anew: frozenset[str] = frozenset()
     only: bool = False

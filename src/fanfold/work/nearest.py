@@ -6,11 +6,15 @@ from collections.abc import Collection
 from difflib import get_close_matches
 
 
-def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name most like `name`, or None when nothing comes close."""
+def alike(name: str, known: Collection[str], most: int = 3) -> list[str]:
+    """The known names most like `name`, the nearest first; none when nothing comes close."""
     folded = {one.casefold(): one for one in sorted(known)}
-    found = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
-    return folded[found[0]] if found else None
+    found = get_close_matches(name.casefold(), folded, n=most, cutoff=0.6)
+    return [folded[one] for one in found]
+
+
+def nearest(name: str, known: Collection[str]) -> str | None:
+    return next(iter(alike(name, known, 1)), None)
 
 
 def remedy(name: str, known: Collection[str]) -> str:

@@ -26,6 +26,7 @@ COMMANDS = {
     "kill": ("fanfold.faces.cli.kill:kill", "End a worker, or a whole run."),
     "relaunch": ("fanfold.faces.cli.relaunch:relaunch", "Start one worker anew."),
     "status": ("fanfold.faces.cli.look:status", "All runs, or one."),
+    "show": ("fanfold.faces.cli.show:show", "One item: input, prompt, reply, verdict, cost."),
     "runs": ("fanfold.faces.cli.runs:runs", "All runs; rm and prune remove some."),
     "report": ("fanfold.faces.cli.report:report", "A run's account, as Markdown or HTML."),
     "view": ("fanfold.faces.cli.view:view", "What one worker says and does."),

@@ -8,19 +8,26 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from fanfold.errors import FanfoldError
 from fanfold.fleet.draw import layered
 from fanfold.fleet.load import outline
 from fanfold.journal.journal import Archive
 from fanfold.journal.store import Store
+from fanfold.observe.amounts import count
 from fanfold.observe.draw import draw
+from fanfold.observe.item import message_lines
 from fanfold.observe.preview import preview_json, preview_text
+from fanfold.observe.table import one_line
 from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.execute import Job
+from fanfold.plans.item import first_prompt
 from fanfold.plans.preview.estimate import Premises, estimate, readable_input
 from fanfold.run.forecast import Preview
 from fanfold.work.item import Source
+from fanfold.work.visible import visible
 
 _WIDTH = 100
+MOST_LINES = 30  # of the first prompt
 
 
 def show_preview(job: Job, *, as_json: bool, read_input: bool = False) -> int:
@@ -33,9 +40,28 @@ def show_preview(job: Job, *, as_json: bool, read_input: bool = False) -> int:
             return 0
         width = max(60, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))
         click.echo(_drawn(job, source, width))
+        prompt = _first_prompt(job, source)
     click.echo("")
+    if prompt:
+        click.echo(f"{visible(prompt)}\n")
     click.echo(preview_text(found, width))
     return 0
+
+
+def _first_prompt(job: Job, source: Source | None) -> str:
+    """What would be sent first, word for word: a mistake in a template is seen before it is paid."""
+    try:
+        found = first_prompt(job.stored.plan, source)
+    except FanfoldError as error:
+        return f"the first prompt cannot be rendered: {error}"
+    if found is None or not found[2].messages:
+        return ""
+    step, item, ask = found
+    several = len(ask.messages) > 1
+    said = [line for message in ask.messages for line in message_lines(message, several)]
+    more = len(said) - MOST_LINES
+    said[MOST_LINES:] = [f"  … and {count(more, 'more line')}"] if more > 0 else []
+    return "\n".join([f"the first prompt (step {step}, item {one_line(item.id)}):", *said])
 
 
 def _drawn(job: Job, source: Source | None, width: int) -> str:

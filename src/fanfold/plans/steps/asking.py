@@ -199,6 +199,10 @@ def keep_template(expression: str, file: str) -> Template:
 def read_keep(node: Node) -> str:
     """A filter's expression over the reply and the item, tried out so that mistakes show now."""
     expression = text(node)
+    if expression == "prompts":
+        raise node.bad(
+            "`keep` of a step is a filter; to store prompts, state `keep: prompts` at the top of the plan"
+        )
     at(node, lambda: keep_template(expression, node.file))
     return expression
 

@@ -1,0 +1,163 @@
+"""One item of a run, for `fanfold show`: input, prompts, replies, verdicts, attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from fanfold.journal.facts import Attempt, RunRecord
+from fanfold.observe.amounts import clock_time, count, duration, money, utc_time
+from fanfold.observe.closing import NAMES
+from fanfold.observe.table import Column, aligned, one_line
+from fanfold.price import dollars
+from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
+from fanfold.work.ask import Message, Reply
+from fanfold.work.visible import visible
+
+_encode = msgspec.json.Encoder().encode
+_HOW = {
+    "stored": "as sent",
+    "matches": "rendered again; it is what was sent",
+    "unchecked": "rendered again",
+    "changed": "rendered again; NOT what was sent",
+}
+
+
+def item_text(run: RunRecord, views: Sequence[ItemView], width: int = 80) -> str:
+    """Nothing in it can steer a terminal, whatever input and replies hold."""
+    lines: list[str] = []
+    for view in views:
+        lines += ["", *_item(run, view, width)] if lines else _item(run, view, width)
+    return visible("\n".join(lines))
+
+
+def _item(run: RunRecord, view: ItemView, width: int) -> list[str]:
+    of = "" if view.of == "input" else f", an item of step {one_line(view.of)}"
+    lines = [f"{one_line(view.id)} in {one_line(run.name)} ({run.id}){of}", *_input(view.input)]
+    for step in view.steps:
+        lines += ["", *_step(step, width)]
+    return lines
+
+
+def _input(given: InputView) -> list[str]:
+    head = ["", f"input: {one_line(given.where)}" if given.where else "input"]
+    note = [f"  ({given.note})"] if given.note else []
+    data = [] if not given.known or given.data is None else _indented(_shown(given.data))
+    return [*head, *note, *data]
+
+
+def _step(step: StepView, width: int) -> list[str]:
+    state = NAMES.get(step.state, step.state) if step.state else "no outcome yet"
+    lines = [f"step {one_line(step.step)}: {state}"]
+    lines += [f"  {one_line(reason, 1000)}" for reason in step.reasons]
+    if step.damaged:
+        lines.append("  what was recorded for it is damaged")
+    for prompt in step.prompts:
+        lines += prompt_lines(prompt)
+    if step.reply is not None:
+        lines += _reply(step.reply, f"reply of {one_line(step.member or '?')}")
+    return lines + _attempts(step, width)
+
+
+def prompt_lines(prompt: PromptView) -> list[str]:
+    if prompt.state == "unknown":
+        return ["", f"prompt: not known: {prompt.note}"]
+    to = f" to {one_line(prompt.member)}" if prompt.member else ""
+    if not prompt.messages:
+        return ["", f"prompt{to}: none; the member is given the item itself"]
+    note = f" ({prompt.note})" if prompt.note else ""
+    lines = ["", f"prompt{to}, {_HOW[prompt.state]}{note}"]
+    for message in prompt.messages:
+        lines += message_lines(message, len(prompt.messages) > 1)
+    if prompt.reply is not None:
+        lines += _reply(prompt.reply, "reply, which did not count")
+    return lines
+
+
+def message_lines(message: Message, named: bool) -> list[str]:
+    head = [f"  {message.role}:"] if named else []
+    return head + _indented(message.content, "    " if named else "  ")
+
+
+def _reply(reply: Reply, title: str) -> list[str]:
+    by = [one_line(reply.model)] if reply.model else []
+    by += [f"ended with {reply.finish}"] if reply.finish != "stop" else []
+    said = f" ({', '.join(by)})" if by else ""
+    return ["", f"{title}{said}", *_indented(_shown(reply.value))]
+
+
+def _attempts(step: StepView, width: int) -> list[str]:
+    """Calls of members that cost nothing have no record of their own when they are answered."""
+    lines = []
+    if step.attempts:
+        lines += ["", "attempts", *aligned(_columns(step.attempts), width, "  ")]
+    quiet = step.calls - len(step.attempts)
+    if quiet > 0 and step.member:
+        lines += ["", f"{count(quiet, 'call')} of {one_line(step.member)}, free"]
+    elif not step.attempts and step.reply is not None and not step.calls:
+        lines += ["", f"no call: the reply of {one_line(step.member or '?')} was on record"]
+    return lines
+
+
+def _columns(tried: Sequence[Attempt]) -> list[Column]:
+    return [
+        Column("time", [clock_time(one.started) for one in tried]),
+        Column("member", [one_line(one.member, 40) for one in tried], least=8),
+        Column("state", [one.state.replace("_", " ") for one in tried]),
+        Column("cost", [money(one.cost, at_most=one.bound) for one in tried], right=True),
+        Column("took", ["" if one.took is None else duration(one.took) for one in tried], right=True),
+        Column("why this member", [_why(one) for one in tried], least=12),
+        Column("error", [one_line(one.error or "", 400) for one in tried], least=12),
+    ]  # fmt: skip
+
+
+def _why(one: Attempt) -> str:
+    more = len(one.ids) - 1
+    shared = f" (with {count(more, 'other item')})" if more else ""
+    return one_line(one.why or "-", 80) + shared
+
+
+def _shown(value: Any) -> str:
+    """A text as it is, anything else as JSON on lines of its own."""
+    if isinstance(value, str):
+        return value
+    return msgspec.json.format(_encode(value), indent=2).decode()
+
+
+def _indented(text: str, by: str = "  ") -> list[str]:
+    return [by + line for line in text.split("\n")] if text else [f"{by}(empty)"]
+
+
+# ── for programs ─────────────────────────────────────────────────────────────────────────────
+
+
+def item_json(run: RunRecord, views: Sequence[ItemView]) -> bytes:
+    """An object for the item; with `also`, where the same id stands in other batches too."""
+    first, *more = (_plain(view) for view in views)
+    whole = {"run": run.id, "name": run.name, **first}
+    return _encode(whole | {"also": more} if more else whole)
+
+
+def _plain(view: ItemView) -> dict[str, Any]:
+    given = msgspec.structs.asdict(view.input)
+    return {"item": view.id, "of": view.of, "input": given, "steps": list(_steps(view.steps))}
+
+
+def _steps(steps: Sequence[StepView]) -> Iterator[dict[str, Any]]:
+    for one in steps:
+        yield {
+            "step": one.step, "state": one.state, "reasons": one.reasons, "member": one.member,
+            "cost_usd": dollars(one.cost), "calls": one.calls,
+            "prompts": [msgspec.structs.asdict(prompt) for prompt in one.prompts],
+            "reply": one.reply, "attempts": [_attempt(tried) for tried in one.attempts],
+        }  # fmt: skip
+
+
+def _attempt(one: Attempt) -> dict[str, Any]:
+    return {
+        "at": utc_time(one.started), "member": one.member, "state": one.state, "why": one.why,
+        "cost_usd": dollars(one.cost), "cost_at_most": one.bound, "seconds": one.took,
+        "tokens": msgspec.structs.asdict(one.usage), "ids": one.ids, "error": one.error,
+    }  # fmt: skip

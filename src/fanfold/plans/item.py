@@ -1,0 +1,314 @@
+"""One item of a run: its input, what was sent about it and what came back. Nothing is run for that.
+
+Prompts are rendered again from the plan that the run was started with. The key of a reply on record
+tells whether that is what was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.journal.checksum import decoded
+from fanfold.journal.facts import Attempt, RunRecord
+from fanfold.journal.items import KeptPrompt, PlannedItem, StepEnding
+from fanfold.journal.journal import Archive
+from fanfold.journal.read import Reader
+from fanfold.patterns.prompt import Prompt
+from fanfold.plans.execute import Stored
+from fanfold.plans.flow import leg, takes_items
+from fanfold.plans.inputs import is_stream, open_input, spool_file
+from fanfold.plans.plan import (
+    Asking,
+    Conduct,
+    Ensemble,
+    Graph,
+    Map,
+    Node,
+    Pipeline,
+    Plan,
+    Scatter,
+    Step,
+)
+from fanfold.plans.ready import TASK_NAMES, Ready
+from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
+from fanfold.work.ask import Ask, Takes
+from fanfold.work.item import Item, Source, hash_of
+from fanfold.work.nearest import alike
+
+_stored = msgspec.json.Decoder(Stored).decode
+_TAKES: tuple[Takes, ...] = ("messages", "items", "both")
+_SPOOLED = ("command", "http")
+KEEP = "state `keep: prompts` in the plan to have prompts stored"
+CHANGED = "the input has changed since, so this is not what was sent"
+Values = dict[str, Any]
+
+
+def find_item(archive: Archive, record: RunRecord, id: str) -> list[ItemView]:
+    """Each item of that id; a run may have one in several batches. BadInput: there is none."""
+    read = archive.read
+    planned = read.items.find(record.no, id)
+    if not planned:
+        ids = read.items.ids(record.no)
+        like = " or ".join(map(repr, alike(id, ids)))
+        known = f"did you mean {like}?" if like else f"there are: {', '.join(ids[:8]) or 'none'}"
+        raise BadInput(f"no item {id!r} in run {record.name}; {known}")
+    stored = None
+    if record.plan:
+        stored = decoded(_stored, record.plan, f"what run {record.name} was started with")
+    return [_Item(archive, record, stored, one).view() for one in planned]
+
+
+def first_prompt(plan: Plan, source: Source | None) -> tuple[str, Item, Ask] | None:
+    """What the first step would send about the first item; None where that is not known before."""
+    entry = next(source.walk(), None) if source is not None else None
+    first = next((step for step in plan.steps if _is_asking(step)), None)
+    if first is None:
+        return None
+    if isinstance(first, Graph):
+        node = next((task for task in first.tasks if not task.depends_on), None)
+        return None if node is None else (first.name, *_node_ask(plan, node, {}))
+    if isinstance(first, Scatter) and first.over:
+        item, asking = _entry(first, first.over[0].id)
+        return first.name, item, _prompt(plan, asking).ask((item,))
+    if entry is None:
+        return None
+    name, stage = next(_stages(first))
+    return (
+        None if isinstance(stage, str) else (name, entry[1], _prompt(plan, stage).ask((entry[1],)))
+    )
+
+
+class _Item:
+    """What is on record about one item, put beside what the plan says of it."""
+
+    def __init__(
+        self, archive: Archive, record: RunRecord, stored: Stored | None, planned: PlannedItem
+    ) -> None:
+        self._read: Reader = archive.read
+        self._record, self._stored, self._planned = record, stored, planned
+        self._folder = archive.store.folder
+        self._names = self._read.step_names(record.no)
+        self._endings = self._read.items.endings(record.no, planned)
+        self._values = {
+            self._names[one.step]: one.reply.value
+            for one in self._endings
+            if one.state == "passed" and one.reply is not None
+        }
+
+    def view(self) -> ItemView:
+        shown, item = self._input()
+        asks = dict(self._asks(item))
+        kept = self._read.items.prompts(self._record.no, self._planned.id)
+        tried = self._read.items.attempts(self._record.no, self._planned.id)
+        by_step = {self._names[one.step]: one for one in self._endings}
+        asked = {one.step for one in tried} | {one.step for one in kept}
+        own = {self._names[step] for step in asked if self._is_of_batch(step)}
+        steps = [name for name in self._names if name in by_step or name in asks or name in own]
+        views = [
+            self._step(name, by_step.get(name), asks.get(name), kept, tried, shown)
+            for name in steps
+        ]
+        return ItemView(self._planned.id, self._planned.of, shown, tuple(views))
+
+    def _is_of_batch(self, step: int) -> bool:
+        """An id may stand in several batches: an attempt is of the one whose steps it is at."""
+        if self._planned.of == "input":
+            return True
+        return self._names[step] == self._planned.of or step in {e.step for e in self._endings}
+
+    def _step(
+        self,
+        name: str,
+        ending: StepEnding | None,
+        ask: Ask | str | None,
+        kept: list[KeptPrompt],
+        tried: list[Attempt],
+        given: InputView,
+    ) -> StepView:
+        number = self._names.index(name)
+        sent = [one for one in kept if one.step == number]
+        prompts = self._sent(sent, ending) if sent else self._rendered(ask, ending, given)
+        attempts = tuple(one for one in tried if one.step == number)
+        if ending is None:
+            return StepView(name, prompts=prompts, attempts=attempts)
+        return StepView(
+            name, ending.state, ending.reasons, ending.member, ending.cost, ending.calls, prompts,
+            ending.reply, attempts, ending.damaged,
+        )  # fmt: skip
+
+    # ── prompts ──
+
+    def _sent(self, sent: list[KeptPrompt], ending: StepEnding | None) -> tuple[PromptView, ...]:
+        replies = self._read.items.replies_to(one.key for one in sent)
+        last = None if ending is None else ending.key
+        return tuple(
+            PromptView(
+                "stored", one.messages, "", one.member,
+                None if one.key == last else replies.get(one.key),
+            )
+            for one in sent
+        )  # fmt: skip
+
+    def _rendered(
+        self, ask: Ask | str | None, ending: StepEnding | None, given: InputView
+    ) -> tuple[PromptView, ...]:
+        if ask is None or isinstance(ask, str):
+            why = ask or "it is not known how it was made"
+            return (PromptView("unknown", note=f"{why}; {KEEP}"),)
+        keys = {ask.key(takes) for takes in _TAKES}
+        replies = self._read.items.replies_to(keys)
+        if ending is not None and ending.key in keys:
+            return (PromptView("matches", ask.messages),)
+        if replies:  # the first ask of several: what came back was kicked back
+            return (PromptView("matches", ask.messages, reply=next(iter(replies.values()))),)
+        if given.note:
+            return (PromptView("changed", ask.messages, CHANGED),)
+        if ending is not None and ending.key is not None:
+            note = f"it is not what was sent: it depends on more than the item; {KEEP}"
+            return (PromptView("changed", ask.messages, note),)
+        return (PromptView("unchecked", ask.messages, "no reply is on record to check it against"),)
+
+    def _asks(self, item: Item | None) -> Iterator[tuple[str, Ask | str]]:
+        """By step: what it was asked there, or why that is not known."""
+        if self._stored is None:
+            return
+        plan, id = self._stored.plan, self._planned.id
+        for step in plan.steps:
+            if isinstance(step, Graph) and any(task.id == id for task in step.tasks):
+                yield step.name, self._of_graph(plan, step)
+            elif isinstance(step, Scatter) and any(entry.id == id for entry in step.over):
+                made, asking = _entry(step, id)
+                yield step.name, _asked(plan, asking, made)
+        if self._planned.of == "input" and item is not None:
+            yield from self._through(plan, item)
+
+    def _through(self, plan: Plan, item: Item) -> Iterator[tuple[str, Ask | str]]:
+        """An item of the input, through the steps as far as it came."""
+        first = next((n for n, step in enumerate(plan.steps) if takes_items(step)), None)
+        if first is None:
+            return
+        seen, earlier = item, Values()
+        for step in leg(plan.steps, first):
+            for name, asking in _stages(step):
+                yield name, _asked(plan, asking, seen)
+                if name not in self._values:
+                    return
+                earlier[name] = self._values[name]
+                seen = Item(item.id, {**item.view(), "steps": dict(earlier)})
+
+    def _of_graph(self, plan: Plan, step: Graph) -> Ask | str:
+        node = next(task for task in step.tasks if task.id == self._planned.id)
+        parents = {id: value for id in node.depends_on for value in self._passed(id)}
+        try:
+            return _node_ask(plan, node, parents)[1]
+        except FanfoldError as error:
+            return str(error)
+
+    def _passed(self, id: str) -> Iterator[Any]:
+        """The reply of another task of the same graph, if it passed."""
+        for other in self._read.items.find(self._record.no, id):
+            if other.batch == self._planned.batch:
+                for one in self._read.items.endings(self._record.no, other):
+                    if one.state == "passed" and one.reply is not None:
+                        yield one.reply.value
+
+    # ── the input ──
+
+    def _input(self) -> tuple[InputView, Item | None]:
+        stored, planned = self._stored, self._planned
+        if stored is None:
+            return InputView(False, note="a script gave it, and only the script can again"), None
+        if planned.of != "input" or stored.plan.input is None:
+            return self._made(stored.plan)
+        try:
+            source = _opened(stored, self._folder)
+            found = next(_at(source, planned.position), None)
+        except FanfoldError as error:
+            return InputView(False, note=str(error)), None
+        if found is None or found.id != planned.id:
+            return InputView(
+                False, note="the input has changed since: it is not there any more"
+            ), None
+        where = source.where(planned.position)
+        note = "" if hash_of(found.data) == planned.hash else "the input has changed since"
+        return InputView(True, found.data, where, note), found
+
+    def _made(self, plan: Plan) -> tuple[InputView, None]:
+        """A task of a graph, an entry of a scatter; or what an earlier step gave."""
+        id = self._planned.id
+        for step in plan.steps:
+            if isinstance(step, Graph) and any(task.id == id for task in step.tasks):
+                return InputView(True, None, f"a task of step {step.name} in {plan.file}"), None
+            if isinstance(step, Scatter) and any(entry.id == id for entry in step.over):
+                return InputView(True, _entry(step, id)[0].data, f"{plan.file}, {step.name}"), None
+        return InputView(
+            False, note=f"step {self._planned.of} worked on what another step gave"
+        ), None
+
+
+def _at(source: Source, position: int) -> Iterator[Item]:
+    for at, item in source.walk(bytes([1]) * position):
+        if at >= position:
+            yield item
+            return
+
+
+def _opened(stored: Stored, folder: Path) -> Any:
+    """The input, as far as it can be read without running or fetching anything."""
+    spec, spool = stored.plan.input, folder / "inputs" / stored.spool
+    assert spec is not None
+    if (spec.kind in _SPOOLED or is_stream(spec)) and not spool_file(spec, spool).exists():
+        raise FanfoldError("what the input gave then is not kept any more")
+    return open_input(spec, stored.plan.folder, spool=spool)
+
+
+# ── what a plan asks ─────────────────────────────────────────────────────────────────────────
+
+
+def _is_asking(step: Step) -> bool:
+    return isinstance(step, Graph | Scatter) or takes_items(step)
+
+
+def _stages(step: Step) -> Iterator[tuple[str, Asking | str]]:
+    """The asks about one item, in order; a text says why there is none that could be rendered."""
+    match step:
+        case Map() | Ensemble() | Conduct() | Scatter():
+            yield step.name, step
+        case Pipeline():
+            for stage in step.stages:
+                yield from _stages(stage)
+        case _:
+            yield step.name, f"{step.name} asks about parts of the item"
+
+
+def _asked(plan: Plan, asking: Asking | str, item: Item) -> Ask | str:
+    if isinstance(asking, str):
+        return asking
+    try:
+        return _prompt(plan, asking).ask((item,))
+    except FanfoldError as error:
+        return f"it cannot be rendered: {error}"
+
+
+def _prompt(plan: Plan, asking: Asking) -> Prompt:
+    return Ready(plan, {}).prompt(asking)
+
+
+def _node_ask(plan: Plan, node: Node, parents: Values) -> tuple[Item, Ask]:
+    missing = [id for id in node.depends_on if id not in parents]
+    made = Item(node.id, {"id": node.id, "parents": parents, "missing": missing})
+    prompt = Ready(plan, {}).prompt(node, TASK_NAMES)
+    hidden = missing and not prompt.shows("missing")
+    ask = prompt.about(made, f"There is no answer for: {', '.join(missing)}" if hidden else "")
+    return made, msgspec.structs.replace(ask, sample=node.sample) if node.sample else ask
+
+
+def _entry(step: Scatter, id: str) -> tuple[Item, Asking]:
+    entry = next(entry for entry in step.over if entry.id == id)
+    own = step if entry.prompt is None else msgspec.structs.replace(step, prompt=entry.prompt)
+    return Item(entry.id, entry.data), own

@@ -1,0 +1,59 @@
+"""All that is known about one item of a run, as records: `plans` finds it, `observe` shows it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from fanfold.journal.facts import Attempt
+from fanfold.work.ask import Message, Reply
+from fanfold.work.outcome import State
+
+PromptState = Literal["stored", "matches", "unchecked", "changed", "unknown"]
+"""`stored`: as it was sent, kept with the run. Rendered again: it `matches` the key of a reply that
+is on record, there is no reply to compare it with, or it is another one. `unknown`: not rendered."""
+
+
+class PromptView(msgspec.Struct, frozen=True):
+    """A request. `note` says how far it can be relied on; `reply`: what came back for it, where that
+    is not the reply that counts."""
+
+    state: PromptState
+    messages: tuple[Message, ...] = ()
+    note: str = ""
+    member: str = ""
+    reply: Reply | None = None
+
+
+class InputView(msgspec.Struct, frozen=True):
+    """What an item is. `where`: file and line; `note`: why it is not what was planned, or not known."""
+
+    known: bool
+    data: Any = None
+    where: str = ""
+    note: str = ""
+
+
+class StepView(msgspec.Struct, frozen=True):
+    """What became of it at one step. `state` None: it has no outcome there. Money in nano-dollars."""
+
+    step: str
+    state: State | None = None
+    reasons: tuple[str, ...] = ()
+    member: str | None = None
+    cost: int = 0
+    calls: int = 0
+    prompts: tuple[PromptView, ...] = ()
+    reply: Reply | None = None
+    attempts: tuple[Attempt, ...] = ()
+    damaged: bool = False
+
+
+class ItemView(msgspec.Struct, frozen=True):
+    """One planned item; `of` is the batch: `input`, or the step that produced it."""
+
+    id: str
+    of: str
+    input: InputView
+    steps: tuple[StepView, ...]
