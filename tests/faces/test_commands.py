@@ -349,7 +349,7 @@ def test_help_and_version(tmp_path: Path) -> None:
     assert (helped.code, helped.err) == (0, "")
     listed = re.findall(r"^  (\w+)  ", helped.out.split("Commands:")[1], re.MULTILINE)
     assert listed == [
-        "run", "graph", "resume", "launch", "kill", "relaunch", "status", "show", "report", "view", "feed",
-        "tree", "members", "ask", "mcp", "serve", "skill", "local", "demo", "new",
+        "run", "init", "graph", "resume", "launch", "kill", "relaunch", "status", "show", "runs",
+        "report", "view", "feed", "tree", "members", "ask", "mcp", "serve", "skill", "local", "demo", "new",
     ]  # fmt: skip
     assert fanfold(tmp_path, "run", "--help").code == 0
