@@ -13,7 +13,7 @@ from fanfold.price import dollars, nanos
 from fanfold.run.forecast import Forecast, Preview, StepPreview, in_words
 
 UNKNOWN = "?"
-_WATCHED = "* how much it will ask shows on the way: the governor looks at it before it begins"
+_WATCHED = "* measured again before it begins, and held to the limits of `govern`"
 _encode = msgspec.json.Encoder().encode
 
 

@@ -74,7 +74,7 @@ def test_what_is_not_known_is_a_question_mark_and_a_sum_of_the_known_at_least() 
         "total                          ≥ 500      20  ≥ 72,000  ≥ $0.41  ≥ $0.47      ?  ≥ 1m 02s",
         "",
         "the worst case is not known; when the budget $5.00 is used up, the run pauses",
-        "* how much it will ask shows on the way: the governor looks at it before it begins",
+        "* measured again before it begins, and held to the limits of `govern`",
     ]
 
 
