@@ -116,6 +116,12 @@ def test_a_long_result_is_cut_in_the_prompt_and_whole_in_the_file(crew: Root) ->
     assert (crew.root / "workers" / "b" / "parents" / "a.md").read_text() == "x" * 50_000
 
 
+def test_the_preview_knows_no_result_yet_and_stands_one_in(crew: Root) -> None:
+    crew.write({"a": "I am a", "b": "{{ parents.a }}"}, b=["a"])
+    shown = crew.ok("run", str(crew.root), "--dry-run").out
+    assert "replies that the prompts will hold are counted at their usual length" in shown
+
+
 @pytest.mark.parametrize(
     ("prompt", "said"),
     [
@@ -178,6 +184,18 @@ def test_a_dependent_begins_with_what_its_parents_left_committed_or_not(crew: Ro
     own = report.partition("### c: `fanfold/")[2].partition("###")[0]
     assert ", the work of a:" in own
     assert ("c.txt" in own, "a.txt" in own) == (True, False)
+
+
+def test_two_that_began_with_the_same_work_can_be_merged_again(crew: Root) -> None:
+    """One of them went on with the file that both had from their parent."""
+    gate = crew.gate("c")
+    crew.write(
+        {"a": "by a\nWRITE x.txt", "b": f"by b\nWRITE {gate}", "c": f"WAIT {gate}\nWRITE x.txt", "d": "d"},
+        b=["a"], c=["a"], d=["b", "c"],
+    )  # fmt: skip
+    in_git(crew)
+    crew.ok("run", str(crew.root))
+    assert (tree_of(crew, "d") / "x.txt").read_text() == f"WAIT {gate}"
 
 
 def test_parents_that_changed_the_same_lines_fail_their_dependent_in_one_line(crew: Root) -> None:

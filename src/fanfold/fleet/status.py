@@ -143,8 +143,8 @@ def _below(one: WorkerView, verbose: bool, width: int) -> list[str]:
     """What is to be copied, or read in full, is not cut."""
     why = f"    ✗ {one_line(one.error, 1000)}" if one.error and one.state != "PENDING" else ""
     if not verbose:
-        return [cut(why, width)] if why and one.said else []
-    lines = [why] if why else []
+        return [cut(why, width)] if why and one.said not in ("", one.error) else []
+    lines = [line for line in (why, one.waits and f"    ↳ {one_line(one.waits, 1000)}") if line]
     lines.append(cut(f"    ↳ {_details(one)}", width))
     if one.command:
         return [*lines, f"    ↳ to continue it: {one_line(one.command, 4000)}"]
@@ -238,9 +238,10 @@ def amount(cost: Sum) -> str:
 
 
 def cost_of_cap(one: WorkerView) -> str:
-    """`$0.19 / $0.50`: what it took, of what it may take."""
+    """`$0.19 / $0.50`: what it took, of what it may take; `each`: its attempts may, one by one."""
     cost = amount(one.cost)
-    return cost if one.cap is None else f"{cost} / {money(one.cap)}"
+    each = " each" if one.tries > 1 else ""
+    return cost if one.cap is None else f"{cost} / {money(one.cap)}{each}"
 
 
 def _columns(workers: Sequence[WorkerView], now: float, width: int) -> list[Column]:

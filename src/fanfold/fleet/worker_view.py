@@ -94,8 +94,9 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """It took more than it may spend, or than was reserved for it."""
-        return bool(self.cost.over) or (self.cap is not None and (self.cost.usd or 0) > self.cap)
+        """It took more than was reserved for it, or, in its only attempt, than it may spend."""
+        passed = self.tries < 2 and self.cap is not None and (self.cost.usd or 0) > self.cap
+        return bool(self.cost.over) or passed
 
     @property
     def command(self) -> str:

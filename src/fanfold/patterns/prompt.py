@@ -67,7 +67,7 @@ def _answer(parents: dict[str, Any], id: str) -> str:
     if id not in parents:
         return f"(there is no answer of {id})"
     value = parents[id]
-    said = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    said = str(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
     return excerpt(said, PARENT_BYTES)
 
 

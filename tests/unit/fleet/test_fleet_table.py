@@ -15,6 +15,7 @@ from fanfold.fleet.status import (
     Sort,
     Supervisor,
     amount,
+    cost_of_cap,
     fleet_json,
     fleet_status,
     ordered,
@@ -243,6 +244,17 @@ def test_with_little_height_those_that_need_no_attention_are_left_out(stage: Sta
 )
 def test_a_cost_says_how_certain_it_is(cost: Sum, text: str) -> None:
     assert amount(cost) == text
+
+
+@pytest.mark.parametrize(
+    ("cap", "tries", "text"),
+    [(None, 1, "$0.41"), (nanos(0.5), 1, "$0.41 / $0.50"), (nanos(0.5), 2, "$0.41 / $0.50 each")],
+)
+def test_a_cost_stands_beside_the_cap_of_each_attempt(
+    cap: int | None, tries: int, text: str
+) -> None:
+    one = WorkerView(id="a", cost=Sum(nanos(0.41)), cap=cap, tries=tries)
+    assert cost_of_cap(one) == text
 
 
 def test_programs_get_the_names_of_the_original_and_ours(stage: Stage) -> None:

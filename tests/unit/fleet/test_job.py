@@ -215,6 +215,18 @@ def test_another_sample_is_no_change(paused: Path) -> None:
     assert changes(msgspec.structs.replace(kept, plan=plan)) == Changes()
 
 
+def test_a_run_of_an_earlier_version_whose_prompts_had_no_places_is_no_change(paused: Path) -> None:
+    """Its dependents were sent their prompts as they stand, and still are."""
+    kept = stored(paused)
+    (step,) = kept.plan.steps
+    tasks = [msgspec.structs.replace(task, verbatim=True) for task in step.tasks]  # type: ignore[union-attr]
+    plan = msgspec.structs.replace(
+        kept.plan, steps=(msgspec.structs.replace(step, tasks=tuple(tasks)),)
+    )
+    assert plan != kept.plan
+    assert changes(msgspec.structs.replace(kept, plan=plan)) == Changes()
+
+
 def test_changed_members_are_a_change_but_not_which_program_they_are(tmp_path: Path) -> None:
     root = written(tmp_path / "f")
     environ = installed(tmp_path / "bin", "claude")

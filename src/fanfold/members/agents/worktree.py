@@ -90,7 +90,8 @@ def _beginning(top: Path, place: Path, parents: Sequence[Branched]) -> Begun:
 
 def _tip(top: Path, one: Branched) -> str:
     """Its last commit, and on top of that what it did not commit; its own worktree and branch stay
-    as they are."""
+    as they are. The same work is the same commit, whoever begins with it: else two that did could not
+    be merged later."""
     if not one.folder.is_dir():
         try:
             return _git(top, "rev-parse", "--verify", f"refs/heads/{one.branch}").strip()
@@ -110,8 +111,10 @@ def _tip(top: Path, one: Branched) -> str:
         tree = _git(one.folder, "write-tree", env=env).strip()
     finally:
         index.unlink(missing_ok=True)
+    at = _git(one.folder, "show", "--no-patch", "--format=%cI", "HEAD").strip()
+    then = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
     said = f"What {one.id} left without a commit"
-    return _git(one.folder, *_ALONE, "commit-tree", tree, "-p", head, "-m", said).strip()
+    return _git(one.folder, *_ALONE, "commit-tree", tree, "-p", head, "-m", said, env=then).strip()
 
 
 def _merged(top: Path, scratch: Path, tips: Sequence[tuple[str, str]]) -> str:
