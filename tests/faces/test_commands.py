@@ -350,6 +350,7 @@ def test_help_and_version(tmp_path: Path) -> None:
     listed = re.findall(r"^  (\w+)  ", helped.out.split("Commands:")[1], re.MULTILINE)
     assert listed == [
         "run", "init", "graph", "resume", "launch", "kill", "relaunch", "status", "show", "runs",
-        "report", "view", "feed", "tree", "members", "ask", "mcp", "serve", "skill", "local", "demo", "new",
+        "report", "view", "feed", "tree", "members", "ask", "mcp", "serve", "skill", "local", "demo",
+        "completion", "new",
     ]  # fmt: skip
     assert fanfold(tmp_path, "run", "--help").code == 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -102,6 +104,26 @@ def test_a_run_after_a_removed_one_has_its_own_account_only(project: Path) -> No
     status = msgspec.json.decode(fanfold(project, "status", "talk", "--json").out)
     assert status["cost_usd"] == receipt["cost_usd"] == pytest.approx(receipt["tokens"]["input"] / 1000
         + receipt["tokens"]["output"] / 1000)  # fmt: skip
+
+
+def test_nothing_of_its_content_is_left_in_any_table(project: Path) -> None:
+    """Also not in tables that will be added: what stays of a run is stated here, column by column."""
+    stays = {"runs", "steps", "unplaced", "attempts", "claims", "spending", "store", "replies"}
+    run(project)
+    fanfold(project, "runs", "rm", "talk", "--yes", "--replies")
+    with closing(sqlite3.connect(project / ".fanfold" / "journal.db")) as db:
+        tables = [
+            name for (name,) in db.execute("select name from sqlite_master where type = 'table'")
+        ]
+        counted = {
+            name: db.execute(f"select count(*) from {name}").fetchone()[0] for name in tables
+        }
+        assert {name for name, rows in counted.items() if rows} <= stays
+        assert set(db.execute("select ids, error from attempts")) == {(b"[]", None)}
+        assert db.execute("select key, reply, blob from replies").fetchall() == [(b"", None, None)]
+        assert db.execute("select status, plan, folder, result from runs").fetchall() == [
+            ("removed", b"", "", None)
+        ]
 
 
 def test_what_a_removed_run_took_counts_in_the_budget_of_the_month(project: Path) -> None:

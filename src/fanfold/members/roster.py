@@ -12,6 +12,8 @@ from fanfold.errors import BadInput, Terminal
 from fanfold.members.command import Command, Talk
 from fanfold.members.ensembles import Ensemble, read_ensembles
 from fanfold.members.entry import Entry, read_entry
+from fanfold.members.found import DEFAULT_ROSTER as DEFAULT_ROSTER
+from fanfold.members.found import find_roster as find_roster
 from fanfold.members.function import Function
 from fanfold.members.replay import Replay
 from fanfold.members.stated import APIS, refuse_pasted_keys
@@ -21,9 +23,6 @@ from fanfold.work.check import Check, anything, elements, fields, flag, number, 
 from fanfold.work.document import Node, read
 from fanfold.work.member import Member
 from fanfold.work.nearest import remedy
-
-DEFAULT_ROSTER = Path(__file__).with_name("default_roster.yaml")
-"""The one that counts when there is no other: it needs no account."""
 
 Key = Callable[[], str | None]
 """Fetches a key at the last moment; None when the member needs none."""
@@ -217,24 +216,3 @@ def _read_members(node: Node, read_one: Callable[[Node], Entry]) -> dict[str, En
 
 def _read_settings(node: Node) -> RosterSettings:
     return RosterSettings(**fields(node, SETTINGS, "settings"))
-
-
-def find_roster(
-    explicit: str | Path | None,
-    plan_named: str | None,
-    plan_folder: str | Path,
-    environ: Mapping[str, str] = os.environ,
-) -> Path:
-    """Which roster counts: `--roster`, the plan's, FANFOLD_ROSTER, roster.yaml beside the plan, the
-    user's own, at last DEFAULT_ROSTER. A stated one need not exist; reading it will say so.
-    """
-    folder = Path(plan_folder)
-    if explicit:
-        return Path(explicit)
-    if plan_named:
-        return folder / Path(plan_named).expanduser()
-    if environ.get("FANFOLD_ROSTER"):
-        return Path(environ["FANFOLD_ROSTER"]).expanduser()
-    home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~"), ".config"))
-    usual = (folder / "roster.yaml", home.expanduser() / "fanfold" / "roster.yaml")
-    return next((path for path in usual if path.is_file()), DEFAULT_ROSTER)

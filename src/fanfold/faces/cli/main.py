@@ -42,10 +42,17 @@ COMMANDS = {
         "The embedded model: a model that needs no account.",
     ),
     "demo": ("fanfold.faces.cli.demo:demo", "An application to look at; needs no account."),
+    "completion": ("fanfold.faces.cli.complete:completion", "Completion for bash, zsh and fish."),
     "new": ("fanfold.faces.cli.new:new", "A copy of such an application, for your own."),
 }
+COMPLETE = "__complete"  # what shells ask on Tab; see complete.py
 REFUSED, STOPPED, PAUSED = 2, 3, 4
 MOST_LETTERS = 1600  # of a complaint
+
+
+def _loaded(target: str) -> Any:
+    module, attribute = target.split(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 class _NobodyReads(Exception):
@@ -74,8 +81,7 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module, attribute = COMMANDS[name][0].split(":")
-        return debuggable(getattr(importlib.import_module(module), attribute))
+        return debuggable(_loaded(COMMANDS[name][0]))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -113,6 +119,9 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main(argv: list[str] | None = None) -> None:
     """The program. Exit codes: 0 all passed, 1 some did not, 2 refused, 3 stopped, 4 paused."""
     given = sys.argv[1:] if argv is None else argv
+    if given[:1] == [COMPLETE]:
+        _loaded("fanfold.faces.cli.complete:answer")(given[1:])
+        return
     debug = Debug()
     _open_streams()
     _write_whole()
