@@ -79,8 +79,35 @@ class Browser:
         found: list[str] = self._value(script)
         return found
 
+    def turned(self, script: str) -> list[Any]:
+        """What the first pager of the last page says after the script, and the first cells of its
+        rows. It waits until the page has unpacked its rows."""
+        self._value("""
+            new Promise(done => { const look = () =>
+                document.querySelector(".pager button") ? done(1) : setTimeout(look, 5); look(); })""")
+        found: list[Any] = self._value(f"""{{
+            const pager = document.querySelector(".pager"), table = document.querySelector("table.sorts");
+            const press = word => [...document.querySelectorAll("button")].find(
+                button => button.textContent === word).click();
+            const find = text => {{ const field = pager.querySelector("input"); field.value = text;
+                field.dispatchEvent(new Event("input")); }};
+            {script};
+            [pager.querySelector("span").textContent,
+             [...table.tBodies[0].rows].map(row => row.cells[0].textContent)] }}""")
+        return found
+
+    def cut_off(self) -> list[str]:
+        """The tables of the last page that do not fit into its width."""
+        found: list[str] = self._value("""
+            [...document.querySelectorAll("table")].filter(
+                table => table.getBoundingClientRect().right > innerWidth).map(one => one.innerText)""")
+        return found
+
     def _value(self, script: str) -> Any:
-        done = self._do("Runtime.evaluate", self._session, expression=script, returnByValue=True)
+        done = self._do(
+            "Runtime.evaluate", self._session, expression=script, returnByValue=True,
+            awaitPromise=True,
+        )  # fmt: skip
         assert "exceptionDetails" not in done, done
         return done["result"]["value"]
 

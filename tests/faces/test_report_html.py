@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fanfold.observe.html.account import result_page
 from tests.faces.browser import opened
 from tests.faces.cli import fanfold
 from tests.unit.fleet.fleets import worker
@@ -132,7 +133,7 @@ def test_the_page_of_a_fleet_has_its_workers(stage: Stage) -> None:
     page = read(stage.root / "fleet.html")
     titles = [one["id"] for one in page.all("h2")]
     assert titles == [
-        "workers", "output-files", "errors", "billing", "sessions", "what-the-gate-caught", "receipt",
+        "workers", "output-files", "errors", "billing", "sessions", "receipt", "what-the-gate-caught",
         "cost-and-time", "tree",
     ]  # fmt: skip
     assert "Worker Status Files Cost Turns Duration scout RUNNING" in page.text
@@ -146,12 +147,32 @@ def test_in_a_real_browser_all_is_there_and_nothing_runs(project: Path, tmp_path
     """No complaint, no request but for the file itself, text to be read, in any width and light."""
     file = project / "account.html"
     with opened(tmp_path) as browser:
-        for width, scheme in ((1200, "light"), (420, "dark")):
+        for width, scheme in ((1200, "light"), (500, "light"), (420, "dark")):
             seen = browser.look(file, width=width, scheme=scheme)
             assert seen.title == "sizes"
             assert seen.requests == [file.absolute().as_uri()]
-            assert seen.err == []
+            assert seen.complaints == []
             assert seen.width <= width
+            assert browser.cut_off() == []
             for words in ("1 of 12 items did not pass", "worst", "Receipt", "Tree", ATTACK):
                 assert words in seen.text, words
         assert browser.sorted_by("kind") == ["even"] * 6 + ["odd"] * 5
+
+
+def test_in_a_real_browser_pages_are_turned_and_all_rows_are_sorted_and_found(
+    tmp_path: Path,
+) -> None:
+    rows = [{"n": n, "text": f"row {n} {ATTACK}", "size": n * 7 % 1000} for n in range(1000)]
+    file = tmp_path / "rows.html"
+    file.write_text(result_page("rows", rows), encoding="utf-8")
+    with opened(tmp_path) as browser:
+        assert browser.look(file).complaints == []
+        said, cells = browser.turned("")
+        assert (said, cells) == ("1–50 of 1,000", [str(n) for n in range(50)])
+        said, cells = browser.turned('press("Next")')
+        assert (said, cells[0]) == ("51–100 of 1,000", "50")
+        said, cells = browser.turned('press("size"); press("size")')
+        assert (said, cells[:2]) == ("1–50 of 1,000", ["857", "714"])
+        said, cells = browser.turned('find("row 777 ")')
+        assert (said, cells) == ("1–1 of 1", ["777"])
+        assert browser.turned('find("nowhere")') == ["nothing found", []]

@@ -14,9 +14,10 @@ from fanfold.observe.shown import inline
 from fanfold.observe.standing import MemberAccount, Standing, accounts, by_member, whole_receipt
 from fanfold.observe.times import Times, times
 from fanfold.observe.tree import Branch, tree
-from fanfold.work.outcome import Receipt, State
+from fanfold.work.outcome import STATES, Receipt, State
 
 MOST_ITEMS = 100
+MOST_REPLIES = 10_000
 MOST_DOUBTS = 50
 MOST_REVISED = 20
 MOST_QUOTES = 3
@@ -43,7 +44,8 @@ class Caught(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """`receipt` is of all invocations. `times` is None where no call has left its time."""
+    """`receipt` is of all invocations. `times` is None where no call has left its time. `items`: the
+    first of those that have an outcome, what did not pass before what did; empty unless asked for."""
 
     standing: Standing
     receipt: Receipt
@@ -52,10 +54,12 @@ class Account(msgspec.Struct, frozen=True):
     doubts: tuple[Attempt, ...]
     branch: Branch
     times: Times | None
+    items: tuple[Ended, ...] = ()
 
 
-def account(archive: Archive | Journal, standing: Standing) -> Account:
-    """A few questions to the store, whatever the number of items and calls."""
+def account(archive: Archive | Journal, standing: Standing, *, replies: bool = False) -> Account:
+    """A few questions to the store, whatever the number of items and calls. `replies`: with the
+    items and what each ended with."""
     read, run = archive.read, standing.run
     found = accounts(read, run)
     spent: dict[str, float] = {}
@@ -65,8 +69,14 @@ def account(archive: Archive | Journal, standing: Standing) -> Account:
         standing, whole_receipt(standing, found),
         tuple(Worked(one, spent.get(one.member, 0.0)) for one in by_member(found)),
         _caught(read, standing), tuple(doubtful(read, standing)),
-        tree(archive, run), times(read, run.no),
+        tree(archive, run), times(read, run.no), _items(read, run.no) if replies else (),
     )  # fmt: skip
+
+
+def _items(read: Reader, run: int) -> tuple[Ended, ...]:
+    others = [state for state in STATES if state != "passed"]
+    first = read.endings(run, others, MOST_REPLIES)
+    return (*first, *read.endings(run, ("passed",), MOST_REPLIES - len(first)))
 
 
 def _caught(read: Reader, standing: Standing) -> Caught:

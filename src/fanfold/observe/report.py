@@ -38,9 +38,9 @@ def report(account: Account) -> str:
     standing, receipt = account.standing, account.receipt
     sections = [
         _head(standing, receipt),
+        ["## Receipt", "", *receipt_lines(receipt)],
         ["## Result", "", *_result(standing), *_rests_on(standing)],
         ["## What the gate caught", "", *_caught(account.caught)],
-        ["## Receipt", "", *receipt_lines(receipt)],
         _titled("## Cost and time by member", _members(account.members)),
         _titled("## Cost and time by step", _steps(receipt.steps)),
         _titled("## Tree", _tree(account.branch)),
@@ -111,7 +111,8 @@ def _grid(found: Grid) -> list[str]:
         [cell(title) for title in found.titles],
         [[_cell(value) for value in row] for row in found.rows],
     )
-    for said in found.notes:
+    more = found.whole - len(found.rows)
+    for said in [*([f"… and {more:,} more"] if more else []), *found.notes]:
         lines += ["", cell(said, 400)]
     return lines
 

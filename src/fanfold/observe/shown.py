@@ -47,9 +47,8 @@ class Grid(msgspec.Struct, frozen=True):
 
     @property
     def notes(self) -> list[str]:
-        """What is not in the table, in words."""
-        more = self.whole - len(self.rows)
-        said = [f"… and {more:,} more"] if more else []
+        """What is not in the table beside rows, in words."""
+        said = []
         if self.empty:
             said.append(f"{self.empty:,} more records hold nothing in `{self.of}`.")
         if self.dropped:

@@ -176,7 +176,7 @@ def accounted(store: Path, name: str, *, alive: bool = False, id: str = "01J") -
         run = archive.read.find(name)
         assert run is not None
         standing = stand(archive.read, run, lambda session: alive, EPOCH + 60.0)
-        found = account(archive, standing)
+        found = account(archive, standing, replies=True)
     finally:
         archive.close()
     branch = msgspec.structs.replace(

@@ -57,7 +57,7 @@ def test_the_page_has_a_head_and_a_section_for_each_question(tmp_path: Path) -> 
         f"10 of 10 items done · ≤$0.0070 of $5.00 · run `01J`, started {STARTED}, {seconds} active",
     ]  # fmt: skip
     assert [one.splitlines()[0] for one in sections] == [
-        "Result", "What the gate caught", "Receipt", "Cost and time by member",
+        "Receipt", "Result", "What the gate caught", "Cost and time by member",
         "Cost and time by step", "Tree", "In doubt",
     ]  # fmt: skip
 

@@ -56,7 +56,7 @@ def made(opened: Opened, form: Form) -> str:
     archive, record = opened.archive, opened.record
     if not opened.scene().of_tasks:
         standing = stand(archive.read, record, archive.store.alive, time.time())
-        found = account(archive, standing)
+        found = account(archive, standing, replies=form == "html")
         return markdown(found) if form == "md" else account_page(found)
     status = fleet_of(opened, Looker())
     store = archive.store.folder.absolute()

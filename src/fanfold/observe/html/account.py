@@ -18,15 +18,29 @@ from fanfold.observe.closing import (
 )
 from fanfold.observe.detail import ids_text
 from fanfold.observe.html.foliage import tree_table
-from fanfold.observe.html.page import Section, esc, page
+from fanfold.observe.html.items import items_html
+from fanfold.observe.html.page import Section, esc, note, page
+from fanfold.observe.html.paged import Room
 from fanfold.observe.html.plots import bar, counted, signs, timeline
-from fanfold.observe.html.tables import Column, Html, naming, note, pairs, result, table, whole_json
+from fanfold.observe.html.tables import (
+    Column,
+    Html,
+    naming,
+    pairs,
+    result,
+    row_html,
+    table,
+    whole_json,
+)
 from fanfold.observe.shown import shown
 from fanfold.observe.times import Times
 from fanfold.price import dollars
 from fanfold.work.outcome import STATES, Receipt, StepAccount
 
-MOST_ROWS = 100
+MOST_ROWS = 20_000
+LARGEST = 460_000  # letters of a page, without its head
+REPLIES = 100_000  # letters that are kept for the items when the result is long
+LONGEST = 60_000  # letters of the table of items that were caught
 
 
 def account_page(account: Account) -> str:
@@ -36,15 +50,35 @@ def account_page(account: Account) -> str:
 
 
 def sections(account: Account) -> list[Section]:
-    return [Section("Result", "\n".join(_result(account))), *books(account)]
+    """The receipt before the result, which may be long."""
+    receipt, caught, *rest = _figures(account)
+    room = _room([receipt, caught, *rest])
+    room.left -= REPLIES
+    result = Section("Result", "\n".join(_result(account, room)))
+    room.left += REPLIES
+    return [receipt, result, caught, _items(account, room), *rest]
 
 
 def books(account: Account) -> list[Section]:
     """All but the result."""
+    receipt, caught, *rest = _figures(account)
+    return [receipt, caught, _items(account, _room([receipt, caught, *rest])), *rest]
+
+
+def _room(others: list[Section]) -> Room:
+    """What the other sections leave of a page."""
+    return Room(LARGEST - sum(len(one.body) for one in others))
+
+
+def _items(account: Account, room: Room) -> Section:
+    return Section("Items", "\n".join(items_html(account, room)))
+
+
+def _figures(account: Account) -> list[Section]:
     r = account.receipt
     return [
-        Section("What the gate caught", "\n".join(_caught(account.caught))),
         Section("Receipt", receipt_html(r)),
+        Section("What the gate caught", "\n".join(_caught(account.caught))),
         Section("Cost and time", "\n".join(_cost(account))),
         Section("Timeline", "\n".join(_times(account.times))),
         Section("Tree", tree_table(account.branch)),
@@ -55,7 +89,7 @@ def books(account: Account) -> list[Section]:
 
 def result_page(title: str, value: object, more: int = 0) -> str:
     """A page with nothing but a result: for a plan that writes one. `more` items are not in it."""
-    body = "\n".join(_value(value))
+    body = "\n".join(_value(value, _room([])))
     if more:
         body += note(f"{count(more, 'item')} more passed; only the first are on this page.")
     return page(title, f"<h1>{esc(title)}</h1>", [Section("Result", body)])
@@ -93,7 +127,7 @@ FOOT = "Made by fanfold from the journal of the run. All figures are of the whol
 # ── the result ───────────────────────────────────────────────────────────────────────────────
 
 
-def _result(account: Account) -> Iterator[str]:
+def _result(account: Account, room: Room) -> Iterator[str]:
     value, made = account.receipt.result, account.receipt
     if value is None:
         unfinished = account.standing.status in ("running", "crashed")
@@ -101,10 +135,10 @@ def _result(account: Account) -> Iterator[str]:
         return
     if made.passed < made.planned:
         yield note(f"It rests on {made.passed:,} of {count(made.planned, 'planned item')}.")
-    yield from _value(value)
+    yield from _value(value, room)
 
 
-def _value(value: object) -> Iterator[str]:
+def _value(value: object, room: Room) -> Iterator[str]:
     if (
         value is None
         or value == []
@@ -114,7 +148,7 @@ def _value(value: object) -> Iterator[str]:
         yield note("The result is empty.")
         return
     yield from (counted(found) for found in categories(value)[:3])
-    yield result(shown(value, MOST_ROWS))
+    yield result(shown(value, MOST_ROWS), 3, room)
     yield whole_json(value)
 
 
@@ -138,10 +172,12 @@ def _caught(caught: Caught) -> Iterator[str]:
          money(one.cost))
         for one in caught.ended
     ]  # fmt: skip
-    yield table(columns, rows)
-    if caught.whole > len(caught.ended):
-        more = caught.whole - len(caught.ended)
-        yield note(f"… and {more:,} more; only the first {MOST_ITEMS} are shown.")
+    made = [row_html(columns, row) for row in rows]
+    first = Room(LONGEST).first(made, MOST_ITEMS, LONGEST)
+    yield table(columns, [Html(row) for row in first])
+    if caught.whole > len(first):
+        more = caught.whole - len(first)
+        yield note(f"… and {more:,} more; only the first {len(first)} are shown.")
 
 
 def receipt_html(r: Receipt) -> str:

@@ -9,15 +9,15 @@ import msgspec
 from fanfold.observe.amounts import count, duration, money
 from fanfold.observe.closing import NAMES
 from fanfold.observe.detail import ids_text
-from fanfold.observe.html.page import esc
+from fanfold.observe.html.page import esc, note
 from fanfold.observe.html.plots import bar
-from fanfold.observe.html.tables import note
 from fanfold.observe.tree import Branch, Limb, StepBranch, Twig
 from fanfold.price import nanos
 
 MOST_RUNS = 20
-MOST_LINES = 400
+MOST_LINES = 200
 DEEPEST = 8
+_FIGURES = ("calls", "tokens", "time", "cost")
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -47,13 +47,12 @@ def tree_table(branch: Branch) -> str:
     titles = "".join(
         f'<th scope="col"{style}>{title}</th>'
         for title, style in (
-            ("run, step, member, attempt", ""), ("", ""), ("calls", ' class="num"'),
-            ("tokens", ' class="num"'), ("time", ' class="num"'), ("cost", ' class="num"'),
-            ("", ' class="plot"'),
+            ("run, step, member, attempt", ""), ("", ""),
+            *((title, ' class="num"') for title in _FIGURES), ("", ' class="plot"'),
         )
     )  # fmt: skip
     table = (
-        f'<div class="wide"><table class="tree"><thead><tr>{titles}</tr></thead>\n'
+        f'<div class="wide"><table class="tree stack"><thead><tr>{titles}</tr></thead>\n'
         f"<tbody>{rows}</tbody></table></div>"
     )
     return table + (note(f"Only the first {MOST_LINES} lines are shown.") if cut else "")
@@ -69,7 +68,10 @@ def _row(line: _Line, cost: int, calls: int) -> str:
         duration(line.seconds) if line.seconds else "",
         "" if line.cost is None else money(line.cost, at_most=line.at_most),
     )
-    numbers = "".join(f'<td class="num">{esc(text)}</td>' for text in figures)
+    numbers = "".join(
+        f'<td class="num" data-title="{title}">{esc(text)}</td>'
+        for title, text in zip(_FIGURES, figures, strict=True)
+    )
     return (
         f'<tr><th scope="row" class="d{depth}">{esc(line.text)}</th><td>{esc(line.told)}</td>'
         f'{numbers}<td class="plot">{drawn}</td></tr>'

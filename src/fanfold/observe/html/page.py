@@ -36,7 +36,15 @@ class Section(msgspec.Struct, frozen=True):
 
 def esc(text: str) -> str:
     """Text, never markup. What cannot be seen is shown as a sign: it could turn text around."""
-    return escape(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text))
+    return escape(clean(text))
+
+
+def clean(text: str) -> str:
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def note(text: str) -> str:
+    return f'<p class="note">{esc(text)}</p>'
 
 
 def page(title: str, head: str, sections: Iterable[Section], foot: str = "") -> str:

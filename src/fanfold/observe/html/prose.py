@@ -30,11 +30,11 @@ _BAR = re.compile(r"(?<!\\)\|")
 _NUMBER = re.compile(r"[~≤]?-?\$?[\d,]*\.?\d+\s?%?|n/a|-|–|\d+(\.\d+)?[smhd]( \d+[smhd])?")
 
 
-def prose(text: str, top: int = 3) -> str:
-    """`top` is the level of a heading with one sign."""
-    lines = text[:MOST].expandtabs(4).splitlines()
+def prose(text: str, top: int = 3, most: int = MOST) -> str:
+    """`top` is the level of a heading with one sign; `most`: so many letters are shown."""
+    lines = text[:most].expandtabs(4).splitlines()
     html = "\n".join(_blocks(lines, top))
-    more = len(text) - MOST
+    more = len(text) - most
     return html + (f'\n<p class="note">… and {more:,} more letters</p>' if more > 0 else "")
 
 
@@ -171,6 +171,7 @@ def _table(head: str, under: str, body: list[str]) -> str:
     """Columns of numbers stand to the right, whether it was said or not."""
     titles, rows = _cells(head), [_cells(line) for line in body]
     right = [cell.endswith(":") and not cell.startswith(":") for cell in _cells(under)]
+    plain = [title.replace("\\|", "|").replace("*", "") for title in titles]
     styles = [
         ' class="num"' if (n < len(right) and right[n]) or _numeric(rows, n) else ""
         for n in range(len(titles))
@@ -181,13 +182,16 @@ def _table(head: str, under: str, body: list[str]) -> str:
     )
     inside = "\n".join(
         "<tr>"
-        + "".join(f"<td{style}>{inlined(c)}</td>" for style, c in zip(styles, row, strict=False))
+        + "".join(
+            f'<td{style} data-title="{esc(title)}">{inlined(c)}</td>'
+            for style, title, c in zip(styles, plain, row, strict=False)
+        )
         + "</tr>"
         for row in rows
     )
     return (
-        f'<div class="wide"><table><thead><tr>{top}</tr></thead>\n<tbody>{inside}</tbody></table>'
-        "</div>"
+        f'<div class="wide"><table class="stack"><thead><tr>{top}</tr></thead>\n'
+        f"<tbody>{inside}</tbody></table></div>"
     )
 
 

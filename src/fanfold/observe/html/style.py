@@ -92,13 +92,37 @@ color:var(--soft);font-size:.85rem;max-width:none}
 .two{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:0 3rem}
 details{margin:.8rem 0}
 summary{cursor:pointer;color:var(--accent)}
+.pager{display:flex;flex-wrap:wrap;gap:.3rem .8rem;align-items:center}
+.pager button,.pager input{font:inherit;color:inherit;background:var(--paper);
+border:1px solid var(--line);border-radius:4px;padding:.15rem .6rem}
+.pager button{cursor:pointer}
+.pager button:disabled{opacity:.45;cursor:default}
+.pager input{min-width:0;width:12rem}
+.items details{margin:0;padding:.3rem 0;border-bottom:1px solid var(--line)}
+.items summary{color:var(--ink);font-variant-numeric:tabular-nums}
 footer{margin-top:3.5rem;padding-top:.8rem;border-top:1px solid var(--line)}
 @media (max-width:36rem){body{padding:1.5rem 1rem 3rem;font-size:16px}h1{font-size:1.55rem}
 .figures{gap:.8rem 1.8rem}.figures dd{font-size:1.2rem}.chart th{min-width:6.5rem;white-space:normal}
-.long{min-width:14rem}}
+.wide{overflow:visible}
+.stack,.stack tbody,.stack tr,.stack th,.stack td{display:block;width:auto;min-width:0;max-width:none}
+.stack caption{display:block}
+.stack thead{display:none}
+.stack tr{padding:.45rem 0;border-bottom:1px solid var(--line)}
+.stack tbody th,.stack td{padding-top:.08rem;padding-bottom:.08rem;padding-right:0;border:0;
+white-space:normal;overflow-wrap:anywhere}
+.stack tbody th,.stack td:first-child{font-weight:600}
+.stack td:first-child::before{font-weight:400}
+.stack td[data-title]{display:flex;gap:1rem;justify-content:space-between;text-align:right}
+.stack td[data-title]::before{content:attr(data-title);flex:none;max-width:45%;color:var(--soft);
+text-align:left}
+.stack td.long{display:block;text-align:left}
+.stack td.long::before{display:block}
+.stack td:empty{display:none}
+.stack .d1{padding-left:.5rem}.stack .d2{padding-left:1rem}.stack .d3{padding-left:1.5rem}
+.stack .d4,.stack .d5,.stack .d6,.stack .d7,.stack .d8{padding-left:2rem}}
 @page{size:A4;margin:16mm 15mm}
 @media print{body{max-width:none;padding:0;font-size:9.5pt;background:#fff}
-nav,details,th button::after{display:none}
+nav,details,.pager,th button::after{display:none}
 h1{font-size:19pt}h2{font-size:13pt;margin-top:1.6rem}
 h2,h3,h4,caption,.legend{break-after:avoid}
 thead{display:table-header-group}
@@ -110,6 +134,47 @@ a[href^=http]:not(.bare)::after{content:" (" attr(href) ")";font-size:.85em}}
 """
 
 SCRIPT = """\
+const named=(tag,style,title)=>{const made=document.createElement(tag);
+if(style)made.className=style;if(title)made.dataset.title=title;return made;};
+const filled=(into,text)=>{
+if(/^https?:\\/\\/[^\\s<>"']{1,500}$/.test(text)){const link=named("a","bare");
+link.setAttribute("href",text);link.rel="noreferrer";link.append(text);into.append(link);return into;}
+text.split("\\n").forEach((line,n)=>into.append(...(n?[document.createElement("br"),line]:[line])));
+return into;};
+const row=heads=>cells=>{const made=named("tr");
+made.append(...cells.map((text,n)=>filled(named("td",heads[n].className,heads[n].textContent),text)));
+return made;};
+const item=([line,reasons,reply])=>{const made=named("details"),head=named("summary");
+head.append(line);made.append(head);
+if(reasons)made.append(filled(named("p","note"),reasons));
+const said=reply?named("pre"):named("p","note");said.append(reply||"No reply.");made.append(said);
+return made;};
+const unpack=async text=>{
+const bytes=Uint8Array.from(atob(text),sign=>sign.charCodeAt(0));
+const open=new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+const columns=JSON.parse(await new Response(open).text());
+return columns[0].map((_,n)=>columns.map(column=>column[n]));};
+const number=text=>{const found=parseFloat(text.replace(/[$,≤]/g,""));return isNaN(found)?-Infinity:found;};
+const compare=numbers=>numbers?(a,b)=>number(a)-number(b)
+:(a,b)=>a.localeCompare(b,undefined,{numeric:true});
+const turn=(pager,box,rows,size)=>{
+const table=box.querySelector("table.sorts");
+const into=table?table.tBodies[0]:box,make=table?row([...table.tHead.rows[0].cells]):item;
+const many=n=>n.toLocaleString("en"),button=text=>{const made=named("button");made.type="button";
+made.append(text);return made;};
+const back=button("Back"),next=button("Next"),told=named("span"),find=named("input");
+find.type="search";find.placeholder="Find";find.setAttribute("aria-label","Find");
+let found=rows,at=0;
+const show=()=>{into.replaceChildren(...found.slice(at,at+size).map(make));
+const last=Math.min(at+size,found.length);
+told.textContent=found.length?`${many(at+1)}–${many(last)} of ${many(found.length)}`:"nothing found";
+back.disabled=!at;next.disabled=last>=found.length;};
+back.addEventListener("click",()=>{at=Math.max(0,at-size);show();});
+next.addEventListener("click",()=>{at+=size;show();});
+find.addEventListener("input",()=>{const text=find.value.toLowerCase();at=0;
+found=rows.filter(one=>one.some(cell=>cell.toLowerCase().includes(text)));show();});
+if(table)table.order=sort=>{rows.sort(sort);found.sort(sort);at=0;show();};
+pager.replaceChildren(back,told,next,find);show();};
 for(const head of document.querySelectorAll("table.sorts thead th")){
 const button=document.createElement("button");button.type="button";
 button.append(...head.childNodes);head.append(button);
@@ -118,10 +183,12 @@ const table=head.closest("table"),body=table.tBodies[0],at=head.cellIndex;
 const down=head.getAttribute("aria-sort")==="ascending";
 for(const other of table.querySelectorAll("th[aria-sort]"))other.removeAttribute("aria-sort");
 head.setAttribute("aria-sort",down?"descending":"ascending");
-const text=row=>row.cells[at].textContent.trim(),number=row=>parseFloat(text(row).replace(/[$,]/g,""));
-const numbers=head.classList.contains("num");
-const order=numbers?(a,b)=>(isNaN(number(a))?-Infinity:number(a))-(isNaN(number(b))?-Infinity:number(b))
-:(a,b)=>text(a).localeCompare(text(b),undefined,{numeric:true});
-body.append(...[...body.rows].sort((a,b)=>down?order(b,a):order(a,b)));
+const order=compare(head.classList.contains("num")),turned=(a,b)=>down?order(b,a):order(a,b);
+if(table.order){table.order((a,b)=>turned(a[at],b[at]));return;}
+const text=one=>one.cells[at].textContent.trim();
+body.append(...[...body.rows].sort((a,b)=>turned(text(a),text(b))));
 });}
+for(const more of document.querySelectorAll("template.more")){
+const box=more.previousElementSibling,pager=box.previousElementSibling;
+unpack(more.content.textContent).then(rows=>turn(pager,box,rows,+more.dataset.size)).catch(()=>{});}
 """

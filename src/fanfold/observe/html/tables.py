@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
-from fanfold.observe.html.page import esc
+from fanfold.observe.html.page import esc, note
+from fanfold.observe.html.paged import Room, paged
 from fanfold.observe.html.plots import bar
+from fanfold.observe.html.prose import MOST as MOST_PROSE
 from fanfold.observe.html.prose import link, prose
 from fanfold.observe.shown import (
     Grid,
@@ -26,7 +28,10 @@ from fanfold.observe.shown import (
 
 MOST_LETTERS = 360
 MOST_LINES = 12
-MOST_JSON = 1_000_000
+MOST_JSON = 50_000
+PAGE = 50
+FIRST = 60_000  # letters of the first rows of one table
+MOST_PARTS = 100
 LONG = 60
 _URL = re.compile(r"https?://[^\s<>\"']{1,500}")
 _encode = msgspec.json.Encoder().encode
@@ -44,20 +49,25 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: str = "", caption: str = ""
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str] | Html],
+    styles: str = "",
+    caption: str = "",
 ) -> str:
-    """A column of kind `head` has the headers of the rows."""
+    """A column of kind `head` has the headers of the rows. Where there is no room for columns, each
+    cell stands below the other with its column's title, so every cell knows it."""
     head = "".join(
         f'<th scope="col"{_style(c.kind)}>{esc(c.title)}</th>' for c in columns
     )  # fmt: skip
-    body = "\n".join(_row(columns, row) for row in rows)
+    body = "\n".join(row if isinstance(row, Html) else row_html(columns, row) for row in rows)
     named = f"<caption>{esc(caption)}</caption>" if caption else ""
-    of = f' class="{styles}"' if styles else ""
     top = f"<thead><tr>{head}</tr></thead>" if any(c.title for c in columns) else ""
+    styles = " ".join(filter(None, (styles, "stack" if top else "")))
+    of = f' class="{styles}"' if styles else ""
     return f'<div class="wide"><table{of}>{named}{top}\n<tbody>{body}</tbody></table></div>'
 
 
-def _row(columns: Sequence[Column], row: Sequence[str]) -> str:
+def row_html(columns: Sequence[Column], row: Sequence[str]) -> Html:
     cells = []
     for column, cell in zip(columns, row, strict=True):
         inside = cell if isinstance(cell, Html) else esc(cell)
@@ -65,9 +75,10 @@ def _row(columns: Sequence[Column], row: Sequence[str]) -> str:
             style = column.kind.removeprefix("head").strip()
             cells.append(f'<th scope="row"{_style(style)}>{inside}</th>')
         else:
-            cells.append(f"<td{_style(column.kind)}>{inside}</td>")
+            titled = f' data-title="{esc(column.title)}"' if column.title else ""
+            cells.append(f"<td{_style(column.kind)}{titled}>{inside}</td>")
     style = _style("zero") if len(row) == 2 and row[1] in ("0", "$0.00") else ""
-    return f"<tr{style}>{''.join(cells)}</tr>"
+    return Html(f"<tr{style}>{''.join(cells)}</tr>")
 
 
 def _style(kind: str) -> str:
@@ -84,34 +95,42 @@ def naming(values: Sequence[str]) -> str:
     return "head short" if all(len(value) <= 28 for value in values) else "head mid"
 
 
-def note(text: str) -> str:
-    return f'<p class="note">{esc(text)}</p>'
-
-
 # ── a result ─────────────────────────────────────────────────────────────────────────────────
 
 
-def result(found: Shown, level: int = 3) -> str:
+def result(found: Shown, level: int = 3, room: Room | None = None) -> str:
     """`level` is that of the headings in it."""
+    room = room or Room(200_000)
     match found:
         case Prose(text):
-            return prose(text, level)
+            return _prose(text, level, room)
+        case Pairs(rows) if len(rows) > PAGE:
+            return _grid(Grid(("name", "value"), rows, len(rows)), room)
         case Pairs():
             return _pairs(found)
         case Grid():
-            return _grid(found)
+            return _grid(found, room)
+        case Values(values, whole) if whole > PAGE:
+            return _grid(Grid(("value",), tuple((one,) for one in values), whole), room)
         case Values():
-            inside = "".join(f"<li>{value_html(value)}</li>" for value in found.values)
-            return f"<ul>{inside}</ul>{_more(found.whole - len(found.values), 'value')}"
+            return f"<ul>{''.join(f'<li>{value_html(value)}</li>' for value in found.values)}</ul>"
         case Parts(parts):
-            return "\n".join(_part(title, one, level) for title, one in parts)
+            made = [_part(title, one, level, room) for title, one in parts[:MOST_PARTS]]
+            left = len(parts) - MOST_PARTS
+            return "\n".join(made) + (note(f"… and {left:,} more parts") if left > 0 else "")
         case Raw(value):
             return f"<pre>{esc(json_text(value, 6000))}</pre>"
 
 
-def _part(title: str, found: Shown, level: int) -> str:
+def _prose(text: str, level: int, room: Room) -> str:
+    made = prose(text, level, max(0, min(room.left // 2, MOST_PROSE)))
+    room.left -= len(made)
+    return made
+
+
+def _part(title: str, found: Shown, level: int, room: Room) -> str:
     head = f"<h{level}>{esc(title)}</h{level}>\n" if title else ""
-    return head + result(found, min(level + 1, 6))
+    return head + result(found, min(level + 1, 6), room)
 
 
 def _pairs(found: Pairs) -> str:
@@ -130,10 +149,16 @@ def _pairs(found: Pairs) -> str:
     return table(columns, rows, "chart")
 
 
-def _grid(found: Grid) -> str:
+def _grid(found: Grid, room: Room) -> str:
     columns = [Column(title, _kind(found, n)) for n, title in enumerate(found.titles)]
-    rows = [[Html(value_html(value)) for value in row] for row in found.rows]
-    return table(columns, rows, "sorts") + "".join(map(note, found.notes))
+    made = [
+        row_html(columns, [Html(value_html(value)) for value in row]) for row in found.rows[:PAGE]
+    ]
+    first = room.first(made, PAGE, FIRST)
+    texts = [["\n".join(cell_lines(value)) for value in row] for row in found.rows]
+    box = table(columns, [Html(row) for row in first], "sorts")
+    whole = paged(box, texts, len(first), found.whole, room)
+    return whole + "".join(map(note, found.notes))
 
 
 def _kind(found: Grid, n: int) -> str:
@@ -147,23 +172,24 @@ def _kind(found: Grid, n: int) -> str:
     return "short" if max(lengths) < 16 else "mid"
 
 
-def _more(many: int, what: str) -> str:
-    if many <= 0:
-        return ""
-    return note(f"… and {many:,} more {what}{'' if many == 1 else 's'}; only these are shown.")
-
-
 def value_html(value: Any) -> str:
     """A value in a cell: numbers in groups, a link where it is one, not too long."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return esc(number(value))
     if isinstance(value, str) and _URL.fullmatch(value):
         return link(value)
+    return "<br>".join(map(esc, cell_lines(value)))
+
+
+def cell_lines(value: Any) -> list[str]:
+    """What stands in a cell, line by line."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return [number(value)]
     lines = lines_of(value)
-    shown = [esc(_cut(line)) for line in lines[:MOST_LINES]]
+    shown = [_cut(line) for line in lines[:MOST_LINES]]
     if len(lines) > MOST_LINES:
-        shown.append(esc(f"… and {len(lines) - MOST_LINES:,} more"))
-    return "<br>".join(shown)
+        shown.append(f"… and {len(lines) - MOST_LINES:,} more")
+    return shown
 
 
 def number(value: float) -> str:
@@ -186,7 +212,9 @@ def json_text(value: Any, most: int = MOST_JSON) -> str:
 
 
 def whole_json(value: Any) -> str:
-    """All of it, folded away; nothing for plain values, which the page has in full."""
+    """All of it, folded away, unless it is long; nothing for plain values, which the page has."""
     if plain(value):
         return ""
-    return f"<details><summary>The result as JSON</summary><pre>{esc(json_text(value))}</pre></details>"
+    if len(_encode(value)) > MOST_JSON or len(text := json_text(value)) > MOST_JSON:
+        return note("The result as JSON is too long for this page: `fanfold status RUN --json`.")
+    return f"<details><summary>The result as JSON</summary><pre>{esc(text)}</pre></details>"

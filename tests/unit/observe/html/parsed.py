@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from html.parser import HTMLParser
 from typing import NamedTuple
+from zlib import decompress
+
+import msgspec
 
 VOID = {"meta", "br", "hr"}
 ATTRIBUTES = {
     "class", "scope", "id", "href", "rel", "role", "lang", "charset", "content", "name",
     "http-equiv", "aria-label", "aria-labelledby", "aria-hidden", "x", "y", "width", "height",
-    "viewbox", "preserveaspectratio", "d", "x1", "x2", "y1", "y2", "text-anchor",
+    "viewbox", "preserveaspectratio", "d", "x1", "x2", "y1", "y2", "text-anchor", "data-title",
+    "data-size",
 }  # fmt: skip
 
 
@@ -19,12 +24,14 @@ class Element(NamedTuple):
 
 
 class Parsed(HTMLParser):
-    """`elements` in their order; `text` is what a reader sees, without style and script."""
+    """`elements` in their order; `text` is what a reader sees, without style and script; `packed` is
+    what a script turns to, column by column."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self.elements: list[Element] = []
         self.texts: list[str] = []
+        self.packed: list[list[list[str]]] = []
         self._open: list[str] = []
         self.feed(html)
         self.close()
@@ -47,7 +54,9 @@ class Parsed(HTMLParser):
         self._open.pop()
 
     def handle_data(self, data: str) -> None:
-        if not {"style", "script"} & {*self._open}:
+        if "template" in self._open:
+            self.packed.append(msgspec.json.decode(decompress(b64decode(data))))
+        elif not {"style", "script"} & {*self._open}:
             self.texts.append(data)
 
     @property

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from fanfold.journal.read import Ended
 from fanfold.observe.amounts import duration, local_time
 from fanfold.observe.html.account import account_page, result_page
 from fanfold.patterns.fold import collect
@@ -31,7 +34,7 @@ ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "header", "h1", "p", "span", "code", "dl",
     "div", "dt", "dd", "nav", "a", "main", "section", "h2", "h3", "table", "caption", "thead",
     "tbody", "tr", "th", "td", "svg", "rect", "line", "text", "path", "ul", "li", "q", "br",
-    "details", "summary", "pre", "footer", "script", "strong", "em",
+    "details", "summary", "pre", "footer", "script", "strong", "em", "template",
 }  # fmt: skip
 
 
@@ -47,12 +50,13 @@ def test_all_sections_of_a_run_with_all_kinds_of_outcomes(tmp_path: Path) -> Non
     html = account_page(accounted(tmp_path / "s", "contract-review"))
     page, parts = Parsed(html), sections(html)
     assert list(parts) == [
-        "Result", "What the gate caught", "Receipt", "Cost and time", "Timeline", "Tree", "In doubt",
+        "Receipt", "Result", "What the gate caught", "Items", "Cost and time", "Timeline", "Tree",
+        "In doubt",
     ]  # fmt: skip
     assert page.text.startswith(
         "contract-review contract-review flagged 3 of 10 items did not pass"
         f" Started {local_time(EPOCH)}, run 01J items passed 7 of 10 cost ≤$0.0070 of $5.00"
-        f" calls 16 active time {seconds} Result What the gate caught"
+        f" calls 16 active time {seconds} Receipt Result What the gate caught"
     )
     assert parts["Result"].text.startswith(
         "Result It rests on 7 of 10 planned items. Number by severity high high: 3 3"
@@ -64,6 +68,16 @@ def test_all_sections_of_a_run_with_all_kinds_of_outcomes(tmp_path: Path) -> Non
         " contract-003 failed 503: overloaded | try again `later` (after 4 attempts) $0.00"
         f" contract-005 unjudged {STUMBLED}"
         " severity: medium, clause: a | b, evidence: sentence 5 haiku $0.0005"
+    )
+    assert parts["Items"].text.startswith(
+        "Items contract-002 · kicked · haiku · $0.0010 missing or empty: `evidence`"
+        ' { "severity": "medium", "clause": "a | b" }'
+        " contract-003 · failed · $0.00 503: overloaded | try again `later` (after 4 attempts) No reply."
+    )
+    assert parts["Items"].text.count('"evidence": "sentence') == 8
+    assert parts["Items"].text.endswith(
+        "Those that did not pass come first. All of one item, with its input, prompts and attempts:"
+        " fanfold show 01J ITEM"
     )
     assert "planned 10 passed 7 kicked 1 failed 1 skipped 0" in parts["Receipt"].text
     assert "haiku 16 9 0 4 3,740 16s ≤$0.0070" in parts["Cost and time"].text
@@ -77,7 +91,7 @@ def test_a_fine_run_has_no_more_than_it_needs(tmp_path: Path) -> None:
     ran(tmp_path / "s", "fine", [answering()], contracts(2))
     parts = sections(account_page(accounted(tmp_path / "s", "fine")))
     assert list(parts) == [
-        "Result", "What the gate caught", "Receipt", "Cost and time", "Timeline", "Tree",
+        "Receipt", "Result", "What the gate caught", "Items", "Cost and time", "Timeline", "Tree",
     ]  # fmt: skip
     assert parts["Result"].text == "Result There is no result."
     assert parts["What the gate caught"].text.endswith("No item was kicked, unjudged or failed.")
@@ -130,11 +144,53 @@ def test_a_large_run_has_a_small_page(tmp_path: Path) -> None:
     html = account_page(accounted(tmp_path / "s", "large"))
     parts = sections(html)
     assert len(html) < 500_000
-    assert len(parts["Result"].all("tr")) == 1 + 100
+    assert len(parts["Result"].all("tr")) == 1 + 50
     assert len(parts["What the gate caught"].all("tr")) == 1 + 100
     assert "only the first 100 are shown" in parts["What the gate caught"].text
     assert len(parts["Timeline"].all("path")) == 1
     assert len(parts["Tree"].all("tr")) < 20
+
+
+def enlarged(store: Path, replies: list[Any], result: Any) -> str:
+    """The page of a run with so many items, each with its reply, and this result."""
+    ran(store, "many", [answering()], contracts(2))
+    found = accounted(store, "many")
+    items = tuple(
+        Ended(f"item-{n:05}", "passed", (), "m", 1000, one) for n, one in enumerate(replies)
+    )
+    many = len(replies)
+    receipt = replace(found.receipt, planned=many, passed=many, result=result)
+    return account_page(replace(found, receipt=receipt, items=items))
+
+
+def test_ten_thousand_records_are_on_a_page_of_less_than_half_a_megabyte(tmp_path: Path) -> None:
+    """All of them, and a reply for each item, though only some stand there at first."""
+    kinds = ("payment", "notice", "term")
+    replies = [
+        {"kind": kinds[n % 3], "level": n % 5, "note": f"clause {n % 70} of {n % 11}"}
+        for n in range(10_000)
+    ]
+    html = enlarged(tmp_path / "s", replies, [{"id": n, **one} for n, one in enumerate(replies)])
+    assert len(html.encode()) < 500_000
+    parts = sections(html)
+    assert list(parts)[:2] == ["Receipt", "Result"]
+    (records,), (texts,) = parts["Result"].packed, parts["Items"].packed
+    assert {len(column) for column in (*records, *texts)} == {10_000}
+    assert [column[-1] for column in records] == ["9999", "payment", "4", "clause 59 of 0"]
+    assert len(parts["Items"].all("details")) == 20
+    assert texts[0][-1] == "item-09999 · passed · m · $0.000001"
+    assert msgspec.json.decode(texts[2][-1]) == replies[-1]
+
+
+def test_whatever_results_and_replies_are_a_page_stays_small(tmp_path: Path) -> None:
+    """Noise that cannot be packed, and long texts: as much as there is room for, and it says so."""
+    noise = [
+        "".join(sha256(f"{n} {k}".encode()).hexdigest() for k in range(20)) for n in range(1000)
+    ]
+    for n, result in enumerate(([{"text": one} for one in noise], "\n".join(noise))):
+        html = enlarged(tmp_path / str(n), noise, result)
+        assert 200_000 < len(html.encode()) < 500_000
+        assert "of 1,000 are on this page." in sections(html)["Items"].text
 
 
 def test_a_plan_s_own_page_has_the_result_alone() -> None:

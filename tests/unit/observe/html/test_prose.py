@@ -40,10 +40,12 @@ def test_a_table_has_headers_and_its_numbers_to_the_right() -> None:
         "| a \\| b | n | cost |\n|---|---|---|\n| **x** | 12 | $0.41 |\n| y |  | ~$1.20 |"
     )
     assert parsed == (
-        '<div class="wide"><table><thead><tr><th scope="col">a | b</th><th scope="col" class="num">n</th>'
-        '<th scope="col" class="num">cost</th></tr></thead>\n<tbody><tr><td><strong>x</strong></td>'
-        '<td class="num">12</td><td class="num">$0.41</td></tr>\n<tr><td>y</td><td class="num"></td>'
-        '<td class="num">~$1.20</td></tr></tbody></table></div>'
+        '<div class="wide"><table class="stack"><thead><tr><th scope="col">a | b</th>'
+        '<th scope="col" class="num">n</th><th scope="col" class="num">cost</th></tr></thead>\n'
+        '<tbody><tr><td data-title="a | b"><strong>x</strong></td>'
+        '<td class="num" data-title="n">12</td><td class="num" data-title="cost">$0.41</td></tr>\n'
+        '<tr><td data-title="a | b">y</td><td class="num" data-title="n"></td>'
+        '<td class="num" data-title="cost">~$1.20</td></tr></tbody></table></div>'
     )
 
 

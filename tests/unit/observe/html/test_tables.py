@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fanfold.observe.html.paged import Room
 from fanfold.observe.html.tables import (
     Column,
     Html,
@@ -45,9 +47,9 @@ def test_any_value_can_be_shown_and_none_is_markup(value: Any) -> None:
 def test_a_table_names_its_columns_and_rows() -> None:
     columns = [Column("who", "head"), Column("n", "num"), Column("", "plot")]
     assert table(columns, [("<a>", "1", Html("<br>"))], "x", "c & d") == (
-        '<div class="wide"><table class="x"><caption>c &amp; d</caption><thead><tr>'
+        '<div class="wide"><table class="x stack"><caption>c &amp; d</caption><thead><tr>'
         '<th scope="col">who</th><th scope="col" class="num">n</th><th scope="col" class="plot"></th>'
-        '</tr></thead>\n<tbody><tr><th scope="row">&lt;a&gt;</th><td class="num">1</td>'
+        '</tr></thead>\n<tbody><tr><th scope="row">&lt;a&gt;</th><td class="num" data-title="n">1</td>'
         '<td class="plot"><br></td></tr></tbody></table></div>'
     )
 
@@ -73,6 +75,42 @@ def test_more_rows_than_are_shown_are_counted() -> None:
     parsed = Parsed(made([{"n": n} for n in range(25)]))
     assert len(parsed.all("tr")) == 21
     assert parsed.text.endswith("… and 5 more")
+    assert parsed.packed == []
+
+
+def test_rows_that_do_not_stand_on_the_page_are_packed_into_it() -> None:
+    """As the texts of their cells, all of them, and what the page's script needs to turn to them."""
+    found = [{"n": n, "text": f"<b>{n}\u202e", "more": ["x", {"y": n}]} for n in range(1000)]
+    parsed = Parsed(made(found, 5000))
+    assert len(parsed.all("tr")) == 1 + 50
+    assert parsed.all("template") == [{"class": "more", "data-size": "50"}]
+    (columns,) = parsed.packed
+    assert [row[:3] for row in zip(*columns, strict=True)][999] == (
+        "999", "<b>999\N{REPLACEMENT CHARACTER}", "x\ny: 999",
+    )  # fmt: skip
+    assert parsed.text.startswith(
+        "1–50 of 1,000; the others are here too, for a browser that runs the script. n text more"
+    )
+
+
+def test_many_values_and_names_are_pages_too() -> None:
+    for value, columns in (([f"v{n}" for n in range(80)], 1), ({f"k{n}": n for n in range(80)}, 2)):
+        (packed,) = Parsed(made(value, 100)).packed
+        assert (len(packed), len(packed[0])) == (columns, 80)
+
+
+def test_there_is_no_more_on_a_page_than_it_has_room_for() -> None:
+    """The first rows stand on it, some of the others are packed into it, and it says how many."""
+    noise = [{"text": sha256(str(n).encode()).hexdigest()} for n in range(10_000)]
+    html = result(shown(noise, 20_000), 3, Room(100_000))
+    parsed = Parsed(html)
+    there = len(parsed.packed[0][0])
+    assert 1000 < there < 5000 and len(html) < 101_000
+    assert parsed.text.endswith(f"The first {there:,} of 10,000 are on this page.")
+    long = Parsed(result(shown("word " * 100_000, 20), 3, Room(100_000)))
+    assert long.text.endswith("word … and 450,000 more letters")
+    wide = [{str(c): "x" * 300 for c in range(12)} for _ in range(50)]
+    assert len(result(shown(wide, 50), 3, Room(1_000_000))) < 70_000
 
 
 def test_numbers_by_name_have_bars() -> None:
