@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from fanfold.members.agents.durable import put
 from fanfold.members.agents.worker import OUTPUT, outputs, read_spec
 from fanfold.members.agents.worktree import Branched, isolated
 from fanfold.work.ask import Ask
 
 INDEX, FOLDER = "parents.json", "parents"
+_PLAIN = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -31,10 +34,7 @@ class Parents:
     """The parents of one ask. `place` is the folder of the worker; theirs are beside it."""
 
     def __init__(self, ask: Ask, place: Path, store: Path) -> None:
-        data = ask.items[0].data if ask.items else {}
-        known = data if isinstance(data, dict) else {}
-        self._passed: dict[str, Any] = known.get("parents", {})
-        self._missing: list[str] = known.get("missing", [])
+        self._passed, self._missing = _told(ask)
         self._place, self._store = place, store
 
     def __bool__(self) -> bool:
@@ -47,17 +47,20 @@ class Parents:
                 yield branched
 
     def write(self) -> Path:
-        """A file with all of them, and one with the whole answer of each that passed."""
+        """A file with all of them, and one with the whole answer of each that passed. An earlier
+        attempt could write there: links that it left are replaced, never followed."""
         folder = self._place / FOLDER
-        folder.mkdir(exist_ok=True)
-        for old in folder.iterdir():
-            old.unlink()
+        if folder.is_symlink():
+            folder.unlink()
+        folder.mkdir(mode=0o700, exist_ok=True)
         for id, value in self._passed.items():
             said = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            (folder / f"{id}.md").write_text(said, "utf-8", "replace")
+            put(folder / f"{id}.md", said.encode("utf-8", "replace"))
+        for id in self._missing:
+            (folder / f"{id}.md").unlink(missing_ok=True)
         listed = {id: self._given(id) for id in (*self._passed, *self._missing)}
         file = self._place / INDEX
-        file.write_bytes(msgspec.json.format(msgspec.json.encode(listed)) + b"\n")
+        put(file, msgspec.json.format(msgspec.json.encode(listed)) + b"\n")
         return file
 
     def _given(self, id: str) -> Given:
@@ -81,3 +84,16 @@ class Parents:
         folder, branch = isolated(self._store, spec.span, id)
         inside = os.path.commonpath((folder, spec.folder)) == str(folder)
         return Branched(id, folder, branch) if inside else None
+
+
+def _told(ask: Ask) -> tuple[dict[str, Any], list[str]]:
+    """The answers and the ids that a task of a graph is told; nothing where an item only has fields of
+    these names, or ids that could not be names of files."""
+    data = ask.items[0].data if ask.items else None
+    if not isinstance(data, dict):
+        return {}, []
+    passed, missing = data.get("parents"), data.get("missing")
+    if not isinstance(passed, dict) or not isinstance(missing, list):
+        return {}, []
+    plain = all(isinstance(id, str) and _PLAIN.fullmatch(id) for id in (*passed, *missing))
+    return (passed, missing) if plain else ({}, [])
