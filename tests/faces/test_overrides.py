@@ -121,7 +121,7 @@ IN_PLANS = [
      "plan.yaml:5: the prompt reads `vars.times`, which is not there: known: tone"),
     ("vars: {tone: kind, times: 2, loud: false}\n", "",
      "plan.yaml:4: the prompt reads `vars.times`, which is not there: the plan has no `vars`"),
-    ("tone: kind", "tone: ", "plan.yaml: the variable `tone` has no value: --set tone=VALUE"),
+    ("tone: kind", "tone: ", "plan.yaml:2: the variable `tone` has no value: --set tone=VALUE"),
     ("tone: kind", "tone: [a]",
      "plan.yaml:2: `tone` must be a text, a number, true or false, not a list"),
     ("tone: kind", "my-tone: kind",
@@ -226,6 +226,18 @@ def test_a_resume_goes_on_with_the_same(folder: Path, quick_server: RunningServe
     assert (done["status"], done["planned"], done["calls"]) == ("complete", 2, 1)
     assert prompts(quick_server) == ["Be stern, 3 times: one", "Be stern, 3 times: two"]
     assert done["written"] == [{"path": str(folder / "out-stern.txt"), "files": None}]
+
+
+def test_a_task_that_is_relaunched_has_the_same(folder: Path, quick_server: RunningServer) -> None:
+    (folder / "plan.yaml").write_text(
+        "name: talk\nvars: {tone: }\nsteps:\n"
+        "  - graph: {member: m, tasks: [{id: a, prompt: 'Be {{ vars.tone }}'}]}\n"
+    )
+    assert run(folder, "--set", "tone=stern").code == 0
+    registry = {"FANFOLD_REGISTRY": str(folder / "registry.json")}
+    assert fanfold(folder, "relaunch", "talk", "a", "--no-tmux", **registry).code == 0
+    wait_until(lambda: prompts(quick_server) == ["Be stern", "Be stern"])
+    wait_until(lambda: [one["status"] for one in runs(folder)] == ["complete"])
 
 
 def test_calls_at_once(folder: Path, tmp_path: Path) -> None:

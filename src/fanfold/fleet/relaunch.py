@@ -177,7 +177,10 @@ def _now(stored: Stored, id: str, options: Options) -> Stored:
     file = Path(stored.plan.folder) / Path(stored.plan.file).name
     if not file.exists():
         return stored
-    options = msgspec.structs.replace(options, roster=stored.roster)
+    plan = stored.plan
+    options = msgspec.structs.replace(
+        options, roster=stored.roster, overrides=plan.overrides, allow_outside=plan.allow_outside
+    )
     if stored.kind == "fleet":
         return prepare_fleet(file, options).stored
     return prepare(str(file), options).stored

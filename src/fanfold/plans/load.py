@@ -68,7 +68,7 @@ def read_plan(
 ) -> Plan:
     """A plan that was parsed, or made of something else; its paths start from `folder`."""
     stated = fields(top, _PLAN, "a plan", required=("steps",))
-    values = set_vars(stated.get("vars", {}), overrides.vars, top.file)
+    values = set_vars(top, stated.get("vars", {}), overrides.vars)
     steps = Steps(folder, stated.get("task"), values, allow_outside=allow_outside)
     steps.read(top.child("steps"))
     given = _the_input(top, stated.get("input"), steps.input, values)

@@ -42,8 +42,9 @@ def parse_vars(said: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def set_vars(stated: dict[str, Any], said: dict[str, str], file: str) -> dict[str, Any]:
+def set_vars(top: Node, stated: dict[str, Any], said: dict[str, str]) -> dict[str, Any]:
     """The values that hold: those of the plan, but for what `--set` says."""
+    file = top.file
     for name in said:
         if not stated:
             raise BadInput(f"--set {name}: {file} has no `vars`")
@@ -51,7 +52,8 @@ def set_vars(stated: dict[str, Any], said: dict[str, str], file: str) -> dict[st
             raise BadInput(f"--set {name}: no variable of {file}: {remedy(name, stated)}")
     for name, usual in stated.items():
         if usual is None and name not in said:
-            raise BadInput(f"the variable `{name}` has no value: --set {name}=VALUE", file=file)
+            child = top.child(NAME).child(name)
+            raise child.bad(f"the variable `{name}` has no value: --set {name}=VALUE")
     return {
         name: _typed(name, said[name], usual) if name in said else usual
         for name, usual in stated.items()

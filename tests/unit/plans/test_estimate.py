@@ -292,6 +292,16 @@ def test_shards_are_filled_as_the_run_fills_them(tmp_path: Path, served: str, sh
     assert 1 < made.total.calls < 23
 
 
+def test_a_divide_of_items_with_replies_is_cut_by_their_number_only(tmp_path: Path) -> None:
+    """How long the replies of an earlier step will be decides how much fits by tokens."""
+    before = "  - map: {prompt: 'Say {{ item.text }}', member: a}\n"
+    step = "  - divide: {prompt: 'Sum {{ items }}', member: a, fits: FITS, combine: concat}"
+    by_number = previewed(write(tmp_path / "p", before + step.replace("FITS", "{items: 5}")))
+    assert sizes(by_number)["divide"] == (3, 3, 6)
+    by_length = previewed(write(tmp_path / "q", before + step.replace("FITS", "{tokens: 90}")))
+    assert sizes(by_length)["divide"] == (None, 0, 2000)
+
+
 def test_a_divide_that_will_be_refused_says_so(tmp_path: Path) -> None:
     step = (
         "  - divide: {prompt: 'Sum {{ items }}', member: a, fits: {items: 1}, max_pieces: 5,"

@@ -32,13 +32,14 @@ _AROUND_AN_ITEM = 64  # bytes that a prompt may write around it: its id, a headi
 class Divided:
     """A divide: its items are cut into pieces, as the run will do it.
 
-    Only bounds are known where a function of the user's cuts, where the prompt shows replies, or
+    Only bounds are known where a function of the user's cuts, where the length of replies decides, or
     where some items stand for more: pieces share what is to be divided, so together they hold all of
     it once; and each answer goes into one combine.
     """
 
     def __init__(self, desk: Desk, step: Divide) -> None:
         self._desk, self._step, self._items = desk, step, list[Item]()
+        self._waits = False  # replies that do not exist yet are part of its items
         terms, prompt = desk.ready.terms(step, step.name), desk.ready.prompt(step)
         self._prompt = prompt
         self._asker = Asker(desk, terms, prompt, judges=judges_of(desk, step))
@@ -55,15 +56,16 @@ class Divided:
 
     def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
         for one in passing:
-            seen = one.seen()
-            self._items.append(one.item if holds_stand_in(seen.data) else seen)
+            self._items.append(one.seen())
+            self._waits = self._waits or holds_stand_in(self._items[-1].data)
             self._bytes += len(_encode(one.item.view())) + len(one.item.id) + _AROUND_AN_ITEM
         return []
 
     def rows(self, times: float | None) -> list[StepPreview]:
         step, most = self._step, self._step.max_pieces
         known = None if self._shows_steps else times
-        if known == 1 and ":" not in step.split:
+        by_number = step.items is not None and step.tokens is None
+        if known == 1 and ":" not in step.split and (by_number or not self._waits):
             try:
                 return self._cut()
             except BadInput as error:
