@@ -20,6 +20,7 @@ from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.ask import Reply
 from tests.waiting import LONG
 
+STAND_IN = Path(__file__).parents[1] / "faces" / "stand_in.py"
 ITEMS = [{"id": str(n), "text": f"text {n}"} for n in range(3)]
 
 
@@ -69,6 +70,22 @@ def test_a_command_of_a_script_shares_its_replies_with_that_of_a_roster(tmp_path
     )  # fmt: skip
     first = mapped(tmp_path / "store", roster=roster)
     again = mapped(tmp_path / "store", members=[made])
+    assert (first.receipt.calls, again.receipt.calls, again.receipt.reused) == (3, 0, 3)
+
+
+def test_an_agent_of_a_script_works_here_and_shares_its_replies_with_that_of_a_roster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "claude"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    fields: dict[str, Any] = {"program": str(program), "max_budget_usd": 2.0, "version": 1}
+    made = ff.agent("claude", model="claude-haiku-4-5", **fields)
+    stated = ", ".join(f"{name}: {value}" for name, value in fields.items())
+    entry = f"{{id: c, kind: claude, model: claude-haiku-4-5, {stated}}}"
+    first = mapped(tmp_path / "store", members=[made])
+    again = mapped(tmp_path / "store", roster=roster_of(tmp_path, f"members: [{entry}]"))
     assert (first.receipt.calls, again.receipt.calls, again.receipt.reused) == (3, 0, 3)
 
 

@@ -20,7 +20,7 @@ from fanfold.run.sources import source_of
 from fanfold.work.arguments import public
 from fanfold.work.item import Source
 from fanfold.work.member import Named
-from fanfold.work.options import member_id, reducer
+from fanfold.work.options import member_ids, reducer
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Reducer, Task, Terms
 
@@ -84,8 +84,7 @@ def voters(members: Sequence[str | Named] = (), **knobs: Unpack[Knobs]) -> By:
     The value is the bare answer; who said otherwise stands in the outcome's reasons. Without
     `members`, `samples` answers of whoever the task is for.
     """
-    ids = members if isinstance(members, str) else [member_id(one) for one in members]
-    return Voters(panel_of(ids, knobs))
+    return Voters(panel_of(member_ids(members), knobs))
 
 
 class Voters(msgspec.Struct, frozen=True):

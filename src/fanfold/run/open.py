@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -203,7 +203,7 @@ async def open_quietly(
     for line in journal.warnings:
         warnings.warn(line, RuntimeWarning, stacklevel=3)
     try:
-        company = _company(roster, tuple(members), said)
+        company = _company(roster, _listed(members), said)
         record = await _record(journal, name, settings.budget, clock, around.parent)
         run = Run(journal, record, company, settings, clock)
         try:
@@ -278,12 +278,18 @@ def _company(
     return Joined(Listed(found, folder), Listed(own, Path.cwd()), given, settings=settings)
 
 
+def _listed(members: Any) -> tuple[Any, ...]:
+    if isinstance(members, str | Mapping) or not isinstance(members, Iterable):
+        raise BadInput(f"`members` must be a list, not {described(members)}: members=[…]")
+    return tuple(members)
+
+
 def _checked(one: Any) -> Member | ScriptedEntry:
     if isinstance(one, ScriptedEntry):
         return one
     if not callable(getattr(one, "ask", None)) or not hasattr(one, "traits"):
-        what = f"`members` must be members, not {described(one)}"
-        raise BadInput(f"{what}; wrap a function: ff.function(…)" if callable(one) else what)
+        how = "wrap a function: ff.function(…)" if callable(one) else "such as ff.openai(…)"
+        raise BadInput(f"`members` must be members, not {described(one)}; {how}")
     member: Member = one
     return member
 

@@ -137,6 +137,14 @@ def member_id(given: Any) -> Any:
     return traits.id if isinstance(traits, Traits) else given
 
 
+def member_ids(given: Any) -> Any:
+    """The same for a list of them; one alone is a list of one."""
+    if isinstance(given, list | tuple):
+        return [member_id(one) for one in given]
+    id = member_id(given)
+    return given if id is given else [id]
+
+
 WHO: dict[str, Check] = {
     "member": one_member,
     "members": one_or_many(one_member),

@@ -184,6 +184,11 @@ def test_what_is_wrong_is_said_before_anyone_is_asked(
         "`govern` must be Govern(…), not a mapping": {"govern": {}},
         "`roster` must be a file or a Roster, not the number 5": {"roster": 5},
         "`members` must be members, not the function len; wrap a function": {"members": [len]},
+        "`members` must be members, not the text 'gpt-5-mini'; such as ff.openai(…)": {
+            "members": ["gpt-5-mini"]
+        },
+        "`members` must be a list, not a ScriptedEntry: members=[…]": {"members": ff.openai("m")},
+        "`members` must be a list, not the text 'gpt-5-mini'": {"members": "gpt-5-mini"},
         "`members`: two are called `len`": {"members": [ff.function(len), ff.function(len)]},
     }.items(),
     ids=named,
