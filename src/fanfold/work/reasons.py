@@ -43,7 +43,7 @@ def grouped(ended: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[ReasonCount, 
 def _kind(id: str, reason: str) -> str:
     text = " ".join(reason[:_LONGEST].split())
     if len(id) > 1 or id.isdigit():
-        text = re.sub(rf"(?<!\w){re.escape(id)}(?!\w)", "#", text)
+        text = re.sub(rf"(?<![\w:(]){re.escape(id)}(?!\w)", "#", text)  # not a line, not a code
     kept: list[str] = []
 
     def keep(found: re.Match[str]) -> str:

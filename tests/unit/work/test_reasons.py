@@ -44,6 +44,11 @@ def test_reasons_that_say_something_else_stay_apart(one: str, other: str) -> Non
     assert counts(one, other) == [1, 1]
 
 
+def test_an_id_that_is_a_number_is_not_taken_for_a_line_or_a_code() -> None:
+    ended = [(str(n), ("KeyError: 'nope' (bad.py:2); server error (503)",)) for n in (1, 2, 503)]
+    assert [one.items for one in grouped(ended)] == [3]
+
+
 def test_the_most_frequent_is_first_and_names_its_first_item() -> None:
     ended = [("a", ("empty",)), ("b", ("3 too many", "4 too many")), ("c", ("9 too many",))]
     assert grouped(ended) == (ReasonCount("3 too many", 2, "b"), ReasonCount("empty", 1, "a"))
