@@ -67,7 +67,7 @@ def made(opened: Opened, form: Form) -> str:
     }
     if form == "md":
         return fleet_report(archive.read, status, diffs)
-    return fleet_page(account(archive, status.standing), status, diffs)
+    return fleet_page(account(archive, status.standing, replies=True), status, diffs)
 
 
 def write_report(run: str, store: str, path: Path) -> None:

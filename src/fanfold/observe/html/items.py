@@ -27,7 +27,7 @@ def items_html(account: Account, room: Room) -> Iterator[str]:
     texts = [_texts(one) for one in items]
     first = room.first([_item(*one) for one in texts[:PAGE]], PAGE, FIRST)
     box = f'<div class="items">{"".join(first)}</div>'
-    yield paged(box, texts, len(first), account.receipt.planned, room)
+    yield paged(box, texts, len(first), account.receipt.planned, PAGE, room)
     others = sum(one.state != "passed" for one in items)
     order = "Those that did not pass come first. " if 0 < others < len(items) else ""
     command = f"fanfold show {run.id} ITEM"

@@ -47,10 +47,12 @@ class Room:
         return "", 0
 
 
-def paged(box: str, rows: Sequence[Sequence[str]], shown: int, whole: int, room: Room) -> str:
-    """`box`, a table or a list that shows the first `shown` of `rows`, with what turns to the others:
-    the texts of their cells. There are `whole` of them; what does not fit is not on the page, and it
-    says so."""
+def paged(
+    box: str, rows: Sequence[Sequence[str]], shown: int, whole: int, size: int, room: Room
+) -> str:
+    """`box`, a table or a list that shows the first `shown` of `rows`, with what turns to the others,
+    `size` at a time: the texts of their cells. There are `whole` of them; what does not fit is not on
+    the page, and it says so."""
     if whole <= shown:
         return box
     data, there = room.pack(rows) if len(rows) > shown else ("", 0)
@@ -60,6 +62,6 @@ def paged(box: str, rows: Sequence[Sequence[str]], shown: int, whole: int, room:
     left = f"The first {there:,} of {whole:,} are on this page." if whole > there else ""
     return (
         f'<p class="note pager">{said}</p>{box}'
-        f'<template class="more" data-size="{shown}">{data}</template>'
+        f'<template class="more" data-size="{size}">{data}</template>'
         + (note(left) if left else "")
     )

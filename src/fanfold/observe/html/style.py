@@ -92,7 +92,7 @@ color:var(--soft);font-size:.85rem;max-width:none}
 .two{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:0 3rem}
 details{margin:.8rem 0}
 summary{cursor:pointer;color:var(--accent)}
-.pager{display:flex;flex-wrap:wrap;gap:.3rem .8rem;align-items:center}
+.pager{display:flex;flex-wrap:wrap;gap:.3rem .8rem;align-items:center;margin:1.1rem 0 .6rem}
 .pager button,.pager input{font:inherit;color:inherit;background:var(--paper);
 border:1px solid var(--line);border-radius:4px;padding:.15rem .6rem}
 .pager button{cursor:pointer}

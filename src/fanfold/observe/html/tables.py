@@ -157,7 +157,7 @@ def _grid(found: Grid, room: Room) -> str:
     first = room.first(made, PAGE, FIRST)
     texts = [["\n".join(cell_lines(value)) for value in row] for row in found.rows]
     box = table(columns, [Html(row) for row in first], "sorts")
-    whole = paged(box, texts, len(first), found.whole, room)
+    whole = paged(box, texts, len(first), found.whole, PAGE, room)
     return whole + "".join(map(note, found.notes))
 
 
