@@ -58,18 +58,29 @@ class Looker:
 
     def _tasks(self, scene: Scene) -> list[WorkerView]:
         tried, ended = scene.tried(), scene.ended()
-        found, resets = [], dict[str, float]()
-        for post in scene.crew.posts:
-            tries = [one for one in tried.get(post.id, ()) if _is_for(one, post)]
-            view = self._task(scene, post, tries, ended.get(post.id))
-            found.append(view)
-            reading = self._reading(scene.trace(tries[-1], post.id)) if tries else None
-            if reading is not None and reading.reset_at is not None:
-                resets[scene.crew.colleague(view.member).pool] = reading.reset_at
+        tries = {
+            post.id: [one for one in tried.get(post.id, ()) if _is_for(one, post)]
+            for post in scene.crew.posts
+        }
+        found = [
+            self._task(scene, post, tries[post.id], ended.get(post.id)) for post in scene.crew.posts
+        ]
         if not any(one.state == "PENDING" for one in found):
             return found
-        around = Around(now=scene.now, stopped=scene.stopped, free=scene.free(tried), resets=resets)
+        around = Around(
+            now=scene.now, stopped=scene.stopped, free=scene.free(tried),
+            resets=self._resets(scene, tries),
+        )  # fmt: skip
         return with_waits(found, scene.crew, around)
+
+    def _resets(self, scene: Scene, tries: Mapping[str, list[Attempt]]) -> dict[str, float]:
+        """By pool, when a quota that is used up comes back, as the logs of its workers tell."""
+        found = {}
+        for id, several in tries.items():
+            reading = self._reading(scene.trace(several[-1], id)) if several else None
+            if reading is not None and reading.reset_at is not None:
+                found[scene.crew.colleague(several[-1].member).pool] = reading.reset_at
+        return found
 
     def _task(
         self, scene: Scene, post: Post, tries: list[Attempt], ended: Ended | None

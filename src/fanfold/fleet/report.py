@@ -109,6 +109,8 @@ def _outcome(one: WorkerView) -> str:
         return f"RUNNING (stuck? {duration(one.silent)} without a word)"
     if one.state == "FAILED" and one.subtype and one.subtype not in ("success", "turn.completed"):
         return f"FAILED ({cell(one.subtype, 60)})"
+    if one.waits:
+        return f"{one.state} ({cell(one.waits, 200)})"
     return _STATUS.get(one.state, one.state)
 
 

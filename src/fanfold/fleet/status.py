@@ -20,7 +20,7 @@ from fanfold.observe.table import Column, aligned, cells_wide, cut, cut_name, on
 from fanfold.price import dollars
 
 WIDE = 100
-LONGEST_MESSAGE = 120
+LEAST_MESSAGE, LONGEST_MESSAGE = 22, 120
 RULE = "─"
 ESTIMATED = "~ estimated: by list prices, or no bill by the dollar"
 AT_MOST = "≤ at most: what its last call took is not known"
@@ -144,7 +144,8 @@ def _below(one: WorkerView, verbose: bool, width: int) -> list[str]:
     why = f"    ✗ {one_line(one.error, 1000)}" if one.error and one.state != "PENDING" else ""
     if not verbose:
         return [cut(why, width)] if why and one.said not in ("", one.error) else []
-    lines = [line for line in (why, one.waits and f"    ↳ {one_line(one.waits, 1000)}") if line]
+    waits = f"    ↳ {one_line(one.waits, 1000)}" if len(one.waits) > LEAST_MESSAGE else ""
+    lines = [line for line in (why, waits) if line]
     lines.append(cut(f"    ↳ {_details(one)}", width))
     if one.command:
         return [*lines, f"    ↳ to continue it: {one_line(one.command, 4000)}"]
@@ -260,7 +261,11 @@ def _columns(workers: Sequence[WorkerView], now: float, width: int) -> list[Colu
         Column("LAST ACTIVITY" if wide else "ACTIVITY", ago, rank=3),
         Column("COST", [cost_of_cap(one) for one in workers], right=True),
         Column("RETRIES", [str(one.retries) for one in workers], right=True, rank=4),
-        Column("LAST MSG", [one_line(one.last, LONGEST_MESSAGE) for one in workers], least=22),
+        Column(
+            "LAST MSG",
+            [one_line(one.last, LONGEST_MESSAGE) for one in workers],
+            least=LEAST_MESSAGE,
+        ),
     ]
 
 

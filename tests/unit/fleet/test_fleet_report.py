@@ -101,6 +101,15 @@ def test_what_went_wrong_and_what_failed_for_a_parent_are_told_apart(tmp_path: P
     assert "| planned | 5 |" in section(lines, "## Receipt")
 
 
+def test_one_that_has_not_started_says_what_it_waits_for(tmp_path: Path) -> None:
+    stage = Stage(tmp_path / "fleet", [worker("a"), worker("b", "a")])
+    stage.works("a", stage.starts("a", 0), "c01_trivial")
+    stage.hosted("a", alive=True)
+    lines = report_of(stage, 1)
+    stage.close()
+    assert "| b | PENDING (waits for a) | 0 | - / $1.00 | 0 | n/a |" in lines
+
+
 def test_each_session_is_there_with_the_command_that_continues_it(tmp_path: Path) -> None:
     """Not while it runs: two at once would spoil it. One that never began has none."""
     root = tmp_path / "the fleet"
