@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,10 +16,11 @@ import msgspec
 import pytest
 
 from tests.faces.cli import environment, fanfold, started
+from tests.faces.fleet_root import fleet
 from tests.unit.fleet.fleets import worker
 from tests.unit.fleet.staged import Stage, small_fleet
 from tests.unit.fleet.talk import said
-from tests.waiting import LONG
+from tests.waiting import LONG, wait_until
 
 
 @pytest.fixture
@@ -178,3 +180,19 @@ def test_a_run_that_is_nowhere_is_refused(stage: Stage) -> None:
         assert (ended.code, ended.out, ended.err) == (
             2, "", "fanfold: no run 'nothing'; there are: demo\n",
         )  # fmt: skip
+
+
+def test_those_who_wait_are_told_that_their_run_is_stopping(tmp_path: Path) -> None:
+    """Also while others are at work: nothing more will start, whatever it waited for before."""
+    with fleet(tmp_path) as crew:
+        crew.write({"a": crew.waits("a"), "b": "I am b"}, b=["a"])
+        pid = crew.launch()["pid"]
+        crew.program("a")
+        os.kill(pid, signal.SIGTERM)
+
+        def told() -> str:
+            return str(crew.ok("status", "crew", "--json").receipt["workers"][1]["last_msg"])
+
+        wait_until(lambda: told() == "waits for a resume: the run is stopping: ended by SIGTERM")
+        crew.gate("a").touch()
+        wait_until(lambda: told() == "waits for a resume: the run is paused: ended by SIGTERM")

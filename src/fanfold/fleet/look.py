@@ -14,6 +14,7 @@ import msgspec
 
 from fanfold.fleet.crew import Crew, Post, crew_of
 from fanfold.fleet.logs import Follower
+from fanfold.fleet.orders import Orders
 from fanfold.fleet.waits import Around, with_waits
 from fanfold.fleet.worker_view import (
     Trace,
@@ -152,7 +153,8 @@ class Scene:
     def stopped(self) -> str:
         """Why nobody starts anything any more; "" while somebody does."""
         if self.alive:
-            return ""
+            why = Orders(self._archive.store.folder, self.record.session).stopping()
+            return "" if why is None else f"waits for a resume: the run is stopping: {why}"
         if self.record.status == "running":
             return "waits for a resume: the process of the run died"
         why = f": {self.record.reason}" if self.record.reason else ""

@@ -19,6 +19,7 @@ from fanfold.plans.execute import Job
 from fanfold.run.run import Run
 
 KILLED = "killed by the operator"
+ENDED = "ended by SIGTERM"
 HANDED_OVER = "handed over to another supervisor"
 GRACE = 10.0  # seconds for agents that were killed to be settled
 LOOK = 0.1
@@ -101,7 +102,8 @@ class Obeying:
             self._log.say(KILLED)
             self._go(self._kill())
         elif self._run.stopping is None:
-            self._run.pause("ended by SIGTERM")
+            self._run.pause(ENDED)
+            self._orders.stop(ENDED)
             stats = self._run.statistics()
             self._log.say(interrupted(stats, stats.reserved))
         else:

@@ -13,7 +13,7 @@ from typing import Literal
 from fanfold.journal.store import Store
 
 Word = Literal["kill", "hand-over"]
-_REFUSED = "refused"
+_REFUSED, _STOPPING = "refused", "stopping"
 
 
 class Orders:
@@ -49,11 +49,26 @@ class Orders:
     def refuse(self, word: Word, why: str) -> None:
         """The word is forgotten, and whoever gave it hears why."""
         (self._folder / word).unlink(missing_ok=True)
-        (self._folder / f".{_REFUSED}").write_text(why, encoding="utf-8")
-        (self._folder / f".{_REFUSED}").replace(self._folder / _REFUSED)
+        self._tell(_REFUSED, why)
 
     def refusal(self) -> str | None:
+        return self._told(_REFUSED)
+
+    def stop(self, why: str) -> None:
+        """It starts nothing more, and waits for what is under way: said for those who look on."""
+        with suppress(OSError):
+            self._tell(_STOPPING, why)
+
+    def stopping(self) -> str | None:
+        """Why it starts nothing more; None while it does."""
+        return self._told(_STOPPING)
+
+    def _tell(self, name: str, why: str) -> None:
+        (self._folder / f".{name}").write_text(why, encoding="utf-8")
+        (self._folder / f".{name}").replace(self._folder / name)
+
+    def _told(self, name: str) -> str | None:
         try:
-            return (self._folder / _REFUSED).read_text(encoding="utf-8")
+            return (self._folder / name).read_text(encoding="utf-8")
         except OSError:
             return None
