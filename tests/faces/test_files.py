@@ -114,6 +114,28 @@ def test_a_folder_that_cannot_be_written_to_is_found_first(folder: Path, path: s
     assert said.startswith(f"plan.yaml:5: `write` {path} cannot be written: {folder}/out/")
 
 
+@pytest.mark.parametrize("path", ["items.csv", "plan.yaml", "./x/../items.csv"])
+def test_what_the_run_reads_is_not_written_over(folder: Path, path: str) -> None:
+    plan(folder, f"{{path: {path}}}")
+    said = f"plan.yaml:5: `write` {path} would replace a file that the run reads"
+    assert refused(folder) == said
+    assert (folder / "items.csv").read_text() == ROWS
+
+
+def test_files_of_the_input_are_not_written_over(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "a.txt").write_text("a")
+    head = HEAD.replace("csv: items.csv", "files: in/*.txt")
+    plan(folder, "in/a.txt", head=head)
+    assert refused(folder) == (
+        "plan.yaml:5: `write` in/a.txt would replace a file that the run reads"
+    )
+    plan(folder, "{path: 'in/{{ item.text }}.txt', each: item}", head=head)
+    assert refused(folder) == (
+        f"plan.yaml:5: `write`: {folder}/in/a.txt would replace a file that the run reads"
+    )
+
+
 BAD = [
     ("out.csv/", "plan.yaml:5: `write` must name a file; out.csv/ is a directory"),
     ("{path: x.md, each: items}", "plan.yaml:5: unknown each `items`: did you mean `item`?"),

@@ -93,8 +93,8 @@ def _check_write(plan: Plan, step: Write, replies: bool, anew: bool) -> None:
 def _need_items(plan: Plan, step: Step, there: bool, folded: str) -> None:
     if not there:
         raise _bad(
-            plan, step, f"`{step.name}` has no items; a plan needs the field `input` for it:"
-            f" one of {', '.join(INPUT_KINDS)}",
+            plan, step, f"`{step.name}` has no items; name a file with --input, or state the plan's"
+            f" `input`: one of {', '.join(INPUT_KINDS)}",
         )  # fmt: skip
     if folded:
         raise _bad(

@@ -12,7 +12,9 @@ from typing import Any
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.plans.flow import produced
+from fanfold.plans.inputs import is_stream
 from fanfold.plans.plan import Plan, Write
+from fanfold.plans.rows import READERS, matching
 from fanfold.plans.tables import missing_extra
 from fanfold.plans.variables import NAME as VARS
 from fanfold.work.files import is_inside
@@ -86,9 +88,13 @@ def check_extras(plan: Plan) -> None:
 
 
 def check_writable(plan: Plan) -> None:
-    """Its files can be written where they are to go. What is tried out leaves nothing behind."""
+    """Its files can be written where they are to go, and not over what it reads. What is tried out
+    leaves nothing behind."""
+    read = _files_read(plan)
     for step in _writes(plan):
         name = f"{fixed_folder(step.path)}/x".lstrip("/") if step.each else step.path
+        if (Path(plan.folder) / name).resolve() in read:
+            raise _bad(plan, step, f"`write` {step.path} would replace a file that the run reads")
         if why := _why_not(Path(plan.folder) / name):
             raise _bad(plan, step, f"`write` {step.path} cannot be written: {why}")
 
@@ -98,18 +104,31 @@ def check_names(plan: Plan, source: Source) -> None:
     for step in _writes(plan, of_input=True):
         if not step.each:
             continue
-        names, seen = EachName(plan, step), dict[str, str]()
+        names, seen, read = EachName(plan, step), dict[str, str](), _files_read(plan)
         for _, item in source.walk():
             try:
                 path = names.of(item)
             except FanfoldError as error:
                 raise _bad(plan, step, f"`write`: {error}") from None
+            if path.resolve() in read:
+                raise _bad(plan, step, f"`write`: {path} would replace a file that the run reads")
             first = seen.setdefault(str(path).casefold(), item.id)
             if first != item.id:
                 what = f"items `{first}` and `{item.id}` have the same file, {path.name}"
                 raise _bad(
                     plan, step, f"`write`: {what}; use a field that differs, as item.id does"
                 )
+
+
+def _files_read(plan: Plan) -> set[Path]:
+    """The plan itself, and the files of its input."""
+    folder, spec = Path(plan.folder), plan.input
+    found = {(folder / Path(plan.file).name).resolve()}
+    if spec is not None and spec.kind == "files":
+        found |= {(folder / name).resolve() for name in matching(folder, spec.value)}
+    elif spec is not None and spec.kind in READERS and not is_stream(spec):
+        found.add((folder / Path(spec.value).expanduser()).resolve())
+    return found
 
 
 def _writes(plan: Plan, *, of_input: bool = False) -> Iterator[Write]:

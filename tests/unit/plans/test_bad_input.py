@@ -41,8 +41,8 @@ PLANS = [
     ("name: a\nname: b\n", "p.yaml:2: `name` is there twice"),
     ("name: a\nstpes: []\n", "p.yaml:2: unknown field `stpes` in a plan: did you mean `steps`?"),
     (COUNT, "p.yaml:1: a plan needs the field `steps`"),
-    (STEPS, "p.yaml:2: `map` has no items; a plan needs the field `input` for it: one of jsonl, "
-            "json, csv, tsv, lines, files, list, count, command, http"),
+    (STEPS, "p.yaml:2: `map` has no items; name a file with --input, or state the plan's `input`: "
+            "one of jsonl, json, csv, tsv, lines, files, list, count, command, http"),
     (f"name: 7\n{COUNT}{STEPS}", "p.yaml:1: `name` must be a text, not the number 7"),
     # budgets
     (f"budget: lots\n{COUNT}{STEPS}",
