@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from mcp import ClientSession
 
+from fanfold.patterns.staff import find_staff
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import SRC, environment, fanfold, runs, started
 from tests.faces.desk import call, over_http, over_stdio, trouble, write_roster
@@ -223,6 +224,23 @@ def test_each_task_stands_alone_before_the_budget(project: Path) -> None:
     assert (receipt["status"], receipt["planned"], receipt["passed"], receipt["unfunded"]) == (
         "flagged", 4, 3, 1,
     )  # fmt: skip
+
+
+def test_fresh_asks_anew_what_is_on_record(project: Path, server: RunningServer) -> None:
+    asked = []
+    for words in ((), (), ("--fresh",)):
+        over_stdio(project, fan_out, *words)
+        asked.append(server.totals().asked)
+    assert asked == [3, 3, 6]
+
+
+@pytest.mark.parametrize(("at_once", "most"), [(None, 20), (3, 3), (500, 500)])
+def test_the_operator_says_how_many_go_at_once_else_the_roster(
+    project: Path, server: RunningServer, at_once: int | None, most: int
+) -> None:
+    write_roster(project, server.url, more="settings: {max_concurrency: 20}\n")
+    staff = find_staff(None, project, at_once=at_once)
+    assert staff.settings.max_concurrency == most
 
 
 def test_a_client_that_wants_to_know_hears_how_far_it_is(project: Path) -> None:

@@ -262,6 +262,7 @@ def _reasons(traits: Traits, need: Need, stats: MemberStats | None) -> tuple[str
 
 def _cost_told(traits: Traits, need: Need) -> str:
     if traits.price is None:
-        return f"{traits.tier}, price not known"
+        noted = f" (`cost: {traits.cost_text}`)" if traits.cost_text else ""
+        return f"{traits.tier}, price not known{noted}"
     usd = dollars(int(_per_call(traits, need)))
     return f"{traits.tier}, about ${usd:.6f} a call" if usd else f"{traits.tier}, free"

@@ -69,13 +69,14 @@ def account(archive: Archive | Journal, standing: Standing, *, replies: bool = F
         standing, whole_receipt(standing, found),
         tuple(Worked(one, spent.get(one.member, 0.0)) for one in by_member(found)),
         _caught(read, standing), tuple(doubtful(read, standing)),
-        tree(archive, run), times(read, run.no), _items(read, run.no) if replies else (),
+        tree(archive, run), times(read, run.no), _items(read, standing) if replies else (),
     )  # fmt: skip
 
 
-def _items(read: Reader, run: int) -> tuple[Ended, ...]:
-    others = [state for state in STATES if state != "passed"]
-    first = read.endings(run, others, MOST_REPLIES)
+def _items(read: Reader, standing: Standing) -> tuple[Ended, ...]:
+    run, made = standing.run.no, standing.receipt
+    others = [one for one in STATES if one != "passed" and getattr(made, one)]
+    first = read.endings(run, others, MOST_REPLIES) if others else []
     return (*first, *read.endings(run, ("passed",), MOST_REPLIES - len(first)))
 
 

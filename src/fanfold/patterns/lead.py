@@ -24,11 +24,13 @@ LAST_TRIES = 3  # for whoever is the last to be asked; before that one failure s
 
 class Lead(msgspec.Struct, frozen=True):
     """Who is asked, one after the other. `direct`: nobody can orchestrate, so `turns` is one turn of
-    all who can answer, and the router chooses. `misfit`: nobody is good at what is needed."""
+    all who can answer, and the router chooses; `unable` says why those cannot who would. `misfit`:
+    nobody is good at what is needed."""
 
     turns: tuple[tuple[str, ...], ...]
     direct: bool = False
     misfit: bool = False
+    unable: str = ""
 
 
 def lead(members: Iterable[Traits], errand: Errand, rules: Rules, last: str | None = None) -> Lead:
@@ -52,7 +54,9 @@ def lead(members: Iterable[Traits], errand: Errand, rules: Rules, last: str | No
     fit = [traits for traits in leading or able if set(errand.tags) <= set(traits.good_at)]
     ids = tuple(traits.id for traits in fit or leading or able)
     if not leading:
-        return Lead((ids,), direct=True, misfit=not fit)
+        would = [one for one in known if one.can_orchestrate]
+        unable = fitting(would, anyone, rules) if would else ""
+        return Lead((ids,), direct=True, misfit=not fit, unable=str(unable))
     after = ids.index(last) + 1 if last is not None and last in ids else 0
     return Lead(tuple((id,) for id in ids[after:] + ids[:after]), misfit=not fit)
 

@@ -43,6 +43,15 @@ def test_when_nobody_can_orchestrate_the_router_chooses_among_all() -> None:
     assert lead([PLAIN, OTHER], art, RULES) == Lead((("plain", "other"),), direct=True, misfit=True)
 
 
+def test_why_those_do_not_lead_who_would_is_told() -> None:
+    dark = traits("dark", can_orchestrate=True, price=None)
+    off = traits("off", can_orchestrate=True, enabled=False)
+    found = lead([dark, PLAIN, off], Errand("x"), Rules(False, priced=True, leading=True))
+    assert found == Lead(
+        (("plain",),), direct=True, unable="dark has no known price; off is disabled"
+    )
+
+
 def test_a_named_one_and_nobody_else() -> None:
     assert lead([A, B, PLAIN], Errand("x", member="plain"), RULES) == Lead((("plain",),))
 

@@ -99,7 +99,8 @@ def _explain(who: Lead, errand: Errand) -> None:
     if who.misfit and errand.tags:
         _say(f"nobody is good at {', '.join(errand.tags)}; the answer is somebody else's")
     if who.direct:
-        _say("nobody here can orchestrate (`can_orchestrate` in the roster): answered directly")
+        why = who.unable or "`can_orchestrate` in the roster"
+        _say(f"nobody here can orchestrate ({why}): answered directly")
 
 
 def _check_extra(who: Lead, front: Front) -> None:
