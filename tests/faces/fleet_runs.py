@@ -331,6 +331,7 @@ async def handed(lab: Lab) -> dict[str, Any]:
         worker("look", do="note"), worker("bad", do="fail"),
         worker("check", "look", codex=True, do="note {{ parents.look }}"),
         worker("sum", "check", "bad", partial=True, do="note {{ parents.check }}"),
+        worker("reads", "look", do="parents"),
     ], isolation="worktree")  # fmt: skip
     await asyncio.to_thread(put_into_git, fleet.root)
     await fleet.launch()

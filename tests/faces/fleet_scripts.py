@@ -23,6 +23,8 @@ def works(asked: Asked) -> Says:
             return _written(asked, text)
         case "note":
             return _noted(asked, text)
+        case "parents":
+            return _read_parents(asked, text)
         case "slowly":
             return _written(asked, text, latency=6.0)
         case "spend":
@@ -66,6 +68,17 @@ def _noted(asked: Asked, text: str) -> Says:
     if asked.wire == "anthropic":
         return Says(tool="Write", data={"file_path": name, "content": "noted\n"}, usage=USAGE)
     return _shell(asked, f"echo noted > {name}")
+
+
+def _read_parents(asked: Asked, text: str) -> Says:
+    """The file that lists its parents, which lies outside of the worktree that it works in."""
+    if _results(asked):
+        seen = r"\"passed\": true" in text
+        return Says(text="I have read it." if seen else "I cannot read it.", usage=USAGE)
+    found = _OUTPUT.search(text)
+    assert found is not None, text[-2000:]
+    file = found.group(1).removesuffix("/output") + "/parents.json"
+    return Says(tool="Read", data={"file_path": file}, usage=USAGE)
 
 
 def _never_ends(asked: Asked, usage: Usage) -> Says:

@@ -114,15 +114,17 @@ def test_dependents_get_the_results_and_the_work_of_their_parents(seen: dict[str
     """One parent failed, the dependent can do without; each has a worktree of its own."""
     found = seen["handed"]
     assert found["states"] == {
-        "look": "DONE", "check": "DONE", "bad": "FAILED", "sum": "DONE",
+        "look": "DONE", "check": "DONE", "bad": "FAILED", "sum": "DONE", "reads": "DONE",
     }, found  # fmt: skip
     assert found["sent"]["check"].startswith("You are check. DO:note The note is there.\n")
     assert found["sent"]["sum"].endswith("There is no answer for: bad")
     assert found["trees"] == {
         "look": ["look.txt"], "check": ["check.txt", "look.txt"],
         "sum": ["check.txt", "look.txt", "sum.txt"],
+        "reads": ["look.txt"],
     }  # fmt: skip
-    assert found["last"] == dict.fromkeys(("look", "check", "sum"), "The note is there.")
+    noted = dict.fromkeys(("look", "check", "sum"), "The note is there.")
+    assert found["last"] == noted | {"reads": "I have read it."}
 
 
 def test_the_command_for_a_session_continues_it(seen: dict[str, Any]) -> None:
