@@ -138,3 +138,9 @@ def test_it_is_quick_because_it_loads_next_to_nothing(project: Path) -> None:
 def test_each_shell_has_its_script(project: Path, shell: str) -> None:
     ended = fanfold(project, "completion", shell)
     assert (ended.code, ended.err) == (0, "") and "__complete" in ended.out
+
+
+def test_a_shell_that_is_lacking_or_unknown_is_one_line(project: Path) -> None:
+    for words in ((), ("tcsh",)):
+        ended = fanfold(project, "completion", *words)
+        assert (ended.code, ended.err.count("\n")) == (2, 1) and "bash" in ended.err

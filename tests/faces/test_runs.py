@@ -176,6 +176,21 @@ def test_on_a_terminal_it_asks_first(
     assert names(project) == left
 
 
+def test_a_store_named_before_rm_is_the_one_that_is_meant(project: Path) -> None:
+    run(project, "mine")
+    run(project, "mine", "--store", "other")
+    assert fanfold(project, "runs", "--store", "other", "rm", "mine", "--yes").code == 0
+    assert names(project) == ["mine"]
+    assert fanfold(project, "runs", "--store", "other", "--json").out == "[]\n"
+    assert (
+        fanfold(
+            project, "runs", "--store", "other", "rm", "mine", "--store", ".fanfold", "--yes"
+        ).code
+        == 0
+    )
+    assert names(project) == []
+
+
 def refused(ended: Ended) -> str:
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     return ended.err

@@ -183,7 +183,7 @@ def _misused(error: click.ClickException) -> int:
         return REFUSED
     context = getattr(error, "ctx", None)
     command = "fanfold" if context is None else context.command_path
-    text = error.format_message().rstrip(".")
+    text = error.format_message().rstrip(".").replace("\n\t", " ")  # a choice has a line for each
     _complain(f"fanfold: {text[0].lower()}{text[1:]}; see: {command} --help")
     return REFUSED
 

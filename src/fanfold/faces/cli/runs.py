@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from fanfold.errors import BadInput
 from fanfold.faces.cli.look import status
@@ -42,6 +43,7 @@ _replies = click.option(
 def rm(runs: tuple[str, ...], store: str, **how: Any) -> None:
     """Remove runs: what they planned, how it ended, their logs. RUN is a run's id or name; the newest
     of a name. Replies that later runs can use stay, unless --replies."""
+    store = _meant(store)
     with opened(store) as archive:
         found = {(record := find_run(archive, name)).no: record for name in runs}
         for record in found.values():
@@ -61,10 +63,19 @@ def prune(older_than: str | None, keep: int | None, store: str, **how: Any) -> N
     """Remove old runs, as `rm` does; never one that is running."""
     if older_than is None and keep is None:
         raise click.UsageError("say which: --older-than 30d, or --keep N")
+    store = _meant(store)
     before = None if older_than is None else time.time() - _age(older_than)
     with opened(store) as archive:
         found = old_runs(archive, before, keep)
     _remove(store, found, **how)
+
+
+def _meant(store: str) -> str:
+    """`runs --store DIR rm …` is about that store too, unless `rm` has one of its own."""
+    context = click.get_current_context()
+    own = context.get_parameter_source("store") is not ParameterSource.DEFAULT
+    above = context.parent.params.get("store") if context.parent else None
+    return store if own or above is None else str(above)
 
 
 def _age(text: str) -> int:
