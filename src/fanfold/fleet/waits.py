@@ -33,9 +33,9 @@ def with_waits(views: Sequence[WorkerView], crew: Crew, around: Around) -> list[
     pending = [one for one in views if one.state == "PENDING" and one.id in posts]
     why = {one.id: _before_its_turn(one, posts[one.id], crew, states, around) for one in pending}
     ready = [one for one in pending if not why[one.id]]
-    lacking = {one.id for one in ready if _lacks(one, crew, around)}
+    line = _Line(views, sorted(one.id for one in ready if _lacks(one, crew, around)))
     for one in ready:
-        why[one.id] = _in_line(one, views, crew, around, lacking)
+        why[one.id] = _in_line(one, line, crew, around)
     return [
         msgspec.structs.replace(one, waits=why[one.id], last=why[one.id]) if one.id in why else one
         for one in views
@@ -71,19 +71,26 @@ def _lacks(one: WorkerView, crew: Crew, around: Around) -> bool:
     return around.free is not None and most is not None and most > around.free
 
 
-def _in_line(
-    one: WorkerView, views: Sequence[WorkerView], crew: Crew, around: Around, lacking: set[str]
-) -> str:
-    """Its parents are done: a slot, money, or the pause between two starts."""
-    at_work = [other for other in views if other.state == "RUNNING"]
-    if len(at_work) >= crew.slots:
-        return f"waits for a slot: {len(at_work)} of {crew.slots} are at work"
-    if one.id in lacking and around.free is not None:
+class _Line:
+    """Those whose parents are done: how many are at work, when the last one began, and who waits for
+    money."""
+
+    def __init__(self, views: Sequence[WorkerView], lacking: list[str]) -> None:
+        self.at_work = sum(one.state == "RUNNING" for one in views)
+        self.began = max((one.began for one in views if one.began is not None), default=None)
+        self.lacking = lacking
+
+
+def _in_line(one: WorkerView, line: _Line, crew: Crew, around: Around) -> str:
+    """A slot, money, or the pause between two starts."""
+    if line.at_work >= crew.slots:
+        return f"waits for a slot: {line.at_work} of {crew.slots} are at work"
+    if _lacks(one, crew, around) and around.free is not None:
         most = money(crew.colleague(one.member).most or 0)
         return f"{FOR_MONEY}: it may take {most}, {money(max(0, around.free))} is free"
-    if len(at_work) + len(lacking) >= crew.slots:
-        return f"waits for a slot: others before it wait for money ({', '.join(sorted(lacking))})"
-    began = max((other.began for other in views if other.began is not None), default=None)
-    if crew.delay and began is not None and 0 <= around.now - began < crew.delay:
+    if line.at_work + len(line.lacking) >= crew.slots:
+        named = ", ".join(line.lacking[:3]) + (", …" if len(line.lacking) > 3 else "")
+        return f"waits for a slot: others before it wait for money ({named})"
+    if line.began is not None and 0 <= around.now - line.began < crew.delay:
         return f"waits for its turn: {duration(crew.delay)} between two starts"
     return TO_START
