@@ -162,20 +162,21 @@ tell(type="result", subtype="success", is_error=False, result="no tools, but an 
 WHY = "roster.yaml:1: `members` must be a list, not the number 7"
 
 
+@pytest.mark.parametrize(("answers", "spent"), [(ANSWERS, "$0.50"), ("print(1)\n", "$1.00")])
 def test_a_program_that_answers_without_its_tools_has_failed(
-    project: Path, server: RunningServer
+    project: Path, server: RunningServer, answers: str, spent: str
 ) -> None:
-    """One line says why and what it cost; it is not asked again."""
+    """One line says why, one what it cost: as it reports, else by its price. It is not asked again."""
     with_chief(project, server.url)
     text = (project / "roster.yaml").read_text().replace(str(AGENT), "lead.py")
     (project / "roster.yaml").write_text(text)
-    (project / "lead.py").write_text(BREAKS_ITS_SERVER + ANSWERS)
+    (project / "lead.py").write_text(BREAKS_ITS_SERVER + answers)
     ended = fanfold(project, "ask", "Do it")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.splitlines() == [
         "fanfold: chief: it has no tools to delegate with, `fanfold mcp` did not start:"
         f" {project}/{WHY}",
-        "fanfold: spent: $0.50",
+        f"fanfold: spent: {spent}",
     ]
 
 

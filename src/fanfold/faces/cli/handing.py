@@ -90,14 +90,20 @@ class Orchestrator:
 
     def _paid_without_tools(self, why: str, reply: Reply) -> MemberError:
         """Trying again would be paid again, and be no better."""
-        price, usage = self.traits.price, reply.usage
-        error = Terminal(self._without_tools(why), scope="member", lost=True)
-        error.usage = usage
-        if reply.cost_usd is not None:
-            error.cost = nanos(reply.cost_usd)
-        elif usage is not None and price is not None:
-            error.cost = cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
+        amount = self._paid(reply)
+        error = Terminal(self._without_tools(why), scope="member", lost=amount is None)
+        error.cost, error.usage = amount, reply.usage
         return error
+
+    def _paid(self, reply: Reply) -> int | None:
+        """None: it does not say, so its whole reservation counts."""
+        price, usage = self.traits.price, reply.usage
+        if reply.cost_usd is not None:
+            return nanos(reply.cost_usd)
+        if price is None or usage is None:
+            flat = price is None or not (price.input or price.output)
+            return nanos(price.call if price else 0.0) if flat else None
+        return cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
 
     def _equipped(self, program: Path) -> Member:
         config = {"mcpServers": {"fanfold": {"command": str(program), "args": []}}}
@@ -168,13 +174,15 @@ def _script(words: list[str], request: Request, errors: Path) -> str:
 
 
 def _server_failed(run: Run, known: set[int], program: Path) -> str:
-    """Why the server that was started for it never got as far as its run; else nothing. One that
-    nobody started is no failure: perhaps there was nothing to delegate."""
+    """Why the server that was started for it ended before its run began; else nothing. One that
+    nobody started, or that was still starting without a complaint, is no failure: perhaps there was
+    nothing to delegate."""
     errors = program.parent / ERRORS
     if not errors.exists() or set(run.journal.read.lineage.below(run.record.no)) - known:
         return ""
-    *_, last = [line.strip() for line in errors.read_text(errors="replace").splitlines()] or [""]
-    return last.removeprefix("fanfold: ") or "no word why; run `fanfold mcp` to see"
+    said = [line.strip() for line in errors.read_text(errors="replace").splitlines()]
+    complaints = [line for line in said if line and not line.startswith("fanfold mcp: ")]
+    return complaints[-1].removeprefix("fanfold: ") if complaints else ""
 
 
 def _keys(roster: Roster) -> dict[str, str]:
