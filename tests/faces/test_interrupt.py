@@ -129,7 +129,9 @@ def test_a_run_that_is_under_way_cannot_be_resumed(tmp_path: Path) -> None:
             after = fanfold(folder, "status", "talk", "--json").receipt
         assert server.totals().asked == 3
     assert (before["status"], before["attempts_under_way"]["attempts"]) == ("running", 3)
-    says = f"fanfold: talk ({before['run']}) is already running; see: fanfold status\n"
+    says = (
+        f"fanfold: talk ({before['run']}) is already running; see: fanfold status {before['run']}\n"
+    )
     assert refused == Ended(2, "", says)
     assert after | {"seconds": 0} == before | {"seconds": 0}
 

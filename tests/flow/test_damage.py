@@ -177,6 +177,7 @@ def test_a_store_without_checksums_opens_and_its_replies_are_reused(memory_path:
     change(memory_path, "alter table outcomes drop column body_crc")
     change(memory_path, "alter table attempts drop column took")
     change(memory_path, "drop table beats")
+    change(memory_path, "drop table prompts")
     change(memory_path, f"pragma user_version = {names().index('checksums')}")
     receipt = play(replace(scene, name="later"))
     assert (receipt.status, receipt.result, len(provider.sent)) == ("complete", truth, 5)

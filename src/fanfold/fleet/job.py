@@ -118,14 +118,14 @@ def prepare_resume(name: str, options: Options) -> Job:
     """A run of a plan or of a fleet; files that say something else by now are refused. A total that
     the operator names goes before the one in the file."""
     return execute.prepare_resume(
-        name, options, lambda stored, record: refuse_changed(stored, record, options.budget)
+        name, options, lambda stored, record: refuse_changed(stored, record, options)
     )
 
 
-def refuse_changed(stored: Stored, record: RunRecord, budget: Budget | None = None) -> None:
+def refuse_changed(stored: Stored, record: RunRecord, options: Options = Options()) -> None:
     """The way is the smallest that does: what has passed is not to be paid again."""
     if stored.kind != "fleet":
-        refuse_changed_plan(stored, record)
+        refuse_changed_plan(stored, record, options.store)
         return
     found, plan, name = changes(stored), stored.plan, record.name
     since = f"changed since {name} was started"
@@ -141,7 +141,7 @@ def refuse_changed(stored: Stored, record: RunRecord, budget: Budget | None = No
             f"workers/{worker}/prompt.md has {since}; to run it with the new one:"
             f" fanfold relaunch {name} {worker}"
         )
-    if found.budget and budget is None:
+    if found.budget and options.budget is None:
         _refuse_budget(stored, record, since)
 
 

@@ -83,7 +83,7 @@ def resume_command(receipt: Receipt, store: str = "") -> str:
     """The exact command. A run out of budget needs a new total, which only the operator can name."""
     words = ["fanfold", "resume", receipt.run]
     words += ["--store", store] if store else []
-    words += ["--budget", _total(receipt)] if receipt.unfunded and not _of_month(receipt) else []
+    words += ["--budget", _total(receipt)] if _is_short(receipt) else []
     words += ["--retry-in-doubt"] if receipt.in_doubt else []
     held = _APPROVE.search(receipt.reason or "")
     words += held[1].split() if held and receipt.status == "paused" else []
@@ -108,9 +108,14 @@ def _total(receipt: Receipt) -> str:
     return "TOTAL" if currency == "usd" else f"{currency}=TOTAL"
 
 
-def _of_month(receipt: Receipt) -> bool:
-    """A member's own budget is in the roster: no new total of the run helps."""
-    return "budget of the month" in (receipt.reason or "")
+def _is_short(receipt: Receipt) -> bool:
+    """It needs a new total: items wait for money, or what was to be made of them does. A member's own
+    budget of the month is in the roster: no new total of the run helps."""
+    reason = receipt.reason or ""
+    short = receipt.unfunded > 0 or (
+        receipt.status == "paused" and _LACKS.match(reason) is not None
+    )
+    return short and "budget of the month" not in reason
 
 
 # ── the pieces, for others too ───────────────────────────────────────────────────────────────

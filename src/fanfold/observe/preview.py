@@ -91,18 +91,17 @@ def _budget_lines(preview: Preview) -> Iterator[str]:
             " roster"
         )
     else:
+        likely = made.p50 if made.p90 is None else max(made.p50, made.p90)
         yield from _held(
-            (made.p50, made.worst), nanos(budget.usd), money, f"the budget {usd(budget.usd)}"
+            (made.p50, likely), nanos(budget.usd), money, f"the budget {usd(budget.usd)}"
         )
-    for name, most, likely, limit in (
-        ("calls", made.most_calls, made.calls, budget.calls),
-        ("tokens", made.most_tokens, made.tokens, budget.tokens),
+    for name, likely, limit in (
+        ("calls", made.calls, budget.calls),
+        ("tokens", made.tokens, budget.tokens),
     ):
         if limit is not None:
-            bound = most if preview.sized else None
-            yield from _held(
-                (likely, bound), limit, f"{{:,}} {name}".format, f"the budget {limit:,}"
-            )
+            shown = f"{{:,}} {name}".format
+            yield from _held((likely, likely), limit, shown, f"the budget {limit:,}")
     seconds = budget.seconds
     if seconds is not None and made.seconds is not None and made.seconds > seconds:
         yield (
@@ -111,14 +110,29 @@ def _budget_lines(preview: Preview) -> Iterator[str]:
         )
 
 
-def _held(amounts: tuple[int, int | None], limit: int, shown: Any, budget: str) -> Iterator[str]:
-    likely, worst = amounts
-    if likely > limit:
-        yield f"expected {shown(likely)} exceeds {budget}: the run will pause"
-    elif worst is None:
-        yield f"the worst case is not known; when {budget} is used up, the run pauses"
-    elif worst > limit:
-        yield f"worst case {shown(worst)} exceeds {budget}: the run would pause"
+def _held(amounts: tuple[int, int], limit: int, shown: Any, budget: str) -> Iterator[str]:
+    expected, likely = amounts
+    if expected > limit:
+        yield f"expected {shown(expected)} exceeds {budget}: the run will pause"
+    elif likely > limit:
+        yield f"p90 {shown(likely)} exceeds {budget}: the run may pause"
+
+
+def _bounds(preview: Preview) -> Iterator[str]:
+    """The worst case is hardly ever reached: where what is likely fits the budget, it is a note."""
+    made, budget, sized = preview.total, preview.budget, preview.sized
+    cases: list[tuple[int | None, float | None, Any]] = [
+        (made.worst, None if budget.usd is None else nanos(budget.usd), money),
+        (made.most_calls if sized else None, budget.calls, "{:,} calls".format),
+        (made.most_tokens if sized else None, budget.tokens, "{:,} tokens".format),
+    ]
+    for worst, limit, shown in cases:
+        if limit is None or (shown is money and made.p50 is None):
+            continue
+        if worst is None:
+            yield f"the worst case is not known; at {shown(limit)}, the budget, the run pauses"
+        elif worst > limit:
+            yield f"the worst case, {shown(worst)}, is over the budget: at {shown(limit)} the run pauses"
 
 
 def _notes(preview: Preview) -> Iterator[str]:
@@ -127,7 +141,7 @@ def _notes(preview: Preview) -> Iterator[str]:
     if preview.total.most_calls > preview.total.calls and preview.total.worst:
         bound = count(preview.total.most_calls, "call")
         yield f"worst: {bound}, every reply as long as it may be and kicked back as often as allowed"
-    yield from (f"- {one_line(note)}" for note in in_words(preview.notes))
+    yield from (f"- {one_line(note)}" for note in (*_bounds(preview), *in_words(preview.notes)))
 
 
 # ── for programs ─────────────────────────────────────────────────────────────────────────────
@@ -143,7 +157,7 @@ def preview_json(preview: Preview) -> bytes:
             "sized": preview.sized,
             "budget": preview.budget,
             "warnings": list(_budget_lines(preview)),
-            "notes": in_words(preview.notes),
+            "notes": [*_bounds(preview), *in_words(preview.notes)],
         }
     )
 

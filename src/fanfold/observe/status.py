@@ -9,6 +9,7 @@ import msgspec
 from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_time
 from fanfold.observe.standing import Shown, Standing
 from fanfold.observe.table import Column, aligned, one_line
+from fanfold.run.inherited import USUAL, store_words
 from fanfold.work.outcome import Receipt
 
 WIDE = 120
@@ -17,13 +18,16 @@ NOTHING = "no runs in this store yet; start one with: fanfold run PLAN"
 _encode = msgspec.json.Encoder().encode
 
 
-def overview(standings: Sequence[Standing], *, now: float, width: int = 80) -> str:
-    """One line per run. In a wide terminal ids and times are written in full."""
+def overview(standings: Sequence[Standing], *, now: float, width: int = 80, store: str = "") -> str:
+    """One line per run. In a wide terminal ids and times are written in full. `store` is for the
+    command to continue one with."""
     if not standings:
         return NOTHING
     lines = aligned(_columns(standings, now, width >= WIDE), width)
+    if any(s.resumable and s.run.plan for s in standings):
+        lines += ["", f"to continue one: fanfold resume RUN{store_words(store or USUAL)}"]
     if any(s.status == "crashed" for s in standings):
-        lines += ["", "crashed: the process died; `fanfold resume RUN` goes on where it was"]
+        lines.append("crashed: the process died; what was recorded is safe")
     return "\n".join(lines)
 
 

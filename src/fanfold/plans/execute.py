@@ -39,6 +39,7 @@ from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
 from fanfold.run.engine import Engine
 from fanfold.run.govern import Approve, Govern
+from fanfold.run.inherited import USUAL, store_words
 from fanfold.run.ledger import Ledger
 from fanfold.run.limits import Limits
 from fanfold.run.open import Again, Launch, Listed, finish, reopen, start
@@ -167,14 +168,14 @@ def _usual_name(plan: Plan) -> str:
     return plan.name if limit is None else f"{plan.name}-first-{limit}"
 
 
-def refuse_changed_plan(stored: Stored, record: RunRecord) -> None:
-    """A plan file that is gone does no harm: the run has its own copy."""
-    plan = stored.plan
+def refuse_changed_plan(stored: Stored, record: RunRecord, store: str = USUAL) -> None:
+    """A plan file that is gone does no harm: the run has its own copy. `store`: for the command."""
+    plan, words = stored.plan, store_words(store)
     file = Path(plan.folder) / Path(plan.file).name
     if file.exists() and _bare(_read_again(file, plan)) != _bare(plan):
         raise BadInput(
             f"{plan.file} has changed since {record.name} was started;"
-            f" start anew with: fanfold run {plan.file} (it reuses what is unchanged)"
+            f" start anew with: fanfold run {plan.file}{words} (it reuses what is unchanged)"
         )
 
 
@@ -188,9 +189,11 @@ def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_ch
     try:
         record = archive.read.find(name)
         if record is None:
-            raise BadInput(f"no run {name!r} in {options.store}; see: fanfold status")
+            raise BadInput(
+                f"no run {name!r} in {options.store}; see: fanfold status{store_words(options.store)}"
+            )
         spent = _spent(archive.read, record)
-        _refuse_unknown_ids(archive.read, record, options.retry_in_doubt)
+        _refuse_unknown_ids(archive.read, record, options)
     finally:
         archive.close()
     if not record.plan:
@@ -225,12 +228,15 @@ def _stored_roster(stored: Stored, options: Options) -> Roster:
     return load_roster(options.roster or stored.roster or DEFAULT_ROSTER)
 
 
-def _refuse_unknown_ids(read: Reader, record: RunRecord, ids: frozenset[str] | None) -> None:
+def _refuse_unknown_ids(read: Reader, record: RunRecord, options: Options) -> None:
     """Only what is in doubt can be repeated; a slip of the pen must not pass for a decision."""
-    if ids:
+    if ids := options.retry_in_doubt:
+        store = store_words(options.store)
         doubtful = {one.id for one in read.endings(record.no, ("in_doubt",), limit=1_000_000)}
         for id in sorted(ids - doubtful):
-            raise BadInput(f"item {id!r} of {record.name} is not in doubt; see: fanfold status -v")
+            raise BadInput(
+                f"item {id!r} of {record.name} is not in doubt; see: fanfold status {record.id}{store} -v"
+            )
 
 
 def keep_input(job: Job) -> None:
@@ -259,7 +265,8 @@ async def execute(job: Job, audience: Audience) -> Receipt:
         except BadInput as error:
             if await _refuse(journal, run, job, error):
                 raise
-            raise FanfoldError(f"{run.record.name} was killed: {error}") from None
+            again = f"to continue: fanfold resume {run.record.id}{store_words(job.options.store)}"
+            raise FanfoldError(f"{run.record.name} was killed: {error}; {again}") from None
         receipt = await finish(journal, run)
         return msgspec.structs.replace(receipt, written=tuple(output.files))
     finally:
@@ -340,7 +347,8 @@ def _source(job: Job, journal: Journal) -> Source | None:
     if planned is not None and planned[1] != source.fingerprint():
         raise BadInput(
             f"the input has changed since {job.name} ({key}) was started;"
-            f" start anew with: fanfold run {plan.file} (it reuses what is unchanged)"
+            f" start anew with: fanfold run {plan.file}{store_words(job.options.store)}"
+            " (it reuses what is unchanged)"
         )
     return source
 

@@ -35,7 +35,7 @@ class Aside:
     def __init__(self) -> None:
         self.count = self.row = 0
         self.dearest: SetAside | None = None
-        self._whose = ""
+        self._id = self._whose = ""
 
     def __bool__(self) -> bool:
         return self.count > 0
@@ -45,16 +45,16 @@ class Aside:
         self.row += 1
         if self.dearest is None or _size(gone) > _size(self.dearest):
             self.dearest = gone
-            self._whose = f"{id}, step {step}, member {gone.member}"
+            self._id, self._whose = id, f"step {step}, member {gone.member}"
 
     @property
     def reason(self) -> str:
         """Why the run pauses at its end, going by what is left then. Without a call left it is the
-        same for all items, so none is named."""
+        same for all items of the step, so none is named."""
         assert self.dearest is not None
         account = self.dearest.account
-        whose = "" if account.out_of_calls else f" ({self._whose})"
-        return f"out of budget: {account.lacks(self.dearest.need)}{whose}"
+        whose = self._whose if account.out_of_calls else f"{self._id}, {self._whose}"
+        return f"out of budget: {account.lacks(self.dearest.need)} ({whose})"
 
 
 def _size(gone: SetAside) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,14 +14,14 @@ import msgspec
 from fanfold.work.member import PARENT, STORE
 
 SPAN = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}(:[0-9]{1,18})?", re.ASCII)
-_USUAL = ".fanfold"
+USUAL = ".fanfold"
 
 
 class Inherited(msgspec.Struct, frozen=True):
     """`parent` is a span, or None where nobody started this process; `store` is the default one."""
 
     parent: str | None = None
-    store: str = _USUAL
+    store: str = USUAL
 
 
 def inherited(environ: Mapping[str, str] = os.environ) -> Inherited:
@@ -28,5 +29,17 @@ def inherited(environ: Mapping[str, str] = os.environ) -> Inherited:
     that is not a full path is not taken."""
     span, store = environ.get(PARENT, ""), environ.get(STORE, "")
     return Inherited(
-        span if SPAN.fullmatch(span) else None, store if Path(store).is_absolute() else _USUAL
+        span if SPAN.fullmatch(span) else None, store if Path(store).is_absolute() else USUAL
     )
+
+
+def named_store(store: str | Path) -> str:
+    """How a store is named in a command that is printed: "" where it is the default one."""
+    usual = Path(inherited().store)
+    return "" if Path(store).absolute() == usual.absolute() else str(store)
+
+
+def store_words(store: str | Path) -> str:
+    """The same as words at the end of a command: ` --store DIR`, or nothing."""
+    named = named_store(store)
+    return f" --store {shlex.quote(named)}" if named else ""

@@ -47,7 +47,9 @@ class Months:
             return
         if claim.broke == "never":
             budget = traits.budget_usd_month or 0.0
-            reason = f"{traits.id}: budget of the month used up: ${budget:,.2f}"
+            reason = (
+                f"{traits.id}: the next call does not fit its budget of the month: ${budget:,.2f}"
+            )
             turns = now + self._after - self._clock.now()
             gauge.shut = Shut(turns, Closed(reason, unfunded=True))
             return

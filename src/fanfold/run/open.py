@@ -21,7 +21,7 @@ from fanfold.members.scripted import ScriptedEntry
 from fanfold.run.choose import Company, Given
 from fanfold.run.engine import Stop
 from fanfold.run.govern import Approve, Govern
-from fanfold.run.inherited import inherited
+from fanfold.run.inherited import inherited, store_words
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.work.check import Check, described, flag, many, text, whole
@@ -116,19 +116,22 @@ async def reopen(
     )
     if not await journal.write(fact):
         journal.store.leave(session)
-        raise AlreadyRunning(f"{record.name} ({record.id}) is already running; see: fanfold status")
+        raise _running(journal, record)
     return msgspec.structs.replace(
         record, status="running", session=session, budget=_encode(budget), resumed=True,
         active=record.active + active,
     )  # fmt: skip
 
 
+def _running(journal: Journal, record: RunRecord) -> AlreadyRunning:
+    see = f"fanfold status {record.id}{store_words(journal.store.folder)}"
+    return AlreadyRunning(f"{record.name} ({record.id}) is already running; see: {see}")
+
+
 def _refuse_while_alive(journal: Journal, record: RunRecord) -> None:
     match journal.store.life(record.session) if record.session else "dead":
         case "alive":
-            raise AlreadyRunning(
-                f"{record.name} ({record.id}) is already running; see: fanfold status"
-            )
+            raise _running(journal, record)
         case "unknown":
             raise StoreError(
                 f"{journal.store.folder}: cannot tell whether another process still runs"

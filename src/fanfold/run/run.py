@@ -189,7 +189,8 @@ class Run(Books):
             return await self._done(task, carry, tell)
         except SetAside as gone:
             if not APART.get():
-                self._engine.halt(Stop("paused", str(gone), "unfunded"))
+                whose = f"step {task.terms.step}, member {gone.member}"
+                self._engine.halt(Stop("paused", f"{gone} ({whose})", "unfunded"))
                 raise self._engine.stopped() from None
             self._engine.set_aside(task, gone)
             raise

@@ -88,6 +88,13 @@ def test_everything_that_can_be_said_is_said_in_its_order() -> None:
     ]
 
 
+def test_a_run_whose_reduce_cannot_be_paid_needs_a_new_total_too() -> None:
+    """All items passed, so none is unfunded."""
+    reason = "out of budget: calls of the run: all 6 were made (step reduce, member m)"
+    receipt = Receipt("01J", "r", "paused", reason, 6, 6)
+    assert resume_command(receipt) == "fanfold resume 01J --budget calls=TOTAL"
+
+
 @pytest.mark.parametrize(
     ("in_flight", "reserved", "told"),
     [

@@ -47,7 +47,8 @@ def test_a_narrow_terminal_gets_short_ids_and_times(standings: list[Standing]) -
         f"a-review-of-…  01JXT21Q02  complete  120/120     120   $0.0555        -  {HOUR}",
         f"nightly        01JXT21Q03  crashed      8/40       8  ≤$0.0102    $1.00  {HOUR}",
         "",
-        "crashed: the process died; `fanfold resume RUN` goes on where it was",
+        "to continue one: fanfold resume RUN",
+        "crashed: the process died; what was recorded is safe",
     ]
 
 
@@ -78,8 +79,15 @@ def test_every_line_fits_from_sixty_columns_on(standings: list[Standing]) -> Non
 
 def test_ids_are_as_long_as_it_takes_to_tell_them_apart(standings: list[Standing]) -> None:
     twins = [with_id(standings[0], f"01JXT21Q00ABCD{end}") for end in ("XF", "YF")]
-    rows = overview(twins, now=EPOCH, width=80).splitlines()[1:]
+    rows = overview(twins, now=EPOCH, width=80).splitlines()[1:3]
     assert [row.split()[1] for row in rows] == ["01JXT21Q00ABCDX", "01JXT21Q00ABCDY"]
+
+
+def test_the_command_to_continue_with_names_a_store_that_is_not_the_usual_one(
+    standings: list[Standing],
+) -> None:
+    lines = overview(standings, now=EPOCH, width=80, store="my store").splitlines()
+    assert "to continue one: fanfold resume RUN --store 'my store'" in lines
 
 
 def test_a_store_without_runs_says_what_to_do() -> None:

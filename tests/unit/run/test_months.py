@@ -52,7 +52,9 @@ def test_used_up_it_is_closed_until_the_month_turns() -> None:
     clock, months, gauge = purse()
     months.draw(gauge.traits, clock.now())
     months.shut(gauge, Claim(broke="never"))
-    closed = Closed("haiku: budget of the month used up: $20.00", unfunded=True)
+    closed = Closed(
+        "haiku: the next call does not fit its budget of the month: $20.00", unfunded=True
+    )
     assert [gauge.check(now, 0) for now in (0.0, 999.9, 1000.0)] == [closed, closed, GO]
     assert months.settled(gauge) is False  # what others give back does not help
     assert gauge.check(1.0, 0) == closed

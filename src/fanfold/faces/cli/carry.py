@@ -37,7 +37,7 @@ from fanfold.plans.plan import Overrides
 from fanfold.plans.variables import parse_vars
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import Approve, told
-from fanfold.run.inherited import inherited
+from fanfold.run.inherited import inherited, named_store, store_words
 from fanfold.run.loop import on_ending_signals, run_sync
 from fanfold.run.run import Run
 from fanfold.work.outcome import Receipt
@@ -228,7 +228,9 @@ def accounted(run: str, store: str, path: Path) -> bool:
     try:
         write_report(run, store, path)
     except BadInput as error:
-        click.echo(f"fanfold: {error}; to try again: fanfold report {run}", err=True)
+        click.echo(
+            f"fanfold: {error}; to try again: fanfold report {run}{store_words(store)}", err=True
+        )
         return False
     return True
 
@@ -236,7 +238,7 @@ def accounted(run: str, store: str, path: Path) -> bool:
 def _ending(job: Job, receipt: Receipt, as_json: bool) -> str:
     """The last lines, or one object; with the command that continues the run, where there is
     something to do."""
-    store = "" if job.options.store == ".fanfold" else job.options.store
+    store = named_store(job.options.store)
     command = resume_command(receipt, store) if may_resume(receipt) else None
     if job.stored.kind == "fleet" and receipt.status == "flagged":
         command = again_command(receipt, store)

@@ -16,7 +16,7 @@ from fanfold.fleet.status import FleetStatus, supervisor_of
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive
 from fanfold.observe.standing import stand
-from fanfold.run.inherited import inherited
+from fanfold.run.inherited import inherited, named_store
 
 
 class Opened(NamedTuple):
@@ -42,8 +42,7 @@ def named(run: str, store: str) -> Located:
 def looked_at(located: Located) -> Iterator[Opened]:
     """Open again to see what came since: a store that nobody had open is seen as it was then."""
     with opened(located.store) as archive:
-        folder = archive.store.folder.as_posix()
-        shown = "" if folder == ".fanfold" else folder
+        shown = named_store(archive.store.folder)
         yield Opened(archive, find_run(archive, located.run), shown)
 
 

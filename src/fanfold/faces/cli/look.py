@@ -80,7 +80,7 @@ def _all(store: str, as_json: bool) -> Text:
         over = not any(standing.status == "running" for standing in stands)
         if as_json:
             return overview_json(stands).decode(), over
-        return overview(stands, now=now, width=width), over
+        return overview(stands, now=now, width=width, store=store), over
 
     return show
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
+import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.fleet.draw import layered
@@ -65,7 +66,7 @@ def _first_prompt(job: Job, source: Source | None) -> str:
 
 
 def _drawn(job: Job, source: Source | None, width: int) -> str:
-    plan = job.stored.plan
+    plan = msgspec.structs.replace(job.stored.plan, budget=job.budget)
     if job.stored.kind == "fleet":
         return layered(outline(plan.folder), width)
     items = None if plan.input is None else count_items(plan.input, plan.folder)
