@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
+_CELL_BY_CELL = """\
+TABLE,TABLE tbody,TABLE tr,TABLE th,TABLE td{display:block;width:auto;min-width:0;max-width:none}
+TABLE caption{display:block}
+TABLE thead{display:none}
+TABLE tr{padding:.45rem 0;border-bottom:1px solid var(--line)}
+TABLE tbody th,TABLE td{padding-top:.08rem;padding-bottom:.08rem;padding-right:0;border:0;
+white-space:normal;overflow-wrap:anywhere}
+TABLE tbody th,TABLE td:first-child{font-weight:600}
+TABLE td:first-child::before{font-weight:400}
+TABLE td[data-title]{display:flex;gap:1rem;justify-content:space-between;text-align:right}
+TABLE td[data-title]::before{content:attr(data-title);flex:none;max-width:45%;color:var(--soft);
+text-align:left}
+TABLE td.long{display:block;text-align:left}
+TABLE td.long::before{display:block}
+TABLE td:empty{display:none}
+TABLE .d1{padding-left:.5rem}TABLE .d2{padding-left:1rem}TABLE .d3{padding-left:1.5rem}
+TABLE .d4,TABLE .d5,TABLE .d6,TABLE .d7,TABLE .d8{padding-left:2rem}
+"""
+"""A table whose columns do not fit beside each other: row by row, each cell with its title."""
+
 STYLE = """\
 :root{--ink:#1b1f24;--soft:#57606a;--line:#d9dde2;--faint:#f4f6f8;--paper:#fff;--accent:#0a5a72;
 --wash:#e3eff3;color-scheme:light dark}
@@ -103,23 +123,11 @@ border:1px solid var(--line);border-radius:4px;padding:.15rem .6rem}
 footer{margin-top:3.5rem;padding-top:.8rem;border-top:1px solid var(--line)}
 @media (max-width:36rem){body{padding:1.5rem 1rem 3rem;font-size:16px}h1{font-size:1.55rem}
 .figures{gap:.8rem 1.8rem}.figures dd{font-size:1.2rem}.chart th{min-width:6.5rem;white-space:normal}
-.wide{overflow:visible}
-.stack,.stack tbody,.stack tr,.stack th,.stack td{display:block;width:auto;min-width:0;max-width:none}
-.stack caption{display:block}
-.stack thead{display:none}
-.stack tr{padding:.45rem 0;border-bottom:1px solid var(--line)}
-.stack tbody th,.stack td{padding-top:.08rem;padding-bottom:.08rem;padding-right:0;border:0;
-white-space:normal;overflow-wrap:anywhere}
-.stack tbody th,.stack td:first-child{font-weight:600}
-.stack td:first-child::before{font-weight:400}
-.stack td[data-title]{display:flex;gap:1rem;justify-content:space-between;text-align:right}
-.stack td[data-title]::before{content:attr(data-title);flex:none;max-width:45%;color:var(--soft);
-text-align:left}
-.stack td.long{display:block;text-align:left}
-.stack td.long::before{display:block}
-.stack td:empty{display:none}
-.stack .d1{padding-left:.5rem}.stack .d2{padding-left:1rem}.stack .d3{padding-left:1.5rem}
-.stack .d4,.stack .d5,.stack .d6,.stack .d7,.stack .d8{padding-left:2rem}}
+}
+@media (max-width:36rem){STACK.wide{overflow:visible}}
+@media (max-width:72rem){MANY}
+@media screen and (min-width:72rem){.broad{width:94vw;max-width:104rem;
+margin-left:calc(50% - min(47vw,52rem))}}
 @page{size:A4;margin:16mm 15mm}
 @media print{body{max-width:none;padding:0;font-size:9.5pt;background:#fff}
 nav,details,.pager,th button::after{display:none}
@@ -131,7 +139,9 @@ tr,svg,.figures,.two>*{break-inside:avoid}
 svg,.status{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 a{color:inherit}
 a[href^=http]:not(.bare)::after{content:" (" attr(href) ")";font-size:.85em}}
-"""
+""".replace("STACK", _CELL_BY_CELL.replace("TABLE", ".stack")).replace(
+    "MANY", _CELL_BY_CELL.replace("TABLE", ".many")
+)
 
 SCRIPT = """\
 const named=(tag,style,title)=>{const made=document.createElement(tag);

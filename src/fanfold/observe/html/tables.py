@@ -30,6 +30,9 @@ MOST_LETTERS = 360
 MOST_LINES = 12
 MOST_JSON = 50_000
 PAGE = 50
+BROADEST = 62  # rem that columns may take beside each other
+MANY = " many"
+_WIDTHS = {"mid": 9.5, "long": 17.0}
 FIRST = 60_000  # letters of the first rows of one table
 MOST_PARTS = 100
 LONG = 60
@@ -64,7 +67,8 @@ def table(
     top = f"<thead><tr>{head}</tr></thead>" if any(c.title for c in columns) else ""
     styles = " ".join(filter(None, (styles, "stack" if top else "")))
     of = f' class="{styles}"' if styles else ""
-    return f'<div class="wide"><table{of}>{named}{top}\n<tbody>{body}</tbody></table></div>'
+    broad = " broad" if MANY in styles else ""
+    return f'<div class="wide{broad}"><table{of}>{named}{top}\n<tbody>{body}</tbody></table></div>'
 
 
 def row_html(columns: Sequence[Column], row: Sequence[str]) -> Html:
@@ -156,9 +160,21 @@ def _grid(found: Grid, room: Room) -> str:
     ]
     first = room.first(made, PAGE, FIRST)
     texts = [["\n".join(cell_lines(value)) for value in row] for row in found.rows]
-    box = table(columns, [Html(row) for row in first], "sorts")
+    styles = "sorts" + (MANY if _breadth(columns, found) > BROADEST else "")
+    box = table(columns, [Html(row) for row in first], styles)
     whole = paged(box, texts, len(first), found.whole, PAGE, room)
     return whole + "".join(map(note, found.notes))
+
+
+def _breadth(columns: Sequence[Column], found: Grid) -> float:
+    """About how many rem the columns take at least, beside each other."""
+    whole = 0.0
+    for n, column in enumerate(columns):
+        longest = max(
+            (len(line) for row in found.rows[:PAGE] for line in cell_lines(row[n])), default=0
+        )
+        whole += _WIDTHS.get(column.kind) or 1.2 + 0.5 * max(len(column.title), longest)
+    return whole
 
 
 def _kind(found: Grid, n: int) -> str:

@@ -148,3 +148,11 @@ def test_the_whole_result_is_there_as_json_and_cut_when_it_is_very_long() -> Non
     assert msgspec.json.decode(parsed.text.removeprefix("The result as JSON ")) == value
     assert whole_json("text") == ""
     assert json_text("x" * 20, 10) == '"xxxxxxxxx\n… and 12 more letters'
+
+
+def test_columns_that_do_not_fit_beside_each_other_get_more_room() -> None:
+    """On a wide screen; on others they stand below each other."""
+    short = [{str(c): c for c in range(12)}]
+    long = [{str(c): "a longer text " * 9 for c in range(5)}]
+    assert '<div class="wide"><table class="sorts stack">' in made(short)
+    assert '<div class="wide broad"><table class="sorts many stack">' in made(long)
