@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fanfold.gates.predicate import predicate
     from fanfold.members.function import function
     from fanfold.members.scripted import agent, anthropic, command, openai
-    from fanfold.observe.script import open_run
+    from fanfold.observe.script import open_run, run_sync
     from fanfold.patterns import fold
     from fanfold.patterns.asked import asked
     from fanfold.patterns.conductor import conduct
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fanfold.patterns.map_reduce import map_reduce
     from fanfold.patterns.pipeline import pipeline, stage
     from fanfold.patterns.scatter import scatter_gather
-    from fanfold.run.loop import run_sync
     from fanfold.run.run import Run
     from fanfold.work.task import Budget
 
@@ -48,7 +47,7 @@ _HOMES = {
     "gates.predicate": ("predicate",),
     "members.function": ("function",),
     "members.scripted": ("agent", "anthropic", "command", "openai"),
-    "observe.script": ("open_run",),
+    "observe.script": ("open_run", "run_sync"),
     "patterns.asked": ("asked",),
     "patterns.conductor": ("conduct",),
     "patterns.divide": ("divide_and_conquer",),
@@ -59,7 +58,6 @@ _HOMES = {
     "patterns.map_reduce": ("map_reduce",),
     "patterns.pipeline": ("pipeline", "stage"),
     "patterns.scatter": ("scatter_gather",),
-    "run.loop": ("run_sync",),
     "run.run": ("Run",),
     "work.task": ("Budget",),
 }

@@ -283,7 +283,7 @@ def test_report_tells_result_receipt_gate_and_cost(done: Done) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("# talk\n\n**complete**\n\n6 of 6 items done · $0.16 of $100.00 · ")
     sections = [
-        "Result", "What the gate caught", "Receipt", "Cost and time by member",
+        "Receipt", "Result", "What the gate caught", "Cost and time by member",
         "Cost and time by step", "Tree",
     ]  # fmt: skip
     assert re.findall(r"^## (.+)$", ended.out, re.MULTILINE) == sections

@@ -1,24 +1,34 @@
-"""`open_run`: how a script opens a run, with the command line's line of progress."""
+"""How a script opens a run, and how it is run itself: with the command line's line of progress, and
+its Ctrl-C."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TextIO, Unpack, cast
+from typing import Any, TextIO, TypeVar, Unpack, cast
 
 from fanfold.clock import RealClock
+from fanfold.errors import BadInput, RunStopped
 from fanfold.members.roster import Roster
 from fanfold.members.scripted import ScriptedEntry
+from fanfold.observe.closing import interrupted
 from fanfold.observe.progress import Progress, Quiet, watched
+from fanfold.run import loop
 from fanfold.run.open import Options, open_quietly
 from fanfold.run.run import Run
 from fanfold.work.arguments import public
-from fanfold.work.check import flag
+from fanfold.work.check import described, flag
 from fanfold.work.member import Member
 from fanfold.work.options import option
 from fanfold.work.task import Budget
+
+T = TypeVar("T")
 
 
 class ScriptOptions(Options, total=False):
@@ -58,8 +68,11 @@ async def open_run(
         store=store,
         **cast(Options, options),
     )
-    async with opened as run, watched(_progress(run, sys.stderr, wanted)):
-        yield run
+    async with opened as run:
+        progress = _progress(run, sys.stderr, wanted)
+        with _heard_by(run, progress):
+            async with watched(progress):
+                yield run
 
 
 def _progress(run: Run, out: TextIO | None, wanted: bool | None) -> Progress | Quiet:
@@ -70,3 +83,91 @@ def _progress(run: Run, out: TextIO | None, wanted: bool | None) -> Progress | Q
     progress = Progress(run, out, live=live, clock=RealClock())
     run.journal.when_waiting(progress.say)
     return progress
+
+
+# ── running it ───────────────────────────────────────────────────────────────────────────────
+
+
+@public
+def run_sync(main: Coroutine[Any, Any, T]) -> T:
+    """Run an async function to its end, from ordinary code: `run_sync(main())`. Where a loop runs
+    already, as in a notebook, write `await main()` instead.
+
+    The first Ctrl-C pauses the runs that are open: no new call, what is under way is waited for, so
+    nothing paid is lost. The second cancels.
+    """
+    _refuse_what_cannot_run(main)
+    interrupts = Interrupts()
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ours = usual and threading.current_thread() is threading.main_thread()
+    try:
+        return loop.run_sync(interrupts.around(main) if ours else main)
+    except RunStopped as stopped:  # its text says what to do; where it came from is no help
+        raise stopped.with_traceback(None) from None
+    except asyncio.CancelledError:
+        if interrupts.cancelled:
+            raise KeyboardInterrupt from None
+        raise
+
+
+class Interrupts:
+    """What Ctrl-C does to a script, by the runs that are open in it."""
+
+    def __init__(self) -> None:
+        self.open: dict[Run, Progress | Quiet] = {}
+        self.cancelled = False
+
+    async def around(self, main: Coroutine[Any, Any, T]) -> T:
+        task, running = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        _interrupts.set(self)
+        running.add_signal_handler(signal.SIGINT, self._hear, task)
+        try:
+            return await main
+        finally:
+            running.remove_signal_handler(signal.SIGINT)
+
+    def _hear(self, task: asyncio.Task[Any]) -> None:
+        going = {run: progress for run, progress in self.open.items() if run.stopping is None}
+        for run, progress in going.items():
+            run.pause("interrupted by Ctrl-C")
+            stats = run.statistics()
+            progress.erase()
+            if sys.stderr is not None:
+                sys.stderr.write(f"{interrupted(stats, stats.reserved)}\n")
+        if not going:
+            self.cancelled = True
+            task.cancel()
+
+
+_interrupts: ContextVar[Interrupts | None] = ContextVar("interrupts", default=None)
+
+
+@contextmanager
+def _heard_by(run: Run, progress: Progress | Quiet) -> Iterator[None]:
+    interrupts = _interrupts.get()
+    if interrupts is None:
+        yield
+        return
+    interrupts.open[run] = progress
+    try:
+        yield
+    finally:
+        del interrupts.open[run]
+
+
+def _refuse_what_cannot_run(main: Any) -> None:
+    if not isinstance(main, Coroutine):
+        name = getattr(main, "__name__", "")
+        call = f"call it: run_sync({name}())" if callable(main) and name else "give it main()"
+        raise BadInput(f"run_sync() needs a coroutine, not {described(main)}; {call}")
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    main.close()
+    name = getattr(main, "__name__", "main")
+    raise BadInput(
+        "run_sync() cannot be used where an event loop runs already (a notebook, an async function);"
+        f" write `await {name}()` instead"
+    )

@@ -8,10 +8,6 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from fanfold.errors import BadInput, RunStopped
-from fanfold.work.arguments import public
-from fanfold.work.check import described
-
 T = TypeVar("T")
 _HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
 _new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
@@ -21,42 +17,20 @@ except ImportError:
     """Windows, or an installation without it: asyncio's own loop serves."""
 
 
-@public
 def run_sync(main: Coroutine[Any, Any, T]) -> T:
-    """Run an async function to its end, from ordinary code: `run_sync(main())`. Where a loop runs
-    already, as in a notebook, write `await main()` instead.
+    """Run an async function to its end, from ordinary code; scripts have `observe/script.py`.
 
     What was loaded until now is left alone by the garbage collector, which then runs less often:
     a run makes many records, and none of them in circles.
     """
-    _refuse_what_cannot_run(main)
     gc.freeze()
     before = gc.get_threshold()
     gc.set_threshold(10_000, 20, 50)
     try:
         return _run(main)
-    except RunStopped as stopped:  # its text says what to do; where it came from is no help
-        raise stopped.with_traceback(None) from None
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-def _refuse_what_cannot_run(main: Any) -> None:
-    if not isinstance(main, Coroutine):
-        name = getattr(main, "__name__", "")
-        call = f"call it: run_sync({name}())" if callable(main) and name else "give it main()"
-        raise BadInput(f"run_sync() needs a coroutine, not {described(main)}; {call}")
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    main.close()
-    name = getattr(main, "__name__", "main")
-    raise BadInput(
-        "run_sync() cannot be used where an event loop runs already (a notebook, an async function);"
-        f" write `await {name}()` instead"
-    )
 
 
 def _run(main: Coroutine[Any, Any, T]) -> T:
