@@ -433,18 +433,25 @@ def test_a_graph_has_its_real_edges() -> None:
         Task(id="fetch", prompt="x", who=by("m")),
         Task(id="parse", prompt="x", depends_on=("fetch",), gate=({"regex": "a"},)),
         Task(id="ship", prompt="x", depends_on=("parse", "fetch", "parse"), partial=True),
+        Task(id="tell", prompt="x", depends_on=("fetch",), partial="always"),
     )
     assert box_of(Graph(tasks=tasks, concurrency=2)) == Box(
         "step 0",
         "graph",
-        ("3 tasks · longest path 3 · 2 at once",),
+        ("4 tasks · longest path 3 · 2 at once",),
         inside=Picture(
             (
                 Box("fetch", "fetch", ("m",)),
                 Box("parse", "parse", ("gate: regex a · kick back once",)),
                 Box("ship", "ship", ("some of its parents are enough",)),
+                Box("tell", "tell", ("needs no parent",)),
             ),
-            (Arrow("fetch", "parse"), Arrow("parse", "ship"), Arrow("fetch", "ship")),
+            (
+                Arrow("fetch", "parse"),
+                Arrow("parse", "ship"),
+                Arrow("fetch", "ship"),
+                Arrow("fetch", "tell"),
+            ),
         ),
     )
 

@@ -213,7 +213,8 @@ class Sketch(msgspec.Struct, frozen=True):
     def _task(self, task: Node) -> Box:
         stated = task.who != type(task.who)()
         who = told.who_told(task.who, self.roster) if stated else ""
-        partial = "some of its parents are enough" if task.partial else ""
+        enough = "needs no parent" if task.partial == "always" else "some of its parents are enough"
+        partial = enough if task.partial else ""
         return Box(task.id, task.id, (*told.joined([who, partial]), *told.gate_line(task)))
 
 
