@@ -305,6 +305,7 @@ def test_members_shows_the_menu(tmp_path: Path) -> None:
             f"{roster.read_text()}  - {{id: far, kind: anthropic, model: claude-haiku-4-5}}\n"
             "  - {id: gone, kind: openai, model: x, base_url: 'http://127.0.0.1:1/v1'}\n"
             "  - {id: prog, kind: command, cmd: [no-such-program], price: {call: 0.5}}\n"
+            "  - {id: agent, kind: codex, program: no-such-codex}\n"
         )
         plain = fanfold(roster.parent, "members")
         ended = fanfold(roster.parent, "members", "--json", "--check")
@@ -324,6 +325,7 @@ def test_members_shows_the_menu(tmp_path: Path) -> None:
                "export it, or change `key`",
         "gone": "127.0.0.1:1 cannot be reached",
         "prog": "no-such-program: no such program",
+        "agent": "no-such-codex: no such program",
     }  # fmt: skip
 
 
