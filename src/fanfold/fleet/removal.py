@@ -32,9 +32,15 @@ def under_way(archive: Archive, record: RunRecord) -> str:
     """Why a run may not be removed now; empty when it may. Not known counts as under way."""
     if record.status == "running" and archive.store.alive(record.session):
         return f"is running; end it first: fanfold kill {record.id} all"
-    if living := living_workers(archive, record):
+    if living := _may_have_workers(archive, record) and living_workers(archive, record):
         return f"has workers at work ({living[0].id}); end them first: fanfold kill {record.id} all"
     return ""
+
+
+def _may_have_workers(archive: Archive, record: RunRecord) -> bool:
+    """Most runs have none, and their attempts need not be looked through."""
+    own = archive.store.folder / "agents" / record.id
+    return own.exists() or bool(record.folder and Path(record.folder, "workers").is_dir())
 
 
 def old_runs(archive: Archive, before: float | None, keep: int | None) -> list[RunRecord]:

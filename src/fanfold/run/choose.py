@@ -36,10 +36,13 @@ class Company(Protocol):
     def build(self, id: str) -> Member: ...
 
 
+_ALLOWED = RosterSettings(allow_paid=True)
+
+
 class Given:
     """Members made by hand, for scripts and tests. Those who are handed over may be used."""
 
-    def __init__(self, *members: Member, settings: RosterSettings = RosterSettings()) -> None:
+    def __init__(self, *members: Member, settings: RosterSettings = _ALLOWED) -> None:
         self._members: dict[str, Member] = {}
         for member in members:
             if (id := member.traits.id) in self._members:
