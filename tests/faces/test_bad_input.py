@@ -168,7 +168,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     ("run a.yaml b.yaml", nothing,
      "got unexpected extra argument (b.yaml); see: fanfold run --help"),
     ("resume talk i1", nothing,
-     "what is 'i1'? IDs go with --retry-in-doubt; see: fanfold resume --help"),
+     "unexpected argument 'i1': IDs go with --retry-in-doubt; see: fanfold resume --help"),
     ("demo contrats", nothing, "no application 'contrats': did you mean `contracts`?"),
     # stores
     (f"{RUN} --store items.jsonl", nothing, "items.jsonl: is a file, not a folder; use --store DIR"),
@@ -260,7 +260,7 @@ def test_a_refused_run_is_not_among_the_runs(folder: Path) -> None:
 
 # ── resume ───────────────────────────────────────────────────────────────────────────────────
 
-AGAIN = "start anew with: fanfold run plan.yaml (it reuses what is unchanged)"
+AGAIN = "start a new run with: fanfold run plan.yaml (it reuses what is unchanged)"
 RESUMES: list[tuple[str, Spoil, str]] = [
     ("", add("plan.yaml", "  - write: out.md\n"),
      f"plan.yaml has changed since talk was started; {AGAIN}"),

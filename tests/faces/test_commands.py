@@ -342,7 +342,7 @@ def test_demo_runs_without_a_key_and_leaves_its_report(tmp_path: Path) -> None:
     assert "\n0 calls, 163 reused, " in again.out
     (page,) = re.findall(r"^page: +(.+)$", again.out, re.MULTILINE)
     assert (tmp_path / page).read_text().startswith("<!doctype html>")
-    account = re.findall(r"account: fanfold (.+)$", again.out, re.MULTILINE)[0].split()
+    account = re.findall(r"report:  fanfold (.+)$", again.out, re.MULTILINE)[0].split()
     assert fanfold(tmp_path, *account).out.startswith("# contract-review\n\n**complete**\n")
 
 

@@ -58,12 +58,12 @@ def test_after_make_demo_it_says_how_fanfold_is_found(tmp_path: Path) -> None:
     installed(tmp_path)
     env = environment(tmp_path) | {"PATH": "/usr/bin:/bin"}
     assert onward(tmp_path, env) == [
-        "first:   . bin/activate", "account: fanfold report intel",
+        "first:   . bin/activate", "report:  fanfold report intel",
         "yours:   fanfold new my-intel --from intel",
     ]  # fmt: skip
     env["PATH"] = f"{tmp_path / 'bin'}:{env['PATH']}"
     assert onward(tmp_path, env) == [
-        "account: fanfold report intel",
+        "report:  fanfold report intel",
         "yours:   fanfold new my-intel --from intel",
     ]
 

@@ -48,7 +48,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "roster.yaml").write_text(ROSTER, encoding="utf-8")
     (folder / "plan.yaml").write_text(PLAN, encoding="utf-8")
     ended = fanfold(folder, "run", "plan.yaml", "--quiet", "--report", "account.html")
-    assert (ended.code, ended.out.splitlines()[-1], ended.err) == (1, "account: account.html", "")
+    assert (ended.code, ended.out.splitlines()[-1], ended.err) == (1, "report: account.html", "")
     return folder
 
 
@@ -112,7 +112,7 @@ def test_with_json_the_place_is_told_on_stderr(project: Path, tmp_path: Path) ->
     words = ("--quiet", "--json", "--name", "again", "--report", "again.md")
     ended = fanfold(own, "run", "plan.yaml", *words)
     assert ended.receipt["name"] == "again"
-    assert ended.err == "account: again.md\n"
+    assert ended.err == "report: again.md\n"
     assert (own / "again.md").read_text(encoding="utf-8").startswith("# again\n")
 
 

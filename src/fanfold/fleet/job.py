@@ -131,7 +131,7 @@ def refuse_changed(stored: Stored, record: RunRecord, options: Options = Options
     since = f"changed since {name} was started"
     if found.settings:
         raise BadInput(
-            f"{plan.file} has {since}; start anew with: fanfold launch {plan.folder} --force-relaunch"
+            f"{plan.file} has {since}; start a new run with: fanfold launch {plan.folder} --force-relaunch"
         )
     if found.workers:
         raise BadInput(f"{plan.file}: {_said(found.workers, since)} fanfold relaunch {name}"

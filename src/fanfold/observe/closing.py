@@ -72,7 +72,7 @@ def status_command(receipt: Receipt, store: str = "") -> str:
 def interrupted(stats: Statistics, reserved: int) -> str:
     """What the first Ctrl-C says at once. `reserved` is in nano-dollars."""
     if not stats.in_flight:
-        return "stopping: no call is under way; closing the books"
+        return "stopping: no call is under way"
     cost = f" and may still cost at most {money(reserved)}" if reserved else ""
     calls = "1 call is" if stats.in_flight == 1 else f"{stats.in_flight:,} calls are"
     them = "it" if stats.in_flight == 1 else "them"
@@ -147,7 +147,7 @@ def items_text(receipt: Receipt) -> str:
 
 
 def cost_text(receipt: Receipt) -> str:
-    over = f" ({usd(receipt.overrun_usd)} over)" if receipt.overrun_usd else ""
+    over = f" ({usd(receipt.overrun_usd)} over budget)" if receipt.overrun_usd else ""
     below = f", {usd(receipt.below_usd)} of it by runs it started" if receipt.below_usd else ""
     whole = receipt.cost_usd + receipt.below_usd
     return of_budget(whole, receipt.budget_usd, at_most=receipt.cost_at_most) + over + below

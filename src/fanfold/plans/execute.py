@@ -175,7 +175,7 @@ def refuse_changed_plan(stored: Stored, record: RunRecord, store: str = USUAL) -
     if file.exists() and _bare(_read_again(file, plan)) != _bare(plan):
         raise BadInput(
             f"{plan.file} has changed since {record.name} was started;"
-            f" start anew with: fanfold run {plan.file}{words} (it reuses what is unchanged)"
+            f" start a new run with: fanfold run {plan.file}{words} (it reuses what is unchanged)"
         )
 
 
@@ -347,7 +347,7 @@ def _source(job: Job, journal: Journal) -> Source | None:
     if planned is not None and planned[1] != source.fingerprint():
         raise BadInput(
             f"the input has changed since {job.name} ({key}) was started;"
-            f" start anew with: fanfold run {plan.file}{store_words(job.options.store)}"
+            f" start a new run with: fanfold run {plan.file}{store_words(job.options.store)}"
             " (it reuses what is unchanged)"
         )
     return source

@@ -191,7 +191,7 @@ def test_a_changed_fleet_is_refused(paused: Path) -> None:
     assert changes(stored(paused)) == Changes(settings=True)
     assert refused(paused) == (
         f"{file} has changed since night was started;"
-        f" start anew with: fanfold launch {paused.resolve()} --force-relaunch"
+        f" start a new run with: fanfold launch {paused.resolve()} --force-relaunch"
     )
 
 
@@ -287,4 +287,6 @@ def test_a_plan_is_still_held_against_its_own_file(tmp_path: Path) -> None:
     carry(prepare(str(file), rehearsal(root)))
     assert prepare_resume("night", Options(store=store_of(root))).stored.kind == "plan"
     file.write_text(file.read_text().replace("prompt: x", "prompt: y"))
-    assert refused(root).startswith(f"{file} has changed since night was started; start anew with:")
+    assert refused(root).startswith(
+        f"{file} has changed since night was started; start a new run with:"
+    )

@@ -80,7 +80,7 @@ def test_everything_that_can_be_said_is_said_in_its_order() -> None:
         "a name paused: two lines",
         "5 of 9 done: 1 passed, 1 kicked, 1 failed, 1 skipped, 1 unjudged, 1 unfunded, 1 in doubt,"
         " 1 cancelled",
-        "cost $5.50 of $5.00 ($0.50 over)",
+        "cost $5.50 of $5.00 ($0.50 over budget)",
         "1 call, 1 reused, 1 retry, 4 tokens, 1m 02s",
         "maybe paid twice: 1 call, at most $0.50",
         "unusable usage: 2 replies, counted at the worst case",
@@ -98,7 +98,7 @@ def test_a_run_whose_reduce_cannot_be_paid_needs_a_new_total_too() -> None:
 @pytest.mark.parametrize(
     ("in_flight", "reserved", "told"),
     [
-        (0, 0, "stopping: no call is under way; closing the books"),
+        (0, 0, "stopping: no call is under way"),
         (
             8, 120_000_000,
             "stopping: 8 calls are under way and may still cost at most $0.12\n"

@@ -45,8 +45,8 @@ _REMEMBERED = 20  # earlier runs that are looked at for whose turn it is
 
 @click.command()
 @click.argument("question")
-@click.option("--needs", multiple=True, metavar="TAG", help="Rather somebody good at this.")
-@click.option("--member", metavar="ID", help="This one and nobody else.")
+@click.option("--needs", multiple=True, metavar="TAG", help="Prefer members that are good at this.")
+@click.option("--member", metavar="ID", help="Only this member.")
 @click.option("--local", is_flag=True, help="Only members on this machine.")
 @click.option("--roster", metavar="FILE", help="The members to use.")
 @click.option("--budget", metavar="USD", help="For the answer and all it delegates.")
@@ -54,7 +54,7 @@ _REMEMBERED = 20  # earlier runs that are looked at for whose turn it is
 @click.option("--fresh", is_flag=True, help="Reuse no reply of an earlier run, delegates' too.")
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 @concurrency_option
-@click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
+@click.option("--json", "as_json", is_flag=True, help="Print the receipt as one JSON object.")
 def ask(question: str, as_json: bool, **given: Any) -> int:
     """Ask the best orchestrator; QUESTION `-` is read from stdin."""
     if question == "-":
@@ -97,7 +97,7 @@ async def _ask(errand: Errand, front: Front, settings: Settings, store: str, as_
 
 def _explain(who: Lead, errand: Errand) -> None:
     if who.misfit and errand.tags:
-        _say(f"nobody is good at {', '.join(errand.tags)}; the answer is somebody else's")
+        _say(f"nobody is good at {', '.join(errand.tags)}; another member answers")
     if who.direct:
         why = who.unable or "`can_orchestrate` in the roster"
         _say(f"nobody here can orchestrate ({why}): answered directly")

@@ -45,13 +45,15 @@ from fanfold.work.outcome import Receipt
 EXIT = {"complete": 0, "flagged": 1, "aborted": 3, "killed": 3, "paused": 4, "running": 4}
 
 _roster = click.option("--roster", metavar="FILE", help="The members to use.")
-_json = click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
+_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print the receipt as one JSON object."
+)
 _quiet = click.option("--quiet", is_flag=True, help="No progress.")
 _AMOUNT = click.FloatRange(min=0)
 _MANY = click.IntRange(min=0)
 _SOME = click.IntRange(min=1)
 _report = click.option(
-    "--report", metavar="FILE", help="The account of the run when it has ended: .html or .md."
+    "--report", metavar="FILE", help="Write a report when the run has ended: .html or .md."
 )
 _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 outside_option = click.option(
@@ -63,10 +65,19 @@ outside_option = click.option(
 def governed(command: Callable[..., Any]) -> Callable[..., Any]:
     """What may be said of stages whose size nobody knew when the run was started."""
     for option in (
-        click.option("--cap", type=_MANY, metavar="N", help="At most N asks that nobody foresaw."),
-        click.option("--approve-over", type=_AMOUNT, metavar="USD", help="Ask above that cost."),
-        click.option("--max-tasks", type=_MANY, metavar="N", help="Ask above N tasks of a stage."),
-        click.option("--yes", is_flag=True, help="Approve stages that are larger than foreseen."),
+        click.option(
+            "--cap", type=_MANY, metavar="N", help="At most N asks that were not in the preview."
+        ),
+        click.option(
+            "--approve-over", type=_AMOUNT, metavar="USD", help="Ask for approval above that cost."
+        ),
+        click.option(
+            "--max-tasks",
+            type=_MANY,
+            metavar="N",
+            help="Ask for approval above N tasks.",
+        ),
+        click.option("--yes", is_flag=True, help="Approve stages of a size not known before."),
     ):
         command = option(command)
     return command
@@ -107,7 +118,7 @@ def overriding(command: Callable[..., Any]) -> Callable[..., Any]:
 @_json
 @_quiet
 def run(plan: str, dry_run: bool, read_input: bool, **given: Any) -> int:
-    """Carry a plan out, or a fleet: PLAN is a file, or a folder with a fleet.json."""
+    """Run a plan or a fleet: PLAN is a file, or a folder with a fleet.json."""
     telling = _telling(given)
     if read_input and not dry_run:
         raise click.UsageError("--read-input goes with --dry-run: a run reads its input anyway")
@@ -140,10 +151,10 @@ def run(plan: str, dry_run: bool, read_input: bool, **given: Any) -> int:
 @_json
 @_quiet
 def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -> int:
-    """Go on after a crash, a pause, a kill or an empty purse. RUN is a run's id or name, or the
-    folder of a fleet."""
+    """Continue a run after a crash, a pause, a kill or an exhausted budget. RUN is a run's id or name,
+    or the folder of a fleet."""
     if ids and not retry_in_doubt:
-        raise click.UsageError(f"what is {ids[0]!r}? IDs go with --retry-in-doubt")
+        raise click.UsageError(f"unexpected argument {ids[0]!r}: IDs go with --retry-in-doubt")
     repeat = (frozenset(ids) or None) if retry_in_doubt else frozenset[str]()
     detach, telling = given.pop("detach"), _telling(given)
     if detach and telling.report:
@@ -219,7 +230,7 @@ def perform(job: Job, telling: Telling, alone: ExitStack | None = None) -> int:
     with suppress(BrokenPipeError):  # the run ended as it did, whoever reads of it
         click.echo(_ending(job, receipt, as_json))
         if written:
-            click.echo(f"account: {report}", err=as_json)
+            click.echo(f"report: {report}", err=as_json)
     return EXIT[receipt.status]
 
 
@@ -269,7 +280,7 @@ def _approver() -> Approve | None:
         return None
 
     async def approve(stage: Forecast) -> bool:
-        click.echo(f"{told(stage)}. Go on? [y/N]: ", err=True, nl=False)
+        click.echo(f"{told(stage)}. Continue? [y/N]: ", err=True, nl=False)
         return (await _typed()).strip().lower() in ("y", "yes")
 
     return approve

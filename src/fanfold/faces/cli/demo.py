@@ -25,8 +25,10 @@ MORE = "<!-- more -->"
 
 @click.command(epilog=shipped.listing())
 @click.argument("name", metavar="[NAME]", default=shipped.USUAL)
-@click.option("--store", default=USUAL_STORE, metavar="DIR", help="Where runs are kept.")
-@click.option("--json", "as_json", is_flag=True, help="Print one receipt object, no more.")
+@click.option(
+    "--store", default=USUAL_STORE, metavar="DIR", help="The folder that runs are stored in."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the receipt as one JSON object.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
     """Run an application that comes with fanfold: NAME, or contracts. It needs no key, no account
@@ -71,4 +73,4 @@ def _onward(job: Job, store: str) -> Iterator[str]:
     if shutil.which("fanfold") is None and (begun.parent / "activate").exists():
         yield f"first:   . {shlex.quote(str(begun.parent / 'activate'))}"
     words = ["fanfold", "report", job.name, *([] if store == USUAL_STORE else ["--store", store])]
-    yield f"account: {shlex.join(words)}"
+    yield f"report:  {shlex.join(words)}"

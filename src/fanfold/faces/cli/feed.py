@@ -25,7 +25,7 @@ REOPEN = 4  # looks at the logs between two looks at the journal
 @store_option
 @click.option("--agent", metavar="ID", help="Only this worker's.")
 @click.option("--type", "kind", metavar="T", help="Only these: a kind (tool) or an event (result).")
-@click.option("--follow", "-f", is_flag=True, help="Go on until all have ended.")
+@click.option("--follow", "-f", is_flag=True, help="Continue until all have ended.")
 @click.option("--lines", type=click.IntRange(0), default=50, help="The last N events at first.")
 @click.option("--json", "as_json", is_flag=True, help="For programs: an object in each line.")
 def feed(

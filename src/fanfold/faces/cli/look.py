@@ -53,7 +53,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.argument("run", required=False)
 @_store
 @_json
-@click.option("--watch", is_flag=True, help="Again and again, until it has ended.")
+@click.option("--watch", is_flag=True, help="Refresh until it has ended.")
 @click.option("-v", "verbose", is_flag=True, help="More of each worker; items that did not pass.")
 @click.option("--sort", type=click.Choice(SORTS), help="Workers: those that need you first, or …")
 def status(

@@ -16,7 +16,10 @@ from fanfold.journal.journal import Archive
 from fanfold.run.inherited import inherited
 
 store_option = click.option(
-    "--store", default=lambda: inherited().store, metavar="DIR", help="Where runs are kept."
+    "--store",
+    default=lambda: inherited().store,
+    metavar="DIR",
+    help="The folder that runs are stored in.",
 )
 
 

@@ -27,7 +27,7 @@ START = 1.0  # seconds between looks for a worker that has not started
 @click.argument("worker", metavar="WORKER")
 @store_option
 @click.option("--lines", type=click.IntRange(0), default=30, help="The last N things it said.")
-@click.option("--follow", "-f", is_flag=True, help="Go on until it has ended.")
+@click.option("--follow", "-f", is_flag=True, help="Continue until it has ended.")
 @click.option("--raw", is_flag=True, help="The lines of its log as they are.")
 def view(run: str, worker: str, store: str, lines: int, follow: bool, raw: bool) -> None:
     """What one worker says and does. WORKER is its id, or #N for attempt number N."""
