@@ -87,13 +87,13 @@ def agent(
     """An agent that works in the current folder: `members=[ff.agent("claude", type="read-only")]`.
     The login is the program's own."""
     if kind not in AGENTS:
-        hint = remedy(kind, AGENTS) if isinstance(kind, str) else f"one of {', '.join(AGENTS)}"
-        raise BadInput(f"agent(): no agent {described(kind)}: {hint}")
+        hint = remedy(kind, AGENTS) if isinstance(kind, str) else f"known: {', '.join(AGENTS)}"
+        raise BadInput(f"agent() needs the kind of an agent, not {described(kind)}: {hint}")
     return _made(kind, {}, fields, kind)
 
 
 def _made(kind: str, first: dict[str, Any], fields: Mapping[str, Any], name: str) -> ScriptedEntry:
     """By way of the roster's own reader. None is not stated."""
-    node = Node(plain({"kind": kind, "id": name or None, **first, **with_limits(fields)}), "", {})
+    node = Node(plain({"kind": kind, **first, "id": name or None, **with_limits(fields)}), "", {})
     refuse_pasted_keys(node)
     return ScriptedEntry(read_entry(node))

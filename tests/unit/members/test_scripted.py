@@ -114,9 +114,11 @@ def test_a_mistake_is_refused_in_the_words_of_the_roster(
     ("make", "said"),
     [
         (lambda: ff.openai("m", prise=1), "openai() has no argument `prise`: did you mean `price`?"),
-        (lambda: ff.agent("claud"), "agent(): no agent the text 'claud': did you mean `claude`?"),
+        (lambda: ff.agent("claud"),
+         "agent() needs the kind of an agent, not the text 'claud': did you mean `claude`?"),
         (lambda: ff.openai("m", limits={"rpm": 1}, concurrency=2),
          "state `limits` or `concurrency`, not both"),
+        (lambda: ff.openai(5), "`model` must be a text, not the number 5"),
         (lambda: ff.command(), "command(): missing a required argument: 'cmd'"),
     ],
 )  # fmt: skip
