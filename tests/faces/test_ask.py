@@ -224,12 +224,16 @@ def test_without_the_extra_nobody_is_asked_and_the_check_finds_it(
     path = without_mcp(project)
     missing = "fanfold mcp needs the MCP SDK; install it with: pip install 'fanfold[mcp]'"
     ended = fanfold(project, "ask", "Do it", PYTHONPATH=path)
-    assert (ended.code, ended.err) == (2, f"fanfold: chief delegates over MCP: {missing}\n")
+    assert (ended.code, ended.err) == (2, f"fanfold: chief would delegate over MCP: {missing}\n")
     assert runs(project) == []
     checked = fanfold(project, "members", "--check", "--json", PYTHONPATH=path)
     troubles = {one["id"]: one["trouble"] for one in msgspec.json.decode(checked.out)}
     assert troubles == {"alba": None, "bruno": None, "carla": None, "chief": missing}
     assert fanfold(project, "ask", "Do it", "--member", "alba", PYTHONPATH=path).code == 0
+    with_chief(project, server.url, alba="can_orchestrate: true")
+    other = fanfold(project, "ask", "Do it, alba", PYTHONPATH=path)
+    assert (other.code, other.out) == (0, "Do it, alba\n")
+    assert other.err.startswith(f"fanfold: chief would delegate over MCP: {missing}\n")
 
 
 def test_keys_reach_the_delegates_and_never_the_orchestrator(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ async def _ask(errand: Errand, front: Front, settings: Settings, store: str, as_
     rules = Rules(front.settings.allow_paid, settings.budget.usd is not None, leading=True)
     who = lead(front.traits.values(), errand, rules, _last(store))
     _explain(who, errand)
-    _check_extra(who, front)
+    who = _with_extra(who, front)
     _end_on_signals()
     outcome: Outcome | None = None
     async with new_run(NAME, front, settings, store, inherited().parent) as run:
@@ -103,11 +103,18 @@ def _explain(who: Lead, errand: Errand) -> None:
         _say(f"nobody here can orchestrate ({why}): answered directly")
 
 
-def _check_extra(who: Lead, front: Front) -> None:
-    """Nothing is started, and nothing paid, for one who could not delegate."""
-    leading = [id for turn in who.turns for id in turn if not who.direct and front.by_mcp(id)]
-    if leading and (missing := missing_extra()):
-        raise BadInput(f"{leading[0]} delegates over MCP: {missing}")
+def _with_extra(who: Lead, front: Front) -> Lead:
+    """Without those who could not delegate, since the extra for it is missing. When nobody else leads
+    it is refused: nothing is started, and nothing paid."""
+    by_mcp = [turn for turn in who.turns if not who.direct and front.by_mcp(turn[0])]
+    if not by_mcp or not (missing := missing_extra()):
+        return who
+    told = f"{', '.join(id for id, *_ in by_mcp)} would delegate over MCP: {missing}"
+    if len(by_mcp) == len(who.turns):
+        raise BadInput(told)
+    _say(told)
+    left = tuple(turn for turn in who.turns if turn not in by_mcp)
+    return msgspec.structs.replace(who, turns=left)
 
 
 def _say(line: str) -> None:
