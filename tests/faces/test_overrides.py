@@ -228,6 +228,17 @@ def test_a_resume_goes_on_with_the_same(folder: Path, quick_server: RunningServe
     assert done["written"] == [{"path": str(folder / "out-stern.txt"), "files": None}]
 
 
+def test_a_plan_that_was_changed_is_started_anew_in_the_same_way(folder: Path) -> None:
+    words = ["--limit", "2", "-j", "1", "--set", "tone=very kind"]
+    assert run(folder, *words, "--budget", "calls=1").code == 4
+    (folder / "plan.yaml").write_text(PLAN.replace("Be {{", "Please be {{"))
+    ended = fanfold(folder, "resume", "talk-first-2", "--budget", "calls=9")
+    assert (ended.code, ended.err) == (
+        2, "fanfold: plan.yaml has changed since talk-first-2 was started; start a new run with:"
+        " fanfold run plan.yaml --limit 2 -j 1 --set 'tone=very kind' (it reuses what is unchanged)\n",
+    )  # fmt: skip
+
+
 def test_a_task_that_is_relaunched_has_the_same(folder: Path, quick_server: RunningServer) -> None:
     (folder / "plan.yaml").write_text(
         "name: talk\nvars: {tone: }\nsteps:\n"

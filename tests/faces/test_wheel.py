@@ -21,7 +21,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 FILE = re.compile(r"<!-- file: (\S+) -->\n```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-SECONDS = re.compile(r"\d+(\.\d)?s$", re.MULTILINE)
+SECONDS = re.compile(r"\d+(\.\d)?s$|\b[0-9A-HJKMNP-TV-Z]{26}\b", re.MULTILINE)
+"""What differs from run to run: the time it took, and its id."""
 
 
 class Example(NamedTuple):

@@ -33,7 +33,7 @@ from fanfold.plans.inputs import is_stream, open_input
 from fanfold.plans.load import check_plan, import_all, load_plan, with_commands
 from fanfold.plans.output import Output
 from fanfold.plans.places import check_names, check_writable
-from fanfold.plans.plan import Graph, Overrides, Plan, combined, without_lines
+from fanfold.plans.plan import Graph, Overrides, Plan, combined, run_command, without_lines
 from fanfold.plans.walk import askings
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
@@ -175,7 +175,7 @@ def refuse_changed_plan(stored: Stored, record: RunRecord, store: str = USUAL) -
     if file.exists() and _bare(_read_again(file, plan)) != _bare(plan):
         raise BadInput(
             f"{plan.file} has changed since {record.name} was started;"
-            f" start a new run with: fanfold run {plan.file}{words} (it reuses what is unchanged)"
+            f" start a new run with: {run_command(plan)}{words} (it reuses what is unchanged)"
         )
 
 
@@ -347,7 +347,7 @@ def _source(job: Job, journal: Journal) -> Source | None:
     if planned is not None and planned[1] != source.fingerprint():
         raise BadInput(
             f"the input has changed since {job.name} ({key}) was started;"
-            f" start a new run with: fanfold run {plan.file}{store_words(job.options.store)}"
+            f" start a new run with: {run_command(plan)}{store_words(job.options.store)}"
             " (it reuses what is unchanged)"
         )
     return source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -250,6 +251,12 @@ class Overrides(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vars: dict[str, str] = {}
     concurrency: int | None = None
 
+    def words(self) -> list[str]:
+        """As they are typed."""
+        said = [("--limit", self.limit), ("--input", self.input), ("-j", self.concurrency)]
+        said += [("--set", f"{name}={value}") for name, value in self.vars.items()]
+        return [str(word) for pair in said if pair[1] is not None for word in pair]
+
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`file` is the plan as it was named, `folder` the absolute folder its paths start from.
@@ -276,6 +283,11 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     allow_outside: bool = False
     keep: Literal["prompts"] | None = None
     steps: tuple[Step, ...]
+
+
+def run_command(plan: Plan) -> str:
+    """How a run of it is started, with what the operator says in its place."""
+    return shlex.join(["fanfold", "run", plan.file, *plan.overrides.words()])
 
 
 NO_PLACE: dict[str, Any] = {"line": None, "lines": {}}

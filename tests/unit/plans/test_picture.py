@@ -73,6 +73,19 @@ def joined(*rows: list[str]) -> list[tuple[str, str]]:
 # ── the whole ────────────────────────────────────────────────────────────────────────────────
 
 
+def test_what_is_written_of_each_item_is_said() -> None:
+    assert box_of(Write(path="out.md")).lines == ("out.md",)
+    each = Write(path="out/{{ item.id }}.md", each=True)
+    assert box_of(each).lines == ("out/{{ item.id }}.md", "a file for each item")
+    beside = Write(path="out.csv", with_input=True)
+    assert box_of(beside).lines == ("out.csv", "with the input's fields")
+
+
+def test_stdin_is_named() -> None:
+    drawn = picture(planned(Map(), input=Input("lines", "-")))
+    assert drawn.boxes[0].lines == ("lines from stdin",)
+
+
 def test_input_and_steps_in_order() -> None:
     plan = planned(
         Once(name="letter", prompt="Write", who=by("opus")),
