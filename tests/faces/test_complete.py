@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.faces.cli import environment, fanfold
@@ -90,9 +91,8 @@ def test_a_file_is_completed_as_a_file(project: Path) -> None:
 
 
 def test_a_run_is_completed_by_its_id_too(project: Path) -> None:
-    (id,) = (line.split()[2] for line in fanfold(project, "runs").out.splitlines()[1:])
-    (offered,) = fanfold(project, "__complete", "status", id[:4]).out.split()
-    assert offered.startswith(id[:4]) and len(offered) == 26
+    (row,) = msgspec.json.decode(fanfold(project, "runs", "--json").out)
+    assert fanfold(project, "__complete", "status", row["run"][:4]).out == f"{row['run']}\n"
 
 
 @pytest.mark.parametrize("spoiled", [".fanfold/journal.db", "roster.yaml", "completion.json"])
