@@ -33,7 +33,7 @@ from fanfold.plans.inputs import is_stream, open_input
 from fanfold.plans.load import check_plan, import_all, load_plan, with_commands
 from fanfold.plans.output import Output
 from fanfold.plans.places import check_names, check_writable
-from fanfold.plans.plan import Graph, Overrides, Plan, combined, run_command, without_lines
+from fanfold.plans.plan import Overrides, Plan, combined, comparable, run_command
 from fanfold.plans.walk import askings
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
@@ -172,7 +172,7 @@ def refuse_changed_plan(stored: Stored, record: RunRecord, store: str = USUAL) -
     """A plan file that is gone does no harm: the run has its own copy. `store`: for the command."""
     plan, words = stored.plan, store_words(store)
     file = Path(plan.folder) / Path(plan.file).name
-    if file.exists() and _bare(_read_again(file, plan)) != _bare(plan):
+    if file.exists() and comparable(_read_again(file, plan)) != comparable(plan):
         raise BadInput(
             f"{plan.file} has changed since {record.name} was started;"
             f" start a new run with: {run_command(plan)}{words} (it reuses what is unchanged)"
@@ -351,22 +351,6 @@ def _source(job: Job, journal: Journal) -> Source | None:
             " (it reuses what is unchanged)"
         )
     return source
-
-
-def _bare(plan: Plan) -> Plan:
-    """The plan without the name under which its file was given and without places in it, in the
-    form it is stored in: a comment is no change."""
-    given = None if plan.input is None else msgspec.structs.replace(plan.input, file=None)
-    steps = tuple(_bare_graph(step) if isinstance(step, Graph) else step for step in plan.steps)
-    operators: dict[str, Any] = {"targets": {}, "step_budgets": {}}
-    bare = msgspec.structs.replace(plan, file="", input=given, steps=steps, **operators)
-    return msgspec.json.decode(_encode(without_lines(bare)), type=Plan)
-
-
-def _bare_graph(step: Graph) -> Graph:
-    """Tasks that were relaunched have another sample."""
-    tasks = tuple(msgspec.structs.replace(task, sample=0) for task in step.tasks)
-    return msgspec.structs.replace(step, tasks=tasks)
 
 
 def _spent(read: Reader, record: RunRecord) -> dict[str, int]:

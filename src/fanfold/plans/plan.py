@@ -304,6 +304,22 @@ def without_lines(value: Any) -> Any:
     return msgspec.structs.replace(value, **parts)
 
 
+def comparable(plan: Plan) -> Plan:
+    """The plan without the name under which its file was given and without places in it, in the
+    form it is stored in: a comment is no change."""
+    given = None if plan.input is None else msgspec.structs.replace(plan.input, file=None)
+    steps = tuple(_bare_graph(step) if isinstance(step, Graph) else step for step in plan.steps)
+    operators: dict[str, Any] = {"targets": {}, "step_budgets": {}}
+    bare = msgspec.structs.replace(plan, file="", input=given, steps=steps, **operators)
+    return msgspec.json.decode(msgspec.json.encode(without_lines(bare)), type=Plan)
+
+
+def _bare_graph(step: Graph) -> Graph:
+    """Tasks that were relaunched have another sample."""
+    tasks = tuple(msgspec.structs.replace(task, sample=0) for task in step.tasks)
+    return msgspec.structs.replace(step, tasks=tasks)
+
+
 def with_concurrency(value: Any, many: int) -> Any:
     """A plan, or a part of one, with so many calls at once in each of its steps."""
     if isinstance(value, tuple):
