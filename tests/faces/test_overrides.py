@@ -191,6 +191,21 @@ def test_stdin_of_a_plan_is_read_by_its_kind(folder: Path, quick_server: Running
     assert prompts(quick_server) == ["Be kind, 3 times: one", "Be kind, 3 times: two"]
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (LINES + "{oops\n", "stdin:4: broken JSON: object keys must be strings"),
+        (LINES + LINES, "the id 'p' stands twice: stdin:1 and stdin:4; make ids unique"),
+    ],
+)
+def test_what_is_wrong_on_stdin_has_its_line(
+    folder: Path, quick_server: RunningServer, given: str, said: str
+) -> None:
+    ended = piped(folder, given, "run", "plan.yaml", "--quiet", "--input", "-")
+    assert (ended.code, ended.out, ended.err) == (2, "", f"fanfold: {said}\n")
+    assert not quick_server.books().asked
+
+
 def test_a_resume_without_what_was_kept_says_so(folder: Path) -> None:
     piped(folder, LINES, "run", "plan.yaml", "--input", "-", "--budget", "calls=1", "--quiet")
     (kept,) = (folder / ".fanfold" / "inputs").glob("*/*")

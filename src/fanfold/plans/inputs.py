@@ -37,6 +37,9 @@ _ENDINGS: dict[str, InputKind] = {
 }  # fmt: skip
 
 
+_STDIN = {"-": "stdin", "/dev/stdin": "stdin"}
+
+
 def is_stream_name(said: str) -> bool:
     """Stdin, or another open handle."""
     return _STREAM.fullmatch(said) is not None
@@ -165,7 +168,8 @@ def _bad(spec: Input, what: str) -> BadInput:
     return BadInput(what, file=spec.file, line=spec.line)
 
 
-def _from_file(spec: Input, path: Path) -> Records:
+def _from_file(spec: Input, path: Path, name: str | None = None) -> Records:
+    """`name`: what people know it by, where that is not its path."""
     try:
         if not path.is_file() and path.exists() and not path.is_dir():
             what = "is a pipe or a device; it is read more than once, so save it to a file first"
@@ -176,10 +180,32 @@ def _from_file(spec: Input, path: Path) -> Records:
         why = why_unreadable(error) if isinstance(error, OSError) else "is not a file name"
         raise _bad(spec, f"input `{spec.value}`: {why}") from None
     walk, read = rows.READERS[spec.kind]
-    return Records(
+    source = Records(
         str(path), lambda: walk(path), lambda raw, line: read(raw, line, path),
         _namer(spec, str(path)), spec.limit, lambda: rows.file_digest(path),
     )  # fmt: skip
+    return source if name is None else _Renamed(source, str(path), name)
+
+
+class _Renamed(Records):
+    """Rows of a file that was kept of something else: what is wrong with them is wrong with that."""
+
+    def __init__(self, kept: Records, path: str, name: str) -> None:
+        self._kept, self._path, self._file = kept, path, name
+
+    def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
+        try:
+            yield from self._kept.walk(skip)
+        except BadInput as error:
+            if error.file != self._path:
+                raise
+            raise BadInput(error.what, file=self._file, line=error.line) from None
+
+    def fingerprint(self) -> str:
+        return self._kept.fingerprint()
+
+    def where(self, position: int) -> str:
+        return self._kept.where(position).replace(self._path, self._file)
 
 
 def _as_it_is(raw: Any, line: int) -> Any:
@@ -262,7 +288,8 @@ def _from_spool(
     kind = spec.kind
     if kind in ("command", "http", "json", "jsonl"):
         kind = "json" if rows.is_array(path) else "jsonl"
-    return _from_file(replace(spec, kind=kind, value=str(path)), path)
+    name = None if not is_stream(spec) else _STDIN.get(spec.value, spec.value)
+    return _from_file(replace(spec, kind=kind, value=str(path)), path, name)
 
 
 def spool_file(spec: Input, spool: str | Path | None) -> Path:
@@ -282,7 +309,7 @@ def _from_stream(spec: Input, spool: str | Path | None, again: bool) -> Records:
 
 
 def _drain(spec: Input, to: IO[bytes]) -> None:
-    is_stdin = spec.value in ("-", "/dev/stdin")
+    is_stdin = spec.value in _STDIN
     if is_stdin and sys.stdin.isatty():
         what = "stdin is a terminal; pipe the items in, or name a file"
         raise _bad(spec, f"input `{spec.value}`: {what}")
