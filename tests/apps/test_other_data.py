@@ -133,7 +133,7 @@ def test_what_the_plan_refuses_ends_with_2(app: str, tmp_path: Path) -> None:
     data = written(tmp_path / "data", {**GOOD[app], name: twice})
     code, out, err = score(app, data)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("fanfold: the id ") and "stands twice" in err
+    assert err.startswith("fanfold: duplicate id ")
 
 
 def test_the_copies_of_one_file_are_the_same() -> None:

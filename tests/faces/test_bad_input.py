@@ -61,7 +61,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, in_map("gate:", "  - requires: [a]"),
      "plan.yaml:10: unknown gate `requires`: did you mean `require`?"),
     (RUN, in_map("schema: {type: objekt}"),
-     'plan.yaml:9: the schema is no JSON Schema: `type`: "objekt" is not valid under any of the '
+     'plan.yaml:9: not a valid JSON Schema: `type`: "objekt" is not valid under any of the '
      "schemas listed in the 'anyOf' keyword"),
     (RUN, in_map("schema_file: none.json"), "plan.yaml:9: `schema_file` none.json: no such file"),
     (RUN, in_map("keep: replay.ok"),
@@ -90,7 +90,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, change("roster.yaml", "kind: openai", "kind: opnai"),
      "roster.yaml:3: unknown kind `opnai`: did you mean `openai`?"),
     (RUN, add("roster.yaml", "  - {id: m, kind: command, cmd: [cat]}\n"),
-     "roster.yaml:10: member `m` is there twice, first in line 2"),
+     "roster.yaml:10: duplicate member `m`, first in line 2"),
     (RUN, remove("roster.yaml"),
      "plan.yaml:7: there is no member `m` in fanfold's own roster (no roster.yaml was found): "
      "known: extractive"),
@@ -131,7 +131,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     (RUN, add("items.jsonl", '{"text": "nameless"}\n'),
      "items.jsonl:7: the item has no id: field `id` is missing"),
     (RUN, add("items.jsonl", '{"id": "i2", "text": "again"}\n'),
-     "the id 'i2' stands twice: items.jsonl:3 and items.jsonl:7; make ids unique"),
+     "duplicate id 'i2': items.jsonl:3 and :7; make ids unique"),
     (RUN, plan("jsonl: items.jsonl, id: id", "command: [no-such-program]"),
      "plan.yaml:3: input command `no-such-program` cannot be started: no such file or directory"),
     (RUN, pipe("items.jsonl"), f"plan.yaml:3: input `items.jsonl`: {SPECIAL}"),
@@ -154,7 +154,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     (f"{RUN} --budget lots", nothing, "--budget: `usd` must be a number, not the text 'lots'"),
     (f"{RUN} --budget cents=5", nothing,
      "--budget: unknown field `cents` in a budget: known: calls, seconds, tokens, usd"),
-    (f"{RUN} --budget usd=1,usd=2", nothing, "--budget: `usd` is there twice"),
+    (f"{RUN} --budget usd=1,usd=2", nothing, "--budget: `usd` is given twice"),
     # runs
     ("resume none", nothing, "no run 'none'; there are: talk"),
     ("status none", nothing, "no run 'none'; there are: talk"),
@@ -253,7 +253,7 @@ def test_a_store_that_cannot_be_used_stays_as_it_is(
 def test_a_refused_run_is_not_among_the_runs(folder: Path) -> None:
     add("items.jsonl", '{"id": "i2", "text": "again"}\n')(folder)
     before = runs(folder)
-    assert refused(folder, "run plan.yaml --name other").startswith("the id 'i2' stands twice")
+    assert refused(folder, "run plan.yaml --name other").startswith("duplicate id 'i2'")
     assert runs(folder) == before
     assert [run["name"] for run in before] == ["talk"]
 

@@ -105,7 +105,7 @@ def test_a_tool_that_is_there_but_not_allowed_so_is_denied(found: Found) -> None
         ("bad key", "Terminal", "pool", "w: Invalid API key"),
         ("schema wrong", "InvalidReply", "", "w: Failed to provide valid structured output"),
         ("schema never", "InvalidReply", "", "w: it never gave the data that the schema asks for"),
-        ("session in use", "Terminal", "ask", "w: exit code 1 without a word"),
+        ("session in use", "Terminal", "ask", "w: exit code 1 without output"),
     ],
 )
 def test_failures(found: Found, case: str, made: str, scope: str, text: str) -> None:

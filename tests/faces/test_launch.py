@@ -211,7 +211,7 @@ def test_a_fleet_that_stopped_says_how_to_go_on(crew: Root) -> None:
     os.kill(said["pid"], signal.SIGKILL)
     wait_until(lambda: not lives(said["pid"]))
     again = crew.fanfold("launch", str(crew.root), "--no-tmux")
-    text = "crew crashed before it was done; go on: fanfold resume"
+    text = "crew crashed before it was done; to continue: fanfold resume"
     assert (again.code, again.err) == (2, f"fanfold: {text} {crew.root} --detach\n")
     forced = crew.fanfold("launch", str(crew.root), "--no-tmux", "--force-relaunch")
     assert (forced.code, "still at work: a;" in forced.err) == (2, True), forced

@@ -73,7 +73,7 @@ REFUSED = [
     (("m", "kind=opnai"), "FILE:4: unknown kind `opnai`: did you mean `openai`?"),
     (("m", "price={input: -1, output: 1}"), "FILE:7: `input` must be 0 or more, not -1"),
     (("m", "price={inptu: 1}"), "FILE:7: unknown field `inptu` in a price: did you mean `input`?"),
-    (("n", "id=m"), "FILE:7: member `m` is there twice, first in line 3"),
+    (("n", "id=m"), "FILE:7: duplicate member `m`, first in line 3"),
     (("m", "can_delegate=1"), "FILE:7: `can_delegate` must be true or false, not the number 1"),
     (("q", "timeout=1"), "FILE: there is no member `q`: known: m, n"),
     (("m", "timeout"), "`timeout` is not field=value; write, for example, enabled=false"),

@@ -100,7 +100,7 @@ MISTAKES = [
     (["--set", "times=often"], "--set times: must be a number as in the plan, not 'often'"),
     (["--set", "loud=maybe"], "--set loud: must be true or false, not 'maybe'"),
     (["--set", "tone"], "--set tone: must be NAME=VALUE"),
-    (["--set", "tone=a", "--set", "tone=b"], "--set: `tone` is there twice"),
+    (["--set", "tone=a", "--set", "tone=b"], "--set: `tone` is given twice"),
     (["--input", "none.jsonl"], "--input: input `{folder}/none.jsonl`: no such file"),
     (["--input", "odd.bin"], "--input: input `{folder}/odd.bin`: no such file"),
     (["--input", "."], "--input {folder}: is a directory; for the files in it: --input '{folder}/*'"),

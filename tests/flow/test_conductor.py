@@ -555,7 +555,7 @@ def test_one_spec_is_a_batch_too(memory_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "wrong"),
     [
-        ({"specs": topics("a", "b", "a")}, "the id 'a' stands twice"),
+        ({"specs": topics("a", "b", "a")}, "duplicate id 'a'"),
         ({"member": "nobody"}, "no member 'nobody' in the roster"),
         ({"escalate": ["nobody"]}, "no member 'nobody' in the roster"),
         ({"synthesise": asked("Sum up.", member="nobody")}, "no member 'nobody' in the roster"),

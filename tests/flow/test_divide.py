@@ -614,7 +614,7 @@ def test_aborted_by_the_last_item_there_is_no_result(memory_path: Path) -> None:
         ),
         (
             [{"id": "a"}, {"id": "b"}, {"id": "a"}], {"fits": Fits(items=2)},
-            "the id 'a' stands twice: item 0 and item 2",
+            "duplicate id 'a': item 0 and item 2",
         ),
         (words(3), {"fits": Fits(items=2), "combine": joined(member="nobody")}, "no member 'nobody'"),
     ],

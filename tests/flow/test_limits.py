@@ -429,13 +429,13 @@ def test_a_rate_that_nobody_stated_is_found_without_hammering(
 
 def test_a_retry_after_of_a_year_pauses_the_run(memory_path: Path) -> None:
     """Nobody waits that long; the reason says how long it would be, and a resumed run goes on."""
-    year = RateLimited("a: asked too often (429)", retry_after=365 * 86_400.0)
+    year = RateLimited("a: rate limited (429)", retry_after=365 * 86_400.0)
     member = Scripted(lambda ask, n: year if n < 3 else OK, traits("a"), latency=1.0)
     scene = Scene(memory_path, (member,), words(20), how={"concurrency": 2})
     receipt = play(scene)
     assert (receipt.status, receipt.passed) == ("paused", 0)
     assert receipt.reason == (
-        "a: asked too often (429); it can be asked again in 365 days, and `max_wait` is 10 minutes"
+        "a: rate limited (429); it can be asked again in 365 days, and `max_wait` is 10 minutes"
     )
     assert receipt.seconds < 60.0
     well = Scripted(lambda ask, n: OK, traits("a"))
@@ -445,7 +445,7 @@ def test_a_retry_after_of_a_year_pauses_the_run(memory_path: Path) -> None:
 def test_others_take_over_from_a_member_that_says_to_come_back_next_year(
     memory_path: Path,
 ) -> None:
-    year = RateLimited("a: asked too often (429)", retry_after=365 * 86_400.0)
+    year = RateLimited("a: rate limited (429)", retry_after=365 * 86_400.0)
     away = Scripted(lambda ask, n: year, traits("a"), latency=1.0)
     well = Scripted(lambda ask, n: OK, traits("b"), latency=1.0)
     how = {"members": ["a", "b"], "concurrency": 4}

@@ -329,7 +329,7 @@ def test_no_item_and_one_item(
         (
             [{"id": "a"}, {"id": "b"}, {"id": "a"}],
             {"reduce": joined(2)},
-            "the id 'a' stands twice: item 0 and item 2; make ids unique",
+            "duplicate id 'a': item 0 and item 2; make ids unique",
         ),
     ],
 )

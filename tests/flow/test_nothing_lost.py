@@ -257,7 +257,7 @@ def test_a_duplicate_id_is_refused_and_the_repaired_input_is_not(tmp_path: Path)
             return (await map_reduce(run, items, prompt="Say {{ item.text }}")).receipt
 
     twice = [Item("a", "1"), Item("b", "2"), Item("b", "3")]
-    with pytest.raises(BadInput, match="'b' stands twice"):
+    with pytest.raises(BadInput, match="duplicate id 'b'"):
         asyncio.run(run(twice))
     assert outcomes(asyncio.run(run(twice[:2]))) == {"passed": 2}
 

@@ -652,7 +652,7 @@ def test_one_entry_is_a_scatter_too(memory_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "wrong"),
     [
-        ({"over": entries("aba")}, "the id 'a' stands twice"),
+        ({"over": entries("aba")}, "duplicate id 'a'"),
         ({"first": 9}, "`first` is 9, but there are only 8 entries"),
         ({"first": 0}, "`first` must be 1 or more"),
         ({"within": -1}, "`within` must be"),

@@ -207,7 +207,7 @@ def test_nobody_waits_longer_than_the_roster_says(tmp_path: Path, stated: str) -
     options: dict[str, Any] = {} if stated == "roster" else {"max_wait": 5}
 
     def later(data: Any) -> Reply:
-        raise RateLimited("asked too often", retry_after=100.0)
+        raise RateLimited("rate limited", retry_after=100.0)
 
     async def main() -> None:
         member = ff.function(later, id="later")

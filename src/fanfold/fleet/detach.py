@@ -65,7 +65,7 @@ def _checked(said: bytes, log: Path) -> Ready:
     try:
         ready = msgspec.json.decode(said, type=Ready)
     except msgspec.DecodeError:
-        raise FanfoldError(f"the supervisor ended without a word; see {log}") from None
+        raise FanfoldError(f"the supervisor ended without output; see {log}") from None
     if ready.error:
         raise (BadInput if ready.code == REFUSED else FanfoldError)(ready.error)
     return ready

@@ -161,7 +161,7 @@ def _refuse_budget(stored: Stored, record: RunRecord, since: str) -> None:
     if now and decoded(_budget, record.budget, f"the budget of run {record.name}").usd == now:
         return
     raise BadInput(
-        f"{plan.file}: `max_budget_fleet` has {since}; to go on with a new total:"
+        f"{plan.file}: `max_budget_fleet` has {since}; to continue with a new total:"
         f" fanfold resume {plan.folder} --budget {f'{now:g}' if now else 'TOTAL'}"
     )
 

@@ -195,7 +195,9 @@ def _refuse(job: Job, store: str, earlier: RunRecord, force: bool) -> None:
         )
     if not force:
         how = "crashed" if earlier.status == "running" else f"was {earlier.status}"
-        raise BadInput(f"{name} {how} before it was done; go on: fanfold resume {root} --detach")
+        raise BadInput(
+            f"{name} {how} before it was done; to continue: fanfold resume {root} --detach"
+        )
     _refuse_living(store, earlier)
     tmux.close_session(name, earlier.id, Path(store))
 

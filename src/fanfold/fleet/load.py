@@ -127,7 +127,7 @@ def _check_ids(fleet: Fleet) -> None:
     first: dict[str, int] = {}
     for one in fleet.workers:
         if one.id in first:
-            what = f"worker `{one.id}` is there twice, first in line {first[one.id]}; rename one"
+            what = f"duplicate worker `{one.id}`, first in line {first[one.id]}; rename one"
             raise _bad(fleet, one, "id", what)
         first[one.id] = one.stated["id"]
 

@@ -106,7 +106,7 @@ def _workers(s: FleetStatus) -> list[str]:
 
 def _outcome(one: WorkerView) -> str:
     if one.stuck:
-        return f"RUNNING (stuck? {duration(one.silent)} without a word)"
+        return f"RUNNING (stuck? {duration(one.silent)} without output)"
     if one.state == "FAILED" and one.subtype and one.subtype not in ("success", "turn.completed"):
         return f"FAILED ({cell(one.subtype, 60)})"
     if one.waits:

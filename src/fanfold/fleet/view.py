@@ -81,7 +81,7 @@ def closing_line(trace: Trace, width: int) -> str:
     """How it ended."""
     exit = trace.exit
     if exit is None:
-        return "── it is gone, and left no word of how it ended"
+        return "── it ended, and left no record of how"
     stamp = datetime.fromtimestamp(exit.at, UTC).astimezone().strftime("%H:%M:%S")
     how = exit.said or (f"ended: {exit.why}" if exit.why else "")
     code = f"exit code {exit.code}" if exit.code >= 0 else f"signal {-exit.code}"

@@ -271,5 +271,5 @@ def with_reasons(view: WorkerView, reasons: str, exit: Exit | None) -> WorkerVie
 
 def _last_resort(view: WorkerView, exit: Exit | None) -> str:
     if exit is None:
-        return "gone without a word" if view.state == "IN DOUBT" else ""
+        return "ended without a result" if view.state == "IN DOUBT" else ""
     return exit.said or (f"exit code {exit.code}" if exit.code else "")

@@ -64,7 +64,7 @@ def schema(definition: dict[str, Any]) -> Gate:
         validator = jsonschema_rs.validator_for(definition, pattern_options=LINEAR, offline=True)
     except ValueError as wrong:
         check_patterns(definition)
-        raise BadInput(f"the schema is no JSON Schema: {_schema_fault(wrong)}") from None
+        raise BadInput(f"not a valid JSON Schema: {_schema_fault(wrong)}") from None
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict:
         if validator.is_valid(reply.value):

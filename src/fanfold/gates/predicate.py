@@ -25,7 +25,7 @@ def predicate(fn: Callable[..., Any], reason: str | None = None) -> Gate:
     """
     with_item = _takes_item(fn)
     name = getattr(fn, "__name__", type(fn).__name__)
-    no = fail(reason or f"the check {name} says no")
+    no = fail(reason or f"the check {name} failed")
 
     def heard(said: Any) -> Verdict:
         if inspect.isawaitable(said):

@@ -175,7 +175,7 @@ class Reader:
         return {name: (no, fingerprint, size) for name, no, fingerprint, size in rows}
 
     def duplicate(self, run: int, batch: int) -> tuple[str, int, int] | None:
-        """An id that stands twice in a batch, with two of its positions."""
+        """A duplicate id of a batch, with two of its positions."""
         row: tuple[str, int, int] | None = self._db.execute(
             "select id, min(position), max(position) from items where run = ? and batch = ?"
             " group by id having count(*) > 1 order by 2 limit 1",

@@ -101,7 +101,7 @@ class Replay:
             (self._by_id, str(found.id)) if found.key is None else (self._by_key, found.key.lower())
         )
         if name in table:
-            raise self._bad(f"a reply for `{name}` is there twice", number)
+            raise self._bad(f"duplicate reply for `{name}`", number)
         table[name] = reply
 
     def _bad(self, what: str, line: int) -> BadInput:

@@ -146,7 +146,7 @@ class Roster(msgspec.Struct, frozen=True):
                 return None
             key = os.environ.get(name, "") if how == "env" else _read_key(self._beside(name))
             if not key.strip():
-                raise Terminal(f"{entry.traits.id}: its key is gone", scope="pool")
+                raise Terminal(f"{entry.traits.id}: its key is no longer set", scope="pool")
             return key.strip()
 
         return fetch
@@ -209,7 +209,7 @@ def _read_members(node: Node, read_one: Callable[[Node], Entry]) -> dict[str, En
         id = entry.traits.id
         if id in found:
             first = found[id].line()
-            raise child.child("id").bad(f"member `{id}` is there twice, first in line {first}")
+            raise child.child("id").bad(f"duplicate member `{id}`, first in line {first}")
         found[id] = entry
     return found
 

@@ -93,11 +93,11 @@ def refused(member: str, answer: Answer, rows: tuple[Row, ...], key: str) -> Mem
     for row in rows:
         if row.fits(answer.status, text, own):
             return row.make(refusal)
-    return Terminal(refusal.text("an answer nobody expects"), scope="member")
+    return Terminal(refusal.text("unexpected response"), scope="member")
 
 
 def _quota(refusal: Refusal) -> Terminal:
-    text = refusal.text("quota or credit is gone", "add credit or raise the account's limit")
+    text = refusal.text("quota or credit is exhausted", "add credit or raise the account's limit")
     return Terminal(text, scope="pool", reset_after=refusal.wait)
 
 
@@ -119,7 +119,7 @@ def _malformed(refusal: Refusal) -> Terminal:
 
 
 def _too_often(refusal: Refusal) -> RateLimited:
-    what = "overloaded" if refusal.status == 529 else "asked too often"
+    what = "overloaded" if refusal.status == 529 else "rate limited"
     return RateLimited(refusal.text(what), retry_after=refusal.wait)
 
 
@@ -129,7 +129,7 @@ def _doubt(refusal: Refusal) -> Transient:
 
 def _unexpected(refusal: Refusal) -> Terminal:
     """A success without an answer: it may have been carried out, and will be no better next time."""
-    return Terminal(refusal.text("an answer nobody expects"), scope="member", lost=True)
+    return Terminal(refusal.text("unexpected response"), scope="member", lost=True)
 
 
 def _server(refusal: Refusal) -> Transient:

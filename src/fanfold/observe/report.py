@@ -126,7 +126,7 @@ def _rests_on(standing: Standing) -> list[str]:
     made = standing.receipt
     if made.result is None or made.passed >= made.planned:
         return []
-    return ["", f"It rests on {made.passed:,} of {count(made.planned, 'planned item')}."]
+    return ["", f"Based on {made.passed:,} of {count(made.planned, 'item')}."]
 
 
 # ── the account ──────────────────────────────────────────────────────────────────────────────

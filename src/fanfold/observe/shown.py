@@ -17,7 +17,7 @@ DEEPEST = 3
 AROUND = 4
 SAMPLE = 1000
 LONG = 160
-"""A text of more letters than this is no cell of a table of names."""
+"""A text of more characters than this is no cell of a table of names."""
 
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _encode = msgspec.json.Encoder().encode

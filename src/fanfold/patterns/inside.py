@@ -144,7 +144,7 @@ def _parts(over: Over, task: Task) -> list[Item]:
     for position, row in enumerate(rows):
         part = as_item(row, position)
         if part.id in items:
-            raise NoValue(f"the id {part.id!r} stands twice in its list")
+            raise NoValue(f"duplicate id {part.id!r} in its list")
         _check_plain(part.data, position)
         items[part.id] = Item(f"{task.id}/{part.id}", part.data)
     return list(items.values())

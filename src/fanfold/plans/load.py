@@ -126,7 +126,7 @@ def parse_budget(said: str) -> Budget:
     for part in said.split(",") if "=" in said else [f"usd={said}"]:
         name, _, amount = part.partition("=")
         if name.strip() in amounts:
-            raise BadInput(f"--budget: `{name.strip()}` is there twice")
+            raise BadInput(f"--budget: `{name.strip()}` is given twice")
         amounts[name.strip()] = _amount(amount.strip())
     try:
         return read_budget(Node(amounts, "--budget", {}))

@@ -135,7 +135,7 @@ def _tsv_rows(path: Path) -> Iterator[Row]:
 def _header(names: list[str], path: Path) -> list[str]:
     for name in names:
         if not name.strip() or names.count(name) > 1:
-            what = f"the column `{name}` is there twice" if name.strip() else "a column has no name"
+            what = f"duplicate column `{name}`" if name.strip() else "a column has no name"
             raise BadInput(what, file=str(path), line=1)
     if not names:
         raise BadInput("needs a first line with the names of the columns", file=str(path), line=1)

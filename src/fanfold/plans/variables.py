@@ -37,7 +37,7 @@ def parse_vars(said: Iterable[str]) -> dict[str, str]:
         if not sign or not name:
             raise BadInput(f"--set {one}: must be NAME=VALUE")
         if name in found:
-            raise BadInput(f"--set: `{name}` is there twice")
+            raise BadInput(f"--set: `{name}` is given twice")
         found[name] = value
     return found
 

@@ -89,8 +89,15 @@ class Planning:
             id, first, second = found
             where = getattr(source, "where", "item {}".format)
             raise BadInput(
-                f"the id {id!r} stands twice: {where(first)} and {where(second)}; make ids unique"
+                f"duplicate id {id!r}: {_both(where(first), where(second))}; make ids unique"
             )
+
+
+def _both(first: str, second: str) -> str:
+    """Two places; the file is named once: `reviews.jsonl:1 and :7`."""
+    file, colon, _ = first.rpartition(":")
+    shared = colon and second.startswith(file + colon)
+    return f"{first} and {second.removeprefix(file) if shared else second}"
 
 
 def _fingerprint(source: Source) -> str:

@@ -32,7 +32,7 @@ _Rank: TypeAlias = tuple[float, int, str]
 
 
 def check(tasks: Tasks) -> None:
-    """BadInput for an id that stands twice, a parent that is not there, and a cycle.
+    """BadInput for a duplicate id, a parent that is not there, and a cycle.
 
     The text for a cycle holds `CYCLE:a,b,…`: its ids in the order in which they would run.
     """
@@ -41,7 +41,7 @@ def check(tasks: Tasks) -> None:
         first = known.setdefault(task.id, position)
         if first != position:
             raise BadInput(
-                f"the task id `{task.id}` stands twice, at {first} and {position}; make ids unique"
+                f"duplicate task id `{task.id}`, at {first} and {position}; make ids unique"
             )
     for task in tasks:
         for parent in task.depends_on:

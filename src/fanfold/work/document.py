@@ -200,7 +200,7 @@ class _Composed:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._bad(key, "a key must be a text")
             if key.value in written:
-                raise self._bad(key, f"`{key.value}` is there twice")
+                raise self._bad(key, f"duplicate key `{key.value}`")
             written.add(key.value)
             found[key.value] = self.value(child, (*place, key.value), key.start_mark.line + 1)
         return found
@@ -283,6 +283,6 @@ def _mark_json(
         while (token := next(tokens))[0] != "}":
             inner = (*place, json.loads(token[0]))
             if inner in top.lines:
-                raise BadInput(f"`{inner[-1]}` is there twice", file=top.file, line=token[1])
+                raise BadInput(f"duplicate key `{inner[-1]}`", file=top.file, line=token[1])
             top.lines[inner] = token[1]
             _mark_json(next(tokens), tokens, inner, top)

@@ -268,7 +268,7 @@ def test_a_changed_total_is_refused_until_the_operator_names_one(paused: Path) -
     file.write_bytes(msgspec.json.encode(told))
     assert changes(stored(paused)) == Changes(budget=True)
     assert refused(paused) == (
-        f"{file}: `max_budget_fleet` has changed since night was started; to go on with a new total:"
+        f"{file}: `max_budget_fleet` has changed since night was started; to continue with a new total:"
         f" fanfold resume {paused.resolve()} --budget 7.5"
     )
     job = prepare_resume("night", Options(store=store_of(paused), budget=Budget(usd=7.5)))

@@ -248,8 +248,8 @@ def test_a_wrong_field_of_the_fleet(tmp_path: Path, top: dict[str, Any], words: 
         ("{}", "fleet.json:1: a fleet needs the field `workers`"),
         ('{"workers": []}', "fleet.json:1: `workers` is empty; a fleet needs at least one"),
         ('{"workers": [3]}', "fleet.json:1: a worker must be a mapping, not the number 3"),
-        ('{"workers": [],\n"workers": []}', "fleet.json:2: `workers` is there twice"),
-        ('{"workers": [{"id": "a",\n"id": "b"}]}', "fleet.json:2: `id` is there twice"),
+        ('{"workers": [],\n"workers": []}', "fleet.json:2: duplicate key `workers`"),
+        ('{"workers": [{"id": "a",\n"id": "b"}]}', "fleet.json:2: duplicate key `id`"),
         ('{"workers": [],}', "fleet.json:1: broken JSON: "),
         ("{'workers': []}", "fleet.json:1: broken JSON: "),
         ('{"workers": [\n// x\n]}', "fleet.json:2: broken JSON: "),
@@ -262,7 +262,7 @@ def test_a_file_that_is_no_fleet(tmp_path: Path, text: str, words: str) -> None:
 
 def test_two_workers_with_one_id(tmp_path: Path) -> None:
     root = write_fleet(tmp_path, [worker("a"), worker("b"), worker("a")])
-    assert said(root) == "fleet.json:5: worker `a` is there twice, first in line 3; rename one"
+    assert said(root) == "fleet.json:5: duplicate worker `a`, first in line 3; rename one"
 
 
 def test_the_word_that_means_every_worker_is_no_id(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_one_whose_host_is_gone_without_a_word_is_in_doubt(one: Stage) -> None:
     one.hosted("a", alive=False)
     found = seen(one)[0]
     assert (found.state, found.error, found.cost) == (
-        "IN DOUBT", "gone without a word", Sum(nanos(0.5), at_most=True),
+        "IN DOUBT", "ended without a result", Sum(nanos(0.5), at_most=True),
     )  # fmt: skip
 
 

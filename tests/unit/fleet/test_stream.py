@@ -186,7 +186,7 @@ def test_the_last_line_says_how_it_ended(stage: Stage) -> None:
         Exit(code=-15, at=EPOCH, why="killed", said="killed by the operator"),
     ]  # fmt: skip
     assert [closing_line(Trace(Path(), spec, False, exit), 80) for exit in exits] == [
-        "── it is gone, and left no word of how it ended",
+        "── it ended, and left no record of how",
         f"── ended at {stamp}, exit code 0",
         f"── ended at {stamp}, signal 9",
         f"── ended at {stamp}, signal 15: killed by the operator",

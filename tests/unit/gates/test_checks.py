@@ -134,7 +134,7 @@ class TestSchema:
         with pytest.raises(BadInput) as bad:
             schema(definition)
         text = str(bad.value)
-        assert text.startswith("the schema is no JSON Schema: ")
+        assert text.startswith("not a valid JSON Schema: ")
         assert reason in text
         assert "\n" not in text
 

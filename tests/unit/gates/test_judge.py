@@ -156,7 +156,7 @@ def test_in_a_plan() -> None:
         ({"prompt": "Good?", "threshold": "high"}, "gate `judge`: threshold is a number"),
         ({"prompt": "Good?", "member": ["m"]}, "gate `judge`: `member` is a text, not ['m']"),
         ({"prompt": "Good?", "schema": "x"}, "gate `judge`: `schema` is a JSON Schema, not 'x'"),
-        ({"prompt": "Good?", "schema": {"type": 3}}, "the schema is no JSON Schema"),
+        ({"prompt": "Good?", "schema": {"type": 3}}, "not a valid JSON Schema"),
     ],
 )
 def test_a_mistake_shows_when_the_gate_is_made(spec: Any, says: str) -> None:

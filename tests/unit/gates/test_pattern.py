@@ -69,7 +69,7 @@ def test_what_only_a_backtracking_engine_knows_is_refused_with_the_remedy(patter
 def test_what_is_no_pattern_is_refused() -> None:
     with pytest.raises(BadInput, match="is not a regular expression: missing"):
         regex("(")
-    with pytest.raises(BadInput, match="the schema is no JSON Schema"):
+    with pytest.raises(BadInput, match="not a valid JSON Schema"):
         schema({"pattern": "("})
     with pytest.raises(BadInput, match=r"escape `{`"):
         regex("a{")

@@ -40,7 +40,7 @@ def test_without_a_reason_the_function_is_named() -> None:
     def is_even(value: int) -> bool:
         return value % 2 == 0
 
-    assert verdict(predicate(is_even), 3) == fail("the check is_even says no")
+    assert verdict(predicate(is_even), 3) == fail("the check is_even failed")
 
 
 def test_a_second_argument_is_the_item() -> None:
@@ -48,7 +48,7 @@ def test_a_second_argument_is_the_item() -> None:
         return bool(value == item.id)
 
     assert verdict(predicate(same_id), "c-1", item(text="")) == PASS
-    assert verdict(predicate(same_id), "c-2", item(text="")) == fail("the check same_id says no")
+    assert verdict(predicate(same_id), "c-2", item(text="")) == fail("the check same_id failed")
 
 
 def test_which_second_arguments_are_meant_for_the_item() -> None:
@@ -81,7 +81,7 @@ def test_an_async_function_is_awaited() -> None:
     async def ask() -> list[Any]:
         return [await judge(predicate(slow), Reply(data=n)) for n in (1, 2)]
 
-    assert asyncio.run(ask()) == [fail("the check slow says no"), PASS]
+    assert asyncio.run(ask()) == [fail("the check slow failed"), PASS]
 
 
 def test_an_async_method_is_awaited() -> None:
@@ -92,7 +92,7 @@ def test_an_async_method_is_awaited() -> None:
     async def ask() -> list[Any]:
         return [await judge(predicate(Slow()), Reply(data=n)) for n in (1, 2)]
 
-    assert asyncio.run(ask()) == [fail("the check Slow says no"), PASS]
+    assert asyncio.run(ask()) == [fail("the check Slow failed"), PASS]
 
 
 def test_an_awaitable_is_never_taken_for_true() -> None:

@@ -185,7 +185,7 @@ members:
         ("c", "timeot=", "r.yaml:7: the member has no `timeot`: known: cmd, id, kind"),
         ("c", "timeot=3", "r.yaml:7: unknown field `timeot` in a member of kind command: did you "
                           "mean `timeout`?"),
-        ("c", "id=a", "r.yaml:7: member `a` is there twice, first in line 3"),
+        ("c", "id=a", "r.yaml:7: duplicate member `a`, first in line 3"),
         ("z", "timeout=3", "r.yaml: there is no member `z`: known: a, b, c, d, e"),
     ],
 )  # fmt: skip

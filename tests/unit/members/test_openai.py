@@ -228,7 +228,7 @@ def said(message: str, **more: str) -> bytes:
     return json.dumps({"error": {"message": message, **more}}).encode()
 
 
-GONE = "quota or credit is gone"
+GONE = "quota or credit is exhausted"
 CREDIT = "add credit or raise the account's limit"
 ROWS = [
     (401, said(f"Incorrect key: {KEY}."), {},
@@ -247,22 +247,22 @@ ROWS = [
               "ask", too_long=True)),
     (429, said("You exceeded", code="insufficient_quota"), {"retry_after": "60"},
      terminal(f"m: {GONE} (429): You exceeded; {CREDIT}", "pool", reset_after=60.0)),
-    (429, said("slow"), {}, limited("m: asked too often (429): slow", None)),
-    (429, said("slow"), {"retry_after": "2.5"}, limited("m: asked too often (429): slow", 2.5)),
+    (429, said("slow"), {}, limited("m: rate limited (429): slow", None)),
+    (429, said("slow"), {"retry_after": "2.5"}, limited("m: rate limited (429): slow", 2.5)),
     (429, said("slow"), {"retry_after": "9", "retry_after_ms": "1500"},
-     limited("m: asked too often (429): slow", 1.5)),
+     limited("m: rate limited (429): slow", 1.5)),
     (429, said("slow"), {"retry_after": "Thu, 01 Jan 2026 00:01:00 GMT",
      "date": "Thu, 01 Jan 2026 00:00:00 GMT"},
-     limited("m: asked too often (429): slow", 60.0)),
+     limited("m: rate limited (429): slow", 60.0)),
     (429, said("slow"), {"x_ratelimit_reset_requests": "6m0s", "x_ratelimit_reset_tokens": "120ms"},
-     limited("m: asked too often (429): slow", 0.12)),
+     limited("m: rate limited (429): slow", 0.12)),
     (429, said("slow"), {"x_ratelimit_reset_requests": "1m1.5s", "x_ratelimit_remaining_requests": "0",
                          "x_ratelimit_reset_tokens": "1s", "x_ratelimit_remaining_tokens": "0"},
-     limited("m: asked too often (429): slow", 61.5)),
+     limited("m: rate limited (429): slow", 61.5)),
     (429, said("slow"), {"x_ratelimit_reset": "1767225660000", "date": "Thu, 01 Jan 2026 00:00:00 GMT"},
-     limited("m: asked too often (429): slow", 60.0)),
-    (429, said("slow"), {"retry_after": "soon"}, limited("m: asked too often (429): slow", None)),
-    (429, said("slow"), {"retry_after": "nan"}, limited("m: asked too often (429): slow", None)),
+     limited("m: rate limited (429): slow", 60.0)),
+    (429, said("slow"), {"retry_after": "soon"}, limited("m: rate limited (429): slow", None)),
+    (429, said("slow"), {"retry_after": "nan"}, limited("m: rate limited (429): slow", None)),
     (529, said("full"), {"retry_after": "1"}, limited("m: overloaded (529): full", 1.0)),
     (409, b'{"error":"conflict"}', {}, error("Transient", "m: server error (409): conflict")),
     (500, said("oops"), {}, error("Transient", "m: server error (500): oops")),
@@ -271,8 +271,8 @@ ROWS = [
      error("Transient", "m: server error (503): busy")),
     (302, b"", {"location": "/x"},
      terminal("m: redirected (302); set base_url to the final address", "member")),
-    (418, b"", {}, terminal("m: an answer nobody expects (418)", "member")),
-    (204, b"", {}, terminal("m: an answer nobody expects (204)", "member", lost=True)),
+    (418, b"", {}, terminal("m: unexpected response (418)", "member")),
+    (204, b"", {}, terminal("m: unexpected response (204)", "member", lost=True)),
 ]  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def test_what_is_not_recorded_is_refused(recorded: Path, ask: Ask, what: str) ->
         ('{"id": "b"}', "broken recorded reply: Object missing required field `reply`"),
         ('{"id": "b", "key": "c", "reply": ""}', "a recorded reply needs either `key` or `id`"),
         ('{"reply": ""}', "a recorded reply needs either `key` or `id`"),
-        ('{"id": "a", "reply": ""}', "a reply for `a` is there twice"),
+        ('{"id": "a", "reply": ""}', "duplicate reply for `a`"),
         ('{"id": "b", "reply": "", "replay": 1}',
          "broken recorded reply: Object contains unknown field `replay`"),
     ],

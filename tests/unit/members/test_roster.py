@@ -275,7 +275,7 @@ def test_keys_are_fetched_at_the_last_moment_and_not_kept(
     monkeypatch.setenv("ZZ_KEY", "turned")
     assert by_env() == "turned"
     monkeypatch.delenv("ZZ_KEY")
-    with pytest.raises(Terminal, match="e: its key is gone"):
+    with pytest.raises(Terminal, match="e: its key is no longer set"):
         by_env()
 
 

@@ -198,7 +198,7 @@ REFUSED = [
     (entry(f"{CLI}can_delegate: 1"), "4: `can_delegate` must be true or false, not the number 1"),
     (entry(f"{CLI}good_att: [b]"), "4: unknown field `good_att` in an entry: "
                                    "did you mean `good_at`?"),
-    (entry(CLI) + entry(CLI), "4: member `a` is there twice, first in line 1"),
+    (entry(CLI) + entry(CLI), "4: duplicate member `a`, first in line 1"),
 ]  # fmt: skip
 
 

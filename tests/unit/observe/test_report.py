@@ -69,7 +69,7 @@ def test_the_result_is_a_table_and_says_what_it_rests_on(tmp_path: Path) -> None
         "| severity | clause | evidence | item |", "| --- | --- | --- | --- |",
         "| high | a \\| b | sentence 1 | contract-001 |",
     ]  # fmt: skip
-    assert (len(rows(lines)), lines[-1]) == (7, "It rests on 7 of 10 planned items.")
+    assert (len(rows(lines)), lines[-1]) == (7, "Based on 7 of 10 items.")
 
 
 def test_what_the_gate_caught_is_named_with_its_reason_and_its_cost(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_prompt_may_read_its_parents_in_any_way() -> None:
     ("tasks", "how", "said"),
     [
         ([{"id": "a", "depends_on": ["b"]}, {"id": "b", "depends_on": ["a"]}], {}, "CYCLE:a,b"),
-        ([{"id": "a"}, {"id": "a"}], {}, "`a` stands twice"),
+        ([{"id": "a"}, {"id": "a"}], {}, "duplicate task id `a`"),
         ([{"id": "a", "depends_on": ["a"]}], {}, "CYCLE:a"),
         ([{"id": "alpha"}, {"id": "b", "depends_on": ["alhpa"]}], {}, "did you mean `alpha`?"),
         ([{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "{{ parents.a }}"}], {}, "`depends_on`"),

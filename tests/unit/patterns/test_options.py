@@ -133,7 +133,7 @@ def test_plans_refuse_the_same_value_in_the_same_words(
         "`prompt` must be a text, not the number 7": lambda run: ff.stage(7),  # type: ignore[arg-type]
         "`schema` must be a JSON Schema (a dict) or a pydantic model class, not the text 'object'":
             lambda run: ff.map_reduce(run, ITEMS, prompt="x", schema="object"),  # type: ignore[arg-type]
-        "the schema is no JSON Schema": lambda run: ff.stage("x", schema={"type": "objekt"}),
+        "not a valid JSON Schema": lambda run: ff.stage("x", schema={"type": "objekt"}),
         "unknown decide 'majorty': did you mean `majority`?":
             lambda run: ff.ensemble(run, ITEMS, prompt="x", samples=3, decide="majorty"),  # type: ignore[arg-type]
         "`mode` is streaming or batch, not 'stream'":

@@ -119,7 +119,7 @@ def test_an_unknown_member_of_a_later_stage_is_refused_before_the_first_ask(
 def test_duplicate_ids_are_refused_before_the_first_ask(memory_path: Path, mode: Mode) -> None:
     member = Scripted(echoes)
     items = [{"id": "a", "n": 1}, {"id": "b", "n": 2}, {"id": "a", "n": 3}]
-    with pytest.raises(BadInput, match="the id 'a' stands twice"):
+    with pytest.raises(BadInput, match="duplicate id 'a'"):
         piped(memory_path, [member], items, stage("{{ item.n }}"), stage("b"), mode=mode)
     assert member.asked == []
 
@@ -417,7 +417,7 @@ def test_a_list_inside_an_item_is_mapped_and_reduced(memory_path: Path, mode: Mo
     [
         (lambda item: item["nothing"], "failed", "its list cannot be made: KeyError: 'nothing'"),
         (lambda item: "text", "failed", "its list is no list, but a str"),
-        (lambda item: [{"id": "x"}, {"id": "x"}], "failed", "the id 'x' stands twice in its list"),
+        (lambda item: [{"id": "x"}, {"id": "x"}], "failed", "duplicate id 'x' in its list"),
         (lambda item: [object()], "failed", "part 0 of its list is not plain JSON"),
         (lambda item: [{"n": 13}, {"n": 13, "m": 1}], "failed", "none of its 2 parts passed parts"),
     ],

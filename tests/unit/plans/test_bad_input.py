@@ -38,7 +38,7 @@ PLANS = [
     ("just words", "p.yaml:1: a plan must be a mapping, not the text 'just words'"),
     ("name: x\n input: y\n",
      "p.yaml:2: broken YAML: mapping values are not allowed in this context"),
-    ("name: a\nname: b\n", "p.yaml:2: `name` is there twice"),
+    ("name: a\nname: b\n", "p.yaml:2: duplicate key `name`"),
     ("name: a\nstpes: []\n", "p.yaml:2: unknown field `stpes` in a plan: did you mean `steps`?"),
     (COUNT, "p.yaml:1: a plan needs the field `steps`"),
     (STEPS, "p.yaml:2: `map` has no items; name a file with --input, or state the plan's `input`: "
@@ -82,7 +82,7 @@ PLANS = [
     (f"{COUNT}steps:\n  - map\n",
      "p.yaml:3: a step must be a mapping such as `map: {prompt: …}`"),
     (f"{COUNT}steps:\n  - map:\n    prompt: x\n",
-     "p.yaml:4: `prompt` stands beside `map`; indent what belongs to a step below its name"),
+     "p.yaml:4: `prompt` is beside `map`; indent what belongs to a step below its name"),
     (f"{COUNT}steps:\n  - reduce: collect\n",
      "p.yaml:3: `reduce` comes before any `map`; there is nothing to reduce yet"),
     (f"{COUNT}{STEPS}  - map: {{prompt: y}}\n",
@@ -114,7 +114,7 @@ PLANS = [
      "there is none"),
     (in_map("prompt: x\nschema: text"), "p.yaml:5: `schema` must be a mapping, not the text 'text'"),
     (in_map("prompt: x\nschema:\n  type: objekt"),
-     "p.yaml:5: the schema is no JSON Schema: `type`: \"objekt\" is not valid under any of the "
+     "p.yaml:5: not a valid JSON Schema: `type`: \"objekt\" is not valid under any of the "
      "schemas listed in the 'anyOf' keyword"),
     (in_map("prompt: x\nschema_file: s.json"), "p.yaml:5: `schema_file` s.json: no such file"),
     (in_map("prompt: x\ngate:\n  - require: [a]\n  - qoutes: b"),
@@ -198,7 +198,7 @@ ROSTERS = [
     (a_function("enabled: yes"), "p.yaml:5: `enabled` must be true or false, not the text 'yes'"),
     (a_function("max_tokens: true"), "p.yaml:5: `max_tokens` must be a whole number, not true"),
     (a_function("") + "  - {id: m, kind: replay, file: a}\n",
-     "p.yaml:5: member `m` is there twice, first in line 2"),
+     "p.yaml:5: duplicate member `m`, first in line 2"),
 ]  # fmt: skip
 
 INPUTS: list[tuple[str, str | bytes, str]] = [
@@ -219,7 +219,7 @@ INPUTS: list[tuple[str, str | bytes, str]] = [
     ("json: d.x", '[1,\n2', "d.x:2: broken JSON: input data was truncated"),
     ("json: d.x", "", "d.x: is empty"),
     ("csv: d.x", "", "d.x:1: needs a first line with the names of the columns"),
-    ("csv: d.x", "id,id\n", "d.x:1: the column `id` is there twice"),
+    ("csv: d.x", "id,id\n", "d.x:1: duplicate column `id`"),
     ("csv: d.x", "id,\n", "d.x:1: a column has no name"),
     ("csv: d.x", "id,b\n1,2\n1,2,3\n", "d.x:3: 3 values for 2 columns"),
     ("csv: d.x", 'id,b\n1,"2\n', "d.x:2: broken CSV: unexpected end of data"),
@@ -300,5 +300,5 @@ def test_a_mistake_in_a_file_the_plan_names_is_found_in_that_file(tmp_path: Path
     assert found == [
         "p.md:2: template: `itme` is not defined: did you mean `item`?",
         "s.json:2: broken JSON: expecting value",
-        't.json:1: the schema is no JSON Schema: `type`: "objekt"',
+        't.json:1: not a valid JSON Schema: `type`: "objekt"',
     ]

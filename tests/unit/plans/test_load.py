@@ -231,7 +231,7 @@ def test_a_budget_can_be_typed(said: str, budget: Budget) -> None:
         ("", "--budget: `usd` must be a number, not the text ''"),
         ("call=3", "--budget: unknown field `call` in a budget: did you mean `calls`?"),
         ("calls=1.5", "--budget: `calls` must be a whole number, not the number 1.5"),
-        ("usd=1,usd=2", "--budget: `usd` is there twice"),
+        ("usd=1,usd=2", "--budget: `usd` is given twice"),
     ],
 )
 def test_a_typed_budget_that_is_none_is_refused(said: str, message: str) -> None:

@@ -494,7 +494,7 @@ def test_a_large_graph_is_summarised_by_its_layers() -> None:
     [
         ([("a", "b"), ("b", "a")], "CYCLE:a,b"),
         ([("a", "zz")], "task `a` depends on `zz`"),
-        ([("a", "b"), ("b", None), ("a", None)], "the task id `a` stands twice"),
+        ([("a", "b"), ("b", None), ("a", None)], "duplicate task id `a`"),
     ],
 )
 def test_a_graph_that_cannot_be_is_refused_with_its_line(

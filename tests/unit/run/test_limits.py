@@ -151,8 +151,8 @@ def test_nobody_waits_longer_than_max_wait() -> None:
 def test_a_retry_after_above_max_wait_closes_the_account_until_then() -> None:
     limits, gauge = one(concurrency=8)
     limits.take(gauge, 0.0, 1)
-    limits.refused(gauge, 1, 0.0, RateLimited("a: asked too often", retry_after=365 * 86_400.0))
-    told = "a: asked too often; it can be asked again in 365 days, and `max_wait` is 10 minutes"
+    limits.refused(gauge, 1, 0.0, RateLimited("a: rate limited", retry_after=365 * 86_400.0))
+    told = "a: rate limited; it can be asked again in 365 days, and `max_wait` is 10 minutes"
     assert gauge.check(0.0, 1) == Closed(told)
 
 

@@ -35,7 +35,7 @@ def weighted(text: str, **weights: float) -> list[Job]:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a b a", "the task id `a` stands twice, at 0 and 2; make ids unique"),
+        ("a b a", "duplicate task id `a`, at 0 and 2; make ids unique"),
         ("fetch parse<fetsh", "task `parse` depends on `fetsh`, which is not there: did you mean `fetch`?"),
         ("a b<zzzz", "task `b` depends on `zzzz`, which is not there: no task has an id like it"),
         ("a b<b", "task `b` depends on itself; CYCLE:b"),

@@ -105,7 +105,7 @@ def merges(count: int) -> str:
     [
         ("", "f.yaml: is empty"),
         ("# only a comment\n", "f.yaml: is empty"),
-        ("a: 1\nb: 2\na: 3\n", "f.yaml:3: `a` is there twice"),
+        ("a: 1\nb: 2\na: 3\n", "f.yaml:3: duplicate key `a`"),
         (
             "a: 1\nb: c: d\n",
             "f.yaml:2: broken YAML: mapping values are not allowed in this context",
@@ -154,7 +154,7 @@ def test_deep_nesting_is_refused_not_a_crash(text: str) -> None:
     ("written", "message"),
     [
         ('{"a": 1,\n "b": }', "f.json:2: broken JSON: expecting value"),
-        ('{"a": 1,\n "a": 2}', "f.json:2: `a` is there twice"),
+        ('{"a": 1,\n "a": 2}', "f.json:2: duplicate key `a`"),
         ("{'a': 1}", "f.json:1: broken JSON: expecting property name enclosed in double quotes"),
         ("[" * 70 + "]" * 70, "f.json:1: nested deeper than 60 levels"),
         (" \n", "f.json: is empty"),

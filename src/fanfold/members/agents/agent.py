@@ -203,7 +203,7 @@ class Agent:
         exit = exit or _by_its_word(reader.reading)
         if exit is None:
             session = reader.reading.session or host.spec.session
-            text = f"{self._traits.id}: gone without a word; its session is {session}"
+            text = f"{self._traits.id}: ended without a result; its session is {session}"
             raise MemberError(text, lost=True)
         return self._concluded(host, reader.reading, exit)
 

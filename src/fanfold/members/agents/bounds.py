@@ -57,7 +57,7 @@ class Watch:
         if spoken:
             self._heard = now
         elif quiet:
-            return "silence", f"ended after {bounds.silence:g} s without a word"
+            return "silence", f"ended after {bounds.silence:g} s without output"
         return None if self._meter is None else self._meter.look(now, spoken)
 
 

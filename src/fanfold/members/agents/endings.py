@@ -65,7 +65,7 @@ def without_result(member: str, reading: Reading, exit: Exit) -> MemberError:
     """It gave no result. Without a single event it never began (wrong words, a session in use): then
     only its errors say why. After that, what it did and took is in doubt."""
     if reading.lines == 0 and exit.code > 0:
-        text = f"{member}: exit code {exit.code} without a word"
+        text = f"{member}: exit code {exit.code} without output"
         return Terminal(text, scope="ask")
     how = f"signal {-exit.code}" if exit.code < 0 else f"exit code {exit.code}"
     return MemberError(f"{member}: ended by {how} without a result{_session(reading)}", lost=True)

@@ -134,7 +134,7 @@ def _result(account: Account, room: Room) -> Iterator[str]:
         yield note("There is no result yet." if unfinished else "There is no result.")
         return
     if made.passed < made.planned:
-        yield note(f"It rests on {made.passed:,} of {count(made.planned, 'planned item')}.")
+        yield note(f"Based on {made.passed:,} of {count(made.planned, 'item')}.")
     yield from _value(value, room)
 
 

@@ -35,7 +35,7 @@ def prose(text: str, top: int = 3, most: int = MOST) -> str:
     lines = text[:most].expandtabs(4).splitlines()
     html = "\n".join(_blocks(lines, top))
     more = len(text) - most
-    return html + (f'\n<p class="note">… and {more:,} more letters</p>' if more > 0 else "")
+    return html + (f'\n<p class="note">… and {more:,} more characters</p>' if more > 0 else "")
 
 
 def inlined(text: str) -> str:

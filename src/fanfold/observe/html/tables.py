@@ -224,7 +224,7 @@ def json_text(value: Any, most: int = MOST_JSON) -> str:
     text = msgspec.json.format(_encode(value), indent=2).decode()
     if len(text) <= most:
         return text
-    return f"{text[:most]}\n… and {len(text) - most:,} more letters"
+    return f"{text[:most]}\n… and {len(text) - most:,} more characters"
 
 
 def whole_json(value: Any) -> str:

@@ -118,11 +118,11 @@ def read_scatter(node: Node, reading: Reading) -> Scatter:
 
 def _check_entries(node: Node, over: tuple[Entry, ...], gather: dict[str, Any]) -> None:
     if not over:
-        raise node.child("over").bad("`over` is empty; whom is the question for?")
+        raise node.child("over").bad("`over` is empty; list those whom the question is for")
     seen: dict[str, int | None] = {}
     for entry in over:
         if entry.id in seen:
-            what = f"the id {entry.id!r} stands twice in `over`; make ids unique"
+            what = f"duplicate id {entry.id!r} in `over`; make ids unique"
             raise BadInput(what, file=node.file, line=entry.line)
         seen[entry.id] = entry.line
     if gather.get("first", 0) > len(over):

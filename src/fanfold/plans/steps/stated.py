@@ -192,7 +192,7 @@ def _single(node: Node, kinds: tuple[str, ...]) -> tuple[str, Node]:
     kind, *others = value
     if others:
         raise node.child(others[0]).bad(
-            f"`{others[0]}` stands beside `{kind}`; indent what belongs to a step below its name"
+            f"`{others[0]}` is beside `{kind}`; indent what belongs to a step below its name"
         )
     return kind, node.child(kind)
 

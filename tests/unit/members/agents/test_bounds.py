@@ -67,7 +67,7 @@ def test_silence_begins_anew_with_every_word(tmp_path: Path) -> None:
     assert desk.look(9.5, "x\n") is None
     assert desk.look(19.4) is None
     assert desk.watch.rest(119.4) == pytest.approx(0.1)
-    assert desk.look(19.5) == ("silence", "ended after 10 s without a word")
+    assert desk.look(19.5) == ("silence", "ended after 10 s without output")
 
 
 def test_a_word_in_a_file_that_has_just_come_breaks_the_silence(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_word_in_a_file_that_has_just_come_breaks_the_silence(tmp_path: Path) 
     (tmp_path / "rollout-1").write_text("1\n")
     assert desk.look(1.1) is None
     assert desk.look(2.0) is None
-    assert desk.look(2.1) == ("silence", "ended after 1 s without a word")
+    assert desk.look(2.1) == ("silence", "ended after 1 s without output")
 
 
 def test_money_ends_it_at_the_limit(tmp_path: Path) -> None:

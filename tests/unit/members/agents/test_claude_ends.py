@@ -179,7 +179,7 @@ def test_what_the_meter_saw_is_not_lost_with_the_result() -> None:
 def test_it_never_began() -> None:
     error = failed(CLAUDE, [], BADLY)
     assert isinstance(error, Terminal) and (error.scope, error.cost) == ("ask", None)
-    assert str(error) == "w: exit code 1 without a word"
+    assert str(error) == "w: exit code 1 without output"
 
 
 def test_a_session_that_it_does_not_know() -> None:

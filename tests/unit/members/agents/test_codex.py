@@ -473,7 +473,7 @@ def test_a_reply_that_was_torn_off_may_have_been_paid() -> None:
 def test_it_never_began() -> None:
     error = ended(Codex().reader(PRICE), code=1)
     assert isinstance(error, Terminal)
-    assert str(error).startswith("w: exit code 1 without a word")
+    assert str(error).startswith("w: exit code 1 without output")
 
 
 def test_a_required_server_that_did_not_start_is_named() -> None:

@@ -411,7 +411,7 @@ def test_silence_is_counted_from_the_last_word(stage: Stage) -> None:
     def check(scale: float) -> None:
         line = f"for i in 1 2 3 4 5 6; do echo x; sleep {0.2 * scale}; done; exec sleep 300"
         host = stage.start(sh(line), name=f"at-{scale}", bounds=Bounds(silence=0.6 * scale))
-        assert how(ended(host)) == (-15, "silence", f"ended after {0.6 * scale:g} s without a word")
+        assert how(ended(host)) == (-15, "silence", f"ended after {0.6 * scale:g} s without output")
         assert log_of(host) == "x\n" * 6
 
     however_slow(check)
@@ -425,7 +425,7 @@ def test_words_in_other_files_are_words_too(stage: Stage) -> None:
             sh(line), name=f"at-{scale}", bounds=Bounds(silence=0.6 * scale),
             meter=str(stage.root / f"{rollout}*"),
         )  # fmt: skip
-        assert how(ended(host)) == (-15, "silence", f"ended after {0.6 * scale:g} s without a word")
+        assert how(ended(host)) == (-15, "silence", f"ended after {0.6 * scale:g} s without output")
         assert (stage.root / rollout).read_text() == "x\n" * 6
 
     however_slow(check)

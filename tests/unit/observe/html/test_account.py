@@ -59,7 +59,7 @@ def test_all_sections_of_a_run_with_all_kinds_of_outcomes(tmp_path: Path) -> Non
         f" calls 16 active time {seconds} Receipt Result What the gate caught"
     )
     assert parts["Result"].text.startswith(
-        "Result It rests on 7 of 10 planned items. Number by severity high high: 3 3"
+        "Result Based on 7 of 10 items. Number by severity high high: 3 3"
     )
     assert parts["What the gate caught"].text == (
         "What the gate caught 1 item passed after a kick-back: contract-001."

@@ -59,7 +59,7 @@ def test_only_links_to_the_web_are_links() -> None:
 
 
 def test_a_long_text_is_cut_and_says_so() -> None:
-    assert prose("a" * (MOST + 5)).endswith('<p class="note">… and 5 more letters</p>')
+    assert prose("a" * (MOST + 5)).endswith('<p class="note">… and 5 more characters</p>')
 
 
 @given(st.text(alphabet="<>&\"'`*_[]()#|-+.!\\ \n1ahtps:/", max_size=80))

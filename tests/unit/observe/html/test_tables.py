@@ -108,7 +108,7 @@ def test_there_is_no_more_on_a_page_than_it_has_room_for() -> None:
     assert 1000 < there < 5000 and len(html) < 101_000
     assert parsed.text.endswith(f"The first {there:,} of 10,000 are on this page.")
     long = Parsed(result(shown("word " * 100_000, 20), 3, Room(100_000)))
-    assert long.text.endswith("word … and 450,000 more letters")
+    assert long.text.endswith("word … and 450,000 more characters")
     wide = [{str(c): "x" * 300 for c in range(12)} for _ in range(50)]
     assert len(result(shown(wide, 50), 3, Room(1_000_000))) < 70_000
 
@@ -147,7 +147,7 @@ def test_the_whole_result_is_there_as_json_and_cut_when_it_is_very_long() -> Non
     assert parsed.tags == {"details", "summary", "pre"}
     assert msgspec.json.decode(parsed.text.removeprefix("The result as JSON ")) == value
     assert whole_json("text") == ""
-    assert json_text("x" * 20, 10) == '"xxxxxxxxx\n… and 12 more letters'
+    assert json_text("x" * 20, 10) == '"xxxxxxxxx\n… and 12 more characters'
 
 
 def test_columns_that_do_not_fit_beside_each_other_get_more_room() -> None:
