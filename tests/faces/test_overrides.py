@@ -195,7 +195,7 @@ def test_stdin_of_a_plan_is_read_by_its_kind(folder: Path, quick_server: Running
     ("given", "said"),
     [
         (LINES + "{oops\n", "stdin:4: broken JSON: object keys must be strings"),
-        (LINES + LINES, "the id 'p' stands twice: stdin:1 and stdin:4; make ids unique"),
+        (LINES + LINES, "duplicate id 'p': stdin:1 and :4; make ids unique"),
     ],
 )
 def test_what_is_wrong_on_stdin_has_its_line(
