@@ -42,8 +42,8 @@ def grouped(ended: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[ReasonCount, 
 
 def _kind(id: str, reason: str) -> str:
     text = " ".join(reason[:_LONGEST].split())
-    if len(id) > 1 or id.isdigit():
-        text = re.sub(rf"(?<![\w:(]){re.escape(id)}(?!\w)", "#", text)  # not a line, not a code
+    if id in text and (len(id) > 1 or id.isdigit()):
+        text = _without(id, text)
     kept: list[str] = []
 
     def keep(found: re.Match[str]) -> str:
@@ -52,3 +52,16 @@ def _kind(id: str, reason: str) -> str:
 
     text = _NUMBER.sub("#", _QUOTED.sub('"#"', _KEEP.sub(keep, text)))
     return text + "\n" + "\n".join(kept)
+
+
+def _without(id: str, text: str) -> str:
+    """The text with `#` where the id stands as a word; not as a line of code (`:7`) or a code (`(7`).
+    Not by a pattern: one for each id would be compiled for each item."""
+    parts, at = [], 0
+    while (found := text.find(id, at)) >= 0:
+        end = found + len(id)
+        before, after = text[found - 1 : found], text[end : end + 1]
+        alone = not (before.isalnum() or before in ("_", ":", "(")) and not after.isalnum()
+        parts.append(text[at:found] + ("#" if alone and after != "_" else id))
+        at = end
+    return "".join([*parts, text[at:]])
