@@ -67,7 +67,7 @@ def test_a_demo_prints_the_head_of_its_report_and_says_where_all_is(tmp_path: Pa
     levels = [one["severity"] for one in found]
     assert levels == sorted(levels, key=["high", "medium", "low"].index)
     assert f"163 contracts, {len(found):,} risk clauses" in head
-    assert re.findall(r"^(\w+): ", rest, re.MULTILINE)[-3:] == ["page", "account", "yours"]
+    assert re.findall(r"^(\w+): ", rest, re.MULTILINE)[-3:] == ["page", "report", "yours"]
     assert "wrote .fanfold/demo/contracts/report.md" in receipt
 
 

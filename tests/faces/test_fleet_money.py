@@ -39,7 +39,8 @@ def test_what_was_billed_is_never_clipped_and_an_overrun_is_shown_as_one(crew: O
     assert "$0.53 spent  of $0.45  $0.08 over" in " ".join(status.split(chr(10)))
     assert "over: w $0.13 more than was reserved" in status
     assert (
-        "More than was reserved: `w` $0.13." in report and "$0.53 of $0.45 ($0.08 over)" in report
+        "More than was reserved: `w` $0.13." in report
+        and "$0.53 of $0.45 ($0.08 over budget)" in report
     )
 
 

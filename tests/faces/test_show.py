@@ -128,7 +128,7 @@ def test_an_input_that_changed_since_is_not_passed_off_as_what_was_sent(
     assert step["prompts"][0]["state"] == "changed"
     ended = fanfold(folder, "show", "talk", "i0")
     assert "(the input has changed since)" in ended.out
-    assert "NOT what was sent" in ended.out
+    assert "so this is not what was sent" in ended.out
     ended = fanfold(folder, "show", "talk", "i5")
     assert "the input has changed since: it is not there any more" in ended.out
     (folder / "items.jsonl").unlink()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 from fanfold.observe.amounts import count, duration, money, of_budget, usd
 from fanfold.observe.standing import DONE, outcomes
@@ -12,6 +11,7 @@ from fanfold.observe.table import one_line
 from fanfold.run.books import Statistics
 from fanfold.work.outcome import FilesWritten, Receipt, Saving, State
 from fanfold.work.reasons import ReasonCount
+from fanfold.work.visible import from_here
 
 _LACKS = re.compile(r"out of budget: (dollars|tokens|calls|seconds) of the (?:run|step (.+?)): ")
 _APPROVE = re.compile(r" with (--yes|--cap \d+)\b")  # how the governor says it can be approved
@@ -132,11 +132,8 @@ def headline(status: str, receipt: Receipt) -> str:
 
 def file_text(written: FilesWritten) -> str:
     """From the current folder, where it lies below that."""
-    path = Path(written.path)
-    below = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    if written.files is None:
-        return one_line(str(below))
-    return f"{count(written.files, 'file')} in {one_line(str(below))}/"
+    path = one_line(from_here(written.path))
+    return path if written.files is None else f"{count(written.files, 'file')} in {path}/"
 
 
 def items_text(receipt: Receipt) -> str:

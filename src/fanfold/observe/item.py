@@ -14,14 +14,14 @@ from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars
 from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
 from fanfold.work.ask import Message, Reply
-from fanfold.work.visible import visible
+from fanfold.work.visible import from_here, visible
 
 _encode = msgspec.json.Encoder().encode
 _HOW = {
     "stored": "as sent",
     "matches": "rendered again; it is what was sent",
     "unchecked": "rendered again",
-    "changed": "rendered again; NOT what was sent",
+    "changed": "rendered again",
 }
 
 
@@ -42,7 +42,7 @@ def _item(run: RunRecord, view: ItemView, width: int) -> list[str]:
 
 
 def _input(given: InputView) -> list[str]:
-    head = ["", f"input: {one_line(given.where)}" if given.where else "input"]
+    head = ["", f"input: {one_line(from_here(given.where))}" if given.where else "input"]
     note = [f"  ({given.note})"] if given.note else []
     data = [] if not given.known or given.data is None else _indented(_shown(given.data))
     return [*head, *note, *data]

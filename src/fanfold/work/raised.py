@@ -9,6 +9,8 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
+from fanfold.work.visible import from_here
+
 _log = logging.getLogger("fanfold.raised")
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _APPS = _PACKAGE + "apps" + os.sep
@@ -55,8 +57,5 @@ def _is_users(file: str) -> bool:
 
 def _short(file: str) -> str:
     """As it is named from here, when it is below; else its name."""
-    path = Path(file)
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return path.name
+    below = from_here(file)
+    return below if below != file else Path(file).name

@@ -1,7 +1,8 @@
-"""Text that came from elsewhere, for a terminal: what would steer it is shown instead."""
+"""Text that came from elsewhere, for a terminal: what would steer it is shown instead. Paths, short."""
 
 from __future__ import annotations
 
+import os
 import re
 
 # Control characters but tab and line feed; marks that turn the direction of text; separators of
@@ -17,6 +18,14 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _STEERS.sub(_shown, text.replace("\r\n", "\n"))
+
+
+def from_here(path: str) -> str:
+    """A path, also one with a line behind it, as it is named from the current folder if it is below."""
+    try:
+        return path.removeprefix(os.path.join(os.getcwd(), ""))
+    except OSError:  # the folder is gone
+        return path
 
 
 def _shown(found: re.Match[str]) -> str:
