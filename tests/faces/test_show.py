@@ -59,7 +59,7 @@ def test_one_item_is_shown_from_its_input_to_its_cost(project: Project) -> None:
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert lines[0].startswith("i0 in talk (")
-    assert lines[2] == f"input: {project.folder / 'items.jsonl'}:1"
+    assert lines[2] == "input: items.jsonl:1"
     assert "step map: passed" in lines
     at = lines.index("prompt, rendered again; it is what was sent")
     assert lines[at + 1] == "  Say word 0"
