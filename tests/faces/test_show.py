@@ -199,6 +199,18 @@ def test_a_later_step_sees_the_replies_of_earlier_ones(project: Project, tmp_pat
     assert prompt["messages"][0]["content"] == "More of good"
 
 
+def test_the_calls_of_voters_are_shown_below_their_step(project: Project, tmp_path: Path) -> None:
+    write_project(tmp_path, project.server.url)
+    plan = (tmp_path / "plan.yaml").read_text().replace("- map:", "- ensemble:\n      samples: 2")
+    (tmp_path / "plan.yaml").write_text(plan.partition("  - reduce")[0])
+    assert fanfold(tmp_path, "run", "plan.yaml", "--quiet").code == 0
+    shown = fanfold(tmp_path, "show", "talk", "i0").out
+    assert "\nstep ensemble: passed\n" in shown
+    votes = shown.partition("\nstep ensemble.vote\n")[2]
+    assert votes.splitlines()[1] == "attempts"
+    assert "?" not in shown and "not known" not in shown
+
+
 def test_a_dry_run_shows_the_first_prompt(project: Project) -> None:
     ended = fanfold(project.folder, "run", "plan.yaml", "--dry-run")
     assert ended.code == 0

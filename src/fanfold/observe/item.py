@@ -49,15 +49,17 @@ def _input(given: InputView) -> list[str]:
 
 
 def _step(step: StepView, width: int) -> list[str]:
+    asked_within = step.state is None and bool(step.attempts)  # by a voter or a judge, say
     state = NAMES.get(step.state, step.state) if step.state else "no outcome yet"
-    lines = [f"step {one_line(step.step)}: {state}"]
+    lines = [f"step {one_line(step.step)}" + ("" if asked_within else f": {state}")]
     lines += [f"  {one_line(reason, 1000)}" for reason in step.reasons]
     if step.damaged:
         lines.append("  what was recorded for it is damaged")
     for prompt in step.prompts:
-        lines += prompt_lines(prompt)
+        lines += [] if asked_within and prompt.state == "unknown" else prompt_lines(prompt)
     if step.reply is not None:
-        lines += _reply(step.reply, f"reply of {one_line(step.member or '?')}")
+        by = f" of {one_line(step.member)}" if step.member else ""
+        lines += _reply(step.reply, f"reply{by}")
     return lines + _attempts(step, width)
 
 
@@ -96,8 +98,8 @@ def _attempts(step: StepView, width: int) -> list[str]:
     quiet = step.calls - len(step.attempts)
     if quiet > 0 and step.member:
         lines += ["", f"{count(quiet, 'call')} of {one_line(step.member)}, free"]
-    elif not step.attempts and step.reply is not None and not step.calls:
-        lines += ["", f"no call: the reply of {one_line(step.member or '?')} was on record"]
+    elif not step.attempts and step.reply is not None and not step.calls and step.member:
+        lines += ["", f"no call: the reply of {one_line(step.member)} was on record"]
     return lines
 
 
