@@ -26,6 +26,7 @@ from fanfold.plans.plan import Graph, Node
 from fanfold.work.nearest import remedy
 
 LEAVES = 30.0  # seconds for a supervisor to hand over
+SETTLES = 30.0  # seconds for it to put on record how a worker ended
 MOST = 1_000_000
 
 
@@ -83,12 +84,13 @@ def _instead(job: Job, again: Job, id: str) -> Launched:
 
 def _refuse_busy(job: Job, record: RunRecord, id: str) -> None:
     """While it runs, or one that depends on it and works with what it has left."""
+    those = (id, *below(_tasks(job.stored), id))
     archive = Archive(job.options.store)
     try:
-        busy = _busy(archive, record)
+        busy = at_work(archive, record, those)
     finally:
         archive.close()
-    for other in (id, *below(_tasks(job.stored), id)):
+    for other in those:
         if other in busy:
             what = "is running" if other == id else f"is running, which depends on {id}"
             raise AlreadyRunning(f"{other} {what}; first: fanfold kill {record.name} {other}")
@@ -120,15 +122,33 @@ def _with_those_after(job: Job, record: RunRecord, id: str) -> set[str]:
     return {id, *below([task for task in _tasks(job.stored) if task.id in by_parents], id)}
 
 
-def _busy(archive: Archive, record: RunRecord) -> set[str]:
-    """Tasks that are being worked on: by a living worker, or in a process that lives."""
+def at_work(archive: Archive, record: RunRecord, ids: Iterable[str]) -> set[str]:
+    """Those of the tasks that are being worked on. A worker that has ended is soon on record as such,
+    which is waited for: `status` shows its end as soon as its files tell of it."""
+    deadline = time.monotonic() + SETTLES
+    while True:
+        busy, ended = _unsettled(archive, record, frozenset(ids))
+        if busy or not ended or time.monotonic() > deadline:
+            return busy | ended
+        time.sleep(0.02)
+
+
+def _unsettled(
+    archive: Archive, record: RunRecord, ids: frozenset[str]
+) -> tuple[set[str], set[str]]:
+    """Tasks without an end on record, by a living worker or in a process that lives; and those of
+    them whose worker has ended."""
     alive = archive.store.alive(record.session)
-    found: set[str] = set()
+    busy: set[str] = set()
+    ended: set[str] = set()
     for attempt in archive.read.newest(record.no, ("started", "in_doubt"), limit=10_000):
         worker = worker_of(archive.store.folder, record, attempt)
-        if (alive and attempt.state == "started") or (worker and worker.host.alive()):
-            found.update(attempt.ids)
-    return found
+        if worker is not None and worker.host.alive():
+            busy.update(attempt.ids)
+        elif alive and attempt.state == "started":
+            over = worker is not None and worker.host.exit() is not None
+            (ended if over else busy).update(attempt.ids)
+    return busy & ids, ended & ids
 
 
 def below(tasks: Iterable[Node], id: str) -> list[str]:
