@@ -143,7 +143,8 @@ class Reader(Protocol):
 
 
 class Dialect(Protocol):
-    """One program's way: `claude`, `codex`, ..."""
+    """One program's way: `claude`, `codex`, ... What has a body is so for a program of which nothing
+    else is known."""
 
     @property
     def name(self) -> str: ...
@@ -159,7 +160,7 @@ class Dialect(Protocol):
 
     def going_on(self, program: str, session: str) -> tuple[str, ...]:
         """The words by which a person goes on with a session, in its folder; none: unknown."""
-        ...
+        return ()
 
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         """What the worker's host must see to, since the program does not by itself."""
@@ -168,11 +169,11 @@ class Dialect(Protocol):
     def rates(self, traits: Traits) -> Price | None:
         """The price that every token is counted by; None: by the program's own figures, and by the
         models that its events name."""
-        ...
+        return traits.price
 
     def call(self, traits: Traits, setup: Setup) -> Call:
         """The most that one call can take in and give out."""
-        ...
+        return Call()
 
     def reader(
         self, price: Price | None, *, resumed: bool = False, call: Call | None = None
@@ -185,4 +186,4 @@ class Dialect(Protocol):
     def most(self, traits: Traits, setup: Setup) -> int | None:
         """The most that one ask can cost, in nano-dollars: its own cap and one worst call above it.
         None: nothing bounds it."""
-        ...
+        return None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fanfold.errors import InvalidReply, MemberError, Terminal
-from fanfold.members.agents.dialect import Reading, Setup, Start, Told, Words
+from fanfold.members.agents.dialect import Dialect, Reading, Setup, Start, Told, Words
 from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.permissions import may_run, may_write
@@ -23,7 +23,7 @@ from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Traits
 
 
-class Gemini:
+class Gemini(Dialect):
     """Success is: exit code 0 and a last result of status `success`."""
 
     name = "gemini"
@@ -43,17 +43,8 @@ class Gemini:
         kept = {name: value for name, value in around.items() if name not in keys}
         return kept | resolved(setup.env, around)
 
-    def going_on(self, program: str, session: str) -> tuple[str, ...]:
-        return ()
-
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         return Bounds(seconds=traits.timeout or None, silence=setup.silence)
-
-    def rates(self, traits: Traits) -> Price | None:
-        return traits.price
-
-    def call(self, traits: Traits, setup: Setup) -> Call:
-        return Call()
 
     def reader(
         self, price: Price | None, *, resumed: bool = False, call: Call | None = None
@@ -63,10 +54,6 @@ class Gemini:
     def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
         made = _concluded(member, reading, exit)
         return made if isinstance(made, Reply) else with_cost(made, reading)
-
-    def most(self, traits: Traits, setup: Setup) -> int | None:
-        """Nothing bounds it in dollars."""
-        return None
 
 
 def _approval(setup: Setup) -> str:

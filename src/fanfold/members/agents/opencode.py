@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import InvalidReply, MemberError
-from fanfold.members.agents.dialect import Reading, Setup, Start, Told, Words
+from fanfold.members.agents.dialect import Dialect, Reading, Setup, Start, Told, Words
 from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.permissions import may_run, may_write
@@ -26,9 +26,10 @@ from fanfold.work.member import Traits
 CONFIG = "OPENCODE_CONFIG_CONTENT"
 
 
-class Opencode:
+class Opencode(Dialect):
     """Success is: exit code 0 and a last step that ended with `stop`, with a text. A run whose tool
-    was refused ends with exit code 0 all the same."""
+    was refused ends with exit code 0 all the same. Its host ends it above its budget, but by how much
+    nothing bounds."""
 
     name = "opencode"
 
@@ -55,20 +56,11 @@ class Opencode:
         config["permission"] = {**(stated if isinstance(stated, dict) else {}), **rules}
         return {**made, CONFIG: msgspec.json.encode(config).decode()}
 
-    def going_on(self, program: str, session: str) -> tuple[str, ...]:
-        return ()
-
     def bounds(self, traits: Traits, setup: Setup) -> Bounds:
         usd = None if setup.max_budget_usd is None else nanos(setup.max_budget_usd)
         return Bounds(
             seconds=traits.timeout or None, silence=setup.silence, usd=usd, turns=setup.max_turns
         )
-
-    def rates(self, traits: Traits) -> Price | None:
-        return traits.price
-
-    def call(self, traits: Traits, setup: Setup) -> Call:
-        return Call()
 
     def reader(
         self, price: Price | None, *, resumed: bool = False, call: Call | None = None
@@ -78,10 +70,6 @@ class Opencode:
     def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
         made = _concluded(member, reading, exit)
         return made if isinstance(made, Reply) else with_cost(made, reading)
-
-    def most(self, traits: Traits, setup: Setup) -> int | None:
-        """Its host ends it above its budget, but by how much nothing bounds."""
-        return None
 
 
 class OpencodeReader:
