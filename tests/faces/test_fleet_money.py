@@ -49,12 +49,12 @@ def test_a_killed_worker_took_what_its_files_show_and_one_call_of_its_context(
 ) -> None:
     """$0.035 by its rollout; the call that was under way is bounded by the context as it stands, not
     by the largest there can be. The bound stays marked as one when it is launched again."""
-    gate = crew.gate("b")
-    crew.plan(
-        {"id": "b", **CODEX, "do": f"RECORD 4000 500\nOUTPUT 400\nWAIT {gate}"}, max_budget_fleet=5
-    )
+    asks_again, gate = crew.gate("b-asks-again"), crew.gate("b")
+    does = f"RECORD 4000 500\nOUTPUT 400\nWRITE {asks_again}\nWAIT {gate}"
+    crew.plan({"id": "b", **CODEX, "do": does}, max_budget_fleet=5)
     crew.launch()
     crew.program("b")
+    wait_until(asks_again.exists)
     wait_until(lambda: crew.seen()["b"]["cost"] == 0.035)
     crew.ok("kill", str(crew.root), "b")
     assert crew.over() == "flagged"
