@@ -92,10 +92,8 @@ class Agent:
 
     def output(self, rest: str) -> None:
         """Its time is now, so that what the next call can have written by its end is little."""
-        stamp = (
-            time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
-            + f".{time.time_ns() // 10**6 % 1000:03}Z"
-        )
+        now = time.time_ns() // 10**6  # read once: between two looks a second may begin
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 1000)) + f".{now % 1000:03}Z"
         item = {"type": "function_call_output", "output": "x" * int(rest)}
         line = {"timestamp": stamp, "type": "response_item", "payload": item}
         (rollout,) = Path(os.environ["CODEX_HOME"]).glob(
