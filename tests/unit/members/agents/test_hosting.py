@@ -140,7 +140,9 @@ def test_a_host_has_nothing_to_do_with_who_started_it(stage: Stage) -> None:
     host = stage.start(sh("exec sleep 300"))
     record = record_of(host)
     until(lambda: os.readlink(f"/proc/{record.program.pid}/exe").endswith("sleep"))
-    assert sorted(os.listdir(f"/proc/{record.program.pid}/fd")) == ["0", "1", "2"]
+    until(
+        lambda: sorted(fds(record.program.pid)) == ["0", "1", "2"]
+    )  # once its libraries are loaded
     held = [os.readlink(f"/proc/{record.host.pid}/fd/{n}") for n in fds(record.host.pid)]
     assert not any(name.endswith("/lock") for name in held)
     assert parent(record.host.pid) != os.getpid()
