@@ -79,9 +79,7 @@ def write_parts(path: Path, parts: Parts, page: Page | None = None) -> None:
     the first of them."""
     ending = path.suffix.lower()
     if ending == ".html" and page is not None:
-        rest = _entries(parts(), ending)
-        first = list(islice(rest, MOST_ON_A_PAGE))
-        write_value(path, first, page, sum(1 for _ in rest))
+        _write_page(path, _entries(parts(), ending), page)
         return
     with _whole(path) as out:
         match ending:
@@ -102,9 +100,7 @@ def write_records(path: Path, table: Table, page: Page | None = None) -> None:
     """A record for each item, in one of `RECORDS`."""
     ending = path.suffix.lower()
     if ending == ".html":
-        rest = table.rows()
-        first = list(islice(rest, MOST_ON_A_PAGE))
-        write_value(path, first, page, sum(1 for _ in rest))
+        _write_page(path, table.rows(), page)
         return
     with _whole(path) as out:
         match ending:
@@ -116,6 +112,12 @@ def write_records(path: Path, table: Table, page: Page | None = None) -> None:
                 out.text.writelines(markdown_table(table))
             case _:
                 write_table(*out, ending, table)
+
+
+def _write_page(path: Path, rows: Iterator[Any], page: Page | None) -> None:
+    """The first of them; how many more there are is said."""
+    first = list(islice(rows, MOST_ON_A_PAGE))
+    write_value(path, first, page, sum(1 for _ in rows))
 
 
 def parsed(value: Any, ending: str) -> Any:
