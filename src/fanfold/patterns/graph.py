@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, TypeAlias, Unpack, cast
 
@@ -307,17 +307,10 @@ class _Walk:
         return await one.by(self._run, task)
 
     def _task(self, one: Node) -> Task:
-        passed = {id: self._values[id] for id in one.depends_on if id in self._values}
-        missing = [id for id in one.depends_on if id not in passed]
-        made = Item(one.id, {**one.fields(), "parents": passed, "missing": missing})
-        hidden = missing and not one.prompt.shows("missing")
-        listing = f"There is no answer for: {', '.join(missing)}" if hidden else ""
+        made = task_item(one.fields(), one.depends_on, self._values)
         place = Place(self.batch.no, self._positions[one.id])
         try:
-            ask = one.prompt.about(made, listing)
-            if one.sample:
-                ask = msgspec.structs.replace(ask, sample=one.sample)
-            return Task(one.id, ask, one.terms, place)
+            return Task(one.id, task_ask(one.prompt, made, one.sample), one.terms, place)
         except FanfoldError as error:
             return Task(one.id, Ask(items=(made,)), one.terms, place, str(error))
 
@@ -363,3 +356,18 @@ class _Walk:
         task = Task(one.id, Ask(), one.terms, Place(self.batch.no, self._positions[one.id]))
         self._run.settle(task, Outcome(one.id, state, reasons=reasons))
         self._amiss[one.id] = state
+
+
+def task_item(fields: dict[str, Any], depends_on: Sequence[str], values: Mapping[str, Any]) -> Item:
+    """What a task's prompt reads: the answers of its parents that passed, and who is missing."""
+    passed = {id: values[id] for id in depends_on if id in values}
+    missing = [id for id in depends_on if id not in passed]
+    return Item(fields["id"], {**fields, "parents": passed, "missing": missing})
+
+
+def task_ask(prompt: Prompt, made: Item, sample: int) -> Ask:
+    """Parents that are missing are named at its end where the prompt does not show them."""
+    missing = made.data["missing"]
+    hidden = missing and not prompt.shows("missing")
+    ask = prompt.about(made, f"There is no answer for: {', '.join(missing)}" if hidden else "")
+    return msgspec.structs.replace(ask, sample=sample) if sample else ask

@@ -18,6 +18,7 @@ from fanfold.journal.facts import Attempt, RunRecord
 from fanfold.journal.items import KeptPrompt, PlannedItem, StepEnding
 from fanfold.journal.journal import Archive
 from fanfold.journal.read import Reader
+from fanfold.patterns.graph import task_ask, task_item
 from fanfold.patterns.prompt import Prompt
 from fanfold.plans.execute import Stored
 from fanfold.plans.flow import leg, takes_items
@@ -300,12 +301,8 @@ def _prompt(plan: Plan, asking: Asking) -> Prompt:
 
 
 def _node_ask(plan: Plan, node: Node, parents: Values) -> tuple[Item, Ask]:
-    missing = [id for id in node.depends_on if id not in parents]
-    made = Item(node.id, {"id": node.id, "parents": parents, "missing": missing})
-    prompt = Ready(plan, {}).prompt(node, TASK_NAMES)
-    hidden = missing and not prompt.shows("missing")
-    ask = prompt.about(made, f"There is no answer for: {', '.join(missing)}" if hidden else "")
-    return made, msgspec.structs.replace(ask, sample=node.sample) if node.sample else ask
+    made = task_item({"id": node.id}, node.depends_on, parents)
+    return made, task_ask(Ready(plan, {}).prompt(node, TASK_NAMES), made, node.sample)
 
 
 def _entry(step: Scatter, id: str) -> tuple[Item, Asking]:
