@@ -13,7 +13,7 @@ import msgspec
 
 from fanfold.faces.cli.screen import Screen
 from fanfold.faces.cli.terminal import Terminal, raw
-from fanfold.work.visible import visible
+from fanfold.work.text import visible
 from tests.faces.cli import environment, fanfold
 
 HOSTILE = "a\x1b]0;pwned\x07\x1b[2J\x9b31m\rb\u202ec\u2066d\x7f\x00\x08\U000e0041e\tf\n"

@@ -1,4 +1,4 @@
-"""Services that lie: what they say of themselves is believed only as far as it can be true."""
+"""Services that lie: what they say of themselves is with_plausible_usage only as far as it can be true."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from fanfold.members.process import Ended, carry_out
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import PARENT, STORE, Request, Tell, Traits
 from fanfold.work.nesting import decode_json
-from fanfold.work.usage import believed
+from fanfold.work.usage import with_plausible_usage
 
 PROMPT = "{prompt}"
 Giving = Literal["stdin", "argument"]
@@ -146,7 +146,7 @@ class Command:
             text=said.text, data=data, usage=said.usage, finish=said.finish, model=said.model,
             cost_usd=said.cost_usd,
         )  # fmt: skip
-        return believed(reply, [message.content for message in ask.conversation()])
+        return with_plausible_usage(reply, [message.content for message in ask.conversation()])
 
     def _environment(self, request: Request) -> dict[str, str]:
         """A fanfold that the program starts finds its parent here, and the store to write into."""
@@ -163,7 +163,7 @@ class Command:
             raise InvalidReply(f"{self._traits.id}: its output is not UTF-8 text") from None
         usage = None if report.input is None else Usage(report.input, report.output)
         data = _as_data(text) if ask.schema else None
-        return believed(Reply(text, data, usage, cost_usd=report.usd))
+        return with_plausible_usage(Reply(text, data, usage, cost_usd=report.usd))
 
     def _not_started(self, error: OSError) -> MemberError:
         what = f"{self._traits.id}: cannot start `{self._cmd[0]}`"

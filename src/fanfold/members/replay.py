@@ -13,7 +13,7 @@ from fanfold.work.document import why_unreadable
 from fanfold.work.item import Item
 from fanfold.work.member import Request, Tell, Traits
 from fanfold.work.nesting import decode_json
-from fanfold.work.usage import believed
+from fanfold.work.usage import with_plausible_usage
 
 
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,7 +94,7 @@ class Replay:
             raise self._bad("a recorded reply needs either `key` or `id`", number)
         text = found.reply if isinstance(found.reply, str) else ""
         data = None if isinstance(found.reply, str) else found.reply
-        reply = believed(Reply(text=text, data=data, usage=found.usage))
+        reply = with_plausible_usage(Reply(text=text, data=data, usage=found.usage))
         if reply.unusable:
             raise self._bad(f"the usage of a recorded reply is wrong: {reply.unusable}", number)
         table, name = (

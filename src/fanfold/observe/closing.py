@@ -9,9 +9,8 @@ from fanfold.observe.amounts import count, duration, money, of_budget, usd
 from fanfold.observe.standing import DONE, outcomes
 from fanfold.observe.table import one_line
 from fanfold.run.books import Statistics
-from fanfold.work.outcome import FilesWritten, Receipt, Saving, State
-from fanfold.work.reasons import ReasonCount
-from fanfold.work.visible import from_here
+from fanfold.work.outcome import FilesWritten, ReasonCount, Receipt, Saving, State
+from fanfold.work.text import from_here
 
 _LACKS = re.compile(r"out of budget: (dollars|tokens|calls|seconds) of the (?:run|step (.+?)): ")
 _APPROVE = re.compile(r" with (--yes|--cap \d+)\b")  # how the governor says it can be approved

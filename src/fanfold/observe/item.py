@@ -14,7 +14,7 @@ from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars
 from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
 from fanfold.work.ask import Message, Reply
-from fanfold.work.visible import from_here, visible
+from fanfold.work.text import from_here, visible
 
 _encode = msgspec.json.Encoder().encode
 _HOW = {

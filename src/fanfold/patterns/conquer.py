@@ -22,6 +22,7 @@ from fanfold.work.outcome import Missing, Outcome
 from fanfold.work.pieces import (
     Held,
     Leaf,
+    NoSplit,
     Piece,
     Tree,
     content,
@@ -30,7 +31,6 @@ from fanfold.work.pieces import (
     leaves_of,
     with_text,
 )
-from fanfold.work.stretch import NoSplit
 from fanfold.work.task import Place, Reducer, Task, Terms
 
 FLUSH = 1000  # outcomes noted, before the journal is waited for

@@ -21,7 +21,7 @@ from fanfold.run.run import Run
 from fanfold.work.options import reducer
 from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.task import Reducer, Terms
-from fanfold.work.tree import Node, Tree, check_fan_in
+from fanfold.work.tree import ReduceNode, ReduceTree, check_fan_in
 
 WAITING = 2  # nodes that wait for an ask, per ask at once, before the map is held up
 
@@ -95,9 +95,9 @@ async def grow(
     assert way.fan_in is not None
     async with aclosing(landings):
         if isinstance(way.how, Asked):
-            composing = Composing(run, Tree(size, way.fan_in), way.how, absent)
+            composing = Composing(run, ReduceTree(size, way.fan_in), way.how, absent)
             return await _grow_asked(run, composing, landings, way.how)
-        return await _grow_pure(Tree(size, way.fan_in), landings, _pure(way))
+        return await _grow_pure(ReduceTree(size, way.fan_in), landings, _pure(way))
 
 
 def _pure(way: Reducing) -> Piecewise:
@@ -120,7 +120,7 @@ async def _on_record(run: Run, batch: Batch, terms: Terms) -> AsyncGenerator[Lan
 
 
 async def _grow_pure(
-    tree: Tree[Part], landings: AsyncGenerator[Landing, None], reduce: Piecewise
+    tree: ReduceTree[Part], landings: AsyncGenerator[Landing, None], reduce: Piecewise
 ) -> Any:
     try:
         async for position, part in landings:
@@ -166,11 +166,11 @@ class Composing:
     `fallen` is the first that did not pass; after it nothing more is asked for.
     """
 
-    def __init__(self, run: Run, tree: Tree[Whole], way: Asked, absent: Absent) -> None:
+    def __init__(self, run: Run, tree: ReduceTree[Whole], way: Asked, absent: Absent) -> None:
         self._run, self.tree, self._way, self._absent = run, tree, way, absent
         self._gaps = array("q")  # positions without a part, in order
         self._most = way.terms.concurrency
-        self._waiting: deque[Node[Whole]] = deque()
+        self._waiting: deque[ReduceNode[Whole]] = deque()
         self._busy: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._over = False
@@ -211,7 +211,7 @@ class Composing:
         self._over = True
         self._waiting.clear()
 
-    def _add(self, node: Node[Whole] | None) -> None:
+    def _add(self, node: ReduceNode[Whole] | None) -> None:
         if node is not None and not self._over:
             self._waiting.append(node)
             self._start()
@@ -222,7 +222,7 @@ class Composing:
             self._busy.add(task)
             task.add_done_callback(self._ended)
 
-    async def _make(self, node: Node[Whole]) -> None:
+    async def _make(self, node: ReduceNode[Whole]) -> None:
         absent = await self._absent_below(node)
         outcome = await compose(self._run, self._way, node.name, node.parts, absent)
         if outcome.state == "passed":
@@ -232,7 +232,7 @@ class Composing:
             self.fallen = self.fallen or outcome
             self._stop()
 
-    async def _absent_below(self, node: Node[Whole]) -> Iterable[Missing]:
+    async def _absent_below(self, node: ReduceNode[Whole]) -> Iterable[Missing]:
         """All items below the node have their outcome by now; it is read when it is durable."""
         first, end = node.span(self.tree.fan_in)
         if bisect_left(self._gaps, first) == bisect_left(self._gaps, end):

@@ -20,7 +20,7 @@ from fanfold.run.taken import actual_of, bounded, is_lost, one_line, spent_on
 from fanfold.run.want import Candidate
 from fanfold.work.ask import Reply
 from fanfold.work.member import Adopts, Traits, tell_nobody
-from fanfold.work.usage import believed
+from fanfold.work.usage import with_plausible_usage
 
 Find = Callable[[str], Candidate | None]
 
@@ -76,7 +76,7 @@ async def _carry_on(engine: Engine, lost: Lost, candidate: Candidate) -> None:
         reply = await member.adopt(_span(engine, lost), engine.store, tell_nobody)
         if reply is None:
             raise MemberError(f"{lost.member}: nothing is left of it", lost=True)
-        await _land(engine, lost, candidate.traits, believed(reply))
+        await _land(engine, lost, candidate.traits, with_plausible_usage(reply))
     except MemberError as error:
         await _fail(engine, lost, candidate, error)
     finally:

@@ -20,7 +20,7 @@ from fanfold.run.pursuit import NOWHERE, Group, Pursuit
 from fanfold.run.taken import actual_of, bounded, is_bound, is_lost, one_line, spent_on
 from fanfold.work.ask import Reply
 from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
-from fanfold.work.usage import believed
+from fanfold.work.usage import with_plausible_usage
 
 CANCELLED = "cancelled in mid-call"
 SHUT = Claim(broke="now")  # a breaker opened while it was claimed: another, or later
@@ -86,8 +86,10 @@ async def ask(grant: Grant, tell: Tell | None) -> Reply:
 def _believed(grant: Grant, reply: Reply) -> Reply:
     """Only where a model gets our words as they are can usage be compared with them."""
     if grant.traits.kind in OF_THE_USER:
-        return believed(reply)
-    return believed(reply, [message.content for message in grant.request.ask.conversation()])
+        return with_plausible_usage(reply)
+    return with_plausible_usage(
+        reply, [message.content for message in grant.request.ask.conversation()]
+    )
 
 
 async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:

@@ -15,12 +15,13 @@ from fanfold.work.ask import Usage
 from fanfold.work.outcome import (
     STATES,
     WENT_WRONG,
+    ReasonCount,
     Receipt,
     RunStatus,
     State,
     StepAccount,
+    count_reasons,
 )
-from fanfold.work.reasons import ReasonCount, grouped
 from fanfold.work.task import Budget
 
 _budget = msgspec.json.Decoder(Budget).decode
@@ -79,7 +80,7 @@ def receipt(
 def _reasons(read: Reader, run: int, tally: Tally) -> tuple[ReasonCount, ...]:
     if not any(tally[state] for state in WENT_WRONG):
         return ()
-    return grouped(read.origins.reasons(run, WENT_WRONG))[:MOST_REASONS]
+    return count_reasons(read.origins.reasons(run, WENT_WRONG))[:MOST_REASONS]
 
 
 def _steps(

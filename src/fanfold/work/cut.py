@@ -10,9 +10,20 @@ import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work.item import Item, canonical
-from fanfold.work.pieces import Branch, Held, Leaf, Piece, Tree, name_of, text_of, with_text
+from fanfold.work.pieces import (
+    Branch,
+    Held,
+    Leaf,
+    NoSplit,
+    Piece,
+    Tree,
+    longest,
+    name_of,
+    stretches,
+    text_of,
+    with_text,
+)
 from fanfold.work.raised import error_text
-from fanfold.work.stretch import NoSplit, longest, stretches
 
 Splitter: TypeAlias = Callable[[Any], Iterable[Any]]
 """A user's way to split one item: its data in, the data of two or more pieces out."""

@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from fanfold.work.visible import from_here
+from fanfold.work.text import from_here
 
 _log = logging.getLogger("fanfold.raised")
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep

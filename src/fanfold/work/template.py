@@ -15,7 +15,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.work import bounds
+from fanfold.work import template_limits as limits
 from fanfold.work.nearest import nearest, remedy
 
 _LOADS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
@@ -47,11 +47,11 @@ class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%", "+"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        bounds.binary(operator, left, right)
+        limits.check_operation(operator, left, right)
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Context, obj: Any, /, *args: Any, **named: Any) -> Any:
-        bounds.call(obj, [*args, *named.values()])
+        limits.check_call(obj, [*args, *named.values()])
         return super().call(context, obj, *args, **named)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
@@ -75,8 +75,8 @@ def _environment() -> _Environment:
         undefined=_Lacking, autoescape=False, keep_trailing_newline=True, finalize=_printed
     )
     made.filters["tojson"] = _as_json
-    made.filters |= {bounds.COUNTED: bounds.counted, bounds.JOINED: bounds.joined}
-    made.filters.update(bounds.sized(made.filters))
+    made.filters |= {limits.COUNTED: limits.counted, limits.JOINED: limits.joined}
+    made.filters.update(limits.limited_filters(made.filters))
     del made.filters["random"], made.globals["lipsum"]  # the same input gives the same prompt
     return made
 
@@ -98,7 +98,7 @@ class Template:
             self._check_tags()
             self._used = frozenset(meta.find_undeclared_variables(self._tree))
             self._check_names(known)
-            counting = bounds.count_loops(_ENVIRONMENT.parse(source))
+            counting = limits.count_loops(_ENVIRONMENT.parse(source))
             compiled = _ENVIRONMENT.from_string(counting)
         except TemplateSyntaxError as wrong:
             raise self._bad(str(wrong.message), wrong.lineno) from None
@@ -110,7 +110,7 @@ class Template:
 
     def render(self, **names: Any) -> str:
         """The prompt. A field that is not there raises a FanfoldError naming item and field."""
-        given = {**self._globals, **names, bounds.STEPS: [0]}
+        given = {**self._globals, **names, limits.STEPS: [0]}
         context = Context(_ENVIRONMENT, given, self.name, self._blocks)
         try:
             return "".join(self._root(context))

@@ -15,7 +15,7 @@ from fanfold.errors import BadInput
 T = TypeVar("T")
 
 
-class Node(msgspec.Struct, Generic[T], frozen=True):
+class ReduceNode(msgspec.Struct, Generic[T], frozen=True):
     """Parts that are to be made one, in planned order. `name` is such as `2.3`: level and index."""
 
     level: int
@@ -46,10 +46,10 @@ def widths(size: int, fan_in: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-class Tree(Generic[T]):
+class ReduceTree(Generic[T]):
     """`land` each position once, in any order, and hand back each node that comes out, `reduced`.
 
-    Node g of level 1 covers the positions from g * fan_in on, node g of level 2 as many nodes of
+    ReduceNode g of level 1 covers the positions from g * fan_in on, node g of level 2 as many nodes of
     level 1, and so on. A node of level 1 with any part at all comes out; higher up a single part
     goes on to the next level as it is, since there is nothing to make one of. A node without parts
     is an empty slot above. Held is only what waits for its neighbours: with items that land about
@@ -63,17 +63,17 @@ class Tree(Generic[T]):
         self.done = size == 0
         self._open: dict[tuple[int, int], dict[int, T | None]] = {}
 
-    def land(self, position: int, part: T | None) -> Node[T] | None:
+    def land(self, position: int, part: T | None) -> ReduceNode[T] | None:
         """None is an item that left no part. What comes out is complete and is to be reduced."""
         if not 0 <= position < self.widths[0]:
             raise ValueError(f"position {position} is not planned: {self!r}")
         return self._land(0, position, part)
 
-    def reduced(self, node: Node[T], part: T | None) -> Node[T] | None:
+    def reduced(self, node: ReduceNode[T], part: T | None) -> ReduceNode[T] | None:
         """The node's parts have become this one."""
         return self._land(node.level, node.index, part)
 
-    def _land(self, level: int, index: int, part: T | None) -> Node[T] | None:
+    def _land(self, level: int, index: int, part: T | None) -> ReduceNode[T] | None:
         """Cases: the node above still waits for others; it is to be reduced; it has no part, or
         just one to pass on; there is none above, this is the result."""
         while level + 1 < len(self.widths):
@@ -87,7 +87,7 @@ class Tree(Generic[T]):
             del self._open[above, at]
             parts = tuple([one for slot in sorted(slots) if (one := slots[slot]) is not None])
             if len(parts) > 1 or (parts and above == 1):
-                return Node(above, at, parts)
+                return ReduceNode(above, at, parts)
             level, index, part = above, at, parts[0] if parts else None
         self.result, self.done = part, True
         return None
@@ -99,6 +99,4 @@ class Tree(Generic[T]):
 
     def __repr__(self) -> str:
         shape = "-".join(map(str, self.widths))
-        return (
-            f"<Tree {shape}, {len(self._open)} nodes open, {'done' if self.done else 'not done'}>"
-        )
+        return f"<ReduceTree {shape}, {len(self._open)} nodes open, {'done' if self.done else 'not done'}>"

@@ -25,7 +25,7 @@ _spaces = re.compile(r"\s+")
 _runs = re.compile(r"(.)\1+", re.DOTALL)
 
 
-def believed(reply: Reply, sent: Sequence[str] | None = None) -> Reply:
+def with_plausible_usage(reply: Reply, sent: Sequence[str] | None = None) -> Reply:
     """The reply without what cannot be true of its usage and cost; `unusable` says what that was.
 
     `sent`: the texts that went to a model word for word, so that counts can be compared with them

@@ -138,7 +138,7 @@ class Rule(msgspec.Struct, frozen=True):
     confidence: float | None = None
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Tally(msgspec.Struct, frozen=True):
     """One answer in the count. Sums are exactly rounded, so their order does not matter."""
 
     ballot: str
@@ -150,37 +150,37 @@ class Standing(msgspec.Struct, frozen=True):
         """More weight first; level ones by whose first voter stands earlier."""
         return -fsum(self.weights), self.first
 
-    def with_all(self, voters: Iterable[Voter]) -> Standing:
+    def with_all(self, voters: Iterable[Voter]) -> Tally:
         more = list(voters)
-        return Standing(
+        return Tally(
             self.ballot,
             self.weights + tuple(voter.weight for voter in more),
             min([self.first, *(voter.place for voter in more)]),
         )
 
 
-def count(votes: Iterable[Vote]) -> list[Standing]:
+def count(votes: Iterable[Vote]) -> list[Tally]:
     """The answers, the leader first."""
     found: dict[str, list[Voter]] = {}
     for vote in votes:
         found.setdefault(vote.ballot, []).append(vote.voter)
-    standings = [Standing(name).with_all(voters) for name, voters in found.items()]
-    return sorted(standings, key=lambda standing: standing.rank)
+    tallies = [Tally(name).with_all(voters) for name, voters in found.items()]
+    return sorted(tallies, key=lambda tally: tally.rank)
 
 
 def decided(rule: Rule, votes: Sequence[Vote]) -> Vote | None:
     """The leader's first vote, if there is a decision."""
-    standings = count(votes)
-    if not _holds(rule, votes, standings):
+    tallies = count(votes)
+    if not _holds(rule, votes, tallies):
         return None
-    return next(vote for vote in votes if vote.ballot == standings[0].ballot)
+    return next(vote for vote in votes if vote.ballot == tallies[0].ballot)
 
 
 def why_undecided(rule: Rule, votes: Sequence[Vote], of: int) -> str:
     """In words, for a vote that gave no decision; `of` is the number of voters."""
     if len(votes) < rule.turnout:
         return f"{len(votes)} of {of} voters answered, {rule.turnout} are needed"
-    most = max((len(standing.weights) for standing in count(votes)), default=0)
+    most = max((len(tally.weights) for tally in count(votes)), default=0)
     return f"no quorum: at most {most} of {of} agree, {rule.agree} are needed"
 
 
@@ -193,10 +193,10 @@ def why_unsure(rule: Rule, votes: Sequence[Vote]) -> str:
     return f"not sure: the leading answer has {share:.0%} of the votes, not {rule.confidence:.0%}"
 
 
-def _holds(rule: Rule, votes: Sequence[Vote], standings: list[Standing]) -> bool:
-    if not standings or len(votes) < rule.turnout:
+def _holds(rule: Rule, votes: Sequence[Vote], tallies: list[Tally]) -> bool:
+    if not tallies or len(votes) < rule.turnout:
         return False
-    return len(standings[0].weights) >= rule.agree
+    return len(tallies[0].weights) >= rule.agree
 
 
 # ── can it still change? ─────────────────────────────────────────────────────────────────────
@@ -207,14 +207,14 @@ def settled(rule: Rule, votes: Sequence[Vote], rest: Sequence[Voter]) -> bool:
 
     Cases: too few can answer; too few can agree; some must still answer; nobody can overtake.
     """
-    standings = count(votes)
-    most = max((len(standing.weights) for standing in standings), default=0)
+    tallies = count(votes)
+    most = max((len(tally.weights) for tally in tallies), default=0)
     if len(votes) + len(rest) < rule.turnout or most + len(rest) < rule.agree:
         return True
-    if not _holds(rule, votes, standings):
+    if not _holds(rule, votes, tallies):
         return not rest
-    leader, *rivals = standings
-    best = [rival.with_all(rest) for rival in (*rivals, Standing(_NEW))]
+    leader, *rivals = tallies
+    best = [rival.with_all(rest) for rival in (*rivals, Tally(_NEW))]
     return all(leader.rank < rival.rank for rival in best)
 
 
@@ -224,17 +224,17 @@ def enough(rule: Rule, votes: Sequence[Vote], rest: Sequence[Voter]) -> bool:
 
 
 def _confident(rule: Rule, votes: Sequence[Vote]) -> bool:
-    standings = count(votes)
-    if rule.confidence is None or not _holds(rule, votes, standings):
+    tallies = count(votes)
+    if rule.confidence is None or not _holds(rule, votes, tallies):
         return False
-    cast = fsum(vote.voter.weight for vote in votes)
-    return cast > 0 and -standings[0].rank[0] / cast >= rule.confidence
+    total = fsum(vote.voter.weight for vote in votes)
+    return total > 0 and -tallies[0].rank[0] / total >= rule.confidence
 
 
 def wave(rule: Rule, votes: Sequence[Vote], rest: Sequence[Voter]) -> int:
     """The least number of the next voters whose answers could be enough."""
-    standings = count(votes)
-    likely = [standing.ballot for standing in standings[:1]] + [_NEW]
+    tallies = count(votes)
+    likely = [tally.ballot for tally in tallies[:1]] + [_NEW]
     for many in range(1, len(rest)):
         for said in likely:
             more = [Vote(voter, None, said) for voter in rest[:many]]

@@ -9,8 +9,7 @@ import pytest
 from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.run.books import Statistics
 from fanfold.work.ask import Usage
-from fanfold.work.outcome import Receipt, Saving
-from fanfold.work.reasons import ReasonCount
+from fanfold.work.outcome import ReasonCount, Receipt, Saving
 from tests.unit.observe.runs import STUMBLED, answering, contracts, out_of_money, ran, reviewed
 
 STATS = Statistics(500, 120, 8, 112, 8, 3, 2, 132, 0, 410_000_000, 120_000_000, 5_000_000_000, 19.4)

@@ -13,8 +13,7 @@ from fanfold.observe.detail import detail, detail_json, ids_text, receipt_json
 from fanfold.testing.clock import EPOCH
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Reply, Usage
-from fanfold.work.outcome import Receipt, StepAccount
-from fanfold.work.reasons import ReasonCount
+from fanfold.work.outcome import ReasonCount, Receipt, StepAccount
 from tests.unit.observe.runs import (
     STUMBLED,
     answering,

@@ -21,7 +21,7 @@ from fanfold.testing.member import Scripted
 from fanfold.work.ask import Reply
 from fanfold.work.outcome import Outcome, Part
 from fanfold.work.task import Reducer, Task
-from fanfold.work.tree import Tree
+from fanfold.work.tree import ReduceTree
 from tests.flow.simulation import Scene, play
 
 # ── pure ─────────────────────────────────────────────────────────────────────────────────────
@@ -29,7 +29,7 @@ from tests.flow.simulation import Scene, play
 
 def in_a_tree(reduce: Reducer, values: list[Any], fan_in: int) -> Any:
     """None is an item that left no part."""
-    pieces, tree = piecewise(reduce), Tree[Part](len(values), fan_in)
+    pieces, tree = piecewise(reduce), ReduceTree[Part](len(values), fan_in)
     for position, value in enumerate(values):
         node = tree.land(position, None if value is None else Part(f"i{position}", position, value))
         while node is not None:
@@ -254,7 +254,7 @@ def test_asks_at_once_are_bounded_and_hold_up_who_lands_parts(memory_path: Path)
 
 def single_nodes(size: int, fan_in: int) -> int:
     """Nodes above the first level with one child only, which are never asked for."""
-    shape = Tree[int](size, fan_in).widths
+    shape = ReduceTree[int](size, fan_in).widths
     return sum(below % fan_in == 1 for below in shape[1:-1])
 
 

@@ -18,14 +18,16 @@ from fanfold.work.pieces import (
     Fits,
     Held,
     Leaf,
+    NoSplit,
     Piece,
     Tree,
     content,
     contents,
     grouped,
     leaves_of,
+    longest,
+    stretches,
 )
-from fanfold.work.stretch import NoSplit, longest, stretches
 from tests.places import place
 
 BLANKS = "\n .!?ab…。"

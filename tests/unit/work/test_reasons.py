@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fanfold.work.reasons import MOST_GROUPS, ReasonCount, grouped
+from fanfold.work.outcome import MOST_GROUPS, ReasonCount, count_reasons
 
 
 def counts(*reasons: str) -> list[int]:
     """One item for each reason, `item-0` and so on, which may be in the reason as `{id}`."""
     ended = ((f"item-{n}", (text.format(id=f"item-{n}"),)) for n, text in enumerate(reasons))
-    return [one.items for one in grouped(ended)]
+    return [one.items for one in count_reasons(ended)]
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_reasons_that_say_something_else_stay_apart(one: str, other: str) -> Non
 
 def test_an_id_that_is_a_number_is_not_taken_for_a_line_or_a_code() -> None:
     ended = [(str(n), ("KeyError: 'nope' (bad.py:2); server error (503)",)) for n in (1, 2, 503)]
-    assert [one.items for one in grouped(ended)] == [3]
+    assert [one.items for one in count_reasons(ended)] == [3]
 
 
 def test_the_most_frequent_is_first_and_names_its_first_item() -> None:
     ended = [("a", ("empty",)), ("b", ("3 too many", "4 too many")), ("c", ("9 too many",))]
-    assert grouped(ended) == (ReasonCount("3 too many", 2, "b"), ReasonCount("empty", 1, "a"))
+    assert count_reasons(ended) == (ReasonCount("3 too many", 2, "b"), ReasonCount("empty", 1, "a"))
 
 
 def test_however_many_reasons_there_are_memory_is_bounded() -> None:
     words = (
         f"{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)} wrong" for n in range(3000)
     )
-    assert len(grouped((word, (word + "ly so",)) for word in words)) <= MOST_GROUPS
+    assert len(count_reasons((word, (word + "ly so",)) for word in words)) <= MOST_GROUPS

@@ -10,15 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.errors import BadInput
-from fanfold.work.tree import Node, Tree, widths
+from fanfold.work.tree import ReduceNode, ReduceTree, widths
 
 Ids = tuple[int, ...]
 
 
-def grown(present: list[bool], fan_in: int, order: list[int]) -> tuple[Tree[Ids], list[Node[Ids]]]:
+def grown(
+    present: list[bool], fan_in: int, order: list[int]
+) -> tuple[ReduceTree[Ids], list[ReduceNode[Ids]]]:
     """Land all in this order and reduce each node at once: a part is the positions behind it."""
-    tree: Tree[Ids] = Tree(len(present), fan_in)
-    nodes: list[Node[Ids]] = []
+    tree: ReduceTree[Ids] = ReduceTree(len(present), fan_in)
+    nodes: list[ReduceNode[Ids]] = []
     for position in order:
         node = tree.land(position, (position,) if present[position] else None)
         while node is not None:
@@ -27,7 +29,7 @@ def grown(present: list[bool], fan_in: int, order: list[int]) -> tuple[Tree[Ids]
     return tree, nodes
 
 
-def by_name(nodes: list[Node[Ids]]) -> dict[str, tuple[Ids, ...]]:
+def by_name(nodes: list[ReduceNode[Ids]]) -> dict[str, tuple[Ids, ...]]:
     named = {node.name: node.parts for node in nodes}
     assert len(named) == len(nodes), "a node came out twice"
     return named
@@ -50,20 +52,20 @@ def test_widths(size: int, fan_in: int, shape: tuple[int, ...]) -> None:
 
 
 def test_nodes_come_out_as_soon_as_their_parts_are_there() -> None:
-    tree: Tree[str] = Tree(5, 2)
+    tree: ReduceTree[str] = ReduceTree(5, 2)
     assert [tree.land(3, "d"), tree.land(0, "a")] == [None, None]
     first = tree.land(1, "b")
-    assert first == Node(1, 0, ("a", "b"))
+    assert first == ReduceNode(1, 0, ("a", "b"))
     second = tree.land(2, "c")
-    assert second == Node(1, 1, ("c", "d"))
+    assert second == ReduceNode(1, 1, ("c", "d"))
     assert tree.reduced(second, "cd") is None
-    assert tree.reduced(first, "ab") == Node(2, 0, ("ab", "cd"))
+    assert tree.reduced(first, "ab") == ReduceNode(2, 0, ("ab", "cd"))
     assert not tree.done
     last = tree.land(4, "e")
-    assert last == Node(1, 2, ("e",)), "one item alone is reduced too"
+    assert last == ReduceNode(1, 2, ("e",)), "one item alone is reduced too"
     assert tree.reduced(last, "e'") is None
-    assert tree.reduced(Node(2, 0, ("ab", "cd")), "abcd") == Node(3, 0, ("abcd", "e'"))
-    assert tree.reduced(Node(3, 0, ("abcd", "e'")), "all") is None
+    assert tree.reduced(ReduceNode(2, 0, ("ab", "cd")), "abcd") == ReduceNode(3, 0, ("abcd", "e'"))
+    assert tree.reduced(ReduceNode(3, 0, ("abcd", "e'")), "all") is None
     assert (tree.done, tree.result) == (True, "all")
 
 
@@ -82,15 +84,19 @@ def test_of_no_parts_there_is_no_result(size: int) -> None:
 @pytest.mark.parametrize("fan_in", [1, 0, -3, True, 2.0, "2", None])
 def test_a_fan_in_below_two_is_bad_input(fan_in: Any) -> None:
     with pytest.raises(BadInput, match=r"^`fan_in` is a whole number from 2 on, not "):
-        Tree(5, fan_in)
+        ReduceTree(5, fan_in)
 
 
 def test_a_position_that_is_not_planned_or_lands_twice_is_a_defect() -> None:
-    tree: Tree[str] = Tree(3, 2)
-    with pytest.raises(ValueError, match=r"^position 3 is not planned: <Tree 3-2-1, 0 nodes open"):
+    tree: ReduceTree[str] = ReduceTree(3, 2)
+    with pytest.raises(
+        ValueError, match=r"^position 3 is not planned: <ReduceTree 3-2-1, 0 nodes open"
+    ):
         tree.land(3, "d")
     tree.land(0, None)
-    with pytest.raises(ValueError, match=r"^0\.0 has landed before: <Tree 3-2-1, 1 nodes open"):
+    with pytest.raises(
+        ValueError, match=r"^0\.0 has landed before: <ReduceTree 3-2-1, 1 nodes open"
+    ):
         tree.land(0, "a")
 
 
@@ -137,7 +143,7 @@ def test_a_part_more_or_less_changes_only_the_nodes_above_it(
 def test_what_is_held_stays_small_when_items_land_about_in_order() -> None:
     """64 at a time in any order, 20,000 of them."""
     size, fan_in, chance = 20_000, 10, Random(3)
-    tree: Tree[int] = Tree(size, fan_in)
+    tree: ReduceTree[int] = ReduceTree(size, fan_in)
     most = 0
     for start in range(0, size, 64):
         near = range(start, min(start + 64, size))

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from fanfold.work.ask import Call, Reply, Usage
-from fanfold.work.usage import MOST_TOKENS, MOST_USD, believed
+from fanfold.work.usage import MOST_TOKENS, MOST_USD, with_plausible_usage
 
 PROMPT = ("Summarise this: " + "word " * 200,)
 ANSWER = "An answer of some length, as models give them. " * 20
 
 
 def reported(usage: Usage | None, text: str = ANSWER, **more: Any) -> Reply:
-    return believed(Reply(text, usage=usage, **more), PROMPT)
+    return with_plausible_usage(Reply(text, usage=usage, **more), PROMPT)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def _chinese() -> str:
 )  # fmt: skip
 def test_what_real_tokenizers_make_of_a_text_is_believed(text: str, tokens: int) -> None:
     reply = Reply(text, usage=Usage(300, tokens))
-    assert believed(reply, PROMPT) is reply
+    assert with_plausible_usage(reply, PROMPT) is reply
     asked = Reply("ok", usage=Usage(tokens, 1))
-    assert believed(asked, (text,)) is asked
+    assert with_plausible_usage(asked, (text,)) is asked
 
 
 def test_what_was_read_from_a_cache_was_sent_too() -> None:
     for usage in (Usage(3, 200, cache_read=300), Usage(3, 200, cache_write=300)):
         reply = Reply(ANSWER, usage=usage)
-        assert believed(reply, PROMPT) is reply
+        assert with_plausible_usage(reply, PROMPT) is reply
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_a_stated_cost_holds_where_only_the_usage_is_wrong_unless_it_is_nothing(
 def test_a_program_of_the_user_may_take_less_than_the_prompt() -> None:
     """It may shorten it, or answer without a model."""
     reply = Reply(ANSWER, usage=Usage(0, 0), cost_usd=0.0)
-    assert believed(reply) is reply
-    assert believed(Reply(ANSWER, usage=Usage(-1, 0))).usage is None
+    assert with_plausible_usage(reply) is reply
+    assert with_plausible_usage(Reply(ANSWER, usage=Usage(-1, 0))).usage is None
 
 
 def test_a_call_of_a_tool_takes_tokens_too() -> None:
     reply = Reply("", usage=Usage(300, 0), calls=(Call("1", "delegate", {}),))
-    assert believed(reply, PROMPT).usage is None
+    assert with_plausible_usage(reply, PROMPT).usage is None

@@ -25,7 +25,7 @@ from fanfold.plans.item import first_prompt
 from fanfold.plans.preview.estimate import Premises, estimate, readable_input
 from fanfold.run.forecast import Preview
 from fanfold.work.item import Source
-from fanfold.work.visible import visible
+from fanfold.work.text import visible
 
 _WIDTH = 100
 MOST_LINES = 30  # of the first prompt

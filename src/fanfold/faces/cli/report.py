@@ -23,7 +23,7 @@ from fanfold.observe.html.account import account_page
 from fanfold.observe.report import report as markdown
 from fanfold.observe.standing import stand
 from fanfold.work.files import replacing
-from fanfold.work.visible import visible
+from fanfold.work.text import visible
 
 Form = Literal["md", "html"]
 _ENDINGS: dict[str, Form] = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}

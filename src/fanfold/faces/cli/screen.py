@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from fanfold.faces.cli.terminal import raw
-from fanfold.work.visible import visible
+from fanfold.work.text import visible
 
 HOME, TO_LINE_END, TO_SCREEN_END, CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 Text = Callable[[int, int | None], tuple[str, bool]]

@@ -6,7 +6,7 @@ import io
 import sys
 from typing import IO, Any, TextIO, cast
 
-from fanfold.work.visible import visible
+from fanfold.work.text import visible
 
 
 class Terminal(io.TextIOWrapper):

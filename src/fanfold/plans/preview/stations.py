@@ -22,7 +22,7 @@ from fanfold.work.ask import Ask
 from fanfold.work.item import Item
 from fanfold.work.split import Filling, estimate_tokens, shard_ask
 from fanfold.work.task import Task
-from fanfold.work.tree import Tree
+from fanfold.work.tree import ReduceTree
 
 
 class Passing(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ class Reduced:
         else:
             judges = [] if step.ask is None else judges_of(desk, step.ask)
             self.answers = Asker(desk, made.terms, made.prompt, judges=judges)
-        self._tree: Tree[Whole] = Tree(size, made.fan_in)
+        self._tree: ReduceTree[Whole] = ReduceTree(size, made.fan_in)
         self._nodes = 0
 
     @property
@@ -181,7 +181,7 @@ class Reduced:
 
     def again(self, size: int) -> None:
         """A tree of its own for each item."""
-        self._tree = Tree(size, self.way.fan_in)
+        self._tree = ReduceTree(size, self.way.fan_in)
 
     @property
     def result(self) -> Any:

@@ -11,7 +11,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 
 MOST_STEPS = 1_000_000  # of all loops of one rendering together
-MOST_LETTERS = 10_000_000  # that one operation makes
+MOST_CHARACTERS = 10_000_000  # that one operation makes
 LARGEST = 1_000_000  # for a width or a count that a filter or a method is given
 STEPS = "_steps"
 COUNTED, JOINED = "_counted", "_joined"
@@ -20,16 +20,20 @@ _WIDTH = re.compile(r"\d{7,}")  # in a format such as %0999999999d
 _SIZED = ("center", "indent", "batch", "slice", "round", "wordwrap", "truncate")
 
 
-def binary(operator: str, left: Any, right: Any) -> None:
+def check_operation(operator: str, left: Any, right: Any) -> None:
     """Refuse what would make a number or a text of any size: `10 ** 10 ** 10`, `"x" * 10 ** 9`."""
-    if operator == "**" and _power(left, right) > MOST_LETTERS:
+    if operator == "**" and _power(left, right) > MOST_CHARACTERS:
         raise SecurityError("a power that is too large")
     if operator == "*":
         for many, one in ((left, right), (right, left)):
-            if isinstance(many, int) and hasattr(one, "__len__") and many * len(one) > MOST_LETTERS:
+            if (
+                isinstance(many, int)
+                and hasattr(one, "__len__")
+                and many * len(one) > MOST_CHARACTERS
+            ):
                 raise SecurityError("a text or list that is too long")
     if operator == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
-        length([left, right])
+        check_length([left, right])
     if operator == "%" and isinstance(left, str) and _WIDTH.search(left):
         raise SecurityError("a width that is too large")
 
@@ -41,53 +45,57 @@ def _power(left: Any, right: Any) -> float:
     return left.bit_length() * right
 
 
-def arguments(values: Iterable[Any]) -> None:
+def check_arguments(values: Iterable[Any]) -> None:
     """Widths and counts for filters and methods: `"x".ljust(10 ** 9)`, `"{:>999999999}".format(1)`."""
     for value in values:
         if isinstance(value, int) and abs(value) > LARGEST:
             raise SecurityError(f"the number {value} is too large here")
 
 
-def call(obj: Any, args: Iterable[Any]) -> None:
+def check_call(obj: Any, args: Iterable[Any]) -> None:
     """Methods of texts; the sandbox has `format` in a wrapper."""
     method = getattr(obj, "__wrapped__", obj)
     owner = getattr(method, "__self__", None)
     if isinstance(owner, str):
         match getattr(method, "__name__", ""):
             case "format" | "format_map":
-                formats(owner)
+                check_format(owner)
             case "replace":
-                replaces(owner, *args)
+                check_replace(owner, *args)
             case "join":
-                length([owner, *args])
-    arguments(args)
+                check_length([owner, *args])
+    check_arguments(args)
 
 
-def formats(value: Any, *given: Any) -> None:
+def check_format(value: Any, *given: Any) -> None:
     if isinstance(value, str) and _WIDTH.search(value):
         raise SecurityError("a width that is too large")
 
 
-def replaces(value: Any, old: Any = "", new: Any = "", *more: Any) -> None:
+def check_replace(value: Any, old: Any = "", new: Any = "", *more: Any) -> None:
     many = len(str(value)) // max(1, len(str(old))) + 1
-    if many * len(str(new)) > MOST_LETTERS:
+    if many * len(str(new)) > MOST_CHARACTERS:
         raise SecurityError("a text that is too long")
 
 
-def joins(values: Any, *more: Any) -> None:
+def check_join(values: Any, *more: Any) -> None:
     if isinstance(values, list | tuple):
-        length([value for value in values if isinstance(value, str)])
+        check_length([value for value in values if isinstance(value, str)])
 
 
-def length(values: Iterable[Any]) -> None:
-    if sum(len(value) for value in values if hasattr(value, "__len__")) > MOST_LETTERS:
+def check_length(values: Iterable[Any]) -> None:
+    if sum(len(value) for value in values if hasattr(value, "__len__")) > MOST_CHARACTERS:
         raise SecurityError("a text or list that is too long")
 
 
-def sized(filters: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+def limited_filters(filters: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
     """The filters whose result can be far larger than what they are given, with that bounded."""
     made = {name: _bounded(filters[name], None) for name in _SIZED if name in filters}
-    own: dict[str, Callable[..., None]] = {"format": formats, "replace": replaces, "join": joins}
+    own: dict[str, Callable[..., None]] = {
+        "format": check_format,
+        "replace": check_replace,
+        "join": check_join,
+    }
     return made | {name: _bounded(filters[name], check) for name, check in own.items()}
 
 
@@ -95,7 +103,7 @@ def _bounded(fn: Callable[..., Any], check: Callable[..., None] | None) -> Calla
     takes = 1 if hasattr(fn, "jinja_pass_arg") else 0
 
     def checked(*args: Any, **named: Any) -> Any:
-        arguments([*args[1 + takes :], *named.values()])
+        check_arguments([*args[1 + takes :], *named.values()])
         if check is not None:
             check(*args[takes:])
         return fn(*args, **named)
@@ -117,7 +125,7 @@ def count_loops(tree: nodes.Template) -> nodes.Template:
 def joined(values: list[Any]) -> str:
     """`a ~ b`; doubled again and again it would be of any size."""
     texts = [str(value) for value in values]
-    length(texts)
+    check_length(texts)
     return "".join(texts)
 
 
