@@ -24,16 +24,19 @@ HEIGHT = {name: height for height, row in enumerate(ROWS) for name in row}
 EVERYWHERE = {"msgspec"}
 
 # Packages that users install as extras: imported where they are used, never before.
-EXTRAS = {"aiohttp", "mcp", "openpyxl", "pyarrow", "pydantic", "uvicorn", "xllamacpp"}
+EXTRAS = {
+    "aiohttp", "mcp", "openpyxl", "pyarrow", "pydantic", "starlette", "uvicorn", "xllamacpp",
+}  # fmt: skip
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
 LAZY = {
     ("fanfold.faces.cli.mcp", "fanfold.faces.connections"): "only for a server",
-    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.http"): "a face of its own",
-    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.office"): "a face of its own",
-    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.serve"): "a face of its own",
-    ("fanfold.faces.cli.serve", "fanfold.faces.serve.key"): "another face",
+    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.http"): "another face, with its own extra",
+    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.server"): "another face, with its own extra",
+    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.tools"): "another face",
+    ("fanfold.faces.cli.mcp", "fanfold.faces.web"): "only for a server, with its own extra",
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.session"): "another face, with its own extra",
+    ("fanfold.faces.cli.serve", "fanfold.faces.web"): "only for a server, with its own extra",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
     ("fanfold.members.roster", "fanfold.members.agents.agent"): "few rosters have agents",
     ("fanfold.members.roster", "fanfold.members.agents.dialects"): "few rosters have agents",
@@ -43,7 +46,12 @@ LAZY = {
 }
 
 # A face of its own that needs an extra throughout: loaded as a whole, and only when it is started.
-LATE = {"fanfold.faces.serve.http": "aiohttp"}
+LATE = {
+    "fanfold.faces.web": {"starlette", "uvicorn"},
+    "fanfold.faces.serve.app": {"starlette"},
+    "fanfold.faces.mcp.http": {"mcp", "starlette"},
+    "fanfold.faces.mcp.server": {"mcp"},
+}
 
 # How a package is called in pyproject.toml, where that is not the name it is imported by.
 PACKAGE_NAMES = {"yaml": "pyyaml", "jsonschema_rs": "jsonschema-rs"}
@@ -92,7 +100,7 @@ def test_applications_are_ordinary_users() -> None:
 def test_the_faces_are_strangers_to_one_another() -> None:
     """Only the command line may start the others, and then inside the command. What those that
     speak HTTP have in common lies beside them, and so does whether an extra is installed."""
-    common = {"fanfold.faces.connections", "fanfold.faces.extra", "fanfold.faces.payload"}
+    common = {"fanfold.faces.connections", "fanfold.faces.extra", "fanfold.faces.web"}
 
     def face(name: str) -> str:
         return ".".join(name.split(".")[:3])
@@ -136,7 +144,9 @@ def test_extras_are_imported_only_inside_functions() -> None:
     early = [
         found
         for found, package in foreign()
-        if package in EXTRAS and not found.in_function and LATE.get(found.module) != package
+        if package in EXTRAS
+        and not found.in_function
+        and package not in LATE.get(found.module, set())
     ]
     assert [str(found) for found in early] == []
 

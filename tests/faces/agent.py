@@ -8,7 +8,7 @@ import os
 import sys
 
 import msgspec
-from mcp import ClientSession
+from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 TASKS = [
@@ -23,10 +23,9 @@ async def main() -> None:
     assert "ALBA_KEY" not in os.environ
     (config,) = msgspec.json.decode(sys.argv[2])["mcpServers"].values()
     server = StdioServerParameters(command=config["command"], args=config["args"])
-    async with stdio_client(server) as streams, ClientSession(*streams) as client:
-        await client.initialize()
-        menu = (await client.call_tool("menu", {})).structuredContent
-        done = (await client.call_tool("delegate_many", {"tasks": TASKS})).structuredContent
+    async with Client(stdio_client(server)) as client:
+        menu = (await client.call_tool("menu", {})).structured_content
+        done = (await client.call_tool("delegate_many", {"tasks": TASKS})).structured_content
     assert menu is not None and done is not None
     who = ", ".join(one["id"] for one in menu["members"])
     said = " | ".join(one.get("text") or one["status"] for one in done["results"])

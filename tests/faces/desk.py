@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import msgspec
-from mcp import ClientSession
+from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import Server
@@ -43,11 +44,13 @@ def write_roster(folder: Path, url: str, more: str = "", **of: str) -> None:
     (folder / "roster.yaml").write_text("members:\n" + "".join(members) + more)
 
 
-Act = Callable[[ClientSession], Awaitable[Any]]
+HANDSHAKE = "legacy"  # protocol versions that begin with `initialize`
+MODERN = "2026-07-28"  # those in which each request stands for itself
+Act = Callable[[Client], Awaitable[Any]]
 
 
-def over_stdio(folder: Path, act: Act, *words: str, **env: str) -> Any:
-    """Start `fanfold mcp WORDS` as an MCP client does, act, and leave."""
+def over_stdio(folder: Path, act: Act, *words: str, mode: str = HANDSHAKE, **env: str) -> Any:
+    """Start `fanfold mcp WORDS` as an MCP client does, act, and disconnect."""
 
     async def main() -> Any:
         server = StdioServerParameters(
@@ -55,45 +58,37 @@ def over_stdio(folder: Path, act: Act, *words: str, **env: str) -> Any:
             env=environment(folder, env),
         )  # fmt: skip
         with (folder / "mcp.err").open("w") as errors:
-            async with stdio_client(server, errors) as streams, session(*streams) as client:
+            async with Client(stdio_client(server, errors), mode=mode) as client:
                 return await act(client)
 
     return asyncio.run(main())
 
 
-def over_http(url: str, token: str, act: Act) -> Any:
+def over_http(url: str, token: str, act: Act, *, mode: str = HANDSHAKE) -> Any:
     async def main() -> Any:
         headers = {"Authorization": f"Bearer {token}"}
         async with (
-            httpx.AsyncClient(headers=headers, timeout=LONG) as http,
-            streamable_http_client(url, http_client=http) as (reading, writing, _),
-            session(reading, writing) as client,
+            httpx2.AsyncClient(headers=headers, timeout=LONG) as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode) as client,
         ):
             return await act(client)
 
     return asyncio.run(main())
 
 
-@asynccontextmanager
-async def session(reading: Any, writing: Any) -> AsyncIterator[ClientSession]:
-    async with ClientSession(reading, writing) as client:
-        await client.initialize()
-        yield client
-
-
-async def call(client: ClientSession, tool: str, **given: Any) -> Any:
+async def call(client: Client, tool: str, **given: Any) -> Any:
     """The data of a tool's answer, which stands there as text too."""
     answer = await client.call_tool(tool, given)
     (text,) = answer.content
-    assert not answer.isError, text
-    assert answer.structuredContent == msgspec.json.decode(text.text)
-    return answer.structuredContent
+    assert not answer.is_error, text
+    assert answer.structured_content == msgspec.json.decode(text.text)
+    return answer.structured_content
 
 
-async def trouble(client: ClientSession, tool: str, **given: Any) -> str:
+async def trouble(client: Client, tool: str, **given: Any) -> str:
     """What a tool says of arguments it does not take."""
     answer = await client.call_tool(tool, given)
-    assert answer.isError, answer
+    assert answer.is_error, answer
     return str(answer.content[0].text)
 
 

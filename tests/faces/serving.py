@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from openai import AsyncOpenAI
 
 from fanfold.faces.connections import Bounds
-from fanfold.faces.serve.answer import Service, voting
-from fanfold.faces.serve.http import Server, open_door
+from fanfold.faces.serve.app import Endpoint as ServeEndpoint
+from fanfold.faces.serve.service import Service, ready
+from fanfold.faces.web import listen
 from fanfold.members.ensembles import Ensemble
 from fanfold.patterns.delegate import new_run
 from fanfold.run.choose import Given
@@ -81,10 +82,10 @@ async def endpoint(
     company = Given(*members)
     settings = Settings(budget=budget, serving=True)
     async with new_run("serve", company, settings, folder / ".fanfold") as run:
-        votes = {name: voting(one) for name, one in (ensembles or {}).items()}
-        server = Server(Service(run, company, votes, most=most), KEY, run.clock.now, bounds)
-        with open_door(0) as door:
-            await server.start(door)
+        votes = {name: ready(one) for name, one in (ensembles or {}).items()}
+        server = ServeEndpoint(Service(run, company, votes, most=most), KEY, run.clock.now, bounds)
+        with listen(0) as door:
+            server.start(door)
             url = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
             try:
                 async with AsyncOpenAI(base_url=url, api_key=KEY) as client:
@@ -110,11 +111,10 @@ def serving(folder: Path, *words: str, **env: str) -> Iterator[Serving]:
         yield Serving(program, program.shown.strip())
 
 
-def without_aiohttp(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """`fanfold WORDS` where aiohttp is not installed, as far as Python can tell."""
-    block = (
-        "import sys; sys.modules['aiohttp'] = None; from fanfold.faces.cli.main import main; main()"
-    )
+def without(package: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`fanfold WORDS` where a package is not installed, as far as Python can tell."""
+    start = "from fanfold.faces.cli.main import main; main()"
+    block = f"import sys; sys.modules['{package}'] = None; {start}"
     return subprocess.run(
         [sys.executable, "-c", block, *words], cwd=folder, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=LONG, check=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import msgspec
 import pytest
 
 from fanfold.faces.connections import Bounds
-from fanfold.faces.payload import is_json
+from fanfold.faces.web import is_json
 from fanfold.testing.member import Scripted, traits
 from tests.faces.desk import HEADERS, mcp_endpoint
 from tests.faces.serving import endpoint, reply
 
 SAID = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 DEEP = "[" * 100_000 + "]" * 100_000
+DEFLATED = {"content-encoding": "deflate"}
 JSON = {"content-type": "application/json"}
 
 BODIES = {
@@ -107,11 +109,14 @@ def test_a_body_in_another_form_is_refused(
         {"content": b"not gzip", "headers": packed},
         {"content": bomb, "headers": packed},
         {"content": b'"' + b"a" * 200_000},
+        {"content": gzip.compress(msgspec.json.encode(SAID))[:-9], "headers": packed},
+        {"content": b"", "headers": {"content-encoding": "br"}},
         {"content": gzip.compress(msgspec.json.encode(SAID)), "headers": packed},
+        {"content": zlib.compress(msgspec.json.encode(SAID)), "headers": DEFLATED},
         bounds=Bounds(body_bytes=100_000),
     )
-    assert [status for status, _ in refusals(answers[:-1])] == [400, 400, 413, 413]
-    assert answers[-1].status_code == 200
+    assert [status for status, _ in refusals(answers[:-2])] == [400, 400, 413, 413, 400, 415]
+    assert [one.status_code for one in answers[-2:]] == [200, 200]
     assert capfd.readouterr() == ("", "")
 
 

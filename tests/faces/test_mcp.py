@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from mcp import ClientSession
+from mcp import Client
 
 from fanfold.patterns.staff import find_staff
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import SRC, environment, fanfold, runs, started
-from tests.faces.desk import call, over_http, over_stdio, trouble, write_roster
+from tests.faces.desk import HANDSHAKE, MODERN, call, over_http, over_stdio, trouble, write_roster
 from tests.faces.project import PRICE
 from tests.waiting import LONG
 
@@ -44,7 +44,7 @@ def project(tmp_path: Path, server: RunningServer) -> Path:
     return folder
 
 
-async def fan_out(client: ClientSession) -> Any:
+async def fan_out(client: Client) -> Any:
     """What an orchestrator does: look at the menu, delegate three parts at once."""
     menu = await call(client, "menu")
     done = await call(client, "delegate_many", tasks=TASKS)
@@ -77,18 +77,27 @@ def check_fan_out(folder: Path, server: RunningServer, found: Any) -> None:
     assert sum(r["tokens"]["input"] for r in results) == receipt["tokens"]["input"]
 
 
-def test_three_parts_land_on_three_members_over_stdio(project: Path, server: RunningServer) -> None:
-    check_fan_out(project, server, over_stdio(project, fan_out, "--budget", "5"))
+VERSIONS = pytest.mark.parametrize("mode", [HANDSHAKE, MODERN])
+
+
+@VERSIONS
+def test_three_parts_land_on_three_members_over_stdio(
+    project: Path, server: RunningServer, mode: str
+) -> None:
+    check_fan_out(project, server, over_stdio(project, fan_out, "--budget", "5", mode=mode))
     assert "delegates complete" in (project / "mcp.err").read_text()
 
 
-def test_three_parts_land_on_three_members_over_http(project: Path, server: RunningServer) -> None:
+@VERSIONS
+def test_three_parts_land_on_three_members_over_http(
+    project: Path, server: RunningServer, mode: str
+) -> None:
     """The same tools; a wrong token, a wrong path and a foreign page get nothing."""
     with started(project, "mcp", "--http", "--token", "env:T", T="sesame") as program:
         program.until_it_says("/mcp")
         url = program.said.split()[-1]
         assert url.startswith("http://127.0.0.1:")
-        found = over_http(url, "sesame", fan_out)
+        found = over_http(url, "sesame", fan_out, mode=mode)
         assert refusal(url, "wrong") == 401
         assert refusal(url, "sesam") == 401
         assert refusal(url.replace("/mcp", "/other"), "sesame") == 404
@@ -121,7 +130,10 @@ def test_a_token_is_made_when_none_is_named(project: Path) -> None:
     ("words", "said"),
     [
         (["--token", "sesame"], "--token is env:NAME or file:PATH, never the token itself"),
-        (["--token", "env:NOTHING"], "--token env:NOTHING: there is nothing; set it first"),
+        (
+            ["--token", "env:NOTHING"],
+            "--token env:NOTHING: there is no token; set it, or omit --token",
+        ),
     ],
 )
 def test_a_token_that_is_not_there_or_in_clear_is_refused(
@@ -132,7 +144,7 @@ def test_a_token_that_is_not_there_or_in_clear_is_refused(
 
 
 def test_the_descriptions_carry_the_menu(project: Path) -> None:
-    async def act(client: ClientSession) -> Any:
+    async def act(client: Client) -> Any:
         return (await client.list_tools()).tools
 
     tools = {tool.name: tool for tool in over_stdio(project, act)}
@@ -146,7 +158,7 @@ def test_the_descriptions_carry_the_menu(project: Path) -> None:
 
 
 def test_nobody_fits_is_no_error_and_the_leader_is_never_asked(project: Path) -> None:
-    async def act(client: ClientSession) -> Any:
+    async def act(client: Client) -> Any:
         return (
             await call(client, "delegate", prompt="x", needs=["physics"]),
             await call(client, "delegate", prompt="x", member="alba"),
@@ -166,7 +178,7 @@ def test_nobody_fits_is_no_error_and_the_leader_is_never_asked(project: Path) ->
 
 
 def test_bad_arguments_are_told_in_words(project: Path) -> None:
-    async def act(client: ClientSession) -> Any:
+    async def act(client: Client) -> Any:
         return [
             await trouble(client, "delegate_many", tasks=[{"prompt": "x"}] * 10_000),
             await trouble(client, "delegate_many", tasks="x"),
@@ -191,15 +203,15 @@ def test_bad_arguments_are_told_in_words(project: Path) -> None:
         " top, best, vote, ask",
         "the arguments are nested too deeply: at most 100 levels",
         "the arguments are nested too deeply: at most 100 levels",
-        "../elsewhere.yaml does not lie in this server's folder",
-        "'a\\x00b' is no path of a plan: embedded null byte",
+        "../elsewhere.yaml is not in this server's folder",
+        "'a\\x00b' is not a valid path: embedded null byte",
         "there is no run 'nobody'; call status without a run to see them",
         "there is no tool `dance`",
     ]
 
 
 def test_lists_written_as_json_texts_are_understood(project: Path) -> None:
-    async def act(client: ClientSession) -> Any:
+    async def act(client: Client) -> Any:
         done = await call(client, "delegate_many", tasks='["one", {"prompt": "two"}]')
         ids = [one["id"] for one in done["results"]]
         return await call(client, "reduce", kind="concat", ids=ids, options={"sep": " + "})
@@ -210,7 +222,7 @@ def test_lists_written_as_json_texts_are_understood(project: Path) -> None:
 def test_each_task_stands_alone_before_the_budget(project: Path) -> None:
     """The one that does not fit is unfunded; smaller ones still go, in the same call and later."""
 
-    async def act(client: ClientSession) -> Any:
+    async def act(client: Client) -> Any:
         tasks = ["one", "two " * 200, "three"]
         done = await call(client, "delegate_many", tasks=tasks, concurrency=1)
         return done, await call(client, "delegate", prompt="four"), await call(client, "menu")
@@ -243,11 +255,12 @@ def test_the_operator_says_how_many_go_at_once_else_the_roster(
     assert staff.settings.max_concurrency == most
 
 
-def test_a_client_that_wants_to_know_hears_how_far_it_is(project: Path) -> None:
+@VERSIONS
+def test_a_client_that_wants_to_know_hears_how_far_it_is(project: Path, mode: str) -> None:
     """Over both transports; a client without a token hears nothing, and gets the same results."""
     tasks = ["one", {"prompt": "two", "needs": ["physics"]}, "three"]
 
-    async def act(client: ClientSession) -> Any:
+    async def act(client: Client) -> Any:
         heard: list[tuple[float, float | None, str | None]] = []
 
         async def progress(done: float, all: float | None, message: str | None) -> None:
@@ -257,16 +270,16 @@ def test_a_client_that_wants_to_know_hears_how_far_it_is(project: Path) -> None:
             "delegate_many", {"tasks": tasks, "concurrency": 1}, progress_callback=progress
         )
         untold = await call(client, "delegate_many", tasks=tasks)
-        return heard, told.structuredContent, untold
+        return heard, told.structured_content, untold
 
     expected = [(2, 3, "2 of 3 tasks done"), (3, 3, "3 of 3 tasks done")]
-    heard, told, untold = over_stdio(project, act)
+    heard, told, untold = over_stdio(project, act, mode=mode)
     assert heard == expected
     assert [one["status"] for one in told["results"]] == ["ok", "no_fit", "ok"]
     assert [one["status"] for one in untold["results"]] == ["ok", "no_fit", "ok"]
     with started(project, "mcp", "--http", "--token", "env:T", T="sesame") as program:
         program.until_it_says("/mcp")
-        assert over_http(program.said.split()[-1], "sesame", act)[0] == expected
+        assert over_http(program.said.split()[-1], "sesame", act, mode=mode)[0] == expected
         program.send(signal.SIGTERM)
         program.end()
 
@@ -277,7 +290,7 @@ def test_what_the_router_decided_is_on_record(project: Path, server: RunningServ
     text = (project / "roster.yaml").read_text()
     (project / "roster.yaml").write_text(text.replace("input: 1000", "input: 10", 1))
 
-    async def act(client: ClientSession) -> Any:
+    async def act(client: Client) -> Any:
         tasks = [{"prompt": "a", "member": "carla"}, {"prompt": "b", "needs": ["legal"]}, "c"]
         return await call(client, "delegate_many", tasks=tasks)
 
@@ -302,7 +315,7 @@ steps:
 def test_a_plan_runs_on_what_is_left_and_stands_below_the_server(project: Path) -> None:
     (project / "plan.yaml").write_text(PLAN)
 
-    async def act(client: ClientSession) -> Any:
+    async def act(client: Client) -> Any:
         one = await call(client, "delegate", prompt="one")
         plan = await call(client, "run_plan", plan="plan.yaml")
         status = await call(client, "status")
@@ -352,7 +365,7 @@ def say(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
     process.stdin.flush()
 
 
-@pytest.mark.parametrize("how", ["eof", "sigterm"])
+@pytest.mark.parametrize("how", ["eof", "sigterm", "nobody reads"])
 def test_it_closes_its_books_at_the_end(project: Path, how: str) -> None:
     """Also while its stdin is still open."""
     process = speak(project)
@@ -365,6 +378,9 @@ def test_it_closes_its_books_at_the_end(project: Path, how: str) -> None:
         )
         if how == "eof":
             process.stdin.close()
+        elif how == "nobody reads":
+            process.stdout.close()
+            say(process, {"jsonrpc": "2.0", "id": 2, "method": "ping"})
         else:
             process.send_signal(signal.SIGTERM)
         assert process.wait(LONG) == 0

@@ -17,7 +17,7 @@ import pytest
 from openai import OpenAI
 
 from fanfold.errors import Terminal, Transient
-from fanfold.faces.serve.parents import Parents
+from fanfold.faces.serve.service import ParentRuns
 from fanfold.members.ensembles import Ensemble
 from fanfold.patterns.delegate import new_run
 from fanfold.price import Price, dollars
@@ -37,7 +37,7 @@ from tests.faces.serving import (
     reply,
     serving,
     text_of,
-    without_aiohttp,
+    without,
 )
 
 Say = Callable[[str], None]
@@ -161,7 +161,7 @@ def test_a_signal_lets_what_is_under_way_end_and_a_second_one_cancels_it(
         ended = up.program.end()
         requests()
     shown = fanfold(folder, "status", "serve", "--json").receipt
-    assert ended.code == 3
+    assert (answers, ended.code) == ({"two": "InternalServerError"}, 3)
     assert (shown["status"], shown["in_doubt"]) == ("killed", 1)
 
 
@@ -190,7 +190,7 @@ def test_what_is_wrong_shows_before_a_run_is_on_record(tmp_path: Path) -> None:
         2, "fanfold: --key is env:NAME or file:PATH, never the key itself\n",
     )  # fmt: skip
     unset = fanfold(tmp_path, "serve", "--key", "env:NO_SUCH")
-    assert unset.err == "fanfold: --key env:NO_SUCH: there is no key; set it, or leave --key out\n"
+    assert unset.err == "fanfold: --key env:NO_SUCH: there is no key; set it, or omit --key\n"
     with threaded_server(tmp_path / "books") as other:
         port = other.url.rpartition(":")[2]
         taken = fanfold(tmp_path, "serve", "--port", port)
@@ -202,10 +202,11 @@ def test_what_is_wrong_shows_before_a_run_is_on_record(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
-    done = without_aiohttp(tmp_path, "serve")
-    assert (done.returncode, done.stderr) == (
-        2, "fanfold: serve needs aiohttp; install it: pip install 'fanfold[serve]'\n",
-    )  # fmt: skip
+    for package in ("starlette", "uvicorn"):
+        done = without(package, tmp_path, "serve")
+        assert (done.returncode, done.stderr) == (
+            2, f"fanfold: serve needs {package}; install it: pip install 'fanfold[serve]'\n",
+        )  # fmt: skip
 
 
 def test_a_new_key_is_shown_once_and_works(tmp_path: Path, server: RunningServer) -> None:
@@ -701,7 +702,7 @@ def test_with_many_parents_those_that_are_idle_are_closed(tmp_path: Path) -> Non
     async def main() -> list[tuple[str, str | None, str]]:
         company = Given(echo())
         async with new_run("serve", company, Settings(serving=True), tmp_path / "store") as run:
-            parents, id = Parents(run, most=1), run.record.id
+            parents, id = ParentRuns(run, most=1), run.record.id
             for span in (f"{id}:1", f"{id}:2", f"{id}:1"):
                 async with parents.of(span) as one, parents.of(span) as same:
                     assert one is same

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.faces.serve.key import new_key, read_key, shown
-from fanfold.faces.serve.wire import Chat, Refused, read_chat
+from fanfold.faces.serve.wire import Chat, read_chat
+from fanfold.faces.web import RequestRefused, is_authorized, new_secret, read_secret
 from fanfold.work.ask import Message, Params, Schema
 
 SAID = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
@@ -86,36 +86,36 @@ WRONG = [
 def test_what_is_not_supported_is_refused_in_words(
     fields: dict[str, Any], param: str | None, text: str
 ) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         chat(**fields)
     assert (caught.value.status, caught.value.param, str(caught.value)) == (400, param, text)
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"nonsense", b"\xff", b'{"model": "m"', b"{}"])
 def test_what_is_no_request_is_refused(raw: bytes) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         read_chat(raw)
     assert caught.value.status == 400
 
 
 def test_a_key_is_a_reference(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("from a file\n")
-    assert read_key("env:A", {"A": " from a variable "}) == "from a variable"
-    assert read_key(f"file:{tmp_path / 'key'}") == "from a file"
+    assert read_secret("key", "env:A", {"A": " from a variable "}) == "from a variable"
+    assert read_secret("key", f"file:{tmp_path / 'key'}") == "from a file"
     for wrong in ("env:B", f"file:{tmp_path / 'none'}", f"file:{tmp_path}"):
         with pytest.raises(BadInput, match="there is no key"):
-            read_key(wrong, {"A": "x"})
+            read_secret("key", wrong, {"A": "x"})
     for pasted in ("sk-secret", "env:", "none", ""):
         with pytest.raises(BadInput) as caught:
-            read_key(pasted)
+            read_secret("key", pasted)
         assert str(caught.value) == "--key is env:NAME or file:PATH, never the key itself"
 
 
 def test_only_the_whole_key_opens() -> None:
-    key = new_key()
-    assert key != new_key()
-    assert shown(f"Bearer {key}", key)
-    assert shown(f"bearer  {key}", key)
+    key = new_secret()
+    assert key != new_secret()
+    assert is_authorized(f"Bearer {key}", key)
+    assert is_authorized(f"bearer  {key}", key)
     for wrong in (
         "",
         "Bearer",
@@ -125,4 +125,4 @@ def test_only_the_whole_key_opens() -> None:
         f"Bearer {key[:-1]}",
         f"Bearer {key}x",
     ):
-        assert not shown(wrong, key)
+        assert not is_authorized(wrong, key)

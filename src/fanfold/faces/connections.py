@@ -98,6 +98,10 @@ class Connections:
         self._open.discard(one)
         self._waiting.pop(one, None)
 
+    def drop_all(self) -> None:
+        for one in list(self._open):
+            one.drop()
+
 
 _current: ContextVar[Connection] = ContextVar("connection")
 

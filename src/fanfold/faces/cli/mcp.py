@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.faces.cli.handing import concurrency_option
 from fanfold.faces.cli.store import store_option
+from fanfold.faces.extra import missing_extra
 from fanfold.observe.closing import closing
 from fanfold.plans.load import parse_budget
 from fanfold.run.inherited import inherited
@@ -46,41 +46,31 @@ from fanfold.work.task import Budget
 )
 def mcp(http: bool, port: int, token: str | None, keys_from: str | None, **given: Any) -> None:
     """Serve the members to an agent over the Model Context Protocol, until it leaves."""
+    if missing := missing_extra():
+        raise BadInput(missing)
     from fanfold.faces.connections import bounds
     from fanfold.faces.mcp.http import on_http
-    from fanfold.faces.mcp.office import Posting
-    from fanfold.faces.mcp.serve import on_stdio, serve
+    from fanfold.faces.mcp.server import Transport, on_stdio, serve
+    from fanfold.faces.mcp.tools import McpOptions
+    from fanfold.faces.web import new_secret, read_secret
 
     if keys_from is not None:
         _take_keys(Path(keys_from))
-    said, most = given.pop("budget"), given.pop("connections")
-    budget = Budget() if said is None else parse_budget(said)
-    posting = Posting(budget=budget, parent=inherited().parent, **given)
-    by = on_http(port, _token(token), _say, bounds(most)) if http else on_stdio
-    _say(closing(run_sync(serve(posting, Path.cwd(), by)), None))
+    stated, most = given.pop("budget"), given.pop("connections")
+    budget = Budget() if stated is None else parse_budget(stated)
+    options = McpOptions(budget=budget, parent=inherited().parent, **given)
+    transport: Transport = on_stdio
+    if http:
+        secret = read_secret("token", token)
+        if secret is None:
+            secret = new_secret()
+            _say(f"fanfold mcp: token: {secret}")  # on stderr, which only the operator reads
+        transport = on_http(port, secret, _say, bounds(most))
+    _say(closing(run_sync(serve(options, Path.cwd(), transport)), None))
 
 
 def _say(line: str) -> None:
     click.echo(line, err=True)
-
-
-def _token(reference: str | None) -> str:
-    """By reference, or a new one, which is shown on stderr, where only the operator looks."""
-    if reference is None:
-        made = secrets.token_urlsafe(32)
-        _say(f"fanfold mcp: token: {made}")
-        return made
-    how, _, name = reference.partition(":")
-    if how not in ("env", "file") or not name:
-        raise BadInput("--token is env:NAME or file:PATH, never the token itself")
-    try:
-        file = Path(name).expanduser()
-        found = os.environ.get(name, "") if how == "env" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        found = ""
-    if not found.strip():
-        raise BadInput(f"--token {reference}: there is nothing; set it first")
-    return found.strip()
 
 
 def _take_keys(path: Path) -> None:

@@ -46,28 +46,30 @@ def serve(roster: str | None, key: str | None, budget: str | None, **given: Any)
     requests; Ctrl-C ends it, after those under way.
     """
     try:
-        from fanfold.faces.serve.key import new_key, read_key
-        from fanfold.faces.serve.session import Up, Wanted, hold_until_signalled
+        from fanfold.faces.serve.session import ServeOptions, ServingInfo, serve_until_signalled
+        from fanfold.faces.web import new_secret, read_secret
     except ModuleNotFoundError as error:
-        if error.name != "aiohttp":
+        package = (error.name or "").partition(".")[0]
+        if package not in ("starlette", "uvicorn"):
             raise
-        raise BadInput("serve needs aiohttp; install it: pip install 'fanfold[serve]'") from None
-    wanted = Wanted(
+        why = f"serve needs {package}; install it: pip install 'fanfold[serve]'"
+        raise BadInput(why) from None
+    options = ServeOptions(
         roster=find_roster(roster, None, Path.cwd()),
-        key=new_key() if key is None else read_key(key),
+        key=read_secret("key", key) or new_secret(),
         budget=Budget() if budget is None else parse_budget(budget),
         **given,
     )
 
-    def up(found: Up) -> None:
-        """The address alone on stdout, for programs; the rest is for people."""
-        _say(found.told())
+    def up(found: ServingInfo) -> None:
+        """Only the address goes to stdout, for programs."""
+        _say(found.describe())
         if key is None:
-            _say(f"key: {wanted.key}")
+            _say(f"key: {options.key}")
         _say("Ctrl-C ends it")
         click.echo(found.url)
 
-    receipt = run_sync(hold_until_signalled(wanted, up, _say))
+    receipt = run_sync(serve_until_signalled(options, up, _say))
     _say(closing(receipt, None))
     return EXIT.get(receipt.status, STOPPED)
 

@@ -13,8 +13,9 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.faces.connections import bounds
-from fanfold.faces.serve.answer import Service, Voting, usable, voting
-from fanfold.faces.serve.http import Server, open_door
+from fanfold.faces.serve.app import Endpoint
+from fanfold.faces.serve.service import ReadyEnsemble, Service, ready, usable
+from fanfold.faces.web import listen
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, load_roster
 from fanfold.observe.closing import interrupted
 from fanfold.patterns.delegate import new_run
@@ -27,8 +28,8 @@ from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be served, and how."""
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `fanfold serve`."""
 
     roster: Path
     key: str
@@ -42,14 +43,14 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     connections: int | None = None
 
 
-class Up(NamedTuple):
+class ServingInfo(NamedTuple):
     """The endpoint is up: where, for whom, in which run."""
 
     url: str
     models: list[str]
     run: Run
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """For people, in two lines."""
         record, limit = self.run.record, self.run.settings.budget
         stated = {name: getattr(limit, name) for name in limit.__struct_fields__}
@@ -60,44 +61,50 @@ class Up(NamedTuple):
         )
 
 
-async def hold(wanted: Wanted, up: Callable[[Up], None], stop: asyncio.Event) -> Receipt:
+async def serve(
+    options: ServeOptions, up: Callable[[ServingInfo], None], stop: asyncio.Event
+) -> Receipt:
     """Serve until `stop` is set; then those under way end. Cancelled: they are cancelled too.
 
     What is wrong (the roster, an ensemble, the port) shows before a run is on record.
     """
-    roster = load_roster(wanted.roster)
-    company, ensembles = _company(roster, wanted)
-    settings = Settings(budget=wanted.budget, fresh=wanted.fresh, serving=True)
-    parent, limits = inherited().parent, bounds(wanted.connections)
-    door = open_door(wanted.port)
+    roster = load_roster(options.roster)
+    company, ensembles = _company(roster, options)
+    settings = Settings(budget=options.budget, fresh=options.fresh, serving=True)
+    parent, limits = inherited().parent, bounds(options.connections)
+    listening = listen(options.port)
     opened: list[Run] = []
     try:
-        async with new_run(wanted.name, company, settings, wanted.store, parent) as run:
+        async with new_run(options.name, company, settings, options.store, parent) as run:
             opened.append(run)
-            service = Service(run, company, ensembles, wanted.concurrency)
-            server = Server(service, wanted.key, run.clock.now, limits)
-            await server.start(door)
-            up(Up(f"http://127.0.0.1:{door.getsockname()[1]}/v1", service.models, run))
+            service = Service(run, company, ensembles, options.concurrency)
+            server = Endpoint(service, options.key, run.clock.now, limits)
+            server.start(listening)
+            up(
+                ServingInfo(
+                    f"http://127.0.0.1:{listening.getsockname()[1]}/v1", service.models, run
+                )
+            )
             await _until(stop, run, server)
     except asyncio.CancelledError:
         if not opened or opened[0].closing is None:
             raise
     finally:
-        door.close()
+        listening.close()
     receipt = opened[0].closing
     assert receipt is not None
     return receipt
 
 
-async def hold_until_signalled(
-    wanted: Wanted, up: Callable[[Up], None], say: Callable[[str], None]
+async def serve_until_signalled(
+    options: ServeOptions, up: Callable[[ServingInfo], None], say: Callable[[str], None]
 ) -> Receipt:
-    """As `hold`. The first signal: no new request, those under way end. The second cancels them."""
+    """As `serve`. The first signal: no new request, those under way end. The second cancels them."""
     stop, main = asyncio.Event(), asyncio.current_task()
     assert main is not None
     remove: list[Callable[[], None]] = []
 
-    def listen(found: Up) -> None:
+    def listen(found: ServingInfo) -> None:
         def on_signal(number: signal.Signals) -> None:
             if stop.is_set():
                 main.cancel()
@@ -110,13 +117,13 @@ async def hold_until_signalled(
         up(found)
 
     try:
-        return await hold(wanted, listen, stop)
+        return await serve(options, listen, stop)
     finally:
         for one in remove:
             one()
 
 
-async def _until(stop: asyncio.Event, run: Run, server: Server) -> None:
+async def _until(stop: asyncio.Event, run: Run, server: Endpoint) -> None:
     try:
         await stop.wait()
         await server.stop()
@@ -125,12 +132,12 @@ async def _until(stop: asyncio.Event, run: Run, server: Server) -> None:
         raise
 
 
-def _company(roster: Roster, wanted: Wanted) -> tuple[Listed, dict[str, Voting]]:
+def _company(roster: Roster, options: ServeOptions) -> tuple[Listed, dict[str, ReadyEnsemble]]:
     """Functions and commands are looked for beside the roster; those of fanfold's own, here."""
-    folder = Path.cwd() if wanted.roster == DEFAULT_ROSTER else wanted.roster.parent
-    company = Listed(roster, folder, allow_paid=wanted.allow_paid)
+    folder = Path.cwd() if options.roster == DEFAULT_ROSTER else options.roster.parent
+    company = Listed(roster, folder, allow_paid=options.allow_paid)
     if not usable(company):
         raise BadInput(
             f"{roster.called} has nobody who may be asked; enable a member, or --allow-paid"
         )
-    return company, {name: voting(one) for name, one in roster.ensembles.items()}
+    return company, {name: ready(one) for name, one in roster.ensembles.items()}

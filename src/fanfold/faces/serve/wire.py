@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from fanfold.errors import BadInput, FanfoldError
-from fanfold.faces.payload import read_json
+from fanfold.errors import BadInput
+from fanfold.faces.web import RequestRefused, read_json
 from fanfold.work.ask import Message, Params, Role, Schema, Usage
 
 _encode = msgspec.json.Encoder().encode
@@ -25,26 +25,11 @@ _HARMLESS: dict[str, Any] = {"n": 1, "modalities": ["text"], "tool_choice": "non
 _ANY_OBJECT = Schema.of({"type": "object"})
 
 
-class Refused(FanfoldError):
-    """A request that gets no answer: what the client is told, and under which status."""
-
-    def __init__(
-        self,
-        text: str,
-        *,
-        status: int = 400,
-        code: str | None = None,
-        param: str | None = None,
-        again: bool = False,
-    ) -> None:
-        self.status, self.code, self.param, self.again = status, code, param, again
-        super().__init__(text)
-
-    @property
-    def body(self) -> dict[str, Any]:
-        kind = "insufficient_quota" if self.status == 402 else _KINDS.get(self.status // 100)
-        told = {"message": str(self), "type": kind, "param": self.param, "code": self.code}
-        return {"error": told}
+def error_body(error: RequestRefused) -> dict[str, Any]:
+    """An error in OpenAI's shape."""
+    kind = "insufficient_quota" if error.status == 402 else _KINDS.get(error.status // 100)
+    fields = {"message": str(error), "type": kind, "param": error.param, "code": error.code}
+    return {"error": fields}
 
 
 _KINDS = {4: "invalid_request_error", 5: "server_error"}
@@ -70,20 +55,20 @@ class _Part(msgspec.Struct):
     text: str = ""
 
 
-class _Said(msgspec.Struct):
+class _BodyMessage(msgspec.Struct):
     role: str
     content: str | list[_Part] | None = None
     tool_calls: Any = None
     function_call: Any = None
 
 
-class _Described(msgspec.Struct):
+class _JsonSchema(msgspec.Struct):
     schema: dict[str, Any]
 
 
 class _Format(msgspec.Struct):
     type: Literal["text", "json_object", "json_schema"]
-    json_schema: _Described | None = None
+    json_schema: _JsonSchema | None = None
 
 
 class _StreamOptions(msgspec.Struct):
@@ -91,15 +76,15 @@ class _StreamOptions(msgspec.Struct):
 
 
 _Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
-_Heat: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=2)]
+_Temperature: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=2)]
 _Tokens: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 _Seed: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _Body(msgspec.Struct):
     model: str
-    messages: Annotated[list[_Said], msgspec.Meta(min_length=1)]
-    temperature: _Heat | None = None
+    messages: Annotated[list[_BodyMessage], msgspec.Meta(min_length=1)]
+    temperature: _Temperature | None = None
     top_p: _Share | None = None
     max_tokens: _Tokens | None = None
     max_completion_tokens: _Tokens | None = None
@@ -112,17 +97,17 @@ class _Body(msgspec.Struct):
 
 
 def read_chat(raw: bytes, needs: str = "") -> Chat:
-    """The request of a body; `needs` is a header's, and goes before the body's. Raises Refused."""
+    """The request of a body; `needs` is a header's, and goes before the body's. Raises RequestRefused."""
     try:
         whole = read_json(raw)
         if not isinstance(whole, dict):
-            raise Refused("the body must be a JSON object")
+            raise RequestRefused("the body must be a JSON object")
         _refuse_unsupported(whole)
         body = msgspec.convert(whole, _Body)
     except msgspec.ValidationError as error:
-        raise Refused(f"the request is not valid: {error}") from None
+        raise RequestRefused(f"the request is not valid: {error}") from None
     except BadInput as error:
-        raise Refused(str(error)) from None
+        raise RequestRefused(str(error)) from None
     return Chat(
         model=body.model,
         messages=tuple(_message(said, n) for n, said in enumerate(body.messages)),
@@ -140,17 +125,17 @@ def _refuse_unsupported(whole: dict[str, Any]) -> None:
         if name in _Body.__struct_fields__ or name in _IGNORED or not value:
             continue
         if _HARMLESS.get(name) != value:
-            raise Refused(
+            raise RequestRefused(
                 f"`{name}` is not supported here; leave it out", param=name,
                 code="unsupported_parameter",
             )  # fmt: skip
 
 
-def _message(said: _Said, number: int) -> Message:
+def _message(said: _BodyMessage, number: int) -> Message:
     param = f"messages[{number}]"
     role = _ROLES.get(said.role)
     if role is None or said.tool_calls or said.function_call:
-        raise Refused(
+        raise RequestRefused(
             f"`{param}`: tools are not supported here; roles are system, user and assistant",
             param=param, code="unsupported_value",
         )  # fmt: skip
@@ -158,7 +143,7 @@ def _message(said: _Said, number: int) -> Message:
         return Message(role, said.content or "")
     for part in said.content:
         if part.type != "text":
-            raise Refused(
+            raise RequestRefused(
                 f"`{param}`: content of type `{part.type}` is not supported here, only text",
                 param=param, code="unsupported_value",
             )  # fmt: skip
@@ -177,7 +162,7 @@ def _schema(format: _Format | None) -> Schema | None:
     if format.type == "json_object":
         return _ANY_OBJECT
     if format.json_schema is None:
-        raise Refused("`response_format` needs a `json_schema`", param="response_format")
+        raise RequestRefused("`response_format` needs a `json_schema`", param="response_format")
     return Schema.of(format.json_schema.schema)
 
 
@@ -185,14 +170,16 @@ def read_needs(given: Any) -> tuple[str, ...]:
     """`legal, french`, or a list of these."""
     said = given.split(",") if isinstance(given, str) else [] if given is None else given
     if not isinstance(said, list) or not all(isinstance(word, str) for word in said):
-        raise Refused("`needs` is a text such as `legal, french`, or a list", param="metadata")
+        raise RequestRefused(
+            "`needs` is a text such as `legal, french`, or a list", param="metadata"
+        )
     return tuple(sorted({word.strip() for word in said} - {""}))
 
 
 # ── what goes out ────────────────────────────────────────────────────────────────────────────
 
 
-class Said(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True):
     """An answer: its text, how it ended in OpenAI's words, what it took, and `about` it."""
 
     text: str
@@ -202,8 +189,8 @@ class Said(msgspec.Struct, frozen=True):
     about: dict[str, Any] = {}
 
 
-class Head(msgspec.Struct, frozen=True):
-    """What every piece of one answer begins with."""
+class ChunkWriter(msgspec.Struct, frozen=True):
+    """Writes one answer, whole or as chunks; all begin with the same fields."""
 
     id: str
     created: int
@@ -213,21 +200,21 @@ class Head(msgspec.Struct, frozen=True):
         named = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
         return {**named, "choices": choices, **more}
 
-    def completion(self, said: Said) -> bytes:
+    def completion(self, answer: Answer) -> bytes:
         message = {
             "role": "assistant",
-            "content": None if said.refused else said.text,
-            "refusal": said.text if said.refused else None,
+            "content": None if answer.refused else answer.text,
+            "refusal": answer.text if answer.refused else None,
         }
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": said.finish}
-        more = {"usage": usage_fields(said.usage), "fanfold": said.about}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": answer.finish}
+        more = {"usage": usage_fields(answer.usage), "fanfold": answer.about}
         return _encode(self._whole("chat.completion", [choice], more))
 
-    def piece(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+    def chunk(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return event(self._whole("chat.completion.chunk", [choice], more))
 
-    def account(self, usage: Usage | None) -> bytes:
+    def usage(self, usage: Usage | None) -> bytes:
         """The last chunk, for those who asked for it."""
         more = {"usage": usage_fields(usage)}
         return event(self._whole("chat.completion.chunk", [], more))
