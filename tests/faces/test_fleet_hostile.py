@@ -312,8 +312,8 @@ def test_codex_without_a_known_price_is_warned_about(crew: OddRoot) -> None:
     crew.plan({"id": "a", **codex}, {"id": "b", **codex, "timeout_seconds": 60})
     ended = crew.ok("launch", str(crew.root), "--no-tmux")
     assert ended.err == (
-        "warning: no price is known for the model of `a`, so nothing bounds what codex spends"
-        " there: name a model, or set `max_turns` or `timeout_seconds`\n"
+        "warning: no price is known for the model of `a`, so what codex spends there has"
+        " no limit: name a model, or set `max_turns` or `timeout_seconds`\n"
     )
     assert crew.over() == "complete"
 

@@ -110,7 +110,7 @@ def test_a_command_has_no_worker_so_only_the_whole_run_can_be_killed(project: Pr
     project.launched()
     project.until_both_are_under_way()
     ended = project.fanfold("kill", "wait", "0")
-    text = "0 is done by waiter, which is no agent: only the whole run can be killed:"
+    text = "0 is done by waiter, which is not an agent: only the whole run can be killed:"
     assert ended == Ended(2, "", f"fanfold: {text} fanfold kill wait all\n")
 
 

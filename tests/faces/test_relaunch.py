@@ -180,7 +180,7 @@ def test_a_run_in_the_foreground_cannot_hand_over(tmp_path: Path) -> None:
         run.until(lambda: " failed" in fanfold(tmp_path, "status", "wait").out)
         refused = project.fanfold("relaunch", "wait", "b")
         assert (refused.code, refused.err.count("\n")) == (2, 1)
-        assert "carried out in the foreground, which cannot hand it over" in refused.err
+        assert "runs in the foreground, which cannot hand it over" in refused.err
         project.gate.touch()
         assert run.end().code == 1
     project.launched("--name", "far")

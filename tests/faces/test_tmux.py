@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.fleet.tmux import Panes, Shown, Tmux, close_session, open_windows, show
+from fanfold.fleet.tmux import Panes, ShownRun, Tmux, close_session, open_windows, show
 from fanfold.members.agents.worker import LOG
 from fanfold.observe.table import cells_wide
 from tests.faces.cli import SRC
@@ -73,8 +73,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made.close()
 
 
-def shown_of(stage: Stage) -> Shown:
-    return Shown(stage.record.name, stage.record.id, str(stage.store))
+def shown_of(stage: Stage) -> ShownRun:
+    return ShownRun(stage.record.name, stage.record.id, str(stage.store))
 
 
 def bare(line: str) -> str:
@@ -176,7 +176,7 @@ def test_a_window_that_ended_is_used_again_by_the_same_worker(server: Server, st
 def test_a_session_of_another_run_is_left_alone(server: Server, stage: Stage) -> None:
     server("new-session", "-d", "-s", "demo_fleet", "-n", "theirs", "sleep", "600")
     first = open_windows(shown_of(stage), ["a"], server.tmux)
-    other = open_windows(Shown("demo.fleet", "another", str(stage.store)), [], server.tmux)
+    other = open_windows(ShownRun("demo.fleet", "another", str(stage.store)), [], server.tmux)
     assert (first, other) == ("demo_fleet-2", "demo_fleet-3")
     assert server.windows("demo_fleet") == ["theirs"]
     close_session("demo.fleet", stage.record.id, stage.store, server.tmux)
@@ -202,7 +202,6 @@ def test_the_panes_of_a_supervisor_open_windows_and_leave_them(
     assert panes is not None
     for worker in ("a", "b.c", "a"):
         panes.started(worker)
-    panes.ended("a")
     panes.close()
     assert (panes.session, logged) == ("demo_fleet", [])
     assert server.windows("demo_fleet") == ["status", "a", "b_c"]
@@ -230,7 +229,7 @@ def test_the_server_that_we_start_keeps_no_lock_of_ours(server: Server, tmp_path
     handle = os.open(lock, os.O_CREAT | os.O_RDWR)
     os.set_inheritable(handle, True)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    open_windows(Shown("locked", "01J", str(tmp_path)), [], server.tmux)
+    open_windows(ShownRun("locked", "01J", str(tmp_path)), [], server.tmux)
     os.close(handle)
     again = os.open(lock, os.O_RDWR)
     fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -249,7 +248,7 @@ def test_it_works_from_inside_tmux_too(server: Server, stage: Stage) -> None:
     assert server.windows("demo_fleet") == ["status", "a"]
 
 
-class Quick(Shown, frozen=True):
+class Quick(ShownRun, frozen=True):
     """Windows with a program that starts at once."""
 
     def view_words(self, worker: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Start a supervisor: a process of its own session that holds nothing of ours."""
+"""Start a supervisor: a detached process of its own session that inherits nothing of ours."""
 
 from __future__ import annotations
 
@@ -11,45 +11,99 @@ from typing import IO
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.fleet.mission import Mission, Ready
+from fanfold.journal.facts import RunRecord
+from fanfold.members.roster import Roster
+from fanfold.plans.execute import Job, Options, Stored, revised
+from fanfold.work.task import Budget
+
+
+class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What a supervisor is started with: a job that was read and checked. The supervisor reads the
+    roster again: keys are references in it, so nothing here is a secret."""
+
+    name: str
+    stored: Stored
+    budget: Budget
+    options: Options
+    record: RunRecord | None = None
+
+    def job(self) -> Job:
+        """BadInput when the roster was changed since it was checked."""
+        bare = Job(
+            stored=self.stored, roster=Roster(), budget=self.budget, options=self.options,
+            name=self.name, record=self.record,
+        )  # fmt: skip
+        return revised(bare, self.stored)
+
+
+class LaunchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The one line that a supervisor reports: the run is on record and under way, or what is wrong."""
+
+    run: str = ""
+    name: str = ""
+    pid: int = 0
+    planned: int = 0
+    error: str = ""
+    code: int = 0
+
+
+def order_of(job: Job) -> LaunchOrder:
+    """With the store as an absolute path: the supervisor may run in any folder."""
+    store = str(Path(job.options.store).absolute())
+    options = msgspec.structs.replace(job.options, store=store)
+    record = job.record
+    if record is not None:
+        record = msgspec.structs.replace(record, plan=b"", result=None)
+    return LaunchOrder(
+        name=job.name, stored=job.stored, budget=job.budget, options=options, record=record
+    )
+
+
+def log_file(job: Job) -> Path:
+    """The log of the supervisor: of a fleet beside its workers, of a plan in the store."""
+    if job.stored.kind == "fleet":
+        return Path(job.stored.plan.folder) / "logs" / "supervisor.log"
+    plain = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in job.name)
+    return Path(job.options.store).absolute() / "logs" / f"{plain}.log"
+
+
+def root_folder(job: Job) -> str:
+    return job.stored.plan.folder or str(Path(job.options.store).absolute().parent)
+
+
+# ── starting it ──────────────────────────────────────────────────────────────────────────────────
+
 
 _MODULE = "fanfold.fleet.supervisor"
 REFUSED = 2
 
 
-def start_supervisor(mission: Mission, log: Path) -> Ready:
-    """Start it and wait for its word; then it needs nobody.
+def start_supervisor(order: LaunchOrder, log: Path) -> LaunchResult:
+    """Start it and wait until it reports; from then on it needs nobody.
 
-    What it is to do goes through its stdin, so that nothing of it stands on the command line. It
-    inherits no handle but the pipe for its word: a lock that the launcher holds stays with the
-    launcher. Raises what the supervisor found wrong.
+    The order goes through its stdin, so that nothing of it is on the command line. It inherits no
+    handle but the pipe for its report: a lock that the launcher holds stays with the launcher.
+    Raises what the supervisor found wrong.
     """
     reading, writing = os.pipe()
     try:
-        _spawn(mission, log, writing)
+        _spawn(order, log, writing)
     finally:
         os.close(writing)
         with open(reading, "rb") as pipe:
-            said = pipe.readline()
-    return _checked(said, log)
+            line = pipe.readline()
+    return _checked(line, log)
 
 
-def _spawn(mission: Mission, log: Path, writing: int) -> None:
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        _MODULE,
-        mission.name,
-        mission.options.store,
-        str(writing),
-    ]
+def _spawn(order: LaunchOrder, log: Path, writing: int) -> None:
+    program = [sys.executable, "-P", "-m", _MODULE]
+    command = [*program, order.name, order.options.store, str(writing)]
     with _opened(log) as out:
         first = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=out, stderr=out, pass_fds=(writing,),
             start_new_session=True,
         )  # fmt: skip
-        first.communicate(msgspec.json.encode(mission))
+        first.communicate(msgspec.json.encode(order))
 
 
 def _opened(log: Path) -> IO[bytes]:
@@ -61,11 +115,11 @@ def _opened(log: Path) -> IO[bytes]:
         raise BadInput(f"{log}: cannot be written: {error.strerror}") from error
 
 
-def _checked(said: bytes, log: Path) -> Ready:
+def _checked(line: bytes, log: Path) -> LaunchResult:
     try:
-        ready = msgspec.json.decode(said, type=Ready)
+        result = msgspec.json.decode(line, type=LaunchResult)
     except msgspec.DecodeError:
-        raise FanfoldError(f"the supervisor ended without output; see {log}") from None
-    if ready.error:
-        raise (BadInput if ready.code == REFUSED else FanfoldError)(ready.error)
-    return ready
+        raise FanfoldError(f"the supervisor exited without reporting a result; see {log}") from None
+    if result.error:
+        raise (BadInput if result.code == REFUSED else FanfoldError)(result.error)
+    return result

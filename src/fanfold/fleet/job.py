@@ -11,13 +11,18 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.fleet.billing import accounts, told
 from fanfold.fleet.load import load_fleet
-from fanfold.fleet.money import wait_warnings
-from fanfold.fleet.programs import check_programs, check_worktrees, named_programs
+from fanfold.fleet.preflight import (
+    accounts,
+    billing_notices,
+    check_programs,
+    check_worktrees,
+    named_programs,
+    wait_warnings,
+    warnings_of,
+)
 from fanfold.fleet.records import FILE, Fleet
 from fanfold.fleet.translate import Translated, translate
-from fanfold.fleet.warn import warnings_of
 from fanfold.journal.checksum import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.members.roster import Roster, load_roster, read_roster
@@ -87,7 +92,7 @@ def prepare_fleet(
         stored=stored, roster=roster, budget=combined(plan.budget, options.budget),
         options=options, name=options.name or fleet.name,
     )  # fmt: skip
-    warnings = (*warnings_of(fleet), *wait_warnings(job), *told(fleet, billed))
+    warnings = (*warnings_of(fleet), *wait_warnings(job), *billing_notices(fleet, billed))
     return msgspec.structs.replace(job, warnings=warnings)
 
 

@@ -128,7 +128,7 @@ def _check_ids(fleet: Fleet) -> None:
     for one in fleet.workers:
         if one.id in first:
             what = f"duplicate worker `{one.id}`, first in line {first[one.id]}; rename one"
-            raise _bad(fleet, one, "id", what)
+            raise fleet.bad(one, "id", what)
         first[one.id] = one.stated["id"]
 
 
@@ -162,15 +162,11 @@ def _check_targets(fleet: Fleet) -> None:
     for n, (one, pattern) in enumerate(claims):
         for other, claimed in claims[:n]:
             if one.id != other.id and overlap(pattern, claimed):
-                raise _bad(
-                    fleet, one, "target_files", f"`{pattern}` of worker `{one.id}` and"
+                raise fleet.bad(
+                    one, "target_files", f"`{pattern}` of worker `{one.id}` and"
                     f" `{claimed}` of worker `{other.id}` can name the same file; give each file to"
                     " one worker",
                 )  # fmt: skip
-
-
-def _bad(fleet: Fleet, one: WorkerSpec, field: str, what: str) -> BadInput:
-    return BadInput(what, file=fleet.file, line=one.stated.get(field, one.line))
 
 
 # ── fields ───────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""The log of one worker, followed: what it says in lines for people, each with its true time."""
+"""The log of one worker, followed: its events, each with its true time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from fanfold.members.agents.worker import LOG, TIMES, Spec
 CHUNK = 1 << 18
 
 
-class Said(NamedTuple):
-    """One thing that a worker said or did. `own`: the event told its time itself."""
+class LogEvent(NamedTuple):
+    """One thing that a worker said or did. `own`: the event states its time itself."""
 
     at: float
     told: Told
     own: bool = False
 
 
-class Times:
+class LogTimes:
     """When the lines of a log came: from the file beside it, read along with the log.
 
     A line `OFFSET TIME` says that the log was that long at that time, so the bytes before OFFSET
@@ -69,8 +69,8 @@ def last_stamp(file: Path) -> float | None:
 
 
 class Follower:
-    """Reads a worker's log on from where it was. `lines`: only so many of its last lines at first,
-    so that a view of a huge log opens at once; what was read then tells only of these."""
+    """Reads a worker's log on from where it was. `lines`: only so many of its last lines at first, so
+    that a view of a huge log opens at once; sums are then of these alone."""
 
     def __init__(
         self, place: Path, spec: Spec, dialect: Dialect, *, lines: int | None = None
@@ -80,7 +80,7 @@ class Follower:
         self.whole = start == 0
         self._reader: Reader = dialect.reader(spec.price, resumed=spec.resumed, call=spec.call)
         self._log = Tail(place / LOG, start)
-        self._times = Times(place / TIMES)
+        self._times = LogTimes(place / TIMES)
         self._meter = Meter(spec)
         self._latest = spec.begun
 
@@ -88,16 +88,16 @@ class Follower:
     def reading(self) -> Reading:
         return self._reader.reading
 
-    def read(self, *, over: bool = False) -> Iterator[Said]:
-        """What came since. `over`: nobody writes any more, so a last line without an end counts.
+    def read(self, *, over: bool = False) -> Iterator[LogEvent]:
+        """What came since. `over`: nothing more is written, so a last line without an end counts.
 
         Times never go back within a log, whatever its events say of themselves.
         """
         for line, end in self._log.placed():
-            yield from self._said(line, end)
+            yield from self._events(line, end)
         if over:
             for line in self._log.rest():
-                yield from self._said(line, self._log.offset)
+                yield from self._events(line, self._log.offset)
         self._read_meter()
 
     def catch_up(self, *, over: bool = False) -> Reading:
@@ -110,11 +110,11 @@ class Follower:
         """The lines that came since, as they are."""
         return self._log.rest() if over else self._log.lines()
 
-    def _said(self, line: bytes, end: int) -> Iterator[Said]:
+    def _events(self, line: bytes, end: int) -> Iterator[LogEvent]:
         for told in self._reader.feed(line):
             at = told.at if told.at is not None else self._times.at(end)
             self._latest = max(self._latest, at or 0.0)
-            yield Said(self._latest, told, told.at is not None)
+            yield LogEvent(self._latest, told, told.at is not None)
 
     def _read_meter(self) -> None:
         if self.spec.meter:

@@ -1,6 +1,6 @@
-"""The workers of a run as they are now: the journal tells what was settled, their files the rest.
+"""The workers of a run as they are now: the journal has what was settled, their files have the rest.
 
-Looking changes nothing, and never ends anything: a worker without a word is shown as that.
+Looking changes nothing, and never ends anything: a worker without output is shown as such.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.fleet.crew import Crew, Post, crew_of
+from fanfold.fleet.control import Orders
 from fanfold.fleet.logs import Follower
-from fanfold.fleet.orders import Orders
-from fanfold.fleet.waits import Around, with_waits
+from fanfold.fleet.run_plan import PlannedTask, run_plan
+from fanfold.fleet.runs import may_run
+from fanfold.fleet.waits import Waiting, with_waits
 from fanfold.fleet.worker_view import (
-    Trace,
+    WorkerFiles,
     WorkerView,
     cost_of,
-    heard_of,
+    last_output,
     settled,
     under_way,
     with_below,
@@ -28,13 +29,14 @@ from fanfold.fleet.worker_view import (
     with_reading,
     with_reasons,
 )
+from fanfold.fleet.workers import files_in, place_of
 from fanfold.journal.facts import Attempt, AttemptState, RunRecord
 from fanfold.journal.journal import Archive
 from fanfold.journal.read import Ended
 from fanfold.members.agents.dialect import Dialect, Reading
 from fanfold.members.agents.dialects import DIALECTS
-from fanfold.members.agents.processes import living
-from fanfold.members.agents.worker import Spec, outputs, read_exit, read_host, read_spec
+from fanfold.members.agents.worker import outputs, read_spec
+from fanfold.patterns.kept import only_by_parents
 from fanfold.price import nanos
 from fanfold.work.outcome import STATES
 from fanfold.work.task import Budget
@@ -43,115 +45,119 @@ MOST_ITEMS = 100_000
 _ANY: tuple[AttemptState, ...] = ("started", "ok", "error", "in_doubt", "late")
 
 
-class Looker:
-    """Looks at the workers of one run, again and again: logs are read on from where they were."""
+class WorkerReader:
+    """Reads the workers of one run, again and again: each log is read on from where it was."""
 
     def __init__(self, dialects: Mapping[str, Dialect] = DIALECTS) -> None:
         self._dialects = dialects
         self._followers: dict[str, Follower] = {}
 
-    def look(self, archive: Archive, record: RunRecord, now: float) -> list[WorkerView]:
+    def read(self, archive: Archive, record: RunRecord, now: float) -> list[WorkerView]:
         """For a graph (every fleet is one) each of its tasks, else each attempt that has a worker."""
-        scene = scene_of(archive, record, now)
-        if scene.of_tasks:
-            return self._tasks(scene)
-        return [self._attempt(scene, one, name) for name, one in _named(scene.with_places())]
+        run = RunSnapshot(archive, record, now)
+        if run.of_tasks:
+            return self._tasks(run)
+        return [self._attempt(run, one, name) for name, one in _named(run.with_places())]
 
-    def _tasks(self, scene: Scene) -> list[WorkerView]:
-        tried, ended = scene.tried(), scene.ended()
+    def _tasks(self, run: RunSnapshot) -> list[WorkerView]:
+        tried, ended = run.tried(), run.ended()
         tries = {
-            post.id: [one for one in tried.get(post.id, ()) if _is_for(one, post)]
-            for post in scene.crew.posts
+            task.id: [one for one in tried.get(task.id, ()) if _is_for(one, task)]
+            for task in run.plan.tasks
         }
         found = [
-            self._task(scene, post, tries[post.id], ended.get(post.id)) for post in scene.crew.posts
+            self._task(run, task, tries[task.id], ended.get(task.id)) for task in run.plan.tasks
         ]
         if not any(one.state == "PENDING" for one in found):
             return found
-        around = Around(
-            now=scene.now, stopped=scene.stopped, free=scene.free(tried),
-            resets=self._resets(scene, tries),
+        waiting = Waiting(
+            now=run.now, stopped=run.stopped, free=run.free(tried),
+            resets=self._resets(run, tries),
         )  # fmt: skip
-        return with_waits(found, scene.crew, around)
+        return with_waits(found, run.plan, waiting)
 
-    def _resets(self, scene: Scene, tries: Mapping[str, list[Attempt]]) -> dict[str, float]:
-        """By pool, when a quota that is used up comes back, as the logs of its workers tell."""
+    def _resets(self, run: RunSnapshot, tries: Mapping[str, list[Attempt]]) -> dict[str, float]:
+        """By pool, when a quota that is used up is renewed, by the logs of its workers."""
         found = {}
-        for id, several in tries.items():
-            reading = self._reading(scene.trace(several[-1], id)) if several else None
+        for several in tries.values():
+            reading = self._reading(run.files(several[-1])) if several else None
             if reading is not None and reading.reset_at is not None:
-                found[scene.crew.colleague(several[-1].member).pool] = reading.reset_at
+                found[run.plan.member(several[-1].member).pool] = reading.reset_at
         return found
 
     def _task(
-        self, scene: Scene, post: Post, tries: list[Attempt], ended: Ended | None
+        self, run: RunSnapshot, task: PlannedTask, tries: list[Attempt], ended: Ended | None
     ) -> WorkerView:
-        trace = scene.trace(tries[-1], post.id) if tries else None
-        reading = self._reading(trace)
-        again = ended is None and scene.tries_again(tries, trace)
+        files = run.files(tries[-1]) if tries else None
+        reading = self._reading(files)
+        again = ended is None and run.tries_again(tries, files)
         if ended is not None:
-            state = settled(ended.state, trace, reading, scene.over)
+            state = settled(ended.state, files, reading, run.over)
         elif again:
             state = "PENDING"
         else:
-            state = under_way(tries[-1] if tries else None, trace, reading, scene.alive)
-        view = _seen(scene, WorkerView(id=post.id, state=state), tries, trace)
-        member = post.member or (tries[-1].member if tries else "")
+            state = under_way(tries[-1] if tries else None, files, reading, run.alive)
+        member = task.member or (tries[-1].member if tries else "")
+        view = _seen(run, WorkerView(id=task.id, state=state, member=member), tries, files)
         reasons = "; ".join(ended.reasons) if ended and state != "PENDING" else ""
         reasons = (tries[-1].error or "") if again else reasons
-        view = msgspec.structs.replace(view, depends_on=post.depends_on)
-        return self._whole(scene, view, tries, trace, (member, reasons))
+        view = msgspec.structs.replace(
+            view, depends_on=task.depends_on,
+            failed_parent=ended is not None and only_by_parents(ended.reasons),
+        )  # fmt: skip
+        return self._whole(run, view, tries, files, reasons)
 
-    def _attempt(self, scene: Scene, attempt: Attempt, name: str) -> WorkerView:
-        trace = scene.trace(attempt, "")
-        state = under_way(attempt, trace, self._reading(trace), scene.alive)
-        view = _seen(scene, WorkerView(id=name, state=state), [attempt], trace)
-        return self._whole(scene, view, [attempt], trace, (attempt.member, attempt.error or ""))
+    def _attempt(self, run: RunSnapshot, attempt: Attempt, name: str) -> WorkerView:
+        files = run.files(attempt)
+        state = under_way(attempt, files, self._reading(files), run.alive)
+        view = WorkerView(id=name, state=state, member=attempt.member)
+        view = _seen(run, view, [attempt], files)
+        return self._whole(run, view, [attempt], files, attempt.error or "")
 
     def _whole(
         self,
-        scene: Scene,
+        run: RunSnapshot,
         view: WorkerView,
         tries: list[Attempt],
-        trace: Trace | None,
-        told: tuple[str, str],
+        files: WorkerFiles | None,
+        reasons: str,
     ) -> WorkerView:
-        """With cost, last words, the roster's entry, and the reasons of a bad end."""
-        reading = self._reading(trace)
-        cost = with_below(cost_of(tries, reading, view.state), scene.below(tries))
+        """With cost, last message, the roster's entry, and the reasons of a bad end."""
+        reading = self._reading(files)
+        cost = with_below(cost_of(tries, reading, view.state), run.below(tries))
         view = msgspec.structs.replace(view, cost=cost)
-        if reading is not None and trace is not None:
+        if reading is not None and files is not None:
             view = with_reading(view, reading)
-            program, dialect = trace.spec.words[0], self._dialects[trace.spec.dialect]
-            view = msgspec.structs.replace(view, going_on=dialect.going_on(program, view.session))
-        member, reasons = told
-        view = with_member(view, member, scene.crew.colleague(member))
-        return with_reasons(view, reasons, None if trace is None else trace.exit)
+            program, dialect = files.spec.words[0], self._dialects[files.spec.dialect]
+            view = msgspec.structs.replace(view, continuing=dialect.going_on(program, view.session))
+        view = with_member(view, run.plan.member(view.member))
+        return with_reasons(view, reasons, None if files is None else files.exit)
 
-    def _reading(self, trace: Trace | None) -> Reading | None:
-        """What its log has told, to its end as of now."""
-        if trace is None or trace.spec.dialect not in self._dialects:
+    def _reading(self, files: WorkerFiles | None) -> Reading | None:
+        """What its log says, up to its present end."""
+        if files is None or files.spec.dialect not in self._dialects:
             return None
-        key = f"{trace.place}:{trace.spec.span}"
+        key = f"{files.place}:{files.spec.span}"
         if key not in self._followers:
-            dialect = self._dialects[trace.spec.dialect]
-            self._followers[key] = Follower(trace.place, trace.spec, dialect)
-        return self._followers[key].catch_up(over=trace.over)
+            dialect = self._dialects[files.spec.dialect]
+            self._followers[key] = Follower(files.place, files.spec, dialect)
+        return self._followers[key].catch_up(over=files.over)
 
 
-class Scene:
-    """One look: the store, the run, its crew, the time."""
+class RunSnapshot:
+    """A run at one moment: its store, its record, its plan, the time. `alive`: its process is not surely
+    dead."""
 
-    def __init__(self, archive: Archive, record: RunRecord, crew: Crew, now: float) -> None:
-        self.record, self.crew, self.now = record, crew, now
+    def __init__(self, archive: Archive, record: RunRecord, now: float) -> None:
+        self.record, self.plan, self.now = record, run_plan(record), now
         self._archive = archive
         self._below: dict[str, tuple[int, int]] | None = None
-        self.alive = record.status == "running" and archive.store.alive(record.session)
+        self.alive = may_run(archive.store.folder, record)
         self.over = record.status in ("killed", "aborted")
 
     @property
     def stopped(self) -> str:
-        """Why nobody starts anything any more; "" while somebody does."""
+        """Why no worker is started any more; "" while some are."""
         if self.alive:
             why = Orders(self._archive.store.folder, self.record.session).stopping()
             return "" if why is None else f"waits for a resume: the run is stopping: {why}"
@@ -160,10 +166,10 @@ class Scene:
         why = f": {self.record.reason}" if self.record.reason else ""
         return f"waits for a resume: the run is {self.record.status}{why}"
 
-    def tries_again(self, tries: list[Attempt], trace: Trace | None) -> bool:
-        """Its last attempt failed, but it has not: the run goes on with it."""
+    def tries_again(self, tries: list[Attempt], files: WorkerFiles | None) -> bool:
+        """Its last attempt failed, but it has not: the run tries it again."""
         failed = bool(tries) and tries[-1].state == "error"
-        return failed and self.alive and not (trace is not None and trace.killed)
+        return failed and self.alive and not (files is not None and files.killed)
 
     def free(self, tried: Mapping[str, list[Attempt]]) -> int | None:
         """Nano-dollars that are neither spent nor reserved; None without a limit."""
@@ -177,8 +183,8 @@ class Scene:
     @property
     def of_tasks(self) -> bool:
         """It is a fleet, or another graph in which agents have worked."""
-        has = bool(self.crew.posts) and bool(numbers_of(self._archive, self.record))
-        return self.crew.fleet or has
+        has = bool(self.plan.tasks) and bool(numbers_of(self._archive, self.record))
+        return self.plan.fleet or has
 
     def below(self, tries: list[Attempt]) -> list[tuple[int, int]]:
         """What the runs took that these attempts started, as `Lineage.spent_below` has it."""
@@ -215,65 +221,41 @@ class Scene:
         """The worker of an attempt: the task, or the item that it is about."""
         return attempt.ids[0] if attempt.ids else attempt.member
 
-    def traces(self) -> Iterator[tuple[Trace, str]]:
-        """The files of all workers, each with the name it goes by."""
+    def all_files(self) -> Iterator[tuple[WorkerFiles, str]]:
+        """The files of all workers, each with the name of its worker."""
         for attempt in self.with_places():
-            if trace := self.trace(attempt, ""):
-                yield trace, self.name_of(attempt)
-        for post in self.crew.posts if self.crew.fleet else ():
-            place = Path(self.crew.folder, "workers", post.id)
+            if files := self.files(attempt):
+                yield files, self.name_of(attempt)
+        for task in self.plan.tasks if self.plan.fleet else ():
+            place = Path(self.plan.folder, "workers", task.id)
             spec = read_spec(place)
             if spec is not None and spec.span.startswith(f"{self.record.id}:"):
-                yield trace_of(place, spec), post.id
+                yield files_in(place, spec), task.id
 
     def names(self) -> list[str]:
         """The workers that there are, or will be."""
-        planned = [post.id for post in self.crew.posts] if self.of_tasks else []
+        planned = [task.id for task in self.plan.tasks] if self.of_tasks else []
         return list(dict.fromkeys([*planned, *map(self.name_of, self.with_places())]))
 
-    def find(self, worker: str) -> Trace | None:
+    def find(self, worker: str) -> WorkerFiles | None:
         """The files of one worker, by its name, `#NUMBER` of an attempt, or both; the newest."""
         name, _, number = worker.partition("#")
         found = [
-            trace
-            for trace, known in self.traces()
+            files
+            for files, known in self.all_files()
             if (known == name or (not name and number))
-            and (not number or trace.spec.span == f"{self.record.id}:{number}")
+            and (not number or files.spec.span == f"{self.record.id}:{number}")
         ]
         return found[-1] if found else None
 
     def quiet(self) -> bool:
-        """Nobody carries the run out, and none of its workers lives."""
-        return not self.alive and not any(trace.lives for trace, _ in self.traces())
+        """Neither the process of the run nor any of its workers lives."""
+        return not self.alive and not any(files.lives for files, _ in self.all_files())
 
-    def trace(self, attempt: Attempt, worker: str) -> Trace | None:
-        """The files of an attempt's worker; those in a fleet's folder may be of another attempt."""
-        span = self.span(attempt)
-        places = [self._archive.store.folder / "agents" / self.record.id / str(attempt.no)]
-        if worker and self.crew.folder:
-            places.append(Path(self.crew.folder, "workers", worker))
-        for place in places:
-            spec = read_spec(place)
-            if spec is not None and spec.span == span:
-                return trace_of(place, spec)
-        return None
-
-
-def trace_of(place: Path, spec: Spec) -> Trace:
-    """The host tells first that it is there, at last how it ended; look in the same order."""
-    host = read_host(place)
-    lives = host is not None and (living(host.host) or living(host.program))
-    exit = read_exit(place)
-    return Trace(place, spec, lives and exit is None, exit, hosted=host is not None)
-
-
-def workers(archive: Archive, record: RunRecord, now: float) -> list[WorkerView]:
-    """One look at the workers of a run."""
-    return Looker().look(archive, record, now)
-
-
-def scene_of(archive: Archive, record: RunRecord, now: float) -> Scene:
-    return Scene(archive, record, crew_of(record), now)
+    def files(self, attempt: Attempt) -> WorkerFiles | None:
+        """Of the worker of an attempt, if it is still its own."""
+        found = place_of(self._archive.store.folder, self.record, attempt)
+        return None if found is None else files_in(*found)
 
 
 def numbers_of(archive: Archive, record: RunRecord) -> list[int]:
@@ -293,27 +275,29 @@ def _named(attempts: Sequence[Attempt]) -> Iterator[tuple[str, Attempt]]:
         yield (id if id and many[id] == 1 else f"{id}#{one.no}"), one
 
 
-def _is_for(attempt: Attempt, post: Post) -> bool:
+def _is_for(attempt: Attempt, task: PlannedTask) -> bool:
     """A judge's attempts bear the id of the task too."""
-    return not post.who.members or attempt.member in (*post.who.members, *post.who.fallback)
+    return not task.who.members or attempt.member in (*task.who.members, *task.who.fallback)
 
 
-def _seen(scene: Scene, view: WorkerView, tries: list[Attempt], trace: Trace | None) -> WorkerView:
+def _seen(
+    run: RunSnapshot, view: WorkerView, tries: list[Attempt], files: WorkerFiles | None
+) -> WorkerView:
     """With times and numbers: of the newest attempt, and of the files that it left."""
     if tries:
         newest = tries[-1]
         view = msgspec.structs.replace(
             view, attempt=newest.no, tries=len(tries), began=newest.started, ended=newest.ended,
-            usage=newest.usage, span=scene.span(newest),
+            usage=newest.usage, span=run.span(newest),
         )  # fmt: skip
-    if trace is None:
+    if files is None:
         return view
-    heard, exit = heard_of(trace), trace.exit
+    heard, exit = last_output(files), files.exit
     running = view.state == "RUNNING" and heard is not None
     return msgspec.structs.replace(
-        view, place=trace.place, session=trace.spec.session, model=trace.spec.model or "",
-        folder=trace.spec.folder,
-        heard=heard, silent=max(0.0, scene.now - heard) if heard and running else 0.0,
-        outputs=tuple(outputs(trace.place)), code=None if exit is None else exit.code,
+        view, place=files.place, session=files.spec.session, model=files.spec.model or "",
+        folder=files.spec.folder,
+        heard=heard, silent=max(0.0, run.now - heard) if heard and running else 0.0,
+        outputs=tuple(outputs(files.place)), code=None if exit is None else exit.code,
         ended=view.ended if exit is None else exit.at,
     )  # fmt: skip

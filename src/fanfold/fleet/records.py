@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from fanfold.errors import BadInput
 from fanfold.members.agents.dialect import Effort, Overrun, WorkerType
 
 FILE = "fleet.json"
@@ -88,3 +89,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 
     def output(self, worker: str) -> Path:
         return self.home(worker) / "output"
+
+    def bad(self, worker: WorkerSpec, field: str, what: str) -> BadInput:
+        """An error at the line of a worker's field, or of the worker where it does not state it."""
+        return BadInput(what, file=self.file, line=worker.stated.get(field, worker.line))

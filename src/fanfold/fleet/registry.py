@@ -20,7 +20,7 @@ from fanfold.work.files import replacing
 Warn = Callable[[str], None]
 
 
-class Entry(msgspec.Struct, frozen=True):
+class RegistryEntry(msgspec.Struct, frozen=True):
     """One run that was launched. `root`: the folder of its fleet.json, or of its plan; `pid`: of the
     supervisor that was started last; `started_at`: UTC."""
 
@@ -32,7 +32,7 @@ class Entry(msgspec.Struct, frozen=True):
     started_at: str
 
 
-Keeps = Callable[[Entry], bool]
+Keep = Callable[[RegistryEntry], bool]
 
 
 def registry_file(environ: Mapping[str, str] = os.environ) -> Path:
@@ -50,17 +50,17 @@ class Registry:
         self.file = registry_file() if file is None else file
         self._warn = warn
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RegistryEntry]:
         """In the order in which the names came up first."""
         found = self._read()
         if found is None:
             self._warn(f"{self.file}: not a registry, so it counts as empty")
         return found or []
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> RegistryEntry | None:
         return next((entry for entry in self.entries() if entry.name == name), None)
 
-    def put(self, entry: Entry, unless: Keeps = lambda other: False) -> Entry | None:
+    def put(self, entry: RegistryEntry, unless: Keep = lambda other: False) -> RegistryEntry | None:
         """The entry takes the place of the one with its name, which comes back if it keeps its place.
         Raises OSError."""
         with self._change() as entries:
@@ -78,7 +78,7 @@ class Registry:
                     del entries[name]
 
     @contextmanager
-    def _change(self) -> Iterator[dict[str, Entry]]:
+    def _change(self) -> Iterator[dict[str, RegistryEntry]]:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         lock = self.file.with_name(f"{self.file.name}.lock")
         handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -90,7 +90,7 @@ class Registry:
         finally:
             os.close(handle)
 
-    def _sound(self) -> list[Entry]:
+    def _sound(self) -> list[RegistryEntry]:
         found = self._read()
         if found is None:
             aside = self.file.with_name(f"{self.file.name}.corrupt")
@@ -98,16 +98,16 @@ class Registry:
             self._warn(f"{self.file}: not a registry; it is kept as {aside.name}, a new one begins")
         return found or []
 
-    def _read(self) -> list[Entry] | None:
+    def _read(self) -> list[RegistryEntry] | None:
         """None: there is something that is no registry."""
         try:
-            return msgspec.json.decode(self.file.read_bytes(), type=list[Entry])
+            return msgspec.json.decode(self.file.read_bytes(), type=list[RegistryEntry])
         except FileNotFoundError:
             return []
         except (OSError, ValueError, RecursionError):
             return None
 
-    def _write(self, entries: list[Entry]) -> None:
+    def _write(self, entries: list[RegistryEntry]) -> None:
         with replacing(self.file) as new:
             new.write(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
 

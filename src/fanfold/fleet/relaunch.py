@@ -11,64 +11,53 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
+from fanfold.fleet.control import Orders, run_lock
 from fanfold.fleet.job import prepare_fleet
-from fanfold.fleet.kill import tell
 from fanfold.fleet.launch import Launched, start
-from fanfold.fleet.locks import acting
-from fanfold.fleet.orders import Orders
+from fanfold.fleet.runs import find_record, may_live, reading, signal_process
 from fanfold.fleet.workers import worker_of
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive
-from fanfold.journal.store import Store
 from fanfold.patterns.kept import only_by_parents
 from fanfold.plans.execute import Job, Options, Stored, prepare, prepare_resume, revised
 from fanfold.plans.plan import Graph, Node
 from fanfold.work.nearest import remedy
 
-LEAVES = 30.0  # seconds for a supervisor to hand over
-SETTLES = 30.0  # seconds for it to put on record how a worker ended
+HAND_OVER_ENDS = 30.0  # seconds for a supervisor to leave
+SETTLED_WITHIN = 30.0  # seconds for it to record how a worker ended
 MOST = 1_000_000
 
 
 def relaunch(run: str, id: str, options: Options) -> Launched:
-    """Its log is put aside and it starts anew; dependents that failed for lack of it get their turn.
-
-    While the run is under way its supervisor hands over to a new one, which adopts the workers that
-    live. A run that is over is opened again for this worker alone.
+    """Its log is kept under another name and it starts anew, with the dependents that failed only because
+    it had. While the run is under way its supervisor hands over to a new one, which adopts the workers
+    that live. A run that has ended is opened again for this worker alone.
     """
     options = msgspec.structs.replace(options, store=str(Path(options.store).absolute()))
-    with acting(options.store, _record(options.store, run).name):
-        job = prepare_resume(run, options, _whatever_changed)
+    record = find_record(options.store, run)
+    assert record is not None
+    with run_lock(options.store, record.name):
+        job = prepare_resume(run, options, _allow_changes)
         assert job.record is not None
         changed = _changed(job.stored, id, options)
-        _refuse_orphan(options.store, job.record, _task(changed, id))
+        _refuse_failed_parent(options.store, job.record, _task(changed, id))
         _refuse_busy(job, job.record, id)
-        anew = _with_those_after(job, job.record, id)
-        goes_on = job.record.status == "running"
-        more = msgspec.structs.replace(options, anew=frozenset(anew), only=not goes_on)
+        anew = _with_dependents(job, job.record, id)
+        running = job.record.status == "running"
+        more = msgspec.structs.replace(options, anew=frozenset(anew), only=not running)
         again = revised(msgspec.structs.replace(job, options=more), changed)
-        if goes_on:
+        if running:
             _take_over(options.store, job.record)
-        return _instead(job, again, id)
+        return _start_changed(job, again, id)
 
 
-def _whatever_changed(stored: Stored, record: RunRecord) -> None:
-    """That files say something else by now is no reason to refuse: it is why it is launched again."""
+def _allow_changes(stored: Stored, record: RunRecord) -> None:
+    """Files that were changed since are not refused: they are why a worker is launched again."""
 
 
-def _record(store: str, run: str) -> RunRecord:
-    archive = Archive(store)
-    try:
-        found = archive.read.find(run)
-    finally:
-        archive.close()
-    assert found is not None
-    return found
-
-
-def _instead(job: Job, again: Job, id: str) -> Launched:
-    """A run that was handed over must not be left alone: when the change is refused at the last
-    moment it goes on as it was."""
+def _start_changed(job: Job, again: Job, id: str) -> Launched:
+    """A run that was handed over must not stay without a supervisor: when the change is refused at the last
+    moment it continues as it was."""
     assert job.record is not None
     try:
         _refuse_busy(job, job.record, id)
@@ -84,25 +73,19 @@ def _instead(job: Job, again: Job, id: str) -> Launched:
 
 def _refuse_busy(job: Job, record: RunRecord, id: str) -> None:
     """While it runs, or one that depends on it and works with what it has left."""
-    those = (id, *below(_tasks(job.stored), id))
-    archive = Archive(job.options.store)
-    try:
+    those = (id, *dependents(_tasks(job.stored), id))
+    with reading(job.options.store) as archive:
         busy = at_work(archive, record, those)
-    finally:
-        archive.close()
     for other in those:
         if other in busy:
             what = "is running" if other == id else f"is running, which depends on {id}"
             raise AlreadyRunning(f"{other} {what}; first: fanfold kill {record.name} {other}")
 
 
-def _refuse_orphan(store: str, record: RunRecord, task: Node) -> None:
-    """It would fail at once, for the same reason: its parent comes first."""
-    archive = Archive(store)
-    try:
+def _refuse_failed_parent(store: str, record: RunRecord, task: Node) -> None:
+    """It would fail at once again: its parent comes first."""
+    with reading(store) as archive:
         failed = archive.read.endings(record.no, ("failed", "kicked", "unjudged"), limit=MOST)
-    finally:
-        archive.close()
     bad = [one.id for one in failed if one.id in task.depends_on]
     if task.partial == "always" or (task.partial and len(bad) < len(task.depends_on)):
         return
@@ -111,21 +94,18 @@ def _refuse_orphan(store: str, record: RunRecord, task: Node) -> None:
         raise BadInput(f"{what}; first: fanfold relaunch {record.name} {parent}")
 
 
-def _with_those_after(job: Job, record: RunRecord, id: str) -> set[str]:
+def _with_dependents(job: Job, record: RunRecord, id: str) -> set[str]:
     """The worker, and its dependents that failed for nothing but a parent."""
-    archive = Archive(job.options.store)
-    try:
+    with reading(job.options.store) as archive:
         failed = archive.read.endings(record.no, ("failed",), limit=MOST)
-    finally:
-        archive.close()
     by_parents = {one.id for one in failed if only_by_parents(one.reasons)}
-    return {id, *below([task for task in _tasks(job.stored) if task.id in by_parents], id)}
+    return {id, *dependents([task for task in _tasks(job.stored) if task.id in by_parents], id)}
 
 
 def at_work(archive: Archive, record: RunRecord, ids: Iterable[str]) -> set[str]:
-    """Those of the tasks that are being worked on. A worker that has ended is soon on record as such,
-    which is waited for: `status` shows its end as soon as its files tell of it."""
-    deadline = time.monotonic() + SETTLES
+    """Those of the tasks that are being worked on. The end of a worker that its files show but the journal
+    does not yet is waited for: `status` shows it already."""
+    deadline = time.monotonic() + SETTLED_WITHIN
     while True:
         busy, ended = _unsettled(archive, record, frozenset(ids))
         if busy or not ended or time.monotonic() > deadline:
@@ -138,7 +118,7 @@ def _unsettled(
 ) -> tuple[set[str], set[str]]:
     """Tasks without an end on record, by a living worker or in a process that lives; and those of
     them whose worker has ended."""
-    alive = archive.store.alive(record.session)
+    alive = may_live(archive.store.folder, record.session)
     busy: set[str] = set()
     ended: set[str] = set()
     for attempt in archive.read.newest(record.no, ("started", "in_doubt"), limit=10_000):
@@ -151,7 +131,7 @@ def _unsettled(
     return busy & ids, ended & ids
 
 
-def below(tasks: Iterable[Node], id: str) -> list[str]:
+def dependents(tasks: Iterable[Node], id: str) -> list[str]:
     """All that depend on it, directly or not, in planned order."""
     found = {id}
     several = list(tasks)
@@ -170,7 +150,7 @@ def _tasks(stored: Stored) -> list[Node]:
 
 
 def _changed(stored: Stored, id: str, options: Options) -> Stored:
-    """What the run was started with, but for this one task as the files say it now."""
+    """What the run was started with, but this one task as the files state it now."""
     before = _task(stored, id)
     now = _now(stored, id, options)
     after = _task(now, id)
@@ -193,7 +173,7 @@ def _task(stored: Stored, id: str) -> Node:
 
 
 def _now(stored: Stored, id: str, options: Options) -> Stored:
-    """Files that are gone do no harm: then it is launched again as it was."""
+    """Where the files are gone it is launched again as it was."""
     file = Path(stored.plan.folder) / Path(stored.plan.file).name
     if not file.exists():
         return stored
@@ -230,23 +210,23 @@ def _with_member(
     return {**before, "members": members}
 
 
-# ── the one who carries it out ───────────────────────────────────────────────────────────────
+# ── its supervisor ───────────────────────────────────────────────────────────────────────────
 
 
 def _take_over(store: str, record: RunRecord) -> None:
-    """Have the supervisor leave, if it lives; its workers go on by themselves."""
-    sessions, orders = Store(Path(store)), Orders(Path(store), record.session)
-    if not sessions.alive(record.session):
+    """Have the supervisor leave, unless it is dead; its workers continue by themselves."""
+    orders = Orders(Path(store), record.session)
+    if not may_live(store, record.session):
         return
-    if not orders.heard:
+    if not orders.accepted:
         raise AlreadyRunning(
-            f"{record.name} is carried out in the foreground, which cannot hand it over; stop it"
-            " there with Ctrl-C first"
+            f"{record.name} runs in the foreground, which cannot hand it over; stop it there with"
+            " Ctrl-C first"
         )
     orders.give("hand-over")
-    tell(sessions, record.session, signal.SIGUSR1)
-    deadline = time.monotonic() + LEAVES
-    while sessions.alive(record.session):
+    signal_process(store, record.session, signal.SIGUSR1)
+    deadline = time.monotonic() + HAND_OVER_ENDS
+    while may_live(store, record.session):
         if (why := orders.refusal()) is not None:
             raise AlreadyRunning(f"{why}; try again when it is done")
         if time.monotonic() > deadline:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.fleet.run_plan import started_with
+from fanfold.fleet.runs import may_run
 from fanfold.fleet.workers import living_workers
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive, Journal
@@ -17,7 +19,7 @@ from fanfold.journal.removal import Removed, RemoveRuns
 from fanfold.journal.store import Store
 
 
-class Freed(msgspec.Struct, frozen=True):
+class RemovalResult(msgspec.Struct, frozen=True):
     """What was removed. `kept` replies stay, since they can serve other runs; `shrunk` False: the room
     is free within the store, but not given back to the disk yet."""
 
@@ -28,9 +30,9 @@ class Freed(msgspec.Struct, frozen=True):
     shrunk: bool
 
 
-def under_way(archive: Archive, record: RunRecord) -> str:
-    """Why a run may not be removed now; empty when it may. Not known counts as under way."""
-    if record.status == "running" and archive.store.alive(record.session):
+def why_not_removable(archive: Archive, record: RunRecord) -> str:
+    """Why a run may not be removed now; empty when it may. Not known counts as running."""
+    if may_run(archive.store.folder, record):
         return f"is running; end it first: fanfold kill {record.id} all"
     if living := _may_have_workers(archive, record) and living_workers(archive, record):
         return f"has workers at work ({living[0].id}); end them first: fanfold kill {record.id} all"
@@ -50,17 +52,19 @@ def old_runs(archive: Archive, before: float | None, keep: int | None) -> list[R
     old = newest[keep or 0 :]
     if before is not None:
         old = [run for run in old if (run.ended or run.created) < before]
-    return [run for run in reversed(old) if not under_way(archive, run)]
+    return [run for run in reversed(old) if not why_not_removable(archive, run)]
 
 
-async def remove_runs(folder: Path, records: Sequence[RunRecord], *, replies: bool) -> Freed:
+async def remove_runs(
+    folder: Path, records: Sequence[RunRecord], *, replies: bool
+) -> RemovalResult:
     """Their facts and files. Replies go only while nobody else works in the store, who may have
     found them already."""
     before = _size(folder)
     journal = Journal(folder)
     try:
         await journal.recover(time.time())
-        busy = any(_lives(journal, run) for run in journal.read.runs())
+        busy = any(may_run(folder, run) for run in journal.read.runs())
         if replies and busy:
             raise BadInput("replies cannot be removed while a run of this store is running; wait")
         runs = tuple((record.no, record.session) for record in records)
@@ -71,14 +75,10 @@ async def remove_runs(folder: Path, records: Sequence[RunRecord], *, replies: bo
         journal.close()
     files = sum(_remove_files(folder, record) for record in records)
     shrunk = not busy and Store(folder).shrink()
-    return Freed(
+    return RemovalResult(
         tuple(record.id for record in records), removed.replies, removed.kept,
         max(0, before - _size(folder)) + files, shrunk,
     )  # fmt: skip
-
-
-def _lives(journal: Journal, record: RunRecord) -> bool:
-    return record.status == "running" and journal.store.alive(record.session)
 
 
 def _remove_files(folder: Path, record: RunRecord) -> int:
@@ -93,17 +93,11 @@ def _remove_files(folder: Path, record: RunRecord) -> int:
     return freed
 
 
-class _Started(msgspec.Struct, frozen=True):
-    """What is looked for in what a run was started with."""
-
-    spool: str = ""
-
-
 def _spool(record: RunRecord) -> str:
-    """A name and no path, whatever stands there: it is about to be deleted."""
+    """A name and never a path, whatever is on record: it is about to be deleted."""
     try:
-        name = msgspec.json.decode(record.plan or b"{}", type=_Started).spool
-    except (msgspec.DecodeError, msgspec.ValidationError):
+        name = started_with(record).spool
+    except FanfoldError:
         return ""
     return name if name.isalnum() else ""
 

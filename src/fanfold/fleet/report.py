@@ -1,4 +1,4 @@
-"""The account of a fleet as a Markdown page: the original's sections, then ours."""
+"""The account of a fleet as a page, in Markdown and in HTML: the sections of dag-fleet, then ours."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ import msgspec
 
 from fanfold.fleet.diffs import Diff
 from fanfold.fleet.status import FleetStatus, amount, cost_of_cap, elapsed_of
-from fanfold.fleet.worker_view import Sum, WorkerView
+from fanfold.fleet.worker_view import Cost, WorkerView
 from fanfold.journal.read import Reader
 from fanfold.members.agents.worker import OUTPUT
+from fanfold.observe.account import Account
 from fanfold.observe.amounts import count, duration, money
 from fanfold.observe.closing import cost_text, headline
+from fanfold.observe.html.account import FOOT, books, head, sections
+from fanfold.observe.html.page import Section, page
+from fanfold.observe.html.prose import prose
 from fanfold.observe.markdown import cell, table
 from fanfold.observe.report import doubt_lines, receipt_lines
 from fanfold.observe.standing import accounts, whole_receipt
 from fanfold.observe.table import one_line
 
-PARENT = "parent"
 _STATUS = {"DONE": "SUCCESS"}
 _NO_ERRORS = "_No errors — all workers completed successfully._"
 _FAILED = ("FAILED", "KILLED", "IN DOUBT", "UNFUNDED")
@@ -41,12 +44,12 @@ def fleet_report(read: Reader, s: FleetStatus, diffs: dict[str, Diff]) -> str:
 
 
 def workers_sections(s: FleetStatus, diffs: dict[str, Diff]) -> list[tuple[str, list[str]]]:
-    """What there is to say of the workers, by title, in Markdown; some may be empty."""
+    """The sections about the workers, by title, in Markdown; some may be empty."""
     return [
         ("Workers", _workers(s)),
         ("Output Files", _outputs(s)),
         ("Errors", _errors(s)),
-        ("Failed For A Parent", _orphans(s.workers)),
+        ("Failed For A Parent", _failed_parents(s.workers)),
         ("Permission Denials", _denials(s.workers)),
         ("Branches", _branches(diffs)),
         ("Billing", _billing(s)),
@@ -62,7 +65,7 @@ def _head(s: FleetStatus) -> list[str]:
         f"# Fleet Report: {cell(run.name)}", "",
         f"**Completed**: {done}",
         f"**Duration**: {duration(s.elapsed)}",
-        f"**Total Cost**: {_said(s.total)}",
+        f"**Total Cost**: {_cost_text(s.total)}",
     ]  # fmt: skip
     if s.standing.status not in ("complete", "running"):
         lines.append(f"**Status**: {cell(headline(s.standing.status, s.standing.receipt), 400)}")
@@ -73,15 +76,15 @@ def _utc(stamp: float) -> str:
     return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _said(cost: Sum) -> str:
-    """In words: a page has room for them."""
+def _cost_text(cost: Cost) -> str:
+    """With the note in words: a page has room for them."""
     note = " (at most: what a last call took is not known)" if cost.at_most else ""
     note = " (estimated)" if cost.estimated and not note else note
     bare = msgspec.structs.replace(cost, estimated=False, at_most=False)
     return amount(bare) + note
 
 
-# ── as the original has it ───────────────────────────────────────────────────────────────────
+# ── as in dag-fleet ──────────────────────────────────────────────────────────────────────────
 
 
 def _workers(s: FleetStatus) -> list[str]:
@@ -138,7 +141,7 @@ def _file(root: str, file: Path) -> str:
 
 
 def _errors(s: FleetStatus) -> list[str]:
-    failed = [one for one in s.workers if one.state in _FAILED and not _for_parent(one)]
+    failed = [one for one in s.workers if one.state in _FAILED and not one.failed_parent]
     if not failed:
         going = [one for one in s.workers if one.state in ("RUNNING", "PENDING")]
         bad = any(one.state in _FAILED for one in s.workers)
@@ -155,7 +158,7 @@ def _errors(s: FleetStatus) -> list[str]:
 
 
 def _summary(root: str, one: WorkerView) -> list[str]:
-    """What it left to be read, if it did."""
+    """The summary that it wrote, if it did."""
     if one.place is None or "summary.md" not in one.outputs:
         return []
     shown = os.path.relpath(one.place / OUTPUT / "summary.md", root or ".")
@@ -165,13 +168,9 @@ def _summary(root: str, one: WorkerView) -> list[str]:
 # ── ours ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _for_parent(one: WorkerView) -> bool:
-    return one.error.startswith(f"{PARENT}:")
-
-
-def _orphans(workers: Sequence[WorkerView]) -> list[str]:
+def _failed_parents(workers: Sequence[WorkerView]) -> list[str]:
     return [
-        f"- `{cell(one.id, 60)}`: {cell(one.error, 200)}" for one in workers if _for_parent(one)
+        f"- `{cell(one.id, 60)}`: {cell(one.error, 200)}" for one in workers if one.failed_parent
     ]
 
 
@@ -221,9 +220,22 @@ def _billing(s: FleetStatus) -> list[str]:
                 "api": "at most; not all of it is known to be billed" if bound else "billed",
                 "local": "free"}.get(lane, "")  # fmt: skip
         rough = any(one.cost.estimated for one in own)
-        total = Sum(sum(one.cost.usd or 0 for one in own), rough, bound)
+        total = Cost(sum(one.cost.usd or 0 for one in own), rough, bound)
         rows.append([lane, str(len(own)), amount(total), note])
     reserved = s.standing.under_way.at_most
     held = f", {money(reserved)} of it reserved for what is under way" if reserved else ""
     whole = f"Fleet: {cost_text(s.standing.receipt)}{held}."
     return [*table(["Lane", "Workers", "Cost", ""], rows), "", whole]
+
+
+# ── for a browser ────────────────────────────────────────────────────────────────────────────────
+
+
+def fleet_page(account: Account, s: FleetStatus, diffs: dict[str, Diff]) -> str:
+    """The same sections as in Markdown, and those of a run's page."""
+    own = [
+        Section(title.capitalize(), prose("\n".join(lines), top=1))
+        for title, lines in workers_sections(s, diffs)
+    ]
+    rest = books(account) if account.receipt.result is None else sections(account)
+    return page(s.standing.run.name, head(account), [*own, *rest], FOOT)

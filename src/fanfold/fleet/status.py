@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import msgspec
 
-from fanfold.fleet.waits import FOR_MONEY
-from fanfold.fleet.worker_view import Sum, WorkerState, WorkerView
+from fanfold.fleet.runs import Liveness, liveness, process_id
+from fanfold.fleet.worker_view import Cost, WorkerState, WorkerView
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.store import Store
 from fanfold.observe.amounts import duration, money, usd, utc_time
 from fanfold.observe.closing import again_command, headline, resume_command
 from fanfold.observe.standing import Standing
@@ -33,27 +33,25 @@ SORTS: tuple[Sort, ...] = get_args(Sort)
 
 
 class Supervisor(msgspec.Struct, frozen=True):
-    """Who carries the run out. `finished`: its books are closed, so nobody has to."""
+    """The process of a run. `finished`: the run has ended, so it needs none. `unknown`: whether it is alive
+    cannot be told."""
 
-    state: Literal["alive", "dead", "finished"]
+    state: Liveness | Literal["finished"]
     pid: int | None = None
 
     def __str__(self) -> str:
         return f"{self.state} (pid {self.pid})" if self.pid else self.state
 
 
-def supervisor_of(store: Store, record: RunRecord) -> Supervisor:
+def supervisor_of(store: str | Path, record: RunRecord) -> Supervisor:
     if record.status != "running":
         return Supervisor("finished")
-    owner = store.owner(record.session)
-    if owner is not None:
-        return Supervisor("alive", owner.pid)
-    return Supervisor("alive" if store.alive(record.session) else "dead")
+    return Supervisor(liveness(store, record.session), process_id(store, record.session))
 
 
 class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """All that there is to show. `root` is the folder of the fleet or the plan, `store` as the
-    operator named it, for the command to go on with."""
+    """All that is shown. `root` is the folder of the fleet or the plan, `store` as the operator named it,
+    for the commands that are shown."""
 
     standing: Standing
     workers: Sequence[WorkerView]
@@ -73,15 +71,15 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """Nothing runs any more, and nobody is there who would start something."""
-        return self.supervisor.state != "alive" and not any(
+        """Nothing runs any more, and nothing will be started."""
+        return self.supervisor.state in ("dead", "finished") and not any(
             one.state == "RUNNING" for one in self.workers
         )
 
     @property
-    def total(self) -> Sum:
+    def total(self) -> Cost:
         known = [one.cost for one in self.workers if one.cost.usd is not None]
-        return Sum(
+        return Cost(
             sum(cost.usd or 0 for cost in known),
             any(cost.estimated for cost in known),
             any(cost.at_most for cost in known),
@@ -90,7 +88,7 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ordered(workers: Sequence[WorkerView], by: Sort) -> list[WorkerView]:
-    """The dearest first; those that somebody has to look at first; by name; or as planned."""
+    """By cost, the highest first; those that need attention first; by name; or as planned."""
     match by:
         case "cost":
             return sorted(workers, key=lambda one: -(one.cost.usd or 0))
@@ -103,9 +101,9 @@ def ordered(workers: Sequence[WorkerView], by: Sort) -> list[WorkerView]:
 
 
 def _urgency(one: WorkerView) -> int:
-    """Stuck, failed, over its budget, waiting for money; then what runs, waits, is done."""
-    for_money = one.state == "UNFUNDED" or one.waits.startswith(FOR_MONEY)
-    signs = (one.stuck, one.state in _BAD, one.over, for_money, one.state == "RUNNING",
+    """Stuck, failed, over its budget, waiting for budget; then what runs, waits, is done."""
+    budget = one.state == "UNFUNDED" or one.waits_for_budget
+    signs = (one.stuck, one.state in _BAD, one.over, budget, one.state == "RUNNING",
              one.state == "PENDING")  # fmt: skip
     return next((n for n, sign in enumerate(signs) if sign), len(signs))
 
@@ -127,8 +125,8 @@ def fleet_status(
 def worker_lines(
     status: FleetStatus, *, verbose: bool = False, width: int = 80, room: int | None = None
 ) -> list[str]:
-    """The table alone: its titles, then a line for each worker, and below it why it failed, if it had
-    words of its own to say. With `verbose` all there is to say of it."""
+    """The table alone: its titles, then a line for each worker, and below it why it failed, if that line
+    shows its last message. With `verbose` all that is known of it."""
     more = {one.id: _below(one, verbose, width) for one in status.workers}
     shown = _fitting(status.workers, room, more, width)
     title, *rows = aligned(_columns(shown, status.now, width), width)
@@ -140,7 +138,7 @@ def worker_lines(
 
 
 def _below(one: WorkerView, verbose: bool, width: int) -> list[str]:
-    """What is to be copied, or read in full, is not cut."""
+    """Lines below that of a worker. Commands and errors are not cut."""
     why = f"    ✗ {one_line(one.error, 1000)}" if one.error and one.state != "PENDING" else ""
     if not verbose:
         return [cut(why, width)] if why and one.said not in ("", one.error) else []
@@ -179,10 +177,10 @@ def _foot(s: FleetStatus, width: int) -> list[str]:
 
 
 def _over(s: FleetStatus) -> str:
-    """Who took more than was reserved, and how much."""
+    """Which workers cost more than was reserved, and how much."""
     found = [one for one in s.workers if one.cost.over]
-    said = (f"{one_line(one.id, 60)} {money(one.cost.over)}" for one in found)
-    return f"{', '.join(said)} more than was reserved"
+    texts = (f"{one_line(one.id, 60)} {money(one.cost.over)}" for one in found)
+    return f"{', '.join(texts)} more than was reserved"
 
 
 def _folded(line: str, width: int) -> list[str]:
@@ -208,7 +206,7 @@ def _summary(s: FleetStatus) -> str:
 
 
 def _state_line(s: FleetStatus) -> str:
-    """Why it stands where it stands; that it runs, or is complete, the table says."""
+    """Why the run is in its state; that it runs, or is complete, the table shows."""
     if s.standing.status == "crashed":
         living = sum(one.state == "RUNNING" for one in s.workers)
         still = f"; {living:,} of its workers live on" if living else ""
@@ -231,15 +229,15 @@ def _budget_line(s: FleetStatus) -> str:
     return "  ".join(parts)
 
 
-def amount(cost: Sum) -> str:
-    """`$0.41`; `~` before an estimate, `≤` before what is the most, `-` where nobody knows."""
+def amount(cost: Cost) -> str:
+    """`$0.41`; `~` before an estimate, `≤` before an upper bound, `-` where it is not known."""
     if cost.usd is None:
         return "-"
     return ("≤" if cost.at_most else "~" if cost.estimated else "") + money(cost.usd)
 
 
 def cost_of_cap(one: WorkerView) -> str:
-    """`$0.19 / $0.50`: what it took, of what it may take; `each`: its attempts may, one by one."""
+    """`$0.19 / $0.50`: what it cost, of what it may cost; `each`: that is for each of its attempts."""
     cost = amount(one.cost)
     each = " each" if one.tries > 1 else ""
     return cost if one.cap is None else f"{cost} / {money(one.cap)}{each}"
@@ -270,7 +268,7 @@ def _columns(workers: Sequence[WorkerView], now: float, width: int) -> list[Colu
 
 
 def status_word(one: WorkerView) -> str:
-    """`stuck? 4m 10s`: it runs, but has not said a word for so long. Nothing is done about it."""
+    """`stuck? 4m 10s`: it runs, but without output for so long. Nothing is done about it."""
     return f"stuck? {duration(one.silent)}" if one.stuck else one.state
 
 
@@ -309,8 +307,7 @@ def _details(one: WorkerView) -> str:
 def _fitting(
     workers: Sequence[WorkerView], room: int | None, more: Mapping[str, Sequence[str]], width: int
 ) -> list[WorkerView]:
-    """Those that are shown where there is little room, in their order. `more`: the lines of each
-    beside its own."""
+    """The workers that fit, in their order. `more`: the lines below each."""
     lines = [1 + sum(-(-cells_wide(line) // width) for line in more[one.id]) for one in workers]
     if room is None or sum(lines) <= room:
         return list(workers)
@@ -331,7 +328,7 @@ def state_counts(workers: Sequence[WorkerView]) -> Counter[WorkerState]:
 
 
 def fleet_json(s: FleetStatus) -> dict[str, Any]:
-    """The original's names, and ours beside them; to go with the receipt's fields."""
+    """The names of dag-fleet, and ours beside them; to go with the fields of the receipt."""
     count, stuck = state_counts(s.workers), sum(one.stuck for one in s.workers)
     receipt, reserved = s.standing.receipt, dollars(s.standing.under_way.at_most)
     return {
@@ -348,7 +345,7 @@ def fleet_json(s: FleetStatus) -> dict[str, Any]:
                    "reserved_usd": reserved, "limit_usd": receipt.budget_usd,
                    "overrun_usd": receipt.overrun_usd},
         "liveness": {"launcher_pid": s.supervisor.pid,
-                     "launcher_alive": s.supervisor.state == "alive",
+                     "launcher_alive": s.supervisor.state in ("alive", "unknown"),
                      "supervisor": s.supervisor.state},
     }  # fmt: skip
 
@@ -372,5 +369,5 @@ def worker_json(one: WorkerView, now: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _dollars(cost: Sum) -> float | None:
+def _dollars(cost: Cost) -> float | None:
     return None if cost.usd is None else dollars(cost.usd)

@@ -1,45 +1,59 @@
-"""The process that carries a launched run out: detached, one for each run, obeying the operator.
+"""The process that runs a launched plan or fleet: detached, one for each run, at the operator's orders.
 
-Started by `fleet.detach`, as `python -m fanfold.fleet.supervisor NAME STORE HANDLE`, with its
-mission on stdin. It does nothing but wait: for replies, for agents, for signals.
+Started by `fleet.detach`, as `python -m fanfold.fleet.supervisor NAME STORE HANDLE`, with its launch
+order on stdin. It does nothing but wait: for replies, for agents, for signals.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
 import time
 import traceback
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import msgspec
 
+from fanfold.clock import RealClock
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
-from fanfold.fleet.mission import Mission, Ready
-from fanfold.fleet.obey import Obeying
-from fanfold.observe.closing import again_command, closing, resume_command
+from fanfold.fleet.control import KILLED, Orders
+from fanfold.fleet.detach import REFUSED, LaunchOrder, LaunchResult
+from fanfold.journal.facts import Attempt
+from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.html.account import result_page
+from fanfold.observe.progress import Progress
 from fanfold.observe.standing import may_resume
 from fanfold.plans.execute import Audience, Job, execute
 from fanfold.run.loop import run_sync
+from fanfold.run.run import Run
 from fanfold.work.outcome import Receipt
 
-REFUSED, STOPPED = 2, 3
+STOPPED = 3  # exit code
+ENDED = "ended by SIGTERM"
+HANDED_OVER = "handed over to another supervisor"
+GRACE = 10.0  # seconds for agents that were killed to be settled
+POLL = 0.1
+READY_WITHIN = 5.0
 
 
-class Log:
-    """Standard output, with the time before each line. On a full disk it is lost; the run is not."""
+class SupervisorLog:
+    """Standard output, with the time before each line. On a full disk lines are lost; the run is not."""
 
     def __init__(self) -> None:
-        self._fresh = True
+        self._at_line_start = True
 
     def write(self, text: str) -> int:
         for line in text.splitlines(keepends=True):
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) if self._fresh else ""
+            stamp = (
+                time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) if self._at_line_start else ""
+            )
             with suppress(OSError):
                 sys.stdout.write(stamp + line)
-            self._fresh = line.endswith("\n")
+            self._at_line_start = line.endswith("\n")
         return len(text)
 
     def flush(self) -> None:
@@ -51,34 +65,163 @@ class Log:
         self.flush()
 
 
-class Report:
-    """The pipe to whoever launched us: one line, then it is closed. Nobody may read it any more."""
+class LauncherPipe:
+    """The pipe to whoever launched us: one line, then it is closed. The reader may be gone."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
         os.set_inheritable(handle, False)
 
-    def say(self, ready: Ready) -> None:
-        """The first word counts."""
+    def report(self, result: LaunchResult) -> None:
+        """Only the first report is sent."""
         if self._handle >= 0:
             with suppress(OSError):
-                os.write(self._handle, msgspec.json.encode(ready) + b"\n")
+                os.write(self._handle, msgspec.json.encode(result) + b"\n")
             os.close(self._handle)
             self._handle = -1
 
 
+class RunWatch:
+    """Watches the run of a supervisor and acts on signals: SIGTERM pauses the run, a second one cancels
+    it; with the order `kill` it is killed; SIGUSR1 with `hand-over` makes the supervisor leave.
+
+    When it leaves it ends nothing: agents continue by themselves, and the next supervisor adopts them.
+    """
+
+    def __init__(
+        self, job: Job, report: Callable[[LaunchResult], None], log: SupervisorLog
+    ) -> None:
+        self._job, self._report, self._log = job, report, log
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    @asynccontextmanager
+    async def watch(self, run: Run) -> AsyncIterator[None]:
+        main = asyncio.current_task()
+        assert main is not None
+        self._run, self._main = run, main
+        run.journal.when_waiting(self._log.say)
+        store = run.journal.store
+        self._orders = Orders(store.folder, run.record.session)
+        self._orders.open(store.alive)
+        self._handle_signals()
+        progress = Progress(run, self._log, live=False, clock=RealClock())  # type: ignore[arg-type]
+        self._start(progress.watch())
+        self._start(self._report_ready())
+        try:
+            yield
+        finally:
+            self._closing = True
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._orders.close()
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _handle_signals(self) -> None:
+        """The handlers stay until the loop ends: a signal must not interrupt the closing of the run."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._on_terminate)
+        loop.add_signal_handler(signal.SIGINT, self._on_terminate)
+        loop.add_signal_handler(signal.SIGUSR1, self._on_order)
+
+    async def _report_ready(self) -> None:
+        """Once its tasks are planned: until then the run may be refused, and leaves nothing behind."""
+        run, record = self._run, self._run.record
+        for _ in range(int(READY_WITHIN / 0.02)):
+            stats = run.statistics()
+            if stats.planned or stats.calls or stats.reused:
+                break
+            await asyncio.sleep(0.02)
+        planned = run.statistics().planned
+        self._report(
+            LaunchResult(run=record.id, name=record.name, pid=os.getpid(), planned=planned)
+        )
+
+    # ── signals ──
+
+    def _on_terminate(self) -> None:
+        if self._closing:
+            return
+        if self._orders.given("kill"):
+            self._log.say(KILLED)
+            self._start(self._kill())
+        elif self._run.stopping is None:
+            self._run.pause(ENDED)
+            self._orders.stop(ENDED)
+            stats = self._run.statistics()
+            self._log.say(interrupted(stats, stats.reserved))
+        else:
+            self._main.cancel()
+
+    def _on_order(self) -> None:
+        if not self._closing and self._orders.given("hand-over"):
+            self._start(self._hand_over())
+
+    # ── kill all ──
+
+    async def _kill(self) -> None:
+        """No new call. Agents are ended and settled by what they left; then the rest is cancelled.
+
+        It is repeated until none is at work: one may be starting right now.
+        """
+        run, clock = self._run, asyncio.get_running_loop()
+        run.pause(KILLED)
+        run.kill(KILLED)
+        deadline = clock.time() + GRACE
+        while self._agents_at_work() and clock.time() < deadline:
+            run.end_agents("killed", KILLED)
+            await asyncio.sleep(POLL)
+        if not self._closing:
+            self._main.cancel()
+
+    def _agents_at_work(self) -> list[Attempt]:
+        run = self._run
+        started = run.journal.read.newest(run.record.no, ("started",), limit=1000)
+        return [one for one in started if self._is_agent(one.member)]
+
+    # ── hand over ──
+
+    async def _hand_over(self) -> None:
+        others = self._others_at_work()
+        if others:
+            what = f"{', '.join(others)} cannot be handed over to another supervisor while at work"
+            self._orders.refuse("hand-over", what)
+            return
+        self._run.pause(HANDED_OVER)
+        await self._run.flush()
+        self._log.say(HANDED_OVER)
+        self._orders.close()
+        self._run.journal.store.leave(self._run.record.session)
+        os._exit(0)
+
+    def _others_at_work(self) -> list[str]:
+        return [id for id, calls in self._run.load().items() if calls and not self._is_agent(id)]
+
+    def _is_agent(self, id: str) -> bool:
+        entry = self._job.roster.entries.get(id)
+        return entry is not None and entry.traits.agent
+
+
+# ── the process ──────────────────────────────────────────────────────────────────────────────────
+
+
 def main() -> int:
     name, _, handle = sys.argv[1:]
-    mission = msgspec.json.decode(sys.stdin.buffer.read(), type=Mission)
-    report = Report(int(handle))
-    leave_the_launcher()
-    log = Log()
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=LaunchOrder)
+    pipe = LauncherPipe(int(handle))
+    daemonize()
+    log = SupervisorLog()
     log.say(f"supervisor of {name}, process {os.getpid()}")
-    return carry_out(mission, report, log)
+    return supervise(order, pipe, log)
 
 
-def leave_the_launcher() -> None:
-    """Nobody's child, in a session that no terminal can get, with nothing to read from.
+def daemonize() -> None:
+    """Leave the launcher: no parent, a session without a terminal, nothing to read from.
 
     SIGHUP gets a handler that does nothing instead of being ignored: that would be inherited by the
     programs of members, a handler is not.
@@ -91,26 +234,28 @@ def leave_the_launcher() -> None:
     os.close(nothing)
 
 
-def carry_out(mission: Mission, report: Report, log: Log) -> int:
+def supervise(order: LaunchOrder, pipe: LauncherPipe, log: SupervisorLog) -> int:
     """The exit code is for the log only; the receipt is in the journal."""
     try:
-        job = mission.job()
-        obeying = Obeying(job, report.say, log)
-        audience = Audience(obeying.watch, log.say, pages=result_page, warn=log.say)
+        job = order.job()
+        watch = RunWatch(job, pipe.report, log)
+        audience = Audience(watch.watch, log.say, pages=result_page, warn=log.say)
         receipt = run_sync(execute(job, audience))
     except Exception as error:
-        code, text = _told(error)
+        code, text = _error_text(error)
         log.say(text)
-        report.say(Ready(error=text, code=code))
+        pipe.report(LaunchResult(error=text, code=code))
         return code
-    report.say(Ready(run=receipt.run, name=receipt.name, pid=os.getpid(), planned=receipt.planned))
-    store = mission.options.store
+    pipe.report(
+        LaunchResult(run=receipt.run, name=receipt.name, pid=os.getpid(), planned=receipt.planned)
+    )
+    store = order.options.store
     log.say(closing(receipt, _resume(job, receipt, store), store))
     return 0
 
 
-def _told(error: Exception) -> tuple[int, str]:
-    """One or two lines for people; what nobody foresaw has its traceback in the log."""
+def _error_text(error: Exception) -> tuple[int, str]:
+    """The exit code and one or two lines; an unexpected error has its traceback in the log."""
     match error:
         case BadInput() | AlreadyRunning() | StoreError():
             return REFUSED, str(error)

@@ -31,10 +31,10 @@ Log = Callable[[str], None]
 
 
 class NoTmux(Exception):
-    """tmux is not there or does not do what it is told; stays in this file."""
+    """tmux is not installed or failed; stays in this file."""
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ShownRun(msgspec.Struct, frozen=True):
     """The run that is shown: `store` is the absolute path of the folder that its journal is in."""
 
     name: str
@@ -71,7 +71,7 @@ class Tmux:
     def there(self) -> bool:
         return shutil.which("tmux", path=self._environ.get("PATH", os.defpath)) is not None
 
-    def open_session(self, shown: Shown) -> str:
+    def open_session(self, shown: ShownRun) -> str:
         """The session of this run: the one that is there, or a new one that begins with its status.
 
         Another run's session of the same name is left alone; ours gets a number then.
@@ -82,7 +82,7 @@ class Tmux:
                 return name
         raise NoTmux(f"{MOST_NAMES} sessions of that name are there already")
 
-    def _new_session(self, name: str, shown: Shown) -> bool:
+    def _new_session(self, name: str, shown: ShownRun) -> bool:
         """False: somebody else was quicker with that name."""
         size = ["-x", "200", "-y", "50"]
         words = ["new-session", "-d", "-s", name, "-n", "status", *size, *self._given()]
@@ -93,7 +93,7 @@ class Tmux:
         _check(done)
         return True
 
-    def open_windows(self, session: str, shown: Shown, workers: Iterable[str]) -> None:
+    def open_windows(self, session: str, shown: ShownRun, workers: Iterable[str]) -> None:
         """A window for each worker. One that is there already and still follows is left as it is.
         Many go into one call: while programs start in the first windows, each call takes long."""
         there = {of: (id, dead) for id, of, dead in self._windows(session)}
@@ -102,7 +102,7 @@ class Tmux:
             _check(self._run(words))
 
     def _window(
-        self, session: str, shown: Shown, worker: str, there: Mapping[str, tuple[str, bool]]
+        self, session: str, shown: ShownRun, worker: str, there: Mapping[str, tuple[str, bool]]
     ) -> list[str]:
         """The words for one worker; none when nothing is to be done."""
         view = [*self._given(), *shown.view_words(worker)]
@@ -113,7 +113,7 @@ class Tmux:
         made = ["new-window", "-d", "-a", "-t", last, "-n", _UNSAFE.sub("_", worker) or "_", *view]
         return _joined(made, ["set-option", "-w", "-t", last, WORKER, worker], *_kept(last))
 
-    def close_session(self, shown: Shown) -> None:
+    def close_session(self, shown: ShownRun) -> None:
         """The session of this run, if there is one; its windows only showed what is in files."""
         for name in _names(shown):
             owner = self._owner(name)
@@ -152,26 +152,23 @@ class Tmux:
 
 
 class Panes:
-    """The windows of a run, for whoever carries it out. What is asked for is done by a thread of
-    its own, one after the other, so that a tmux that hangs holds nobody up.
+    """The windows of a run. They are opened by a thread of its own, one after the other, so that a tmux that
+    hangs delays nothing else.
 
     `session` is the name to attach to; None until it is there, and for good when tmux fails.
     """
 
-    def __init__(self, shown: Shown, log: Log, tmux: Tmux) -> None:
+    def __init__(self, shown: ShownRun, log: Log, tmux: Tmux) -> None:
         self.session: str | None = None
         self._shown, self._log, self._tmux = shown, log, tmux
         self._wanted: SimpleQueue[tuple[str, ...] | None] = SimpleQueue()
         self._failed = False
-        self._thread = threading.Thread(target=self._carry_out, name="tmux", daemon=True)
+        self._thread = threading.Thread(target=self._open_all, name="tmux", daemon=True)
         self._thread.start()
 
     def started(self, *workers: str) -> None:
         """These run now: each has a window, a new one or the one that it had before."""
         self._wanted.put(workers)
-
-    def ended(self, worker: str) -> None:
-        """A worker has ended. Its window stays, with its last words."""
 
     def close(self) -> None:
         """No more windows; those that were asked for are there then, and stay. It ends: a call that
@@ -179,7 +176,7 @@ class Panes:
         self._wanted.put(None)
         self._thread.join()
 
-    def _carry_out(self) -> None:
+    def _open_all(self) -> None:
         while (workers := self._wanted.get()) is not None:
             if self._failed:
                 continue
@@ -188,16 +185,16 @@ class Panes:
                 self._tmux.open_windows(self.session, self._shown, workers)
             except NoTmux as error:
                 self._failed, self.session = True, None
-                self._log(f"tmux: no windows, the run goes on without: {error}")
+                self._log(f"tmux: no windows, the run continues without them: {error}")
 
 
 def show(name: str, run: str, store: Path, log: Log, tmux: Tmux | None = None) -> Panes | None:
     """The windows of a run; None where there is no tmux."""
     tmux = Tmux() if tmux is None else tmux
-    return Panes(Shown(name, run, str(store.absolute())), log, tmux) if tmux.there else None
+    return Panes(ShownRun(name, run, str(store.absolute())), log, tmux) if tmux.there else None
 
 
-def open_windows(shown: Shown, workers: Iterable[str], tmux: Tmux) -> str:
+def open_windows(shown: ShownRun, workers: Iterable[str], tmux: Tmux) -> str:
     """A session with a window for each of these. The name of the session; raises NoTmux."""
     session = tmux.open_session(shown)
     tmux.open_windows(session, shown, workers)
@@ -207,7 +204,7 @@ def open_windows(shown: Shown, workers: Iterable[str], tmux: Tmux) -> str:
 def close_session(name: str, run: str, store: Path, tmux: Tmux | None = None) -> None:
     """Close the session of a run, if there is one. Never raises."""
     with suppress(NoTmux):
-        (Tmux() if tmux is None else tmux).close_session(Shown(name, run, str(store.absolute())))
+        (Tmux() if tmux is None else tmux).close_session(ShownRun(name, run, str(store.absolute())))
 
 
 def session_name(name: str) -> str:
@@ -215,7 +212,7 @@ def session_name(name: str) -> str:
     return _UNSAFE.sub("_", name) or "fanfold"
 
 
-def _names(shown: Shown) -> Iterator[str]:
+def _names(shown: ShownRun) -> Iterator[str]:
     plain = session_name(shown.name)
     return (plain if n == 1 else f"{plain}-{n}" for n in range(1, MOST_NAMES + 1))
 
@@ -251,7 +248,7 @@ def _packed(several: Iterable[list[str]]) -> Iterator[list[str]]:
 def _check(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
     if done.returncode:
         said = " ".join(done.stderr.decode(errors="replace").split())
-        raise NoTmux(said or f"tmux ended with code {done.returncode}")
+        raise NoTmux(said or f"tmux exited with code {done.returncode}")
     return done
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.fleet.billing import Accounts
+from fanfold.fleet.preflight import Accounts
 from fanfold.fleet.records import Fleet, Provider, WorkerSpec
 from fanfold.work.document import Lines, Place
 

@@ -1,4 +1,4 @@
-"""One worker as it is shown: the record, and how its parts follow from attempt, files and log."""
+"""One worker as it is shown: the record, and how its fields follow from attempt, files and log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from fanfold.fleet.crew import Colleague, Lane
 from fanfold.fleet.logs import last_stamp
+from fanfold.fleet.run_plan import Lane, PlannedMember
 from fanfold.journal.facts import Attempt
 from fanfold.members.agents.dialect import Reading
 from fanfold.members.agents.worker import LOG, TIMES, Exit, Spec, read_order
@@ -17,7 +17,7 @@ from fanfold.work.ask import Usage
 from fanfold.work.outcome import State
 
 SILENT = 90.0
-"""Seconds without a word after which a worker that runs is shown as `stuck?`."""
+"""Seconds without output after which a worker that runs is shown as `stuck?`."""
 GLYPHS = {"tool": "🔧 ", "done": "✓ ", "failed": "✗ ", "retry": "↻ "}
 
 WorkerState = Literal[
@@ -31,12 +31,12 @@ _SETTLED: dict[State, WorkerState] = {
 }  # fmt: skip
 
 
-class Sum(msgspec.Struct, frozen=True):
-    """What a worker took, in nano-dollars, over all its attempts. `usd` None: nobody knows.
+class Cost(msgspec.Struct, frozen=True):
+    """What a worker cost, in nano-dollars, over all its attempts. `usd` None: not known.
 
-    `estimated`: by the list price of the tokens seen so far, or by an account that is not billed by
-    the dollar. `at_most`: some of it is a bound, since nobody knows what its last call took. `over`:
-    so much of it is more than was reserved.
+    `estimated`: by the list price of the tokens seen so far, or for an account that is not billed by
+    the dollar. `at_most`: some of it is an upper bound, since what its last call cost is not known.
+    `over`: how much of it exceeds what was reserved.
     """
 
     usd: int | None = None
@@ -46,12 +46,13 @@ class Sum(msgspec.Struct, frozen=True):
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker. `silent`: seconds without a word, while it runs. `attempt` is its newest, 0 before
+    """One worker. `silent`: seconds without output, while it runs. `attempt` is its newest, 0 before
     the first, and `tries` how many there were. `place` is None when it left no files.
 
-    `said`: the last words of the agent itself; `last`: those, else what stands in for them. `waits`:
-    why it has not started. `cap`: nano-dollars that it may spend. `folder` is where it works, and
-    `going_on` are the words by which a person goes on with its session there.
+    `said`: the last message of the agent itself; `last`: that, else what is shown instead. `waits`: why
+    it has not started, and `waits_for_budget`: that it is for lack of budget. `failed_parent`: it failed
+    only because a parent did. `cap`: nano-dollars that it may spend. `folder` is where it works, and
+    `continuing` is the command by which a person continues its session there.
     """
 
     id: str
@@ -63,19 +64,21 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     began: float | None = None
     ended: float | None = None
     heard: float | None = None
-    cost: Sum = Sum()
+    cost: Cost = Cost()
     retries: int = 0
     cap: int | None = None
     said: str = ""
     last: str = ""
     waits: str = ""
+    waits_for_budget: bool = False
     error: str = ""
+    failed_parent: bool = False
     lines: int = 0
     tail: str = ""
     outputs: tuple[str, ...] = ()
     session: str = ""
     folder: str = ""
-    going_on: tuple[str, ...] = ()
+    continuing: tuple[str, ...] = ()
     turns: int = 0
     usage: Usage = Usage()
     denied: tuple[str, ...] = ()
@@ -94,20 +97,20 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """It took more than was reserved for it, or, in its only attempt, than it may spend."""
+        """It cost more than was reserved for it, or, in its only attempt, than it may spend."""
         passed = self.tries < 2 and self.cap is not None and (self.cost.usd or 0) > self.cap
         return bool(self.cost.over) or passed
 
     @property
     def command(self) -> str:
-        """What continues its session, for a shell; "" while it works, and where nobody knows how."""
-        if self.state == "RUNNING" or not (self.going_on and self.folder and self.lines):
+        """The shell command that continues its session; "" while it works, and where there is none."""
+        if self.state == "RUNNING" or not (self.continuing and self.folder and self.lines):
             return ""
-        return f"cd {shlex.quote(self.folder)} && {shlex.join(self.going_on)}"
+        return f"cd {shlex.quote(self.folder)} && {shlex.join(self.continuing)}"
 
 
-class Trace(msgspec.Struct, frozen=True):
-    """What a worker left in its place. `lives`: it may go on writing. `hosted`: it has begun; before
+class WorkerFiles(msgspec.Struct, frozen=True):
+    """What a worker left in its folder. `lives`: it may still write. `hosted`: it has started; before
     that there is nothing but its record."""
 
     place: Path
@@ -118,7 +121,7 @@ class Trace(msgspec.Struct, frozen=True):
 
     @property
     def over(self) -> bool:
-        """Nobody writes there any more."""
+        """It writes no more."""
         return not self.lives and (self.hosted or self.exit is not None)
 
     @property
@@ -126,110 +129,110 @@ class Trace(msgspec.Struct, frozen=True):
         """By the operator, or with the whole run."""
         if self.lives:
             return False
-        word = read_order(self.place) if self.exit is None else self.exit
-        return word is not None and word.why in ("killed", "cancelled")
+        ended = read_order(self.place) if self.exit is None else self.exit
+        return ended is not None and ended.why in ("killed", "cancelled")
 
 
 # ── what state it is in ──────────────────────────────────────────────────────────────────────
 
 
 def settled(
-    outcome: State, trace: Trace | None, reading: Reading | None, run_over: bool
+    outcome: State, files: WorkerFiles | None, reading: Reading | None, run_over: bool
 ) -> WorkerState:
     """By the outcome on record. `run_over`: the run was killed or aborted, so what was not reached
     will not be; otherwise it is still to come."""
-    killed = trace is not None and trace.killed
+    killed = files is not None and files.killed
     if outcome == "cancelled":
         return "KILLED" if run_over or killed else "PENDING"
     if outcome == "in_doubt":
-        return _at_work(trace, reading, run_alive=False)
+        return _at_work(files, reading, run_alive=False)
     return "KILLED" if outcome == "failed" and killed else _SETTLED[outcome]
 
 
 def under_way(
-    newest: Attempt | None, trace: Trace | None, reading: Reading | None, run_alive: bool
+    newest: Attempt | None, files: WorkerFiles | None, reading: Reading | None, run_alive: bool
 ) -> WorkerState:
     """By the newest attempt and its worker, where no outcome is on record."""
     if newest is None:
         return "PENDING"
     match newest.state:
         case "in_doubt":
-            return _at_work(trace, reading, run_alive=False)
+            return _at_work(files, reading, run_alive=False)
         case "error":
-            return "KILLED" if trace is not None and trace.killed else "FAILED"
+            return "KILLED" if files is not None and files.killed else "FAILED"
         case "ok" | "late":
             return "DONE"
         case "started":
-            return _at_work(trace, reading, run_alive)
+            return _at_work(files, reading, run_alive)
 
 
-def _at_work(trace: Trace | None, reading: Reading | None, run_alive: bool) -> WorkerState:
+def _at_work(files: WorkerFiles | None, reading: Reading | None, run_alive: bool) -> WorkerState:
     """Its end may not be settled yet, or will not be until somebody resumes the run: what is in
     doubt by the journal may live on, or have ended well."""
-    if trace is None or (trace.exit is None and not trace.hosted):
+    if files is None or (files.exit is None and not files.hosted):
         return "RUNNING" if run_alive else "IN DOUBT"
-    if trace.lives:
+    if files.lives:
         return "RUNNING"
-    if trace.killed:
+    if files.killed:
         return "KILLED"
-    if trace.exit is None:
+    if files.exit is None:
         ended = reading is not None and reading.ended
         return "IN DOUBT" if not ended else "FAILED" if reading and reading.error else "DONE"
-    if trace.exit.why:
+    if files.exit.why:
         return "FAILED"
     if reading is None or not reading.ended:  # no result: one that never began, or an end in doubt
         began = reading is not None and reading.lines > 0
-        return "IN DOUBT" if began or trace.exit.code <= 0 else "FAILED"
-    return "FAILED" if reading.error or trace.exit.code else "DONE"
+        return "IN DOUBT" if began or files.exit.code <= 0 else "FAILED"
+    return "FAILED" if reading.error or files.exit.code else "DONE"
 
 
-# ── what it took, what it said, what it left ─────────────────────────────────────────────────
+# ── what it cost, what it said, what it left ─────────────────────────────────────────────────
 
 
-def cost_of(tries: list[Attempt], reading: Reading | None, state: WorkerState) -> Sum:
-    """What was settled, and what the newest has taken so far by its own log. A bound stays one, also
-    when the worker was launched again since; what is in doubt counts as the receipt has it."""
+def cost_of(tries: list[Attempt], reading: Reading | None, state: WorkerState) -> Cost:
+    """What was settled, and what the newest has cost so far by its own log. A bound stays one, also when the
+    worker was launched again since; what is in doubt counts as in the receipt."""
     if not tries:
-        return Sum()
+        return Cost()
     *earlier, newest = tries
     before, bound = sum(one.cost for one in earlier), any(one.bound for one in earlier)
     rough, over = reading is not None and not reading.exact, sum(map(_over, tries))
     if state == "IN DOUBT" or (state == "KILLED" and newest.state == "in_doubt"):
-        return Sum(before + newest.cost, at_most=True, over=over)
+        return Cost(before + newest.cost, at_most=True, over=over)
     if newest.state not in ("started", "in_doubt"):
         bound = bound or newest.bound
-        return Sum(before + newest.cost, rough and not bound, bound, over)
+        return Cost(before + newest.cost, rough and not bound, bound, over)
     if reading is None or reading.cost is None:
-        return Sum(before or None, True, bound, over)
-    return Sum(before + reading.cost, rough, bound, over)
+        return Cost(before or None, True, bound, over)
+    return Cost(before + reading.cost, rough, bound, over)
 
 
-def with_below(own: Sum, below: list[tuple[int, int]]) -> Sum:
-    """With what the runs took that it started itself."""
+def with_below(own: Cost, below: list[tuple[int, int]]) -> Cost:
+    """With what the runs cost that it started itself."""
     if not below:
         return own
     more, bounds = sum(cost for cost, _ in below), sum(bounds for _, bounds in below)
     at_most = own.at_most or bounds > 0
-    return Sum((own.usd or 0) + more, own.estimated, at_most, own.over)
+    return Cost((own.usd or 0) + more, own.estimated, at_most, own.over)
 
 
 def _over(one: Attempt) -> int:
-    """What it took beyond its reservation; one that reserved nothing had no limit."""
+    """What it cost beyond its reservation; one that reserved nothing had no limit."""
     settled = one.reserved and one.state != "started"
     return max(0, one.cost - one.reserved) if settled else 0
 
 
-def heard_of(trace: Trace) -> float | None:
-    """When its log last grew. The host notes it; the file's own time counts too, should the host
-    be gone. Before its first word, that it was started is one."""
-    told = last_stamp(trace.place / TIMES)
+def last_output(files: WorkerFiles) -> float | None:
+    """When its log last grew. The host notes it; the time of the file counts too, should the host be gone.
+    Before its first output, when it was started."""
+    noted = last_stamp(files.place / TIMES)
     try:
-        status = (trace.place / LOG).stat()
+        status = (files.place / LOG).stat()
     except OSError:
-        return told or trace.spec.begun or None
+        return noted or files.spec.begun or None
     if not status.st_size:
-        return told or trace.spec.begun or status.st_mtime
-    return status.st_mtime if told is None else max(told, status.st_mtime)
+        return noted or files.spec.begun or status.st_mtime
+    return status.st_mtime if noted is None else max(noted, status.st_mtime)
 
 
 def with_reading(view: WorkerView, reading: Reading) -> WorkerView:
@@ -245,31 +248,31 @@ def with_reading(view: WorkerView, reading: Reading) -> WorkerView:
     )  # fmt: skip
 
 
-def with_member(view: WorkerView, member: str, known: Colleague) -> WorkerView:
+def with_member(view: WorkerView, known: PlannedMember) -> WorkerView:
     """With what the roster says. On a subscription no dollar is billed: all cost is an estimate."""
     cost = view.cost
     if known.lane == "subscription" and cost.usd and not cost.at_most:
         cost = msgspec.structs.replace(cost, estimated=True)
     return msgspec.structs.replace(
-        view, member=member, model=known.model or view.model, lane=known.lane, cost=cost,
+        view, model=known.model or view.model, lane=known.lane, cost=cost,
         isolated=known.isolated, cap=known.cap,
     )  # fmt: skip
 
 
 def with_reasons(view: WorkerView, reasons: str, exit: Exit | None) -> WorkerView:
-    """Why it did not end well, or has to be tried again; in place of last words that there are none
-    of. Nothing for all others."""
+    """Why it did not end well, or has to be tried again; shown where there is no last message. Nothing for
+    all others."""
     if view.state not in (*BAD, "PENDING"):
         return msgspec.structs.replace(view, error="")
     found = (
         reasons if view.state == "PENDING" else reasons or view.error or _last_resort(view, exit)
     )
     error = found.removeprefix(f"{view.member}: ")
-    told = f"✗ {error}" if error and not view.said else view.last
-    return msgspec.structs.replace(view, error=error, last=told)
+    last = f"✗ {error}" if error and not view.said else view.last
+    return msgspec.structs.replace(view, error=error, last=last)
 
 
 def _last_resort(view: WorkerView, exit: Exit | None) -> str:
     if exit is None:
-        return "ended without a result" if view.state == "IN DOUBT" else ""
+        return "exited without reporting a result" if view.state == "IN DOUBT" else ""
     return exit.said or (f"exit code {exit.code}" if exit.code else "")

@@ -1,8 +1,8 @@
-"""Who pays is decided at the start, told there, and does not make a fleet a changed one."""
+"""Who pays is decided at the start, shown there, and does not make a fleet a changed one."""
 
 from __future__ import annotations
 
-from fanfold.fleet.billing import accounts, told
+from fanfold.fleet.preflight import accounts, billing_notices
 from fanfold.fleet.records import Fleet, FleetConfig, WorkerSpec
 from fanfold.fleet.translate import translate
 from fanfold.members.roster import read_roster
@@ -20,7 +20,7 @@ def fleet(**config: object) -> Fleet:
 def test_a_key_that_is_set_is_used_and_that_is_said() -> None:
     billed = accounts(fleet(), {"ANTHROPIC_API_KEY": "dummy", "OPENAI_API_KEY": ""})
     assert billed == {"claude": "ANTHROPIC_API_KEY"}
-    assert told(fleet(), billed) == [
+    assert billing_notices(fleet(), billed) == [
         "ANTHROPIC_API_KEY is set, so claude workers are billed to that account; for the login"
         ' write "billing": "subscription" into `config`'
     ]
@@ -30,7 +30,7 @@ def test_what_the_fleet_says_counts_and_needs_no_warning() -> None:
     subscription, api = fleet(billing="subscription"), fleet(billing="api")
     assert accounts(subscription, BOTH) == {}
     assert accounts(api, {}) == {"claude": "ANTHROPIC_API_KEY", "codex": "CODEX_API_KEY"}
-    assert told(api, accounts(api, BOTH)) == []
+    assert billing_notices(api, accounts(api, BOTH)) == []
 
 
 def test_workers_that_are_billed_to_a_key_are_paid_and_allowed() -> None:

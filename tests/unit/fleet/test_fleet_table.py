@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fanfold.fleet.look import Looker
+from fanfold.fleet.look import WorkerReader
 from fanfold.fleet.status import (
     FleetStatus,
     Sort,
@@ -21,7 +21,7 @@ from fanfold.fleet.status import (
     ordered,
     supervisor_of,
 )
-from fanfold.fleet.worker_view import Sum, WorkerState, WorkerView
+from fanfold.fleet.worker_view import Cost, WorkerState, WorkerView
 from fanfold.observe.standing import stand
 from fanfold.observe.table import cells_wide
 from fanfold.price import nanos
@@ -42,8 +42,8 @@ def status_of(stage: Stage, after: float, **changes: Any) -> FleetStatus:
             standing, run=msgspec.structs.replace(record, id=RUN),
             receipt=msgspec.structs.replace(standing.receipt, run=RUN),
         ),
-        workers=Looker().look(archive, record, now), now=now, root="/srv/fleet",
-        supervisor=supervisor_of(archive.store, record),
+        workers=WorkerReader().read(archive, record, now), now=now, root="/srv/fleet",
+        supervisor=supervisor_of(archive.store.folder, record),
     )  # fmt: skip
     archive.close()
     if found.supervisor.pid is not None:
@@ -143,13 +143,13 @@ def test_long_names_are_cut_in_the_middle_so_that_they_stay_apart(stage: Stage) 
 )
 def test_workers_are_sorted_as_one_likes(by: Sort, ids: str) -> None:
     views = [
-        WorkerView(id="run", state="RUNNING", cost=Sum(3)),
-        WorkerView(id="stuck", state="RUNNING", silent=100.0, cost=Sum(4)),
-        WorkerView(id="done", state="DONE", cost=Sum(2)),
+        WorkerView(id="run", state="RUNNING", cost=Cost(3)),
+        WorkerView(id="stuck", state="RUNNING", silent=100.0, cost=Cost(4)),
+        WorkerView(id="done", state="DONE", cost=Cost(2)),
         WorkerView(id="poor", state="UNFUNDED"),
         WorkerView(id="failed", state="FAILED"),
-        WorkerView(id="over", state="DONE", cost=Sum(9), cap=8),
-        WorkerView(id="waits", state="PENDING", waits="waits for money: it may take $1.00"),
+        WorkerView(id="over", state="DONE", cost=Cost(9), cap=8),
+        WorkerView(id="waits", state="PENDING", waits_for_budget=True),
     ]
     assert [one.id for one in ordered(views, by)] == ids.split()
 
@@ -213,7 +213,7 @@ def test_a_fleet_whose_supervisor_died_says_who_lives_on_and_how_to_go_on(tmp_pa
 def test_other_states_are_counted_where_there_are_any(tmp_path: Path) -> None:
     states: list[WorkerState] = ["PENDING", "KILLED", "IN DOUBT", "UNFUNDED", "SKIPPED", "DONE"]
     stage = Stage(tmp_path / "fleet", [worker("a")])
-    views = [WorkerView(id=state, state=state, cost=Sum(nanos(0.25))) for state in states]
+    views = [WorkerView(id=state, state=state, cost=Cost(nanos(0.25))) for state in states]
     status = status_of(stage, 1, workers=views)
     stage.close()
     assert fleet_status(status, width=200).splitlines()[-3] == (
@@ -235,14 +235,14 @@ def test_with_little_height_those_that_need_no_attention_are_left_out(stage: Sta
 @pytest.mark.parametrize(
     ("cost", "text"),
     [
-        (Sum(), "-"),
-        (Sum(0), "$0.00"),
-        (Sum(nanos(0.41)), "$0.41"),
-        (Sum(nanos(0.41), estimated=True), "~$0.41"),
-        (Sum(nanos(0.41), estimated=True, at_most=True), "≤$0.41"),
+        (Cost(), "-"),
+        (Cost(0), "$0.00"),
+        (Cost(nanos(0.41)), "$0.41"),
+        (Cost(nanos(0.41), estimated=True), "~$0.41"),
+        (Cost(nanos(0.41), estimated=True, at_most=True), "≤$0.41"),
     ],
 )
-def test_a_cost_says_how_certain_it_is(cost: Sum, text: str) -> None:
+def test_a_cost_says_how_certain_it_is(cost: Cost, text: str) -> None:
     assert amount(cost) == text
 
 
@@ -253,7 +253,7 @@ def test_a_cost_says_how_certain_it_is(cost: Sum, text: str) -> None:
 def test_a_cost_stands_beside_the_cap_of_each_attempt(
     cap: int | None, tries: int, text: str
 ) -> None:
-    one = WorkerView(id="a", cost=Sum(nanos(0.41)), cap=cap, tries=tries)
+    one = WorkerView(id="a", cost=Cost(nanos(0.41)), cap=cap, tries=tries)
     assert cost_of_cap(one) == text
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, StoreError
-from fanfold.fleet.locate import Located, locate
-from fanfold.fleet.registry import Entry, Registry
+from fanfold.fleet.registry import Registry, RegistryEntry
+from fanfold.fleet.runs import LocatedRun, locate
 from fanfold.journal.journal import Journal
 from fanfold.run.open import Launch, start
 from fanfold.work.task import Budget
@@ -56,7 +56,7 @@ def test_a_folder_with_a_fleet_is_its_newest_run(here: Path, registry: Registry)
     run_in(store, "crew", FLEET)
     newest = run_in(store, "crew", FLEET)
     run_in(store, "inner", parent=newest)
-    expected = Located(str(store), newest, here / "root")
+    expected = LocatedRun(str(store), newest, here / "root")
     assert locate("root", None, registry) == expected
     assert locate(str(here / "root"), "elsewhere", registry) == expected
 
@@ -66,13 +66,13 @@ def test_a_fleet_under_another_name_is_found_all_the_same(here: Path, registry: 
     store = here / "root" / ".fanfold"
     other = run_in(store, "other", FLEET)
     run_in(store, "inner", parent=other)
-    assert locate("root", None, registry) == Located(str(store), other, here / "root")
+    assert locate("root", None, registry) == LocatedRun(str(store), other, here / "root")
 
 
 def test_a_folder_with_a_store_is_its_newest_run(here: Path, registry: Registry) -> None:
     run_in(here / "project" / ".fanfold", "old")
     new = run_in(here / "project" / ".fanfold", "new")
-    assert locate("project", None, registry) == Located(str(here / "project/.fanfold"), new)
+    assert locate("project", None, registry) == LocatedRun(str(here / "project/.fanfold"), new)
 
 
 def test_a_folder_of_neither_kind_does_not_hide_a_run_of_its_name(
@@ -80,24 +80,28 @@ def test_a_folder_of_neither_kind_does_not_hide_a_run_of_its_name(
 ) -> None:
     (here / "talk").mkdir()
     id = run_in(here / ".fanfold", "talk")
-    assert locate("talk", None, registry) == Located(".fanfold", id)
+    assert locate("talk", None, registry) == LocatedRun(".fanfold", id)
 
 
 def test_the_store_goes_before_the_registry(tmp_path: Path, here: Path, registry: Registry) -> None:
     far = run_in(tmp_path / "far" / ".fanfold", "talk", FLEET)
-    registry.put(Entry("talk", str(tmp_path / "far"), str(tmp_path / "far/.fanfold"), far, 1, ""))
-    expected = Located(str(tmp_path / "far/.fanfold"), far, tmp_path / "far")
+    registry.put(
+        RegistryEntry("talk", str(tmp_path / "far"), str(tmp_path / "far/.fanfold"), far, 1, "")
+    )
+    expected = LocatedRun(str(tmp_path / "far/.fanfold"), far, tmp_path / "far")
     assert locate("talk", None, registry) == expected
     near = run_in(here / ".fanfold", "talk")
-    assert locate("talk", None, registry) == Located(".fanfold", near)
-    assert locate(near[:12], None, registry) == Located(".fanfold", near)
+    assert locate("talk", None, registry) == LocatedRun(".fanfold", near)
+    assert locate(near[:12], None, registry) == LocatedRun(".fanfold", near)
 
 
 def test_a_named_store_is_the_only_one_that_is_looked_into(
     tmp_path: Path, here: Path, registry: Registry
 ) -> None:
     far = run_in(tmp_path / "far" / ".fanfold", "talk")
-    registry.put(Entry("talk", str(tmp_path / "far"), str(tmp_path / "far/.fanfold"), far, 1, ""))
+    registry.put(
+        RegistryEntry("talk", str(tmp_path / "far"), str(tmp_path / "far/.fanfold"), far, 1, "")
+    )
     run_in(here / "mine", "other")
     with pytest.raises(BadInput, match="no run 'talk'; there are: other, talk"):
         locate("talk", "mine", registry)
@@ -115,6 +119,6 @@ def test_an_entry_whose_store_is_gone_says_so(
     tmp_path: Path, here: Path, registry: Registry
 ) -> None:
     run_in(here / ".fanfold", "other")
-    registry.put(Entry("talk", "/gone", str(tmp_path / "gone"), "01A", 1, ""))
+    registry.put(RegistryEntry("talk", "/gone", str(tmp_path / "gone"), "01A", 1, ""))
     with pytest.raises(BadInput, match=r"talk was launched in /gone, but its store .* is gone"):
         locate("talk", None, registry)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.fleet.logs import Follower, Times, last_stamp, start_of_last
+from fanfold.fleet.logs import Follower, LogTimes, last_stamp, start_of_last
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.worker import LOG, TIMES, Spec
 from tests.unit.fleet.staged import sample, write_log
@@ -47,14 +47,14 @@ def test_the_last_lines_are_found_across_blocks(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_has_no_lines_and_no_times(tmp_path: Path) -> None:
     assert start_of_last(tmp_path / "none", 5) == 0
     assert last_stamp(tmp_path / "none") is None
-    assert Times(tmp_path / "none").at(10) is None
+    assert LogTimes(tmp_path / "none").at(10) is None
     assert texts(Follower(tmp_path, spec(), CLAUDE), over=True) == []
 
 
 def test_a_line_came_when_the_log_was_first_seen_to_be_that_long(tmp_path: Path) -> None:
     file = tmp_path / "times"
     file.write_text("10 100.5\n30 101.0\nnonsense\n\n40 102.25\n50 1")
-    times = Times(file)
+    times = LogTimes(file)
     assert [times.at(end) for end in (5, 10, 11, 30, 40, 41)] == [
         100.5, 100.5, 101.0, 101.0, 102.25, None,
     ]  # fmt: skip

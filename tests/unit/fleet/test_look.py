@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fanfold.fleet.look import Looker, scene_of, workers
-from fanfold.fleet.worker_view import Sum, WorkerView
+from fanfold.fleet.look import RunSnapshot, WorkerReader
+from fanfold.fleet.worker_view import Cost, WorkerView
 from fanfold.members.agents.worker import EXIT, HOST, LOG, SPEC
 from fanfold.price import nanos
 from fanfold.testing.clock import EPOCH
@@ -27,10 +27,10 @@ def one(tmp_path: Path) -> Iterator[Stage]:
     stage.close()
 
 
-def seen(stage: Stage, after: float = 30.0, looker: Looker | None = None) -> list[WorkerView]:
+def seen(stage: Stage, after: float = 30.0, reader: WorkerReader | None = None) -> list[WorkerView]:
     archive, record = stage.look()
     try:
-        return (looker or Looker()).look(archive, record, EPOCH + after)
+        return (reader or WorkerReader()).read(archive, record, EPOCH + after)
     finally:
         archive.close()
 
@@ -57,9 +57,10 @@ def test_a_worker_that_ended_is_told_in_full(tmp_path: Path) -> None:
     assert msgspec.structs.asdict(found) == {
         "id": "a", "state": "DONE", "silent": 0.0, "member": "a", "model": "haiku",
         "lane": "subscription", "began": EPOCH, "ended": EPOCH + 5, "heard": EPOCH + 3,
-        "cost": Sum(nanos(0.006975), estimated=True), "retries": 0, "cap": nanos(1.0),
+        "cost": Cost(nanos(0.006975), estimated=True), "retries": 0, "cap": nanos(1.0),
         "said": "Hello world", "last": "Hello world", "waits": "", "folder": str(stage.root),
-        "going_on": ("claude", "--resume", "e6960be6-0002-4586-af2b-63bc76920a26"),
+        "failed_parent": False, "waits_for_budget": False,
+        "continuing": ("claude", "--resume", "e6960be6-0002-4586-af2b-63bc76920a26"),
         "error": "", "lines": 3, "tail": "result/success", "outputs": ("finding.md",),
         "session": "e6960be6-0002-4586-af2b-63bc76920a26", "turns": 1,
         "usage": Usage(1000, 100), "denied": (), "subtype": "success", "code": 0, "attempt": 1,
@@ -88,7 +89,7 @@ def test_one_that_has_not_started_is_pending_and_says_for_whom_it_waits(tmp_path
     found = seen(stage)
     stage.close()
     assert [(one.state, one.last, one.cost) for one in found[1:]] == [
-        ("PENDING", "is about to start", Sum()), ("PENDING", "waits for b", Sum()),
+        ("PENDING", "is about to start", Cost()), ("PENDING", "waits for b", Cost()),
     ]  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def test_one_that_was_claimed_but_left_nothing_yet_runs_as_long_as_somebody_runs
     assert [v.state for v in seen(one)] == ["RUNNING"]
     one.journal.store.leave(one.record.session)
     assert [(v.state, v.cost) for v in seen(one)] == [
-        ("IN DOUBT", Sum(nanos(0.5), at_most=True)),
+        ("IN DOUBT", Cost(nanos(0.5), at_most=True)),
     ]  # fmt: skip
 
 
@@ -113,13 +114,13 @@ def test_silence_is_shown_after_ninety_seconds_and_nothing_else_happens(one: Sta
     assert [(v.state, v.stuck, v.silent) for v in seen(one, 200)] == [("RUNNING", True, 190.0)]
 
 
-def test_one_whose_host_is_gone_without_a_word_is_in_doubt(one: Stage) -> None:
+def test_one_whose_host_is_gone_without_reporting_is_in_doubt(one: Stage) -> None:
     attempt = one.starts("a", 0)
     one.works("a", attempt, said("one"))
     one.hosted("a", alive=False)
     found = seen(one)[0]
     assert (found.state, found.error, found.cost) == (
-        "IN DOUBT", "ended without a result", Sum(nanos(0.5), at_most=True),
+        "IN DOUBT", "exited without reporting a result", Cost(nanos(0.5), at_most=True),
     )  # fmt: skip
 
 
@@ -161,7 +162,7 @@ def test_one_that_the_operator_killed_is_killed_and_its_cost_an_estimate(one: St
     one.ends("a", attempt, 8, 0.02, "a: killed by the operator")
     found = seen(one)[0]
     assert (found.state, found.last, found.error, found.cost, found.code) == (
-        "KILLED", "one", "killed by the operator", Sum(nanos(0.02), estimated=True), -15,
+        "KILLED", "one", "killed by the operator", Cost(nanos(0.02), estimated=True), -15,
     )  # fmt: skip
 
 
@@ -213,12 +214,12 @@ def test_a_log_is_read_on_from_where_it_was(one: Stage) -> None:
     attempt = one.starts("a", 0)
     place = one.works("a", attempt, said("one"))
     one.hosted("a", alive=True)
-    looker = Looker()
-    assert [(v.lines, v.last) for v in seen(one, looker=looker)] == [(1, "one")]
+    reader = WorkerReader()
+    assert [(v.lines, v.last) for v in seen(one, reader=reader)] == [(1, "one")]
     # what stood before is not looked at again: it could be anything by now
     spoilt = b"x" * (place / LOG).stat().st_size
     (place / LOG).write_bytes(spoilt[:-1] + b"\n" + tool("Write", file_path="/x/out.md"))
-    assert [(v.lines, v.tail, v.last) for v in seen(one, looker=looker)] == [
+    assert [(v.lines, v.tail, v.last) for v in seen(one, reader=reader)] == [
         (2, "assistant", "one")
     ]
 
@@ -262,7 +263,7 @@ def test_a_program_that_nobody_knows_is_shown_without_its_words(one: Stage) -> N
 def test_a_worker_is_found_by_its_id_or_the_number_of_its_attempt(tmp_path: Path) -> None:
     stage = small_fleet(tmp_path / "fleet")
     archive, record = stage.look()
-    scene = scene_of(archive, record, EPOCH)
+    scene = RunSnapshot(archive, record, EPOCH)
     place = stage.place("b")
     found = [scene.find(name) for name in ("b", "#3", "b#3", "b#1", "d", "zz", "")]
     names = scene.names()
@@ -277,8 +278,8 @@ def test_a_worker_is_found_by_its_id_or_the_number_of_its_attempt(tmp_path: Path
 def test_a_plan_that_cannot_be_read_has_no_workers(one: Stage) -> None:
     archive, record = one.look()
     strange = msgspec.structs.replace(record, plan=b'{"a plan": true}')
-    assert workers(archive, strange, EPOCH) == []
-    assert workers(archive, msgspec.structs.replace(record, plan=b"\xff"), EPOCH) == []
+    assert WorkerReader().read(archive, strange, EPOCH) == []
+    assert WorkerReader().read(archive, msgspec.structs.replace(record, plan=b"\xff"), EPOCH) == []
     archive.close()
 
 
@@ -292,7 +293,7 @@ def test_other_runs_have_the_attempts_that_left_a_place_in_the_store(one: Stage)
     one.ends("a", first, 5, 0.25, "a: failed")
     archive, record = one.look()
     plain = msgspec.structs.replace(record, plan=b"")
-    found = workers(archive, plain, EPOCH + 30)
+    found = WorkerReader().read(archive, plain, EPOCH + 30)
     archive.close()
     assert [(v.id, v.state, v.attempt, v.lines) for v in found] == [
         (f"a#{first}", "FAILED", first, 3), (f"a#{second}", "RUNNING", second, 3),

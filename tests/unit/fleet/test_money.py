@@ -11,7 +11,7 @@ import pytest
 from fanfold.errors import BadInput
 from fanfold.fleet.job import prepare_fleet, store_of
 from fanfold.fleet.launch import launch
-from fanfold.fleet.money import needs_of
+from fanfold.fleet.preflight import budgets_of
 from fanfold.plans.execute import Job, Options
 from fanfold.price import dollars
 from tests.unit.fleet.fleets import worker, write_fleet, write_prompt
@@ -33,7 +33,7 @@ def ready(root: Path) -> Job:
 
 
 def reserved(job: Job) -> list[float]:
-    return [round(dollars(one.most), 3) for one in needs_of(job)]
+    return [round(dollars(one.most), 3) for one in budgets_of(job)]
 
 
 def test_a_worker_reserves_its_cap_and_a_bounded_last_call(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_those_that_have_to_wait_for_one_another_are_warned_about(tmp_path: Path
     job = job_of(tmp_path, *workers, max_budget_fleet=3)
     (said,) = job.warnings
     assert said == (
-        "those who start first may take $3.25 with their last calls, but the budget is $3.00: some"
-        ' will wait for money, or start with less; or allow an overrun: "overrun": "allow"'
+        "the workers that start first may cost $3.25 with their last calls, but the budget is $3.00: some"
+        ' will wait for budget, or start with less; or allow an overrun: "overrun": "allow"'
     )
     assert job_of(tmp_path, *workers, max_budget_fleet=3.25).warnings == ()
 
@@ -88,5 +88,5 @@ def test_the_original_sample_fleet_is_refused_as_it_is_and_starts_with_overruns_
         '"max_budget_fleet":0.5', '"max_budget_fleet":0.5,"overrun":"allow"'
     )
     (tmp_path / "fleet.json").write_text(text)
-    least = [dollars(one.least) for one in needs_of(ready(tmp_path))]
+    least = [dollars(one.least) for one in budgets_of(ready(tmp_path))]
     assert max(least) == 0.25, "a quarter of its cap is enough to start with"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import AlreadyRunning, StoreError
-from fanfold.fleet.locks import acting
-from fanfold.fleet.orders import Orders
+from fanfold.fleet.control import Orders, run_lock
 from fanfold.journal.journal import Journal
 
 
@@ -20,17 +19,17 @@ def test_words_are_given_heard_and_refused(tmp_path: Path) -> None:
     session = journal.store.enter()
     mine = Orders(tmp_path, session)
     mine.give("kill")
-    assert (mine.heard, mine.given("kill")) == (False, False), "nobody listens yet"
-    mine.listen(journal.store)
+    assert (mine.accepted, mine.given("kill")) == (False, False), "nobody listens yet"
+    mine.open(journal.store.alive)
     operator = Orders(tmp_path, session)
     operator.give("hand-over")
-    assert (operator.heard, mine.given("hand-over"), mine.given("kill")) == (True, True, False)
+    assert (operator.accepted, mine.given("hand-over"), mine.given("kill")) == (True, True, False)
     mine.refuse("hand-over", "busy")
     assert (mine.given("hand-over"), operator.refusal()) == (False, "busy")
     operator.give("hand-over")
     assert operator.refusal() is None, "a new word is answered anew"
     mine.close()
-    assert not operator.heard
+    assert not operator.accepted
     journal.close()
 
 
@@ -39,8 +38,8 @@ def test_folders_of_those_who_died_are_removed(tmp_path: Path) -> None:
         journal = Journal(tmp_path)
         dead, mine = Orders(tmp_path, "00"), Orders(tmp_path, journal.store.enter())
         (tmp_path / "orders" / "00").mkdir(parents=True)
-        mine.listen(journal.store)
-        assert (dead.heard, mine.heard) == (False, True)
+        mine.open(journal.store.alive)
+        assert (dead.accepted, mine.accepted) == (False, True)
         journal.close()
 
     asyncio.run(both())
@@ -60,22 +59,25 @@ def test_a_session_names_its_process(tmp_path: Path) -> None:
 
 def test_the_second_launcher_is_refused_and_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
-    with acting(store, "crew"):
+    with run_lock(store, "crew"):
         said = r"another process is launching .* crew right now"
-        with pytest.raises(AlreadyRunning, match=said), acting(store, "crew"):
+        with pytest.raises(AlreadyRunning, match=said), run_lock(store, "crew"):
             pass
-        with acting(store, "another"):
+        with run_lock(store, "another"):
             pass
         words, pipe = [sys.executable, "-c", "print(1, flush=True); input()"], subprocess.PIPE
         child = subprocess.Popen(words, stdin=pipe, stdout=pipe, close_fds=False)
         assert child.stdout is not None
         assert child.stdout.readline() == b"1\n"
-    with acting(store, "crew"):
+    with run_lock(store, "crew"):
         assert child.poll() is None, "the child that was started meanwhile lives"
     child.communicate(b"\n")
 
 
 def test_a_store_that_cannot_be_made_is_said_to_be_that(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="use --store DIR"), acting(str(tmp_path / "file"), "crew"):
+    with (
+        pytest.raises(StoreError, match="use --store DIR"),
+        run_lock(str(tmp_path / "file"), "crew"),
+    ):
         pass

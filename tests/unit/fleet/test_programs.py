@@ -9,7 +9,7 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.fleet.load import load_fleet
-from fanfold.fleet.programs import check_programs, named_programs
+from fanfold.fleet.preflight import check_programs, named_programs
 from fanfold.fleet.records import Fleet
 from tests.unit.fleet.fleets import worker, write_fleet
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.fleet.registry import Entry, Registry, registry_file, utc
+from fanfold.fleet.registry import Registry, RegistryEntry, registry_file, utc
 
-ONE = Entry("one", "/a", "/a/.fanfold", "01A", 11, "2026-11-16T04:00:00Z")
-TWO = Entry("two", "/b", "/b/.fanfold", "01B", 12, "2026-11-16T04:00:01Z")
+ONE = RegistryEntry("one", "/a", "/a/.fanfold", "01A", 11, "2026-11-16T04:00:00Z")
+TWO = RegistryEntry("two", "/b", "/b/.fanfold", "01B", 12, "2026-11-16T04:00:01Z")
 
 
 def test_an_entry_takes_the_place_of_the_one_with_its_name(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.fleet.removal import old_runs, remove_runs, under_way
+from fanfold.fleet.removal import old_runs, remove_runs, why_not_removable
 from tests.unit.fleet.fleets import worker
 from tests.unit.fleet.staged import Stage
 
@@ -21,15 +21,18 @@ def test_a_run_whose_workers_outlived_it_stays_until_they_have_ended(
     stage.works("a", attempt, "c01_trivial")
     stage.hosted("a", alive=True)
     archive, record = stage.look()
-    assert under_way(archive, record) == f"is running; end it first: fanfold kill {record.id} all"
+    assert (
+        why_not_removable(archive, record)
+        == f"is running; end it first: fanfold kill {record.id} all"
+    )
     archive.close()
     stage.crashes()
     archive, record = stage.look()
     said = f"has workers at work (a); end them first: fanfold kill {record.id} all"
-    assert under_way(archive, record) == said
+    assert why_not_removable(archive, record) == said
     assert old_runs(archive, None, keep=0) == []
     stage.exits("a", 0, 9)
-    assert under_way(archive, record) == ""
+    assert why_not_removable(archive, record) == ""
     assert old_runs(archive, None, keep=0) == [record]
     archive.close()
     stage.close()

@@ -1,4 +1,4 @@
-"""Feed and view: what workers say, in the order of true times, however long their logs are."""
+"""RunFeed and view: what workers say, in the order of true times, however long their logs are."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.fleet.feed import Feed, Happening, Wanted, feed_json, feed_line
-from fanfold.fleet.logs import Said
-from fanfold.fleet.look import scene_of
-from fanfold.fleet.view import View, closing_line, plain, view_lines
-from fanfold.fleet.worker_view import Trace
+from fanfold.fleet.logs import LogEvent
+from fanfold.fleet.look import RunSnapshot
+from fanfold.fleet.stream import (
+    FeedEvent,
+    FeedFilter,
+    RunFeed,
+    WorkerStream,
+    closing_line,
+    feed_json,
+    feed_line,
+    plain,
+    view_lines,
+)
+from fanfold.fleet.worker_view import WorkerFiles
 from fanfold.members.agents.dialect import Told
 from fanfold.members.agents.worker import LOG, TIMES, Exit
 from fanfold.observe.table import cells_wide
@@ -35,16 +44,16 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made.close()
 
 
-def told(stage: Stage, feed: Feed, lines: int | None = 50) -> list[tuple[float, str, str]]:
+def told(stage: Stage, feed: RunFeed, lines: int | None = 50) -> list[tuple[float, str, str]]:
     archive, record = stage.look()
-    scene = scene_of(archive, record, EPOCH + 60)
+    scene = RunSnapshot(archive, record, EPOCH + 60)
     found = feed.more(scene) if lines is None else feed.last(scene, lines)
     archive.close()
     return [(one.at - EPOCH, one.agent, one.text) for one in found]
 
 
 def test_events_of_all_workers_and_facts_of_the_journal_are_merged_by_time(stage: Stage) -> None:
-    assert told(stage, Feed(Wanted())) == [
+    assert told(stage, RunFeed(FeedFilter())) == [
         (0.0, "a", "attempt 1, a, at most $0.50 reserved"),
         (4.0, "b", "attempt 2, b, at most $0.50 reserved"),
         (10.0, "a", "a10"),
@@ -56,28 +65,32 @@ def test_events_of_all_workers_and_facts_of_the_journal_are_merged_by_time(stage
 
 
 def test_the_newest_so_many_are_the_newest_of_all(stage: Stage) -> None:
-    assert [text for _, _, text in told(stage, Feed(Wanted()), 3)] == ["Bash ls", "b25", "a30"]
-    assert told(stage, Feed(Wanted()), 0) == []
+    assert [text for _, _, text in told(stage, RunFeed(FeedFilter()), 3)] == [
+        "Bash ls",
+        "b25",
+        "a30",
+    ]
+    assert told(stage, RunFeed(FeedFilter()), 0) == []
 
 
 @pytest.mark.parametrize(
     ("wanted", "texts"),
     [
-        (Wanted(agent="b"), ["attempt 2, b, at most $0.50 reserved", "b15", "b25"]),
-        (Wanted(type="tool"), ["Bash ls"]),
-        (Wanted(type="item"), ["b15", "b25"]),
-        (Wanted(type="item.completed"), ["b15", "b25"]),
-        (Wanted("a", "assistant"), ["a10", "Bash ls", "a30"]),
-        (Wanted(type="attempt/started", agent="a"), ["attempt 1, a, at most $0.50 reserved"]),
-        (Wanted(type="nothing"), []),
+        (FeedFilter(agent="b"), ["attempt 2, b, at most $0.50 reserved", "b15", "b25"]),
+        (FeedFilter(type="tool"), ["Bash ls"]),
+        (FeedFilter(type="item"), ["b15", "b25"]),
+        (FeedFilter(type="item.completed"), ["b15", "b25"]),
+        (FeedFilter("a", "assistant"), ["a10", "Bash ls", "a30"]),
+        (FeedFilter(type="attempt/started", agent="a"), ["attempt 1, a, at most $0.50 reserved"]),
+        (FeedFilter(type="nothing"), []),
     ],
 )
-def test_only_some_can_be_asked_for(stage: Stage, wanted: Wanted, texts: list[str]) -> None:
-    assert [text for _, _, text in told(stage, Feed(wanted))] == texts
+def test_only_some_can_be_asked_for(stage: Stage, wanted: FeedFilter, texts: list[str]) -> None:
+    assert [text for _, _, text in told(stage, RunFeed(wanted))] == texts
 
 
 def test_following_tells_each_thing_once_and_new_workers_too(stage: Stage) -> None:
-    feed = Feed(Wanted())
+    feed = RunFeed(FeedFilter())
     told(stage, feed, 1)
     assert told(stage, feed, None) == []
     with (stage.place("a") / LOG).open("ab") as log, (stage.place("a") / TIMES).open("a") as times:
@@ -98,7 +111,7 @@ def test_ends_kills_and_a_stop_for_lack_of_money_are_told(stage: Stage) -> None:
     stage.ends("b", 2, 55, 0.125, "b: killed by the operator")
     stage.closes("paused", 60, "out of budget: usd 5 of 5 spent")
     archive, record = stage.look()
-    found = Feed(Wanted(type="fact")).last(scene_of(archive, record, EPOCH + 90), 3)
+    found = RunFeed(FeedFilter(type="fact")).last(RunSnapshot(archive, record, EPOCH + 90), 3)
     archive.close()
     assert [(one.at - EPOCH, one.agent, one.event, one.text) for one in found] == [
         (50.0, "a", "attempt/ended", "attempt 1, a, $0.25"),
@@ -110,28 +123,30 @@ def test_ends_kills_and_a_stop_for_lack_of_money_are_told(stage: Stage) -> None:
 def test_of_a_log_full_of_noise_enough_is_read_to_find_what_is_wanted(stage: Stage) -> None:
     noise = line(type="stream_event", event={"type": "content_block_delta"})
     stage.works("a", 1, tool("Bash", command="early") + noise * 3000 + said("late"))
-    assert [text for _, _, text in told(stage, Feed(Wanted("a", "tool")), 2)] == ["Bash early"]
+    assert [text for _, _, text in told(stage, RunFeed(FeedFilter("a", "tool")), 2)] == [
+        "Bash early"
+    ]
 
 
 def test_an_event_that_tells_its_own_time_has_that(stage: Stage) -> None:
     stamp = datetime.fromtimestamp(EPOCH + 12.5, UTC).isoformat()
     stage.works("a", 1, timed("own", stamp), seconds=20)
-    assert (12.5, "a", "own") in told(stage, Feed(Wanted("a")))
+    assert (12.5, "a", "own") in told(stage, RunFeed(FeedFilter("a")))
 
 
 def test_a_line_of_the_feed_has_its_columns_and_fits() -> None:
-    one = Happening(EPOCH, "a-worker-with-a-long-name", "result/error_max_budget_usd", "x" * 500)
+    one = FeedEvent(EPOCH, "a-worker-with-a-long-name", "result/error_max_budget_usd", "x" * 500)
     stamp = datetime.fromtimestamp(EPOCH, UTC).astimezone().strftime("%H:%M:%S")
     wide = feed_line(one, 120)
     assert wide == f"{stamp}  a-worke…ng-name  result/error_max_budget_usd     " + "x" * 60 + "…"
     assert [cells_wide(feed_line(one, width)) for width in (60, 80, 200)] == [60, 80, 200]
-    assert feed_line(Happening(EPOCH, "", "run/killed", "a\x1b[2J\nb"), 80) == (
+    assert feed_line(FeedEvent(EPOCH, "", "run/killed", "a\x1b[2J\nb"), 80) == (
         f"{stamp}  -                run/killed          a [2J b"
     )
 
 
 def test_a_line_for_programs() -> None:
-    assert feed_json(Happening(EPOCH + 0.25, "", "run/killed", "why")) == {
+    assert feed_json(FeedEvent(EPOCH + 0.25, "", "run/killed", "why")) == {
         "at": "2025-06-15T15:06:40.250Z", "agent": None, "event": "run/killed", "kind": "fact",
         "text": "why",
     }  # fmt: skip
@@ -140,16 +155,16 @@ def test_a_line_for_programs() -> None:
 # ── one worker ───────────────────────────────────────────────────────────────────────────────
 
 
-def trace_in(stage: Stage, id: str) -> Trace:
+def trace_in(stage: Stage, id: str) -> WorkerFiles:
     archive, record = stage.look()
-    found = scene_of(archive, record, EPOCH).find(id)
+    found = RunSnapshot(archive, record, EPOCH).find(id)
     archive.close()
     assert found is not None
     return found
 
 
 def test_a_view_has_the_last_things_said_and_goes_on_from_there(stage: Stage) -> None:
-    view = View(trace_in(stage, "a"))
+    view = WorkerStream(trace_in(stage, "a"))
     assert [one.told.text for one in view.last(2, over=False)] == ["Bash ls", "a30"]
     with (stage.place("a") / LOG).open("ab") as log:
         log.write(said("a40") + said("half")[:10])
@@ -159,21 +174,21 @@ def test_a_view_has_the_last_things_said_and_goes_on_from_there(stage: Stage) ->
 
 def test_raw_lines_are_as_they_are_but_for_what_would_steer_a_terminal(stage: Stage) -> None:
     stage.works("a", 1, b"one\ntw\x1b[2Jo\xff\n\x00\n")
-    view = View(trace_in(stage, "a"))
+    view = WorkerStream(trace_in(stage, "a"))
     assert view.last_raw(9, over=True) == ["one", "tw\\x1b[2Jo\\xff", "\\x00"]
     assert plain("grüße 日本\t!".encode()) == "grüße 日本\t!"
 
 
 def test_what_is_said_is_wrapped_at_the_terminal_with_its_time_before_it() -> None:
     stamp = datetime.fromtimestamp(EPOCH, UTC).astimezone().strftime("%H:%M:%S")
-    shown = view_lines(Said(EPOCH, Told("tool", "Write " + "long " * 20)), 60)
+    shown = view_lines(LogEvent(EPOCH, Told("tool", "Write " + "long " * 20)), 60)
     assert shown == [
         f"{stamp}  🔧 Write long long long long long long long long",
         "          long long long long long long long long long long",
         "          long long",
     ]
-    assert view_lines(Said(EPOCH, Told("text", "")), 60) == [stamp]
-    assert view_lines(Said(EPOCH, Told("text", "one\n\ntwo\x1b[2J")), 60) == [
+    assert view_lines(LogEvent(EPOCH, Told("text", "")), 60) == [stamp]
+    assert view_lines(LogEvent(EPOCH, Told("text", "one\n\ntwo\x1b[2J")), 60) == [
         f"{stamp}  one", "          two [2J",
     ]  # fmt: skip
 
@@ -185,8 +200,8 @@ def test_the_last_line_says_how_it_ended(stage: Stage) -> None:
         None, Exit(code=0, at=EPOCH), Exit(code=-9, at=EPOCH),
         Exit(code=-15, at=EPOCH, why="killed", said="killed by the operator"),
     ]  # fmt: skip
-    assert [closing_line(Trace(Path(), spec, False, exit), 80) for exit in exits] == [
-        "── it ended, and left no record of how",
+    assert [closing_line(WorkerFiles(Path(), spec, False, exit), 80) for exit in exits] == [
+        "── exited without a record of how it ended",
         f"── ended at {stamp}, exit code 0",
         f"── ended at {stamp}, signal 9",
         f"── ended at {stamp}, signal 15: killed by the operator",

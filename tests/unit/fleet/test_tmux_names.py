@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.fleet.tmux import Panes, Shown, Tmux, close_session, session_name, show
+from fanfold.fleet.tmux import Panes, ShownRun, Tmux, close_session, session_name, show
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_names_of_sessions_hold_nothing_that_tmux_would_read(name: str, session:
 
 
 def test_a_window_runs_the_same_program_by_its_words() -> None:
-    shown = Shown("demo", "01J", '/srv/it\'s; a "store"')
+    shown = ShownRun("demo", "01J", '/srv/it\'s; a "store"')
     assert shown.view_words("-w") == [
         sys.executable, "-P", "-m", "fanfold", "view", "--follow", "--store",
         "/srv/it's; a \"store\"", "--", "01J", "-w",
@@ -40,7 +40,7 @@ def test_without_tmux_there_is_no_view(tmp_path: Path) -> None:
     ("script", "said"),
     [
         ("#!/bin/sh\necho no server here >&2\nexit 1\n", "no server here"),
-        ("#!/bin/sh\nkill -9 $$\n", "tmux ended with code -9"),
+        ("#!/bin/sh\nkill -9 $$\n", "tmux exited with code -9"),
         ("#!/nowhere/to/be/found\n", "FileNotFoundError"),
     ],
 )
@@ -54,10 +54,9 @@ def test_whatever_goes_wrong_is_logged_once_and_raised_never(
     assert panes is not None
     for worker in ("a", "b", "c"):
         panes.started(worker)
-        panes.ended(worker)
     panes.close()
     assert (panes.session, len(logged)) == (None, 1)
-    assert logged[0].startswith("tmux: no windows, the run goes on without: ")
+    assert logged[0].startswith("tmux: no windows, the run continues without them: ")
     assert said in logged[0]
 
 
@@ -68,7 +67,7 @@ def test_a_tmux_that_hangs_holds_nobody_up_and_is_given_up(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "fifo")
     logged: list[str] = []
     tmux = Tmux({"PATH": str(tmp_path)}, seconds=0.5)
-    panes = Panes(Shown("demo", "01J", str(tmp_path)), logged.append, tmux)
+    panes = Panes(ShownRun("demo", "01J", str(tmp_path)), logged.append, tmux)
     panes.started("a")
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "tmux"]
     assert thread.daemon

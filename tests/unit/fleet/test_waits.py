@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.fleet.look import Looker
+from fanfold.fleet.look import WorkerReader
 from fanfold.testing.clock import EPOCH
 from tests.unit.fleet.fleets import worker
 from tests.unit.fleet.staged import Stage
@@ -29,7 +29,7 @@ class Waiting:
 
     def why(self, after: float = 30.0) -> dict[str, str]:
         archive, record = self.stage.look()
-        found = Looker().look(archive, record, EPOCH + after)
+        found = WorkerReader().read(archive, record, EPOCH + after)
         archive.close()
         self.stage.close()
         pending = [one for one in found if one.state == "PENDING"]
@@ -51,8 +51,8 @@ def test_for_money_and_behind_those_who_wait_for_it(tmp_path: Path) -> None:
     )  # fmt: skip
     fleet.works("a", reserved=1.5)
     assert fleet.why() == {
-        "b": "waits for money: it may take $1.00, $0.50 is free",
-        "c": "waits for a slot: others before it wait for money (b)",
+        "b": "waits for budget: it may cost $1.00, $0.50 is free",
+        "c": "waits for a slot: others before it wait for budget (b)",
     }
 
 
@@ -96,7 +96,7 @@ def test_for_another_try(tmp_path: Path) -> None:
     fleet = Waiting(tmp_path, worker("a"))
     attempt = fleet.stage.starts("a", 0)
     fleet.stage.fails(attempt, 5, "a: overloaded (529)")
-    assert fleet.why() == {"a": "waits to be tried again: overloaded (529)"}
+    assert fleet.why() == {"a": "waits for a retry: overloaded (529)"}
 
 
 def test_for_a_resume(tmp_path: Path) -> None:

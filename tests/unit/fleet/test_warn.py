@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fanfold.fleet.load import load_fleet
-from fanfold.fleet.warn import warnings_of
+from fanfold.fleet.preflight import warnings_of
 from tests.unit.fleet.fleets import worker, write_fleet, write_prompt
 
 
@@ -19,7 +19,7 @@ def warned(root: Path, prompts: dict[str, str], *workers: dict[str, Any], **top:
     return warnings_of(load_fleet(root))
 
 
-LOOKS = "it would look for a tool that it does not have until its budget is gone; use the type write, research or code-run"  # noqa: E501
+LOOKS = "it may look for a tool that it does not have until its budget is used up; use the type write, research or code-run"  # noqa: E501
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_one_whose_files_others_are_told_to_read(tmp_path: Path) -> None:
         tmp_path, prompts, worker("a", type="read-only"), worker("b", "a"), worker("c", "a")
     )
     assert found == [
-        f"worker `a` is read-only and cannot write the files that b is told to read: {LOOKS}"
+        f"worker `a` is read-only and cannot write the files that b should read: {LOOKS}"
     ]
 
 
@@ -77,8 +77,8 @@ def test_a_budget_of_codex_is_kept_by_the_meter_and_told_once(tmp_path: Path) ->
         worker("c", **codex, max_budget_usd=2), worker("d", max_budget_usd=2),
     )  # fmt: skip
     assert found == [
-        "codex takes no budget: `max_budget_usd` of `a`, `c` is kept by fanfold's own meter, which"
-        " ends the worker when it has been passed"
+        "codex has no budget option: `max_budget_usd` of `a`, `c` is enforced by fanfold, which stops the"
+        " worker once it has been exceeded"
     ]
 
 

@@ -23,7 +23,7 @@ from fanfold.faces.cli.store import located
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.terminal import raw
 from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
-from fanfold.fleet.launch import beginning, resume_detached
+from fanfold.fleet.launch import resume_detached, starting
 from fanfold.fleet.load import is_fleet
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
@@ -133,7 +133,7 @@ def run(plan: str, dry_run: bool, read_input: bool, **given: Any) -> int:
         return show_preview(job, as_json=telling.as_json, read_input=read_input)
     with ExitStack() as alone:
         if fleet:
-            alone.enter_context(beginning(job, force=options.fresh))
+            alone.enter_context(starting(job, force=options.fresh))
         return perform(job, telling, alone)
 
 

@@ -12,8 +12,8 @@ from fanfold.errors import BadInput
 from fanfold.faces.cli.finding import Opened, looked_at, named
 from fanfold.faces.cli.screen import columns, until_interrupted
 from fanfold.faces.cli.store import store_option
-from fanfold.fleet.feed import Feed, Happening, Wanted, feed_json, feed_line
-from fanfold.fleet.locate import Located
+from fanfold.fleet.runs import LocatedRun
+from fanfold.fleet.stream import FeedEvent, FeedFilter, RunFeed, feed_json, feed_line
 from fanfold.work.nearest import remedy
 
 POLL = 0.25  # seconds
@@ -35,34 +35,34 @@ def feed(
     """What happens across the workers of a run, in the order of true times: what they say and do,
     and when their attempts started, ended or were stopped."""
     located = named(run, store)
-    stream = Feed(Wanted(agent, kind))
+    stream = RunFeed(FeedFilter(agent, kind))
     with until_interrupted():
         with looked_at(located) as opened:
             _refuse_unknown(opened, agent)
-            _print(stream.last(opened.scene(), lines), as_json)
+            _print(stream.last(opened.snapshot(), lines), as_json)
         while follow and _more(located, stream, as_json):
             pass
 
 
-def _more(located: Located, stream: Feed, as_json: bool) -> bool:
+def _more(located: LocatedRun, stream: RunFeed, as_json: bool) -> bool:
     """A few looks. False: it was over before the first of them, so nothing more will come."""
     with looked_at(located) as opened:
-        scene = opened.scene()
-        over = scene.quiet()
+        snapshot = opened.snapshot()
+        over = snapshot.quiet()
         for _ in range(1 if over else REOPEN):
-            _print(stream.more(scene), as_json)
+            _print(stream.more(snapshot), as_json)
             time.sleep(0.0 if over else POLL)
     return not over
 
 
 def _refuse_unknown(opened: Opened, agent: str | None) -> None:
-    known = opened.scene().names()
+    known = opened.snapshot().names()
     if agent is not None and agent not in known:
         hint = remedy(agent, known) if known else "no agent has worked in this run"
         raise BadInput(f"no worker {agent!r} in {opened.record.name}: {hint}")
 
 
-def _print(happened: Iterable[Happening], as_json: bool) -> None:
+def _print(events: Iterable[FeedEvent], as_json: bool) -> None:
     width = columns()
-    for one in happened:
+    for one in events:
         click.echo(msgspec.json.encode(feed_json(one)) if as_json else feed_line(one, width))

@@ -1,4 +1,4 @@
-"""Which run is meant on the command line, and looking at it again and again while it goes on."""
+"""Which run is meant on the command line, and reading it again and again while it runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fanfold.faces.cli.store import find_run, opened
-from fanfold.fleet.crew import crew_of
-from fanfold.fleet.locate import Located, locate
-from fanfold.fleet.look import Looker, Scene, scene_of
+from fanfold.fleet.look import RunSnapshot, WorkerReader
+from fanfold.fleet.run_plan import run_plan
+from fanfold.fleet.runs import LocatedRun, locate
 from fanfold.fleet.status import FleetStatus, supervisor_of
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive
@@ -26,11 +26,11 @@ class Opened(NamedTuple):
     record: RunRecord
     store: str
 
-    def scene(self) -> Scene:
-        return scene_of(self.archive, self.record, time.time())
+    def snapshot(self) -> RunSnapshot:
+        return RunSnapshot(self.archive, self.record, time.time())
 
 
-def named(run: str, store: str) -> Located:
+def named(run: str, store: str) -> LocatedRun:
     """The run of that name; a store that was named must be there."""
     if store != inherited().store and not Path(run).is_dir():
         with opened(store):
@@ -39,19 +39,19 @@ def named(run: str, store: str) -> Located:
 
 
 @contextmanager
-def looked_at(located: Located) -> Iterator[Opened]:
+def looked_at(located: LocatedRun) -> Iterator[Opened]:
     """Open again to see what came since: a store that nobody had open is seen as it was then."""
     with opened(located.store) as archive:
         shown = named_store(archive.store.folder)
         yield Opened(archive, find_run(archive, located.run), shown)
 
 
-def fleet_of(opened: Opened, looker: Looker) -> FleetStatus:
+def fleet_of(opened: Opened, reader: WorkerReader) -> FleetStatus:
     """Where a run with workers stands now."""
     archive, record, now = opened.archive, opened.record, time.time()
     standing = stand(archive.read, record, archive.store.alive, now)
     return FleetStatus(
-        standing=standing, workers=looker.look(archive, record, now), now=now,
-        supervisor=supervisor_of(archive.store, record), store=opened.store,
-        root=crew_of(record).folder,
+        standing=standing, workers=reader.read(archive, record, now), now=now,
+        supervisor=supervisor_of(archive.store.folder, record), store=opened.store,
+        root=run_plan(record).folder,
     )  # fmt: skip

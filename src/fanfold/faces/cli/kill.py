@@ -11,7 +11,7 @@ import msgspec
 from fanfold.errors import FanfoldError
 from fanfold.faces.cli.store import found, registry, store_option
 from fanfold.fleet import tmux
-from fanfold.fleet.kill import Killed, kill_all, kill_worker
+from fanfold.fleet.kill import KillResult, kill_all, kill_worker
 from fanfold.journal.facts import RunRecord
 
 ALL = "all"
@@ -48,7 +48,7 @@ def _ask(record: RunRecord, force: bool) -> None:
         click.confirm(f"End all of {record.name} ({record.id})?", abort=True, err=True)
 
 
-def _told(ended: Killed, record: RunRecord, worker: str) -> str:
+def _told(ended: KillResult, record: RunRecord, worker: str) -> str:
     names = ", ".join(ended.killed)
     if worker == ALL:
         what = f"{record.name} ({record.id})"

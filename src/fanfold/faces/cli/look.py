@@ -23,8 +23,8 @@ from fanfold.faces.cli.store import registry
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.why import Asked, tell_why
 from fanfold.faces.extra import missing_extra
-from fanfold.fleet.locate import Located
-from fanfold.fleet.look import Looker
+from fanfold.fleet.look import WorkerReader
+from fanfold.fleet.runs import LocatedRun
 from fanfold.fleet.status import (
     SORTS,
     FleetStatus,
@@ -111,17 +111,17 @@ class Shown(NamedTuple):
     sort: Sort
 
 
-def _one(located: Located, how: Shown) -> Text:
-    looker = Looker()
+def _one(located: LocatedRun, how: Shown) -> Text:
+    reader = WorkerReader()
 
     def show(width: int, height: int | None) -> tuple[str, bool]:
         with looked_at(located) as opened:
-            status = fleet_of(opened, looker)
+            status = fleet_of(opened, reader)
             workers = ordered(status.workers, how.sort)
             status = msgspec.structs.replace(status, workers=workers)
             if how.as_json:
                 return _told(opened, status), status.over
-            if opened.scene().of_tasks:
+            if opened.snapshot().of_tasks:
                 text = fleet_status(status, verbose=how.verbose, width=width, height=height)
                 return text, status.over
             return _detail(opened, status, how.verbose, width), status.over

@@ -14,10 +14,9 @@ from fanfold.errors import BadInput
 from fanfold.faces.cli.finding import Opened, fleet_of, looked_at, named
 from fanfold.faces.cli.store import store_option
 from fanfold.fleet.diffs import diff_of
-from fanfold.fleet.locate import Located
-from fanfold.fleet.look import Looker
-from fanfold.fleet.page import fleet_page
-from fanfold.fleet.report import fleet_report
+from fanfold.fleet.look import WorkerReader
+from fanfold.fleet.report import fleet_page, fleet_report
+from fanfold.fleet.runs import LocatedRun
 from fanfold.observe.account import account
 from fanfold.observe.html.account import account_page
 from fanfold.observe.report import report as markdown
@@ -54,11 +53,11 @@ def form_of(path: str) -> Form | None:
 
 def made(opened: Opened, form: Form) -> str:
     archive, record = opened.archive, opened.record
-    if not opened.scene().of_tasks:
+    if not opened.snapshot().of_tasks:
         standing = stand(archive.read, record, archive.store.alive, time.time())
         found = account(archive, standing, replies=form == "html")
         return markdown(found) if form == "md" else account_page(found)
-    status = fleet_of(opened, Looker())
+    status = fleet_of(opened, WorkerReader())
     store = archive.store.folder.absolute()
     diffs = {
         one.id: diff_of(store, one.span, one.member)
@@ -72,7 +71,7 @@ def made(opened: Opened, form: Form) -> str:
 
 def write_report(run: str, store: str, path: Path) -> None:
     """The account of a run that has just been closed, in the form that the file's ending says."""
-    with looked_at(Located(store, run)) as opened:
+    with looked_at(LocatedRun(store, run)) as opened:
         write(path, made(opened, form_of(path.name) or "md"))
 
 

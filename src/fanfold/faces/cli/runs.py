@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from fanfold.errors import BadInput
 from fanfold.faces.cli.look import status
 from fanfold.faces.cli.store import find_run, opened, registry, store_option
-from fanfold.fleet.removal import Freed, old_runs, remove_runs, under_way
+from fanfold.fleet.removal import RemovalResult, old_runs, remove_runs, why_not_removable
 from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import count, size
 from fanfold.observe.table import one_line
@@ -47,7 +47,7 @@ def rm(runs: tuple[str, ...], store: str, **how: Any) -> None:
     with opened(store) as archive:
         found = {(record := find_run(archive, name)).no: record for name in runs}
         for record in found.values():
-            if why := under_way(archive, record):
+            if why := why_not_removable(archive, record):
                 raise BadInput(f"{record.name} ({record.id}) {why}")
     _remove(store, list(found.values()), **how)
 
@@ -96,7 +96,7 @@ def _remove(
     click.echo(msgspec.json.encode(freed) if as_json else _told(freed))
 
 
-_NOTHING = Freed((), 0, 0, 0, True)
+_NOTHING = RemovalResult((), 0, 0, 0, True)
 
 
 def _ask(found: Sequence[RunRecord], replies: bool) -> None:
@@ -113,7 +113,7 @@ def _ask(found: Sequence[RunRecord], replies: bool) -> None:
     click.confirm(f"Remove {count(len(found), 'run')}{more}{paid}?", abort=True, err=True)
 
 
-def _told(freed: Freed) -> str:
+def _told(freed: RemovalResult) -> str:
     if not freed.runs:
         return "nothing to remove"
     said = f"removed {count(len(freed.runs), 'run')}, {size(freed.bytes)} freed"

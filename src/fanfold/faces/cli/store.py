@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import click
 
 from fanfold.errors import BadInput
-from fanfold.fleet import locate
-from fanfold.fleet.locate import Located
+from fanfold.fleet import runs
 from fanfold.fleet.registry import Registry
+from fanfold.fleet.runs import LocatedRun
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.journal import Archive
 from fanfold.run.inherited import inherited
@@ -28,9 +28,9 @@ def registry() -> Registry:
     return Registry(warn=lambda text: click.echo(f"fanfold: warning: {text}", err=True))
 
 
-def located(run: str, store: str) -> Located:
+def located(run: str, store: str) -> LocatedRun:
     """Which run is meant: a folder, a run of the store, or a name that was launched elsewhere."""
-    return locate.locate(run, store, registry())
+    return runs.locate(run, store, registry())
 
 
 @contextmanager

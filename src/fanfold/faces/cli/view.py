@@ -11,10 +11,10 @@ from fanfold.errors import BadInput
 from fanfold.faces.cli.finding import looked_at, named
 from fanfold.faces.cli.screen import columns, until_interrupted
 from fanfold.faces.cli.store import store_option
-from fanfold.fleet.locate import Located
-from fanfold.fleet.look import trace_of
-from fanfold.fleet.view import View, closing_line, view_lines
-from fanfold.fleet.worker_view import Trace
+from fanfold.fleet.runs import LocatedRun
+from fanfold.fleet.stream import WorkerStream, closing_line, view_lines
+from fanfold.fleet.worker_view import WorkerFiles
+from fanfold.fleet.workers import files_in
 from fanfold.members.agents.worker import read_spec
 from fanfold.work.nearest import remedy
 
@@ -33,62 +33,62 @@ def view(run: str, worker: str, store: str, lines: int, follow: bool, raw: bool)
     """What one worker says and does. WORKER is its id, or #N for attempt number N."""
     located = named(run, store)
     with until_interrupted():
-        trace = _awaited(located, worker) if follow else _found(located, worker)[0]
-        if trace is None:
+        files = _awaited(located, worker) if follow else _found(located, worker)[0]
+        if files is None:
             click.echo(f"{worker} has not started yet")
             return
-        seen = View(trace)
-        _show(seen, raw, lines=lines, over=trace.over)
-        while follow and not trace.over:
+        stream = WorkerStream(files)
+        _show(stream, raw, lines=lines, over=files.over)
+        while follow and not files.over:
             time.sleep(POLL)
-            trace = _again(trace)
-            _show(seen, raw, lines=None, over=trace.over)
+            files = _again(files)
+            _show(stream, raw, lines=None, over=files.over)
         if follow and not raw:
-            click.echo(closing_line(trace, columns()))
+            click.echo(closing_line(files, columns()))
 
 
-def _show(seen: View, raw: bool, *, lines: int | None, over: bool) -> None:
+def _show(stream: WorkerStream, raw: bool, *, lines: int | None, over: bool) -> None:
     if raw:
         texts: Iterable[str] = (
-            seen.more_raw(over=over) if lines is None else seen.last_raw(lines, over=over)
+            stream.more_raw(over=over) if lines is None else stream.last_raw(lines, over=over)
         )
         for text in texts:
             click.echo(text)
         return
-    said = seen.more(over=over) if lines is None else seen.last(lines, over=over)
+    said = stream.more(over=over) if lines is None else stream.last(lines, over=over)
     for one in said:
         for text in view_lines(one, columns()):
             click.echo(text)
 
 
-def _found(located: Located, worker: str) -> tuple[Trace | None, bool]:
+def _found(located: LocatedRun, worker: str) -> tuple[WorkerFiles | None, bool]:
     """Its files, None before it has any; and whether it can still get some."""
     with looked_at(located) as opened:
-        scene = opened.scene()
-        trace = scene.find(worker)
-        if trace is None and worker not in scene.names():
-            known = scene.names()
+        snapshot = opened.snapshot()
+        files = snapshot.find(worker)
+        if files is None and worker not in snapshot.names():
+            known = snapshot.names()
             hint = remedy(worker, known) if known else "no agent has worked in this run"
             raise BadInput(f"no worker {worker!r} in {opened.record.name}: {hint}")
-        return trace, scene.alive
+        return files, snapshot.alive
 
 
-def _awaited(located: Located, worker: str) -> Trace | None:
+def _awaited(located: LocatedRun, worker: str) -> WorkerFiles | None:
     """Wait until it has started, as long as somebody is there who could start it."""
-    told = False
+    announced = False
     while True:
-        trace, coming = _found(located, worker)
-        if trace is not None or not coming:
-            return trace
-        if not told:
+        files, coming = _found(located, worker)
+        if files is not None or not coming:
+            return files
+        if not announced:
             click.echo(f"{worker} has not started yet; waiting for it")
-            told = True
+            announced = True
         time.sleep(START)
 
 
-def _again(trace: Trace) -> Trace:
+def _again(files: WorkerFiles) -> WorkerFiles:
     """The same worker as it is now. When its place was given to another attempt it is over."""
-    spec = read_spec(trace.place)
-    if spec is None or spec.span != trace.spec.span:
-        return Trace(trace.place, trace.spec, lives=False, exit=trace.exit)
-    return trace_of(trace.place, trace.spec)
+    spec = read_spec(files.place)
+    if spec is None or spec.span != files.spec.span:
+        return WorkerFiles(files.place, files.spec, lives=False, exit=files.exit)
+    return files_in(files.place, files.spec)

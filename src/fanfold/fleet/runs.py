@@ -1,0 +1,174 @@
+"""Runs in their stores: which one is meant, its record, and whether its process is alive."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.fleet.records import FILE
+from fanfold.fleet.registry import Registry
+from fanfold.fleet.run_plan import fleet_folder
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.journal import Archive
+from fanfold.journal.store import Store
+from fanfold.members.agents.processes import send
+from fanfold.members.agents.worker import Process
+from fanfold.run.inherited import inherited
+
+STORE = ".fanfold"
+Liveness = Literal["alive", "unknown", "dead"]
+"""Of the process of a run. `unknown`: it cannot be told, and never counts as dead."""
+
+
+# ── a store and its runs ─────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def reading(store: str | Path) -> Iterator[Archive]:
+    """A store opened to read. Open it again to see what came since."""
+    archive = Archive(store)
+    try:
+        yield archive
+    finally:
+        archive.close()
+
+
+def runs_of(store: str) -> list[RunRecord]:
+    """Oldest first; none where there is no store."""
+    if not Store(Path(store)).file.exists():
+        return []
+    with reading(store) as archive:
+        return archive.read.runs()
+
+
+def find_record(store: str, run: str) -> RunRecord | None:
+    """By id or name, as it is on record now; None also where there is no store."""
+    if not Store(Path(store)).file.exists():
+        return None
+    with reading(store) as archive:
+        return archive.read.find(run)
+
+
+def liveness(store: str | Path, session: str) -> Liveness:
+    return Store(Path(store)).life(session)
+
+
+def may_live(store: str | Path, session: str) -> bool:
+    """Unless its process is surely dead."""
+    return liveness(store, session) != "dead"
+
+
+def may_run(store: str | Path, record: RunRecord) -> bool:
+    """It is on record as running, and its process is not surely dead."""
+    return record.status == "running" and may_live(store, record.session)
+
+
+def process_id(store: str | Path, session: str) -> int | None:
+    """None when it has ended, or cannot be told."""
+    owner = Store(Path(store)).owner(session)
+    return None if owner is None else owner.pid
+
+
+def signal_process(store: str | Path, session: str, number: signal.Signals) -> None:
+    """To the process of a session, and to no other."""
+    owner = Store(Path(store)).owner(session)
+    if owner is None:
+        return
+    if owner.started:
+        send(Process(owner.pid, owner.started, owner.boot), number)
+        return
+    with suppress(OSError):
+        os.kill(owner.pid, number)
+
+
+# ── which run is meant ───────────────────────────────────────────────────────────────────────
+
+
+class LocatedRun(msgspec.Struct, frozen=True):
+    """`run` is the id of a run in `store`; `root` the folder of its fleet.json, if it has one."""
+
+    store: str
+    run: str
+    root: Path | None = None
+
+
+def locate(run: str, store: str | None = None, registry: Registry | None = None) -> LocatedRun:
+    """By a folder with a fleet.json or a store, then as a run of the store, then by the registry.
+
+    Without a store it is the default one. Trap: when another is named only that one is searched: a
+    name that is not there must not lead to another project's run.
+    """
+    usual = inherited().store
+    there = usual if store is None else store
+    found = _in_folder(run) or _in_store(run, there)
+    registry = Registry() if registry is None else registry
+    if found is None and there == usual:
+        found = _registered(run, registry)
+    if found is None:
+        if there != usual or not registry.entries():
+            with reading(there):  # says that there is no store, where there is none
+                pass
+        raise BadInput(f"no run {run!r}; there are: {_known(there, registry)}")
+    return found
+
+
+def _in_folder(run: str) -> LocatedRun | None:
+    folder = Path(run)
+    if not folder.is_dir():
+        return None
+    root = folder.absolute()
+    fleet = (root / FILE).is_file()
+    store = str(root / STORE)
+    runs = runs_of(store)
+    if fleet and not runs:
+        raise BadInput(f"{run}: nothing was launched here yet; start with: fanfold launch {run}")
+    if not runs:
+        return None
+    newest = _newest(runs, _fleet_name(root) if fleet else None)
+    return LocatedRun(store, newest.id, root if fleet else None)
+
+
+def _newest(runs: Sequence[RunRecord], name: str | None) -> RunRecord:
+    """Of that name, if there is one. Runs that agents started within a run are passed over."""
+    named = [run for run in runs if run.name == name]
+    own = [run for run in runs if run.parent is None]
+    return (named or own or list(runs))[-1]
+
+
+def _fleet_name(root: Path) -> str | None:
+    """As it is written; None for a file that cannot be read, so that its runs are found all the same."""
+    try:
+        stated = json.loads((root / FILE).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    name = stated.get("fleet_name", "fleet") if isinstance(stated, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _in_store(run: str, store: str) -> LocatedRun | None:
+    record = find_record(store, run)
+    return None if record is None else LocatedRun(store, record.id, fleet_folder(record))
+
+
+def _registered(run: str, registry: Registry) -> LocatedRun | None:
+    entry = registry.find(run)
+    if entry is None:
+        return None
+    found = _in_store(entry.run, entry.store)
+    if found is None:
+        raise BadInput(f"{run} was launched in {entry.root}, but its store {entry.store} is gone")
+    return found
+
+
+def _known(store: str, registry: Registry) -> str:
+    names = [record.name for record in runs_of(store)]
+    names += [entry.name for entry in registry.entries()]
+    return ", ".join(sorted(set(names))[:8]) or "none yet"
