@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from fanfold.gates.judge import judge
+from fanfold.patterns.asked import asked
+from fanfold.patterns.divide import divide_and_conquer
 from fanfold.patterns.ensemble import ensemble, voters
+from fanfold.patterns.fold import concat
 from fanfold.patterns.graph import graph, node
 from fanfold.patterns.pipeline import pipeline, stage
 from fanfold.price import Price
@@ -17,6 +20,7 @@ from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Request
 from fanfold.work.outcome import Verdict
+from fanfold.work.pieces import Fits
 from fanfold.work.task import Budget, Task
 from tests.flow.simulation import Scene, outcomes, play, words
 
@@ -177,3 +181,44 @@ def test_a_vote_that_does_not_fit_stops_no_other(memory_path: Path, nested: bool
     rich = play(replace(short, budget=Budget(usd=0.5), members=(member,)), resume=True)
     assert (rich.status, outcomes(rich)) == ("complete", {"passed": 11})
     assert len(member.asked) == 2
+
+
+@pytest.mark.parametrize("at", [0, 5, 10])
+def test_a_piece_of_a_divide_that_does_not_fit_stops_no_other(memory_path: Path, at: int) -> None:
+    """Its item waits for more money, and so does the whole: nothing is combined without it."""
+    items = words(10)
+    items.insert(at, BULKY)
+
+    async def pattern(run: Any) -> Any:
+        asks, fits = "{{ item.text }}", Fits(items=1)
+        return await divide_and_conquer(
+            run, items, prompt=asks, fits=fits, combine=concat(), member="model"
+        )
+
+    short = scene(memory_path, items, pattern=pattern)
+    first = play(short)
+    assert (first.status, outcomes(first)) == ("paused", {"passed": 10, "unfunded": 1})
+    assert (first.result, first.reason is not None and "member model)" in first.reason) == (
+        None,
+        True,
+    )
+    member = Scripted(says_fine, MODEL)
+    rich = play(replace(short, budget=Budget(usd=0.5), members=(member,)), resume=True)
+    assert (rich.status, outcomes(rich)) == ("complete", {"passed": 11})
+    assert (len(member.asked), rich.result) == (1, "\n\n".join(["fine"] * 11))
+
+
+def test_an_item_that_cannot_be_split_for_lack_of_money_stops_no_other(memory_path: Path) -> None:
+    """The member that would split it is asked for it alone."""
+    items = [BULKY, *words(10)]
+
+    async def pattern(run: Any) -> Any:
+        fits = Fits(items=1, test=lambda piece: len(piece.items[0].data["text"]) < 1000)
+        return await divide_and_conquer(
+            run, [{"id": str(n), "text": text} for n, text in enumerate(items)],
+            prompt="{{ item.text }}", fits=fits, combine=concat(), member="model",
+            split=asked("Split {{ parts[0].value.text }}", member="model", step="split"),
+        )  # fmt: skip
+
+    receipt = play(scene(memory_path, items, pattern=pattern))
+    assert (receipt.status, outcomes(receipt)) == ("paused", {"passed": 10, "unfunded": 1})

@@ -4,6 +4,7 @@ back once, and make the answer of only what passed."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias, Unpack, cast
 
@@ -14,8 +15,9 @@ from fanfold.gates.default import default
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
 from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
-from fanfold.patterns.synthesis import get_ready, named, synthesis, together
+from fanfold.patterns.synthesis import get_ready, named, synthesis
 from fanfold.run.planning import Batch
+from fanfold.run.pool import in_order
 from fanfold.run.pursuit import raised
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
@@ -241,7 +243,7 @@ async def _fan_out(run: Run, results: Sequence[Result]) -> None:
 async def _judge(run: Run, results: Sequence[Result], whole: OverAll | None) -> None:
     """Each new result alone, then all that stand together. What is final is written down."""
     new = [one for one in results if one.reply is not None and one.own is None]
-    verdicts = await together(_verdict(run, one) for one in new)
+    verdicts = await in_order(new, partial(_verdict, run))
     for one, said in zip(new, verdicts, strict=True):
         one.own = said
     live = [one for one in results if one.outcome is None]

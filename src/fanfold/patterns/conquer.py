@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from fanfold.errors import BadInput, RunStopped
+from fanfold.errors import BadInput
 from fanfold.patterns.asked import Asked, Whole, asks_of, compose, standins
 from fanfold.patterns.combining import Combining, Node, Solved, Spot, planted
 from fanfold.run.planning import Batch
+from fanfold.run.pool import Pool
 from fanfold.run.run import Run
 from fanfold.work.ask import Ask
 from fanfold.work.cut import Cutter
@@ -65,13 +64,16 @@ class Conquest:
 
     def __init__(self, problem: Problem) -> None:
         self._p, self._run = problem, problem.run
-        self._ready: deque[Job | Node] = deque()
         self._planned: Iterator[Job] = iter(())
-        self._changed = asyncio.Event()
+        self._pool: Pool[Job | Node] = Pool(
+            self._workers(),
+            self._do,
+            lambda: next(self._planned, None),
+            lambda: problem.run.stopping is not None,
+        )
         self._mild = msgspec.structs.replace(problem.terms, on_failure="skip")
         self._combining = Combining(problem.run, problem.combine, problem.terms.step)
-        self._busy = self._settled = 0
-        self._stopped: RunStopped | None = None
+        self._settled = 0
         self._root: Solved | None = None
 
     async def result(self) -> Any:
@@ -114,18 +116,10 @@ class Conquest:
     # ── who does what next ──
 
     async def _carry_out(self) -> None:
-        workers = [asyncio.create_task(self._work()) for _ in range(self._workers())]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-        if self._stopped is not None:
-            raise self._stopped
-        stop = self._run.stopping
-        if stop is not None:
-            raise RunStopped(f"{stop.status}: {stop.reason}")
+        """What is under way ends by itself when the run stops; nothing new is begun. Pieces that
+        could not be paid pause the run when all others are done."""
+        await self._pool.run()
+        self._run.end_short()
 
     def _workers(self) -> int:
         """A few more than calls at once: some wait for their reply to be durable."""
@@ -134,29 +128,8 @@ class Conquest:
                   if isinstance(way, Asked)]  # fmt: skip
         return many + max(2, many // 4) + sum(others)
 
-    async def _work(self) -> None:
-        """What is under way ends by itself when the run stops; nothing new is begun."""
-        try:
-            while (job := await self._next()) is not None:
-                self._busy += 1
-                try:
-                    await (self._combine(job) if isinstance(job, Node) else self._solve(job))
-                finally:
-                    self._busy -= 1
-                    self._changed.set()
-        except RunStopped as stopped:
-            self._stopped = stopped
-
-    async def _next(self) -> Job | Node | None:
-        while self._stopped is None and self._run.stopping is None:
-            if self._ready:
-                return self._ready.popleft()
-            job = next(self._planned, None)
-            if job is not None or not self._busy:
-                return job
-            self._changed.clear()
-            await self._changed.wait()
-        return None
+    async def _do(self, job: Job | Node) -> None:
+        await (self._combine(job) if isinstance(job, Node) else self._solve(job))
 
     # ── leaves ──
 
@@ -178,15 +151,22 @@ class Conquest:
                 return outcome
             parts = _listed(outcome.value, held[0][1].data)
             return _or_failed(leaf.id, (), lambda: cutter.given(leaf, held, parts))
-        outcome = await self._run.do(Task(leaf.id, self._p.ask(_piece(leaf, held)), self._mild))
+        task = Task(leaf.id, self._p.ask(_piece(leaf, held)), self._mild)
+        outcome = await self._run.do_or_set_aside(task)
         if not outcome.too_long:
             return outcome
         return _or_failed(leaf.id, outcome.reasons, lambda: cutter.smaller(leaf, held))
 
     async def _split_by_asking(self, job: Job) -> Outcome:
-        assert self._p.split is not None
+        split = self._p.split
+        assert split is not None
         whole, id = _whole(job.leaf, job.held), job.leaf.id
-        outcome = await compose(self._run, self._p.split, f"{id}/split", [whole])
+        outcome = await self._run.do_apart(
+            Task(id, Ask(), split.terms),
+            lambda task: compose(self._run, split, f"{id}/split", [whole]),
+        )
+        if outcome is None:
+            return Outcome(id, "unfunded", reasons=(f"`{id}` could not be split: out of budget",))
         if outcome.state == "passed":
             return outcome
         why = tuple([f"`{id}` could not be split: {reason}" for reason in outcome.reasons])
@@ -197,7 +177,7 @@ class Conquest:
         held = [content(leaf, job.held) for leaf in leaves]
         await self._govern(leaves, lambda: held)
         spots = self._plant(tree, job.spot)
-        self._ready.extend(Job(*one) for one in zip(leaves, held, spots, strict=True))
+        self._pool.add(*[Job(*one) for one in zip(leaves, held, spots, strict=True)])
 
     async def _land_leaf(self, job: Job, outcome: Outcome) -> None:
         leaf, held, state = job.leaf, job.held, outcome.state
@@ -210,7 +190,7 @@ class Conquest:
             solved = Solved(leaf.id, leaf.start, "made", outcome.value, ids, whole=True)
         else:
             lost = [Missing(item.id, at, state, outcome.reasons) for at, item in held]
-            waits = state == "in_doubt" or (
+            waits = state in ("in_doubt", "unfunded") or (
                 state == "failed" and self._p.terms.on_failure == "hold"
             )
             solved = Solved(
@@ -237,7 +217,7 @@ class Conquest:
         node.landed[spot.at] = solved
         node.left -= 1
         if not node.left:
-            self._ready.append(node)
+            self._pool.add(node)
 
     async def _combine(self, node: Node) -> None:
         """All parts have landed. One item that was split has its outcome now."""

@@ -12,9 +12,10 @@ from fanfold.errors import BadInput
 from fanfold.patterns.how import By, Folded, How, terms_of
 from fanfold.patterns.judged import Judge, judge_terms, judged
 from fanfold.patterns.panel import Decide, Knobs, Panel, panel_of
-from fanfold.patterns.poll import Poll, decision, escalated, hold, together
+from fanfold.patterns.poll import Poll, decision, escalated, put_to_vote
 from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
 from fanfold.run.planning import Batch
+from fanfold.run.pool import Pool
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.work.arguments import public
@@ -121,18 +122,17 @@ async def vote_batch(
         prompt = Prompt(schema=prompt.schema, params=prompt.params)
     tasks = enumerate(make_tasks(run.remaining(batch, terms), batch.no, terms, prompt), 1)
 
-    async def work() -> None:
-        for number, task in tasks:
-            if run.stopping is not None:
-                return
-            put = await run.do_apart(task, partial(_put, run, panel))
-            if put is not None and note is not None:
-                outcome, record = put
-                note(outcome.position, record)
-            if number % OFTEN == 0:  # answers on record need no waiting at all
-                await run.flush()
+    async def hold(numbered: tuple[int, Task]) -> None:
+        number, task = numbered
+        put = await run.do_apart(task, partial(_put, run, panel))
+        if put is not None and note is not None:
+            outcome, record = put
+            note(outcome.position, record)
+        if number % OFTEN == 0:  # answers on record need no waiting at all
+            await run.flush()
 
-    await together([work() for _ in range(terms.concurrency)])
+    take, stopping = lambda: next(tasks, None), lambda: run.stopping is not None
+    await Pool(terms.concurrency, hold, take, stopping).run()
     run.end_short()
     await run.flush()
 
@@ -140,7 +140,7 @@ async def vote_batch(
 async def _put(run: Run, panel: Panel, task: Task) -> tuple[Outcome, dict[str, Any]]:
     """One question, to its outcome and its record."""
     if task.flaw is None:
-        poll = await hold(run, panel, task)
+        poll = await put_to_vote(run, panel, task)
         outcome = await escalated(run, poll, await decision(run, poll))
     else:
         poll = Poll(panel, task)

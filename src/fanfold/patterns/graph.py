@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
@@ -10,12 +9,13 @@ from typing import Any, Literal, TypeAlias, Unpack, cast
 
 import msgspec
 
-from fanfold.errors import BadInput, FanfoldError, RunStopped
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.how import By, Folded, How, by_run, terms_of
 from fanfold.patterns.kept import PARENT, Kept
 from fanfold.patterns.pace import Pace
 from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
+from fanfold.run.pool import Pool
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work import dag
@@ -26,7 +26,7 @@ from fanfold.work.item import Item
 from fanfold.work.nearest import remedy
 from fanfold.work.options import needed
 from fanfold.work.outcome import UNTIL_RESUMED, Outcome, State
-from fanfold.work.task import Place, Task, Terms, asks_of
+from fanfold.work.task import Place, Task, Terms, Who, asks_of
 
 NAMES = frozenset({"id", "parents", "missing"})
 _WHO = ("member", "members", "needs", "use")
@@ -243,62 +243,57 @@ class _Walk:
         self._positions = {one.id: position for position, one in enumerate(nodes)}
         kept = Kept(run, batch, common, {one.id for one in nodes if _is_of_agents(run, one)})
         self._schedule = dag.Schedule(kept.without(nodes))
-        self._busy: dict[asyncio.Task[Outcome], Node] = {}
+        self._under_way: Counter[Who] = Counter()
+        self._pool: Pool[Node] = Pool(
+            common.concurrency, self._do, self._next, lambda: run.stopping is not None
+        )
         whos = {one.terms.who: one.terms for one in nodes if one.by is by_run}
         rooms = {who: run.room(terms) for who, terms in whos.items()}
         self._narrow = {who: room for who, room in rooms.items() if room < common.concurrency}
         self._values, self._amiss = kept.values, kept.amiss
-        self._stopped: RunStopped | None = None
 
     async def carried_out(self) -> dict[str, Any]:
         """The answers that passed, in planned order. When the run stops, what is under way ends by
         itself and nothing new starts; then RunStopped goes on to whoever opened the run."""
         self._sift(self._schedule.ready())
         try:
-            while self._start_some():
-                await asyncio.wait(self._awaited(), return_when=asyncio.FIRST_COMPLETED)
-                for task in [task for task in self._busy if task.done()]:
-                    self._land(self._busy.pop(task), task)
+            await self._pool.run()
         finally:
             self._pace.end()
-            for task in self._busy:
-                task.cancel()
-            await asyncio.gather(*self._busy, return_exceptions=True)
-        if self._stopped is not None:
-            raise self._stopped
-        if (stop := self._run.stopping) is not None:
-            raise RunStopped(f"{stop.status}: {stop.reason}")
         self._run.end_short()
         await self._run.flush()
         return {id: self._values[id] for id in self._nodes if id in self._values}
 
-    def _start_some(self) -> bool:
-        """Fill the free slots, the most urgent first. False: nothing is under way any more, and
-        nothing waits for its turn.
+    def _next(self) -> Node | None:
+        """The most urgent one that may start now.
 
         Those whose members have no slot left stay where they are: in a queue they would keep slots
         from others, and more urgent ones from going before them.
         """
-        free = self._pace.room(self.common.concurrency - len(self._busy))
-        waits = False
-        if self._stopped is None and self._run.stopping is None:
-            under_way = Counter(one.terms.who for one in self._busy.values())
-            for id in self._schedule.ready(None if self._narrow else free):
-                one = self._nodes[id]
-                who = one.terms.who
-                if free and under_way[who] < self._narrow.get(who, self.common.concurrency):
-                    self._schedule.start(id)
-                    task = asyncio.ensure_future(self._carry(one))
-                    self._busy[task] = one
-                    self._pace.started(task)
-                    under_way[who] += 1
-                    free -= 1
-            waits = self._pace.pause is not None and bool(self._schedule.ready(1))
-        return bool(self._busy) or waits
+        if self._pace.paused:
+            return None
+        for id in self._schedule.ready(None if self._narrow else 1):
+            one = self._nodes[id]
+            who = one.terms.who
+            if self._under_way[who] < self._narrow.get(who, self.common.concurrency):
+                self._schedule.start(id)
+                self._under_way[who] += 1
+                self._pace.started(one.id, self._pool)
+                return one
+        return None
 
-    def _awaited(self) -> list[asyncio.Future[Any]]:
-        pause = self._pace.pause
-        return [*self._busy] if pause is None else [*self._busy, pause]
+    async def _do(self, one: Node) -> None:
+        try:
+            outcome = await self._carry(one)
+        finally:
+            self._under_way[one.terms.who] -= 1
+        if one.by is by_run and not outcome.calls:
+            self._pace.asked_nobody(one.id)
+        if outcome.state == "passed":
+            self._values[one.id] = outcome.value
+        else:
+            self._amiss[one.id] = outcome.state
+        self._pool.wake(1 + self._sift(self._schedule.end(one.id)))
 
     async def _carry(self, one: Node) -> Outcome:
         task = self._task(one)
@@ -314,24 +309,11 @@ class _Walk:
         except FanfoldError as error:
             return Task(one.id, Ask(items=(made,)), one.terms, place, str(error))
 
-    def _land(self, one: Node, task: asyncio.Task[Outcome]) -> None:
-        try:
-            outcome = task.result()
-        except RunStopped as error:
-            self._stopped = self._stopped or error
-            return
-        if one.by is by_run and not outcome.calls:
-            self._pace.asked_nobody(task)
-        if outcome.state == "passed":
-            self._values[one.id] = outcome.value
-        else:
-            self._amiss[one.id] = outcome.state
-        self._sift(self._schedule.end(one.id))
-
-    def _sift(self, freed: list[str]) -> None:
+    def _sift(self, freed: list[str]) -> int:
         """These may start now, or have lost a parent they need: then they end too, and so do their
-        dependents. But when the run was killed it was not for a parent that they were not reached."""
-        stop = self._run.stopping
+        dependents. But when the run was killed it was not for a parent that they were not reached.
+        How many may start."""
+        stop, ready = self._run.stopping, 0
         while freed and (stop is None or stop.status != "killed"):
             one = self._nodes[freed.pop()]
             lost = [parent for parent in one.depends_on if parent in self._amiss]
@@ -339,6 +321,9 @@ class _Walk:
                 self._schedule.start(one.id)
                 self._fail(one, lost)
                 freed += self._schedule.end(one.id)
+            else:
+                ready += 1
+        return ready
 
     def _can_do_without(self, one: Node, lost: list[str]) -> bool:
         """They will not come. One that only lacks money may, when the run is resumed."""

@@ -11,11 +11,11 @@ import msgspec
 from fanfold.errors import BadInput
 from fanfold.gates.default import standard
 from fanfold.patterns.delegate import Desk
-from fanfold.patterns.poll import together
 from fanfold.patterns.toolbox import ASKING, our_name, steady, use
 from fanfold.patterns.tools import INSTRUCTIONS, desk_tools
 from fanfold.run.branch import open_branch
 from fanfold.run.choose import Company
+from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.work.ask import Ask, Call, Message, Reply, Schema, Tools
 from fanfold.work.member import Event, Tell
@@ -73,7 +73,7 @@ class Session:
         if self._branch is None and any(our_name(one.name) in ASKING for one in calls):
             self._branch = await open_branch(self._run, NAME, self._span(reused))
             self._desk = Desk(self._branch, self._company, without=(self._leading,))
-        done = await together([self._one(call) for call in calls])
+        done = await in_order(calls, self._one)
         refused = _told({"error": f"not done: at most {MOST_CALLS} calls in one reply"})
         return (*done, *([refused] * (len(reply.calls) - len(calls))))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from fanfold.clock import Clock
-from fanfold.work.outcome import Outcome
+from fanfold.run.pool import Pool
 
 
 class Pace:
@@ -14,26 +15,28 @@ class Pace:
     def __init__(self, clock: Clock, delay: float) -> None:
         self._clock, self._delay = clock, delay
         self._pause: asyncio.Future[None] | None = None
-        self._of: asyncio.Future[Outcome] | None = None
+        self._last = ""
 
     @property
-    def pause(self) -> asyncio.Future[None] | None:
-        return None if self._pause is None or self._pause.done() else self._pause
+    def paused(self) -> bool:
+        return self._pause is not None
 
-    def room(self, free: int) -> int:
-        """How many of so many may start now."""
-        if not self._delay:
-            return free
-        return 0 if self.pause else min(1, free)
-
-    def started(self, task: asyncio.Future[Outcome]) -> None:
+    def started(self, id: str, pool: Pool[Any]) -> None:
+        """The pool is not done as long as somebody may wait for the end of a pause."""
         if self._delay:
-            self._pause = asyncio.ensure_future(self._clock.sleep(self._delay))
-            self._of = task
+            pool.open_source()
+            self._pause = pause = asyncio.ensure_future(self._clock.sleep(self._delay))
+            pause.add_done_callback(lambda ended: self._over(ended, pool))
+            self._last = id
 
-    def asked_nobody(self, task: asyncio.Future[Outcome]) -> None:
+    def _over(self, pause: asyncio.Future[None], pool: Pool[Any]) -> None:
+        if self._pause is pause:
+            self._pause = None
+        pool.close_source()
+
+    def asked_nobody(self, id: str) -> None:
         """A task that ended without a call; when it was the last to start, nothing has to wait."""
-        if task is self._of:
+        if id == self._last:
             self.end()
 
     def end(self) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable
 from math import fsum
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from fanfold.errors import FanfoldError, RunStopped
+from fanfold.errors import FanfoldError
 from fanfold.patterns.judged import Judge, hearing, judge_task
 from fanfold.patterns.panel import Panel
+from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.fields import MISSING, leaves
@@ -34,27 +34,6 @@ from fanfold.work.vote import (
 
 SHOWN = 200
 _WORST: tuple[State, ...] = ("in_doubt", "unfunded", "unjudged", "kicked", "failed")
-
-T = TypeVar("T")
-
-
-async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All of them at once. When the run stops, those under way come to their own end first: their
-    calls are paid for."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    waiting = set(tasks)
-    try:
-        while waiting:
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                error = task.exception()
-                if error is not None and not isinstance(error, RunStopped):
-                    raise error
-        return [task.result() for task in tasks]
-    finally:
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Poll:
@@ -156,14 +135,14 @@ class Poll:
 # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def hold(run: Run, panel: Panel, question: Task) -> Poll:
+async def put_to_vote(run: Run, panel: Panel, question: Task) -> Poll:
     """Put the question to the voters: all at once, or with `early` as few as may be enough."""
     panel = told_apart(run, panel, question.terms)
     poll, rest = Poll(panel, question), list(panel.voters)
     while rest and not (panel.early and enough(panel.rule, poll.votes, rest)):
         many = wave(panel.rule, poll.votes, rest) if panel.early else len(rest)
         now, rest = rest[:many], rest[many:]
-        outcomes = await together([run.do(_ask_of(poll, voter)) for voter in now])
+        outcomes = await in_order(now, lambda voter: run.do(_ask_of(poll, voter)))
         for voter, outcome in zip(now, outcomes, strict=True):
             poll.hear(voter, outcome)
     for voter in poll.gone():  # without them there is no decision: the run stops for them

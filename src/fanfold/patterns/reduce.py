@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from array import array
 from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -17,6 +16,7 @@ from fanfold.patterns import asked
 from fanfold.patterns.asked import Asked, Whole, compose, value_of
 from fanfold.patterns.piecewise import Piecewise, piecewise
 from fanfold.run.planning import Batch
+from fanfold.run.pool import Pool
 from fanfold.run.run import Run
 from fanfold.work.options import reducer
 from fanfold.work.outcome import Missing, Outcome, Part
@@ -143,17 +143,23 @@ async def _grow_asked(
 ) -> Any:
     """The map goes on to its end also when a node does not pass."""
     tree = composing.tree
+    pool = composing.pool
+    pool.open_source()
+    pool.start()
     try:
         async for position, part in landings:
             whole = None if part is None else Whole(part.id, (part.id,), part.value)
             composing.land(position, whole)
-            await composing.room()
-        await composing.end()
+            await pool.room(WAITING * way.terms.concurrency)
+        pool.close_source()
+        await pool.wait()
     except RunStopped:
-        await composing.end_what_is_under_way()
+        await pool.end(graceful=True)
         raise
     finally:
-        await composing.cancel()
+        await pool.end()
+    if pool.error is not None:
+        raise pool.error
     if composing.fallen is not None:
         return value_of(run, way.terms.step, composing.fallen)
     assert tree.done
@@ -169,58 +175,18 @@ class Composing:
     def __init__(self, run: Run, tree: ReduceTree[Whole], way: Asked, absent: Absent) -> None:
         self._run, self.tree, self._way, self._absent = run, tree, way, absent
         self._gaps = array("q")  # positions without a part, in order
-        self._most = way.terms.concurrency
-        self._waiting: deque[ReduceNode[Whole]] = deque()
-        self._busy: set[asyncio.Task[None]] = set()
-        self._changed = asyncio.Event()
-        self._over = False
-        self._error: BaseException | None = None
+        self.pool: Pool[ReduceNode[Whole]] = Pool(way.terms.concurrency, self._make)
         self.fallen: Outcome | None = None
 
     def land(self, position: int, part: Whole | None) -> None:
-        if not self._over:
+        if not self.pool.closed:
             if part is None:
                 insort(self._gaps, position)
             self._add(self.tree.land(position, part))
 
-    async def room(self) -> None:
-        """Until few enough wait; whoever lands parts is held up so long."""
-        while len(self._waiting) >= WAITING * self._most:
-            self._changed.clear()
-            await self._changed.wait()
-
-    async def end(self) -> None:
-        """Until none waits and none is under way. Raises what went wrong."""
-        while self._busy:
-            await asyncio.wait(self._busy)
-        if self._error is not None:
-            raise self._error
-
-    async def end_what_is_under_way(self) -> None:
-        self._stop()
-        while self._busy:
-            await asyncio.wait(self._busy)
-
-    async def cancel(self) -> None:
-        self._stop()
-        for task in self._busy:
-            task.cancel()
-        await asyncio.gather(*self._busy, return_exceptions=True)
-
-    def _stop(self) -> None:
-        self._over = True
-        self._waiting.clear()
-
     def _add(self, node: ReduceNode[Whole] | None) -> None:
-        if node is not None and not self._over:
-            self._waiting.append(node)
-            self._start()
-
-    def _start(self) -> None:
-        while self._waiting and len(self._busy) < self._most:
-            task = asyncio.create_task(self._make(self._waiting.popleft()))
-            self._busy.add(task)
-            task.add_done_callback(self._ended)
+        if node is not None and not self.pool.closed:
+            self.pool.add(node)
 
     async def _make(self, node: ReduceNode[Whole]) -> None:
         absent = await self._absent_below(node)
@@ -228,9 +194,12 @@ class Composing:
         if outcome.state == "passed":
             ids = tuple([id for part in node.parts for id in part.ids])
             self._add(self.tree.reduced(node, Whole(node.name, ids, outcome.value)))
+            await asyncio.sleep(
+                0
+            )  # one that failed at the same moment is heard before the next ask
         else:
             self.fallen = self.fallen or outcome
-            self._stop()
+            self.pool.close()
 
     async def _absent_below(self, node: ReduceNode[Whole]) -> Iterable[Missing]:
         """All items below the node have their outcome by now; it is read when it is durable."""
@@ -239,12 +208,3 @@ class Composing:
             return ()
         await self._run.flush()
         return self._absent(first, end)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._busy.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._error = self._error or error
-            self._stop()
-        self._start()
-        self._changed.set()

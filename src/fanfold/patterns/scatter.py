@@ -13,8 +13,9 @@ from fanfold.errors import BadInput, RunStopped
 from fanfold.patterns.asked import Asked
 from fanfold.patterns.how import Folded, How, terms_of
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, check_prompt, make_task, prompt_of
-from fanfold.patterns.synthesis import end, get_ready, named, synthesis
+from fanfold.patterns.synthesis import get_ready, named, synthesis
 from fanfold.run.planning import Batch
+from fanfold.run.pool import end_all
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, as_item
 from fanfold.work.arguments import public
@@ -249,15 +250,16 @@ async def _listen(run: Run, turns: list[list[Task]], heard: Callable[[Outcome], 
 
 async def _at_most(run: Run, seconds: float | None, work: Coroutine[Any, Any, None]) -> None:
     """Let the work go on to its end, or for so long on the run's clock."""
-    busy = [asyncio.ensure_future(work)]
-    if seconds is not None:
-        busy.append(asyncio.ensure_future(run.clock.sleep(seconds)))
+    if seconds is None:
+        return await work
+    busy = asyncio.ensure_future(work)
+    timer = asyncio.ensure_future(run.clock.sleep(seconds))
     try:
-        await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
-        if busy[0].done():
-            busy[0].result()
+        await asyncio.wait((busy, timer), return_when=asyncio.FIRST_COMPLETED)
+        if busy.done():
+            busy.result()
     finally:
-        await end(busy)
+        await end_all((busy, timer))
 
 
 def _raise_if_stopping(run: Run) -> None:

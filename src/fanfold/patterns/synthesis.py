@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -13,13 +12,13 @@ from fanfold.errors import FanfoldError, RunStopped, StoreError
 from fanfold.patterns import asked
 from fanfold.patterns.asked import Asked, Whole, compose, value_of
 from fanfold.patterns.fold import collect
+from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.work.options import reducer
 from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer
 
-T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -105,7 +104,9 @@ async def _grouped(
     groups = [[slot for slot in chunk if slot is not None] for chunk in chunks]
     above: list[Whole | None] = [group[0] if group else None for group in groups]
     several = [n for n, group in enumerate(groups) if len(group) > 1]
-    made = await together(compose(run, way, f"{name}.{n + 1}", groups[n], lost[n]) for n in several)
+    made = await in_order(
+        several, lambda n: compose(run, way, f"{name}.{n + 1}", groups[n], lost[n])
+    )
     for n, outcome in zip(several, made, strict=True):
         if outcome.state != "passed":
             value_of(run, way.terms.step, outcome)
@@ -113,23 +114,3 @@ async def _grouped(
         ids = tuple(id for part in groups[n] for id in part.ids)
         above[n] = Whole(outcome.id, ids, outcome.value)
     return above
-
-
-async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All at once, the results in order; the run's limits bound the calls.
-
-    When one raises, the others come to their end first: what they have under way is paid for.
-    """
-    busy = [asyncio.ensure_future(work) for work in works]
-    try:
-        await asyncio.gather(*busy, return_exceptions=True)
-    finally:
-        await end(busy)
-    return [work.result() for work in busy]
-
-
-async def end(busy: Sequence[asyncio.Future[Any]]) -> None:
-    """Nobody waits for these any more: cancel them, and see them gone."""
-    for work in busy:
-        work.cancel()
-    await asyncio.gather(*busy, return_exceptions=True)

@@ -9,10 +9,10 @@ from itertools import islice
 
 import msgspec
 
-from fanfold.errors import FanfoldError, RunStopped
+from fanfold.errors import FanfoldError
 from fanfold.run.carry import carry_apart, carry_or_set_aside, carry_shard
 from fanfold.run.engine import Engine
-from fanfold.run.inflow import Inflow
+from fanfold.run.pool import Feed, Pool, ends_gracefully
 from fanfold.run.pursuit import Group, NoReply, Pursuit
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.outcome import Outcome
@@ -61,151 +61,107 @@ class Stream:
         if shard is not None:
             size = shard.size
             self._filling = Filling(shard.items, shard.tokens, lambda p: size(p.task))
-        self._inflow: Inflow | None = None
-        if isinstance(tasks, AsyncIterable):
-            self._tasks: Iterator[Task] = (inflow := Inflow(tasks, CHUNK))
-            self._inflow = inflow
-        else:
-            self._tasks = iter(tasks)
+        self._source = tasks
+        self._tasks: Iterator[Task] = iter(())
+        self._feed: Feed[Task] | None = None
         self._units: deque[Unit] = deque()
         self._landed: deque[Outcome] = deque()
-        self._room = self._active = self._quick = 0
-        self._error: Exception | None = None
-        self._aside = False  # some items of this stream could not be paid
-        self._arrived: asyncio.Future[None] | None = None
+        self._room = self._quick = 0
+        self._unpaid = False  # some items of this stream could not be paid
         self._fetched: asyncio.Event = asyncio.Event()
 
     async def outcomes(self, workers: int) -> AsyncGenerator[Outcome, None]:
         """As they land. Raises RunStopped after the last one when the run stopped meanwhile."""
         self._room = workers * ROOM
-        busy, source = self._start(workers)
-        gently = False
+        pool = self._start(workers)
+        finished = False
         try:
-            while self._active or self._landed:
+            while pool.active or self._landed:
                 while self._landed:
                     yield self._landed.popleft()
                 self._fetched.set()
-                if self._active and self._error is None:
-                    await self._something_new()
-                if self._error is not None:
-                    raise self._error
-            gently = True
+                if pool.active and not pool.failed:
+                    await pool.changed()
+                if pool.failed:
+                    break
+            finished = not pool.failed
         finally:
-            await self._end(busy, source, gently)
-        self._raise_if_stopped()
+            await self._end(pool, finished)
+        self._raise_if_stopped(pool)
 
     async def drain(self, workers: int) -> None:
         """The same, when nobody needs the outcomes here: they are in the journal."""
-        busy, source = self._start(workers)
+        pool = self._start(workers)
+        finished = False
         try:
-            while self._active and self._error is None:
-                await self._something_new()
-            if self._error is not None:
-                raise self._error
+            await pool.wait()
+            finished = not pool.failed
         finally:
-            await self._end(busy, source, self._error is None and not self._active)
-        self._raise_if_stopped()
-
-    async def _something_new(self) -> None:
-        self._arrived = asyncio.get_running_loop().create_future()
-        await self._arrived
-
-    def _raise_if_stopped(self) -> None:
-        """Where items were set aside, nothing can be made of all: whoever waits for this stream is
-        told, and after the last of them the run pauses."""
-        engine = self._engine
-        if not engine.streams:
-            engine.halt_if_short()
-        engine.raise_if_stopping()
-        if self._aside:
-            assert engine.aside.dearest is not None
-            raise engine.aside.dearest
-        if self._inflow is not None and self._inflow.error is not None:
-            raise self._inflow.error
+            await self._end(pool, finished)
+        self._raise_if_stopped(pool)
 
     # ── beginning and end ──
 
-    def _start(self, workers: int) -> tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]:
-        """Those who work, and those who see to it that tasks come."""
-        self._active = workers
-        self._engine.streams += 1
-        busy = [asyncio.create_task(self._work()) for _ in range(workers)]
-        if self._inflow is None:
-            return busy, []
-        sides = (self._pump(self._inflow), self._heed_stop(self._inflow))
-        return busy, [asyncio.create_task(side) for side in sides]
+    def _start(self, workers: int) -> Pool[Unit]:
+        engine = self._engine
+        pool: Pool[Unit] = Pool(workers, self._do, self._next_unit, lambda: engine.stop is not None)
+        self._pool = pool
+        if isinstance(self._source, AsyncIterable):
+            self._tasks = self._feed = feed = pool.feed(self._source, CHUNK)
+            pool.accompany(self._close_at_stop(feed))
+        else:
+            self._tasks = iter(self._source)
+        engine.streams += 1
+        pool.start()
+        return pool
 
-    async def _pump(self, inflow: Inflow) -> None:
-        """What goes wrong where the tasks come from ends this stream too; when it is the run that
-        stops there, what is under way here comes to its end."""
-        await inflow.pump()
-        if inflow.error is not None and not isinstance(inflow.error, RunStopped):
-            self._error = self._error or inflow.error
-            self._wake()
-
-    async def _heed_stop(self, inflow: Inflow) -> None:
+    async def _close_at_stop(self, feed: Feed[Task]) -> None:
         """A source may wait for outcomes that a stopping run no longer brings."""
         await self._engine.rest(None)
-        inflow.close()
+        feed.close()
 
-    async def _end(
-        self, busy: list[asyncio.Task[None]], source: list[asyncio.Task[None]], gently: bool
-    ) -> None:
+    async def _end(self, pool: Pool[Unit], finished: bool) -> None:
         """Cancel what is left. But where the run stops by itself, calls under way come to their
         end, also in a stream that this one takes its tasks from."""
-        engine = self._engine
-        gently = gently or asyncio.current_task() in engine.gently
-        if gently and engine.stop is not None:
-            engine.gently.update(source)
+        graceful = self._engine.stop is not None and (finished or ends_gracefully())
+        if graceful:
             self._room = 0
             self._fetched.set()
-            if self._inflow is not None:
-                self._inflow.close()
-            _cancel(source)
-        else:
-            _cancel([*busy, *source])
         try:
-            await self._all_ended([*busy, *source])
+            await pool.end(graceful)
         finally:
-            engine.streams -= 1
-            engine.gently.difference_update(source)
+            self._engine.streams -= 1
 
-    async def _all_ended(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Who cancels this meanwhile because the run stops must wait too; anybody else ends it."""
-        gently, cancelled = self._engine.gently, False
-        while any(not task.done() for task in tasks):
-            try:
-                await asyncio.wait(tasks)
-            except asyncio.CancelledError:
-                cancelled = True
-                if asyncio.current_task() not in gently:
-                    gently.difference_update(tasks)
-                    _cancel(tasks)
-        if cancelled:
-            raise asyncio.CancelledError
-
-    async def _work(self) -> None:
+    def _raise_if_stopped(self, pool: Pool[Unit]) -> None:
+        """Where items could not be paid, nothing can be made of all: whoever waits for this stream
+        gets that error, and after the last stream the run pauses."""
         engine = self._engine
-        try:
-            while unit := self._next_unit() or await self._wait_for_unit():
-                if engine.stop is not None:
-                    return
-                if not isinstance(unit, Pursuit):
-                    await self._work_otherwise(unit)
-                elif unit.reply is None and unit.task.flaw is None:
-                    await carry_or_set_aside(unit)
-                    self._land(unit)
-                else:
-                    await self._work_without_asking(unit)
-                if self._room and len(self._landed) >= self._room:
-                    await self._wait_for_room()
-        except Exception as error:
-            if engine.stop is None or not isinstance(error, RunStopped):
-                self._error = self._error or error
-        finally:
-            self._active -= 1
-            if not self._active or self._error:
-                self._wake()
+        if pool.failed:
+            assert pool.error is not None
+            raise pool.error
+        if not engine.streams:
+            engine.halt_if_short()
+        engine.raise_if_stopping()
+        if self._unpaid:
+            assert engine.aside.dearest is not None
+            raise engine.aside.dearest
+        error = pool.error or (self._feed and self._feed.error)
+        if error:
+            raise error
+
+    # ── one unit of work ──
+
+    async def _do(self, unit: Unit) -> None:
+        if not isinstance(unit, Pursuit):
+            await self._work_otherwise(unit)
+        elif unit.reply is None and unit.task.flaw is None:
+            await carry_or_set_aside(unit)
+            self._land(unit)
+        else:
+            await self._work_without_asking(unit)
+        if self._room and len(self._landed) >= self._room:
+            self._fetched.clear()
+            await self._fetched.wait()
 
     async def _work_without_asking(self, pursuit: Pursuit) -> None:
         """A recorded reply, or an item nothing can be made of. Others get a turn now and then."""
@@ -233,33 +189,24 @@ class Stream:
         assert self._way is not None
         outcome = await carry_apart(self._engine, unit, self._way)
         if outcome is None:
-            self._aside = True
+            self._unpaid = True
         elif self._room:
             self._landed.append(outcome)
-            self._wake()
+            self._pool.notify()
         await self._breathe()
 
-    async def _wait_for_room(self) -> None:
-        self._fetched.clear()
-        await self._fetched.wait()
-
     def _land(self, pursuit: Pursuit) -> None:
-        """What was set aside has not landed."""
+        """What could not be paid has not landed."""
         if pursuit.final == "unfunded" and not self._engine.serving:
-            self._aside = True
+            self._unpaid = True
         elif self._room:
             self._landed.append(pursuit.outcome())
-            self._wake()
-
-    def _wake(self) -> None:
-        if self._arrived is not None and not self._arrived.done():
-            self._arrived.set_result(None)
+            self._pool.notify()
 
     # ── what to do next ──
 
     def _next_unit(self) -> Unit | None:
-        """None: nothing is there, and for an iterable nothing will be. A shard that is not full
-        goes out when all has come."""
+        """None: nothing is there now. A shard that is not full goes out when all has come."""
         units = self._units
         while not units:
             chunk = list(islice(self._tasks, 1 if self._way else CHUNK))
@@ -276,19 +223,10 @@ class Stream:
         return units.popleft()
 
     def _last_unit(self) -> Unit | None:
-        if self._filling is None or (self._inflow is not None and not self._inflow.complete):
+        if self._filling is None or (self._feed is not None and not self._feed.complete):
             return None
         self._units.extend(self._grouped(self._filling.rest()))
         return self._units.popleft() if self._units else None
-
-    async def _wait_for_unit(self) -> Unit | None:
-        inflow = self._inflow
-        if inflow is None:
-            return None
-        while await inflow.more() and self._error is None:
-            if unit := self._next_unit():
-                return unit
-        return None if self._error is not None else self._next_unit()
 
     def _looked_up(self, chunk: list[Task]) -> list[Pursuit]:
         """Give each task its recorded reply, if there is one that serves."""
@@ -359,8 +297,3 @@ class Stream:
             return pursuits
         flawed = [pursuit for pursuit in pursuits if pursuit.task.flaw]
         return (*flawed, *self._grouped(tuple(good)))
-
-
-def _cancel(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
