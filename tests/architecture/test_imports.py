@@ -54,7 +54,9 @@ LATE = {
 }
 
 # How a package is called in pyproject.toml, where that is not the name it is imported by.
-PACKAGE_NAMES = {"yaml": "pyyaml", "jsonschema_rs": "jsonschema-rs"}
+PACKAGE_NAMES = {
+    "jsonschema_rs": "jsonschema-rs", "markdown_it": "markdown-it-py", "yaml": "pyyaml",
+}  # fmt: skip
 
 
 def allowed(found: Import) -> bool:

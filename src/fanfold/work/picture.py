@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import msgspec
 
@@ -17,8 +15,6 @@ Look = Literal["input", "ask", "gate", "fold", "file", "more"]
 
 ArrowKind = Literal["flow", "reads", "back"]
 """`flow`: what comes after what; `reads`: a later one looks at an earlier; `back`: kicked back."""
-
-_SWEEPS = 6
 
 
 class Arrow(msgspec.Struct, frozen=True):
@@ -114,102 +110,3 @@ def _children(parents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         for parent in above:
             found[parent].append(id)
     return found
-
-
-# ── the order in a row ───────────────────────────────────────────────────────────────────────
-
-
-class Slot(msgspec.Struct, frozen=True, order=True):
-    """A place in a row: of the box itself, or for its arrows to pass through a lower row."""
-
-    row: int
-    id: str
-
-
-Links: TypeAlias = tuple[tuple[Slot, Slot], ...]
-
-
-class Ranks(msgspec.Struct, frozen=True):
-    """Rows of slots, and which slot is joined to which in the next row.
-
-    A long arrow has a slot in every row it passes, so it never runs behind a box. Long arrows of
-    one box share their slots.
-    """
-
-    rows: tuple[tuple[Slot, ...], ...]
-    links: Links
-
-    def crossings(self) -> int:
-        place = _places(self.rows)
-        return sum(_crossings(pairs) for pairs in _pairs(self.links, place, len(self.rows)))
-
-
-def way(level: Mapping[str, int], start: str, end: str) -> list[Slot]:
-    """The slots of an arrow, from the one of its start to the one of its end."""
-    return [*(Slot(row, start) for row in range(level[start], level[end])), Slot(level[end], end)]
-
-
-def ranked(picture: Picture) -> Ranks:
-    """Rows in an order with few crossings; what crosses nothing stays as it was stated."""
-    parents = picture.parents()
-    level = levels(parents)
-    ways = [way(level, parent, id) for id, above in parents.items() for parent in above]
-    links = tuple(sorted({pair for slots in ways for pair in pairwise(slots)}))
-    rank = {box.id: n for n, box in enumerate(picture.boxes)}
-    slots = {Slot(level[id], id) for id in level} | {slot for slots in ways for slot in slots}
-    rows: list[list[Slot]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
-    for slot in sorted(slots, key=lambda slot: (level[slot.id] < slot.row, rank[slot.id])):
-        rows[slot.row].append(slot)
-    return _untangled(Ranks(tuple(map(tuple, rows)), links))
-
-
-def _untangled(ranks: Ranks) -> Ranks:
-    """Each slot goes near the middle of those it is joined to, down and up; the best is kept."""
-    best, least = ranks, ranks.crossings()
-    rows = [list(row) for row in ranks.rows]
-    for sweep in range(_SWEEPS):
-        if not least:
-            break
-        downward = sweep % 2 == 0
-        _sweep(rows, ranks.links, downward)
-        tried = Ranks(tuple(map(tuple, rows)), ranks.links)
-        if (many := tried.crossings()) < least:
-            best, least = tried, many
-    return best
-
-
-def _sweep(rows: list[list[Slot]], links: Links, downward: bool) -> None:
-    joined: dict[Slot, list[Slot]] = {}
-    for upper, lower in links:
-        here, there = (lower, upper) if downward else (upper, lower)
-        joined.setdefault(here, []).append(there)
-    for n in range(len(rows)) if downward else reversed(range(len(rows))):
-        place = _places(rows)
-        middle = {
-            slot: sum(place[other] for other in joined[slot]) / len(joined[slot])
-            if slot in joined
-            else float(place[slot])
-            for slot in rows[n]
-        }
-        rows[n].sort(key=lambda slot: middle[slot])
-
-
-def _places(rows: Iterable[Sequence[Slot]]) -> dict[Slot, int]:
-    return {slot: n for row in rows for n, slot in enumerate(row)}
-
-
-def _pairs(links: Links, place: Mapping[Slot, int], rows: int) -> list[list[tuple[int, int]]]:
-    found: list[list[tuple[int, int]]] = [[] for _ in range(rows)]
-    for upper, lower in links:
-        found[upper.row].append((place[upper], place[lower]))
-    return found
-
-
-def _crossings(pairs: list[tuple[int, int]]) -> int:
-    """Two lines cross when one begins left of the other and ends right of it."""
-    seen: list[int] = []
-    many = 0
-    for _, end in sorted(pairs):
-        many += len(seen) - bisect_right(seen, end)
-        insort(seen, end)
-    return many

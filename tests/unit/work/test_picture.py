@@ -1,8 +1,6 @@
-"""Rows by the longest path, an order with few crossings, and nothing lost on the way."""
+"""Rows by the longest path, in the order in which boxes are stated."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -13,13 +11,9 @@ from fanfold.work.picture import (
     Arrow,
     Box,
     Picture,
-    Ranks,
-    Slot,
     in_order,
     layers,
     levels,
-    ranked,
-    way,
 )
 
 
@@ -59,56 +53,15 @@ def test_arrows_that_go_back_do_not_count() -> None:
 
 def test_nothing_gives_nothing() -> None:
     assert (layers(Picture(())), in_order(Picture(()))) == ([], [])
-    assert ranked(Picture(())) == Ranks((), ())
 
 
 @pytest.mark.parametrize(
     ("pairs", "cycle"), [(["ab", "ba"], "a,b"), (["ab", "bc", "cb"], "b,c"), (["cc"], "c")]
 )
 def test_a_cycle_is_refused_with_its_ids(pairs: list[str], cycle: str) -> None:
-    for refuse in (layers, in_order, ranked):
+    for refuse in (layers, in_order):
         with pytest.raises(BadInput, match=f"CYCLE:{cycle}$"):
             refuse(pictured("abc", *pairs))
-
-
-def test_a_long_arrow_has_a_slot_in_each_row_it_passes() -> None:
-    picture = pictured("abcd", "ab", "bc", "cd", "ad")
-    level = levels(picture.parents())
-    assert way(level, "a", "d") == [Slot(0, "a"), Slot(1, "a"), Slot(2, "a"), Slot(3, "d")]
-    rows = ranked(picture).rows
-    assert [sorted(slot.id for slot in row) for row in rows] == [
-        ["a"],
-        ["a", "b"],
-        ["a", "c"],
-        ["d"],
-    ]
-
-
-def test_long_arrows_of_one_box_share_their_slots() -> None:
-    rows = ranked(pictured("abcxy", "ab", "bc", "cx", "cy", "ax", "ay")).rows
-    assert [len(row) for row in rows] == [1, 2, 2, 2]
-
-
-def test_crossings_are_taken_out() -> None:
-    ranks = ranked(pictured("abcxyz", "az", "by", "cx"))
-    assert ranks.crossings() == 0
-    assert [[slot.id for slot in row] for row in ranks.rows] == [["a", "b", "c"], ["z", "y", "x"]]
-
-
-def test_crossings_are_counted() -> None:
-    a, b, x, y = Slot(0, "a"), Slot(0, "b"), Slot(1, "x"), Slot(1, "y")
-    assert Ranks(((a, b), (x, y)), ((a, y), (b, x))).crossings() == 1
-    assert Ranks(((a, b), (y, x)), ((a, y), (b, x))).crossings() == 0
-    assert Ranks(((a, b), (x, y)), ((a, x), (a, y), (b, x), (b, y))).crossings() == 1
-
-
-def test_those_that_lead_to_all_the_next_stay_as_they_were_stated() -> None:
-    """Here no order has fewer crossings than another."""
-    picture = pictured("bcaxzy", *(f"{start}{end}" for start in "bca" for end in "xzy"))
-    assert [[slot.id for slot in row] for row in ranked(picture).rows] == [
-        ["b", "c", "a"],
-        ["x", "z", "y"],
-    ]
 
 
 @given(dags())
@@ -128,19 +81,3 @@ def test_the_order_goes_by_arrows_and_then_as_stated(picture: Picture) -> None:
         assert id == ready[0]
         done.append(id)
     assert len(order) == len(picture.boxes)
-
-
-@given(dags())
-def test_slots_are_all_there_once_and_links_join_neighbouring_rows(picture: Picture) -> None:
-    ranks, level = ranked(picture), levels(picture.parents())
-    slots = [slot for row in ranks.rows for slot in row]
-    assert len(slots) == len(set(slots))
-    assert {slot for slot in slots if slot.row == level[slot.id]} == {
-        Slot(n, id) for id, n in level.items()
-    }
-    assert all(slot.row == n for n, row in enumerate(ranks.rows) for slot in row)
-    assert all(lower.row == upper.row + 1 for upper, lower in ranks.links)
-    walked = {
-        pair for arrow in picture.arrows for pair in pairwise(way(level, arrow.start, arrow.end))
-    }
-    assert set(ranks.links) == walked

@@ -11,18 +11,17 @@ import click
 from fanfold.errors import BadInput
 from fanfold.faces.cli.carry import outside_option, overrides_of, overriding
 from fanfold.fleet.draw import layered, mermaid_of
-from fanfold.fleet.job import planned
 from fanfold.fleet.load import is_fleet, outline
 from fanfold.members.roster import find_roster, load_roster
 from fanfold.observe.draw import WIDTH, draw
 from fanfold.observe.mermaid import mermaid
-from fanfold.observe.svg import svg
 from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.load import load_plan
 from fanfold.plans.plan import Plan
 from fanfold.work.picture import Picture
 
 _LEAST = 60
+_NO_SVG = "--svg was removed; use --mermaid, which Markdown pages show and `mmdc` turns into SVG"
 
 
 @click.command()
@@ -30,7 +29,7 @@ _LEAST = 60
 @overriding
 @click.option("--roster", metavar="FILE", help="The members to name where the plan says `needs`.")
 @click.option("--mermaid", "as_mermaid", is_flag=True, help="As a Mermaid flowchart.")
-@click.option("--svg", "as_svg", is_flag=True, help="As an SVG image.")
+@click.option("--svg", "as_svg", is_flag=True, hidden=True)
 @click.option("--output", "-o", metavar="FILE", help="Into a file instead of the terminal.")
 @outside_option
 def graph(
@@ -44,28 +43,21 @@ def graph(
 ) -> None:
     """Draw a plan: its steps, who answers, the shape of each; or a fleet, layer by layer. Nothing is
     asked or written."""
-    if as_mermaid and as_svg:
-        raise click.UsageError("say --mermaid or --svg, not both")
+    if as_svg:
+        raise click.UsageError(_NO_SVG)
     width = _width() if output is None else WIDTH
     if is_fleet(plan) or Path(plan).is_dir():
-        text = _fleet(plan, as_mermaid, as_svg, width)
+        text = _fleet(plan, as_mermaid, width)
     else:
         loaded = load_plan(plan, allow_outside=allow_outside, overrides=overrides_of(given))
-        text = _drawn(_pictured(loaded, roster), as_mermaid, as_svg, width)
+        pictured = _pictured(loaded, roster)
+        text = mermaid(pictured) if as_mermaid else draw(pictured, width)
     _put(text, output)
 
 
-def _drawn(pictured: Picture, as_mermaid: bool, as_svg: bool, width: int) -> str:
-    if as_svg:
-        return svg(pictured)
-    return mermaid(pictured) if as_mermaid else draw(pictured, width)
-
-
-def _fleet(path: str, as_mermaid: bool, as_svg: bool, width: int) -> str:
+def _fleet(path: str, as_mermaid: bool, width: int) -> str:
     """The prompts need not be written yet."""
     fleet = outline(path)
-    if as_svg:
-        return svg(picture(planned(fleet)))
     return mermaid_of(fleet) if as_mermaid else layered(fleet, width)
 
 

@@ -1,200 +1,137 @@
-"""Texts on a page: the Markdown that people and models write, as far as it is worth it.
+"""Markdown that people and models write, as HTML. markdown-it-py parses it.
 
-Headings, lists, tables, code, emphasis, links to the web. Nothing else is markup, least of all
-HTML: it is shown as it was written. Each letter is looked at a fixed number of times.
+No HTML in it is markup and nothing is loaded: images are links, and links lead to the web only. All
+text stays visible: no references, no entities, no indented code that would be taken for something
+else.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from fanfold.observe.html.page import esc
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 
-MOST = 200_000  # letters
-_INLINE = re.compile(
-    r"\\([\\`*_\[\]<>|~#&.!()+-])"
-    r"|`([^`\n]{1,400})`"
-    r"|\*\*([^*\n]{1,400})\*\*"
-    r"|(?<!\w)_([^_\s][^_\n]{0,400})_(?!\w)|\*([^*\s][^*\n]{0,400})\*"
-    r"|\[([^\]\n]{1,200})\]\((https?://[^\s()<>\"]{1,500})\)"
-    r"|(https?://[^\s()<>\"'`\\|]{1,500}[^\s()<>\"'`\\|.,;:!?])"
-)
-_HEADING = re.compile(r"(#{1,6})\s+(.*)")
-_BULLET = re.compile(r"\s{0,12}[-*•]\s+(.*)")
-_NUMBERED = re.compile(r"\s{0,12}\d{1,4}[.)]\s+(.*)")
-_QUOTE = re.compile(r"\s{0,12}>\s?(.*)")
-_RULE = re.compile(r"\s*([-*_])(\s*\1){2,}\s*$")
-_UNDER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
-_BAR = re.compile(r"(?<!\\)\|")
+from fanfold.observe.html.page import clean, esc
+
+MOST = 200_000  # characters
+_NESTING = 20  # the parser drops blocks that are nested more deeply
+_MARKER = re.compile(r"^\s*<!-- more -->\s*$", re.MULTILINE)
+_URL = re.compile(r"https?://[^\s()<>\"'`\\|]{1,500}[^\s()<>\"'`\\|.,;:!?*]")
 _NUMBER = re.compile(r"[~≤]?-?\$?[\d,]*\.?\d+\s?%?|n/a|-|–|\d+(\.\d+)?[smhd]( \d+[smhd])?")
+_WEB = ("http://", "https://")
 
 
 def prose(text: str, top: int = 3, most: int = MOST) -> str:
-    """`top` is the level of a heading with one sign; `most`: so many letters are shown."""
-    lines = text[:most].expandtabs(4).splitlines()
-    html = "\n".join(_blocks(lines, top))
+    """`top` is the level of a heading with one `#`; at most `most` characters are shown."""
+    shown = _MARKER.sub("", clean(text[:most]).expandtabs(4))
+    env = {"top": top}
+    tokens = _PARSER.parse(shown, env)
+    if any(token.level >= _NESTING - 1 for token in tokens):
+        html = f"<pre>{esc(shown)}</pre>"
+    else:
+        html = _PARSER.renderer.render(tokens, _PARSER.options, env).strip()
     more = len(text) - most
     return html + (f'\n<p class="note">… and {more:,} more characters</p>' if more > 0 else "")
 
 
-def inlined(text: str) -> str:
-    """One line: emphasis, code and links."""
-    out, at = [], 0
-    for found in _INLINE.finditer(text):
-        out.append(esc(text[at : found.start()]))
-        out.append(_marked(found))
-        at = found.end()
-    return "".join([*out, esc(text[at:])])
+def link(url: str) -> str:
+    """A bare address, of http or https only. Nothing is loaded until somebody follows it."""
+    return f'<a href="{esc(url)}" class="bare" rel="noreferrer">{esc(url)}</a>'
 
 
-def link(url: str, text: str = "") -> str:
-    """Only for what begins with http; nothing of it is loaded until somebody follows it."""
-    bare = ' class="bare"' if not text else ""
-    return f'<a href="{esc(url)}"{bare} rel="noreferrer">{inlined(text) if text else esc(url)}</a>'
+# ── after parsing ────────────────────────────────────────────────────────────────────────────
 
 
-def _marked(found: re.Match[str]) -> str:
-    sign, code, strong, slanted, starred, name, target, url = found.groups()
-    if sign:
-        return esc(sign)
-    if code:
-        return f"<code>{esc(code)}</code>"
-    if strong:
-        return f"<strong>{inlined(strong)}</strong>"
-    if slanted or starred:
-        return f"<em>{inlined(slanted or starred)}</em>"
-    return link(target, name) if target else link(url)
+def _link_addresses(state: StateCore) -> None:
+    """Bare addresses in texts become links."""
+    for token in state.tokens:
+        if token.type == "inline" and "://" in token.content:
+            token.children = list(_with_links(token.children or []))
 
 
-def _blocks(lines: list[str], top: int) -> Iterator[str]:
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        if not line.strip() or line.strip() == "<!-- more -->":
-            at += 1
-        elif line.lstrip().startswith("```"):
-            end = _until(lines, at + 1, lambda one: one.strip().startswith("```"))
-            yield f"<pre>{esc(chr(10).join(lines[at + 1 : end]))}</pre>"
-            at = end + 1
-        elif heading := _HEADING.match(line):
-            level = min(6, top + len(heading[1]) - 1)
-            yield f"<h{level}>{inlined(heading[2].rstrip('# '))}</h{level}>"
-            at += 1
-        elif _is_table(lines, at):
-            end = _until(lines, at + 2, lambda one: "|" not in one)
-            yield _table(lines[at], lines[at + 1], lines[at + 2 : end])
-            at = end
-        elif _QUOTE.match(line):
-            end = _until(lines, at, lambda one: not _QUOTE.match(one))
-            inner = "<br>".join(inlined(_QUOTE.sub(r"\1", one)) for one in lines[at:end])
-            yield f"<blockquote>{inner}</blockquote>"
-            at = end
-        elif _RULE.match(line):
-            yield "<hr>"
-            at += 1
-        else:
-            end = _end_of_block(lines, at)
-            yield _list(lines[at:end]) or _paragraph(lines[at:end])
-            at = end
+def _with_links(tokens: Sequence[Token]) -> Iterator[Token]:
+    inside = 0
+    for token in tokens:
+        inside += token.nesting if token.type.startswith("link_") else 0
+        if inside or token.type != "text":
+            yield token
+            continue
+        at = 0
+        for found in _URL.finditer(token.content):
+            yield Token("text", "", 0, content=token.content[at : found.start()])
+            yield Token("html_inline", "", 0, content=link(found[0]))
+            at = found.end()
+        yield Token("text", "", 0, content=token.content[at:])
 
 
-def _until(lines: list[str], at: int, stop: Callable[[str], object]) -> int:
-    while at < len(lines) and not stop(lines[at]):
-        at += 1
-    return at
+def _finish_tables(state: StateCore) -> None:
+    """Each cell has its column's title, for narrow screens; columns of numbers align right."""
+    rows: list[list[Token]] = []
+    for at, token in enumerate(state.tokens):
+        match token.type:
+            case "table_open":
+                rows = []
+            case "tr_open":
+                rows.append([])
+            case "th_open" | "td_open":
+                token.meta["text"] = state.tokens[at + 1].content
+                rows[-1].append(token)
+            case "table_close":
+                _finish_columns(rows)
 
 
-def _end_of_block(lines: list[str], at: int) -> int:
-    """A list ends where something else begins at the margin, a paragraph where a list does."""
-    listed = _item(lines[at]) is not None
-    end = at + 1
-    while end < len(lines) and lines[end].strip() and not _begins(lines, end):
-        inside = _item(lines[end]) is not None or (listed and lines[end].startswith(" "))
-        if inside is not listed:
-            break
-        end += 1
-    return end
+def _finish_columns(rows: list[list[Token]]) -> None:
+    for column in zip(*rows, strict=True):
+        head, *cells = column
+        right = head.attrGet("style") == "text-align:right"
+        texts = [cell.meta["text"] for cell in cells if cell.meta["text"]]
+        numeric = bool(texts) and all(_NUMBER.fullmatch(text) for text in texts)
+        style = {"class": "num"} if right or numeric else {}
+        head.attrs = {"scope": "col", **style}
+        for cell in cells:
+            cell.attrs = {**style, "data-title": head.meta["text"].replace("*", "")}
 
 
-def _begins(lines: list[str], at: int) -> bool:
-    line = lines[at]
-    fenced = line.lstrip().startswith("```") or bool(_QUOTE.match(line))
-    return fenced or bool(_HEADING.match(line)) or bool(_RULE.match(line)) or _is_table(lines, at)
+# ── to HTML ──────────────────────────────────────────────────────────────────────────────────
 
 
-# ── lists and paragraphs ─────────────────────────────────────────────────────────────────────
+def _heading(token: Token, top: int) -> str:
+    return f"h{min(6, top + int(token.tag[1]) - 1)}"
 
 
-def _item(line: str) -> tuple[str, str] | None:
-    """The kind of list, and the text."""
-    for tag, pattern in (("ul", _BULLET), ("ol", _NUMBERED)):
-        if found := pattern.match(line):
-            return tag, found[1]
-    return None
+def _link_open(token: Token, top: int) -> str:
+    bare = ' class="bare"' if token.markup == "autolink" else ""
+    return f'<a href="{esc(str(token.attrGet("href")))}"{bare} rel="noreferrer">'
 
 
-def _list(lines: list[str]) -> str:
-    first = _item(lines[0])
-    if first is None:
-        return ""
-    entries: list[str] = []
-    for line in lines:
-        item = _item(line)
-        if item is not None:
-            entries.append(item[1])
-        else:
-            entries[-1] += " " + line.strip()
-    inside = "".join(f"<li>{inlined(entry)}</li>" for entry in entries)
-    return f"<{first[0]}>{inside}</{first[0]}>"
+_WRITERS: dict[str, Callable[[Token, int], str]] = {
+    "heading_open": lambda token, top: f"<{_heading(token, top)}>",
+    "heading_close": lambda token, top: f"</{_heading(token, top)}>\n",
+    "fence": lambda token, top: f"<pre>{esc(token.content.removesuffix(chr(10)))}</pre>\n",
+    "link_open": _link_open,
+    "table_open": lambda token, top: '<div class="wide"><table class="stack">\n',
+    "table_close": lambda token, top: "</table></div>\n",
+}
 
 
-def _paragraph(lines: list[str]) -> str:
-    return f"<p>{'<br>'.join(inlined(line.strip()) for line in lines)}</p>"
+def _rule(write: Callable[[Token, int], str]) -> Callable[..., str]:
+    """A rule of the renderer: it is a method, and is given all tokens."""
+    return lambda renderer, tokens, at, options, env: write(tokens[at], env["top"])
 
 
-# ── tables ───────────────────────────────────────────────────────────────────────────────────
+def _parser() -> MarkdownIt:
+    options = {"html": False, "breaks": True, "xhtmlOut": False, "maxNesting": _NESTING}
+    parser = MarkdownIt("commonmark", options).enable("table")
+    parser.disable(["image", "reference", "entity", "code", "html_block", "html_inline"])
+    parser.validateLink = lambda url: url.startswith(_WEB)  # type: ignore[method-assign]
+    parser.core.ruler.push("addresses", _link_addresses)
+    parser.core.ruler.push("tables", _finish_tables)
+    for name, write in _WRITERS.items():
+        parser.add_render_rule(name, _rule(write))
+    return parser
 
 
-def _is_table(lines: list[str], at: int) -> bool:
-    return "|" in lines[at] and at + 1 < len(lines) and bool(_UNDER.match(lines[at + 1]))
-
-
-def _cells(line: str) -> list[str]:
-    line = line.strip()
-    inner = line.removeprefix("|")
-    inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
-    return [cell.strip() for cell in _BAR.split(inner)]
-
-
-def _table(head: str, under: str, body: list[str]) -> str:
-    """Columns of numbers stand to the right, whether it was said or not."""
-    titles, rows = _cells(head), [_cells(line) for line in body]
-    right = [cell.endswith(":") and not cell.startswith(":") for cell in _cells(under)]
-    plain = [title.replace("\\|", "|").replace("*", "") for title in titles]
-    styles = [
-        ' class="num"' if (n < len(right) and right[n]) or _numeric(rows, n) else ""
-        for n in range(len(titles))
-    ]
-    top = "".join(
-        f'<th scope="col"{style}>{inlined(title)}</th>'
-        for style, title in zip(styles, titles, strict=True)
-    )
-    inside = "\n".join(
-        "<tr>"
-        + "".join(
-            f'<td{style} data-title="{esc(title)}">{inlined(c)}</td>'
-            for style, title, c in zip(styles, plain, row, strict=False)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="wide"><table class="stack"><thead><tr>{top}</tr></thead>\n'
-        f"<tbody>{inside}</tbody></table></div>"
-    )
-
-
-def _numeric(rows: list[list[str]], n: int) -> bool:
-    cells = [row[n] for row in rows if n < len(row) and row[n]]
-    return bool(cells) and all(_NUMBER.fullmatch(cell) for cell in cells)
+_PARSER = _parser()

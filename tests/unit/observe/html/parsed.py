@@ -14,7 +14,7 @@ ATTRIBUTES = {
     "class", "scope", "id", "href", "rel", "role", "lang", "charset", "content", "name",
     "http-equiv", "aria-label", "aria-labelledby", "aria-hidden", "x", "y", "width", "height",
     "viewbox", "preserveaspectratio", "d", "x1", "x2", "y1", "y2", "text-anchor", "data-title",
-    "data-size",
+    "data-size", "start",
 }  # fmt: skip
 
 
