@@ -24,7 +24,7 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.patterns.how import How
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.price import Price
@@ -121,7 +121,7 @@ def mapped(draw: Draw, hedge: Hedge | None, folder: Path) -> tuple[Timed, Receip
     member = Timed(draw)
 
     async def main(clock: VirtualClock) -> Receipt:
-        journal = Journal(folder, thread=False)
+        journal = open_store(folder, thread=False)
         try:
             record = await start(journal, "hedging", clock, Budget())
             run = Run(journal, record, Given(member), Settings(), clock)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.price import Price, dollars
 from fanfold.testing.running import RunningServer, running_server
 from fanfold.testing.script import Asked, Says, Script, key_required, random_usage
@@ -135,7 +135,7 @@ class Project:
         """The replies in the store, by the ids of their items."""
         if not (self.folder / ".fanfold" / "journal.db").exists():
             return {}
-        archive = Archive(self.folder / ".fanfold")
+        archive = opening.look(self.folder / ".fanfold")
         try:
             record = archive.read.find("promises")
             endings = [] if record is None else archive.read.endings(record.no, ["passed"])

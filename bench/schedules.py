@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.roster import RosterSettings
 from fanfold.patterns.graph import graph
@@ -101,7 +101,7 @@ def played(store: Path, tasks: Iterable[Wait], slots: int, at_once: int = 1000) 
             spans.append(Span(data["id"], began, clock.monotonic()))
             return "done"
 
-        journal = Journal(store, thread=False)
+        journal = open_store(store, thread=False)
         try:
             record = await start(journal, "schedule", clock, Budget())
             at_most = RosterSettings(max_concurrency=1000)

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from fanfold.journal import opening
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Archive
 from tests.faces.cli import Ended, environment, fanfold
 from tests.waiting import wait_until
 
@@ -101,7 +101,7 @@ class Root:
 
 def recorded(store: Path) -> list[RunRecord]:
     """The runs of a store, oldest first. A dead one is still `running` there."""
-    archive = Archive(str(store))
+    archive = opening.look(str(store))
     try:
         return archive.read.runs()
     finally:
@@ -110,7 +110,7 @@ def recorded(store: Path) -> list[RunRecord]:
 
 def under_way(store: Path) -> int:
     """How many calls of the last run are."""
-    archive = Archive(str(store))
+    archive = opening.look(str(store))
     try:
         return len(archive.read.newest(archive.read.runs()[-1].no, ("started",), limit=100))
     finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.clock import RealClock
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.price import Price
 from fanfold.testing.member import traits
@@ -88,7 +88,7 @@ async def carried_out(job: Job) -> Told:
         if job.die_at is not None and progress(Path(job.store)) >= job.die_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    journal = Journal(job.store, after_commit=die)
+    journal = open_store(job.store, after_commit=die)
     try:
         return Told(await carry_out(journal, scene_of(job), RealClock(), job.resume))
     finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.clock import RealClock
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.function import Function
 from fanfold.patterns.fold import total
 from fanfold.price import FREE
@@ -68,7 +68,7 @@ async def main(store: Path, name: str, count: int) -> Scale:
     how = {"prompt": None, "reduce": total("twice"), "concurrency": 64}
     scene = Scene(store, (Function(like, double),), Numbers(count), name=name, how=how)
     before, began = peak_mb(), time.perf_counter()
-    journal = Journal(store)
+    journal = open_store(store)
     try:
         receipt = await carry_out(journal, scene, RealClock())
     finally:

@@ -17,7 +17,8 @@ from typing import Any
 
 from fanfold.clock import Clock
 from fanfold.errors import RunStopped
-from fanfold.journal.journal import Journal
+from fanfold.journal.contract import Store
+from fanfold.journal.opening import open_store
 from fanfold.members.roster import RosterSettings
 from fanfold.patterns.fold import collect
 from fanfold.patterns.map_reduce import map_reduce
@@ -124,7 +125,7 @@ def play(
     """
 
     async def main(clock: VirtualClock) -> Receipt:
-        journal = Journal(scene.store, thread=False, after_commit=_Bounded(after_commit))
+        journal = open_store(scene.store, thread=False, after_commit=_Bounded(after_commit))
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 return await carry_out(journal, scene, clock, resume, meanwhile)
@@ -156,7 +157,7 @@ class _Bounded:
 
 
 async def carry_out(
-    journal: Journal,
+    journal: Store,
     scene: Scene,
     clock: Clock,
     resume: bool = False,

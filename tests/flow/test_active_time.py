@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.read import Reader
+from fanfold.journal import opening
+from fanfold.journal.contract import ReportQuestions
+from fanfold.journal.opening import open_store
 from fanfold.observe.standing import stand
 from fanfold.run.open import reopen
 from fanfold.testing.clock import VirtualClock, run_virtual
@@ -47,7 +48,7 @@ class Jumping(VirtualClock):
 
 def played(scene: Scene, clock: VirtualClock, resume: bool = False) -> Any:
     async def main(_: VirtualClock) -> Any:
-        journal = Journal(scene.store, thread=False)
+        journal = open_store(scene.store, thread=False)
         try:
             return await carry_out(journal, scene, clock, resume)
         finally:
@@ -90,7 +91,7 @@ def test_what_a_dead_process_was_active_for_counts_against_the_budget(memory_pat
     image, active = crashed(memory_path, 10.0)
 
     async def reopened(clock: VirtualClock) -> float:
-        journal = Journal(image, thread=False)
+        journal = open_store(image, thread=False)
         try:
             earlier = journal.read.find("scene")
             assert earlier is not None
@@ -102,7 +103,7 @@ def test_what_a_dead_process_was_active_for_counts_against_the_budget(memory_pat
 
 
 def looked_at(store: Path, look: Any) -> Any:
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         run = archive.read.find("scene")
         assert run is not None
@@ -115,13 +116,13 @@ def test_an_attempt_that_ended_by_a_crash_has_no_known_duration(memory_path: Pat
     image, _ = crashed(memory_path, 3.0)
     played(scene_at(image), Later(DAYS), resume=True)
 
-    def look(read: Reader, run: Any) -> None:
+    def look(read: ReportQuestions, run: Any) -> None:
         tried = read.attempts(run.no)
         lost = [one for one in tried if one.again]
         assert lost and all(one.took is None for one in lost)
         assert all(one.took == pytest.approx(1.0, abs=0.01) for one in tried if not one.again)
         assert sum(spent.seconds for spent in read.spent(run.no).values()) < 30
-        assert max(read.history.latencies("scripted", "scripted:scripted", "map")) < 1.1
+        assert max(read.latencies("scripted", "scripted:scripted", "map")) < 1.1
 
     looked_at(image, look)
 
@@ -129,7 +130,7 @@ def test_an_attempt_that_ended_by_a_crash_has_no_known_duration(memory_path: Pat
 def test_status_of_a_crashed_run_shows_the_time_it_was_active(memory_path: Path) -> None:
     image, active = crashed(memory_path, 10.0)
 
-    def look(read: Reader, run: Any) -> float:
+    def look(read: ReportQuestions, run: Any) -> float:
         return stand(read, run, lambda session: False, run.created + DAYS).seconds
 
     assert active - 1.5 <= looked_at(image, look) <= active + 0.1
@@ -144,11 +145,11 @@ def test_a_clock_that_jumps_books_no_days(memory_path: Path, by: float) -> None:
     assert receipt.seconds == pytest.approx(20.0, abs=0.5)
     assert sum(step.seconds for step in receipt.steps) == pytest.approx(20.0, abs=1.5)
 
-    def look(read: Reader, run: Any) -> None:
+    def look(read: ReportQuestions, run: Any) -> None:
         assert all(one.took == pytest.approx(1.0, abs=0.01) for one in read.attempts(run.no))
-        times = read.history.latencies("scripted", "scripted:scripted", "map")
+        times = read.latencies("scripted", "scripted:scripted", "map")
         assert max(times) == pytest.approx(1.0, abs=0.01)
-        (worker,) = read.timeline.workers(run.no)
+        (worker,) = read.member_activity(run.no)
         assert worker.seconds == pytest.approx(40.0, abs=0.5)
 
     looked_at(scene.store, look)

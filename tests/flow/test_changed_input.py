@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.patterns.pipeline import pipeline, stage
 from fanfold.plans.inputs import open_input
@@ -47,7 +47,7 @@ def at_first(act: Callable[[], object], then: Any = echo) -> Scripted:
 
 
 def answers(store: Path) -> dict[str, str]:
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         run = archive.read.find("scene")
         assert run is not None

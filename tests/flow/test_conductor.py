@@ -23,7 +23,8 @@ from fanfold.errors import BadInput, Terminal, Transient
 from fanfold.gates.checks import regex, require
 from fanfold.gates.combine import all_of
 from fanfold.gates.default import default
-from fanfold.journal.journal import Archive, Journal
+from fanfold.journal import opening
+from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
 from fanfold.observe.script import open_run
@@ -157,7 +158,7 @@ def test_five_specs_one_without_evidence(
     assert capsys.readouterr().out == f"{SAID}{REPORT}\n"
     assert (receipt.status, outcomes(receipt)) == ("flagged", {"passed": 4, "kicked": 1})
     assert (receipt.result, receipt.calls) == (REPORT, 6)
-    with closing(Archive(tmp_path)) as archive:
+    with closing(opening.look(tmp_path)) as archive:
         (run,) = archive.read.runs()
         (kicked,) = archive.read.endings(run.no, ("kicked",))
     assert (kicked.id, kicked.reasons) == ("3", ("missing or empty: `evidence`",))
@@ -502,7 +503,7 @@ def test_only_what_passed_is_synthesised_and_every_spec_has_one_outcome(
 
 
 def ended(store: Path) -> dict[str, str]:
-    with closing(Archive(store)) as archive:
+    with closing(opening.look(store)) as archive:
         (run,) = archive.read.runs()
         found = [(one.id, one.state) for one in archive.read.endings(run.no, STATES)]
     assert len(found) == len(dict(found))
@@ -699,7 +700,7 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
 
 def over_http(server: RunningServer, store: Path, told: Told, **changes: Any) -> Receipt:
     scene = Scene(store, (OpenAI(like(), server.url, lambda: "key"),), pattern=told, **changes)
-    journal = Journal(store)
+    journal = open_store(store)
 
     async def main() -> Receipt:
         try:

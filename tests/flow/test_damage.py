@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fanfold.errors import FanfoldError, StoreError
-from fanfold.journal.journal import Archive
-from fanfold.journal.migrations import MIGRATIONS
+from fanfold.journal import opening
+from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from tests.flow.simulation import Provider, Said, Scene, outcomes, play, words
@@ -68,7 +68,7 @@ def test_a_damaged_reply_is_refused_and_asked_again_only_on_the_operators_word(
     second = play(later)
     assert (second.status, outcomes(second)) == ("paused", {"passed": 4, "in_doubt": 1})
     assert len(provider.sent) == 5, "nothing was asked again"
-    archive = Archive(memory_path)
+    archive = opening.look(memory_path)
     run = archive.read.find("later")
     assert run is not None
     (doubt,) = archive.read.endings(run.no, ("in_doubt",))
@@ -142,7 +142,7 @@ def test_one_damaged_record_does_not_hide_the_other_runs(memory_path: Path) -> N
     play(paid(memory_path, provider))
     play(paid(memory_path, provider, name="other"))
     change(memory_path, "update runs set plan = x'00' where name = 'scene'")
-    archive = Archive(memory_path)
+    archive = opening.look(memory_path)
     told = {run.name: run.reason for run in archive.read.runs()}
     assert archive.read.find("other") is not None
     archive.close()
@@ -151,14 +151,14 @@ def test_one_damaged_record_does_not_hide_the_other_runs(memory_path: Path) -> N
 
 def read_all(store: Path) -> list[Any]:
     """What a run and its report read."""
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         run = archive.read.find("scene")
         assert run is not None
         read = archive.read
         return [
-            list(read.parts(run.no, 0, 0)), list(read.origins.behind(run.no, 0, 0)),
-            read.attempts(run.no), read.timeline.calls(run.no, 10), read.spent(run.no),
+            list(read.parts(run.no, 0, 0)), list(read.items_behind(run.no, 0, 0)),
+            read.attempts(run.no), read.call_times(run.no, 10), read.spent(run.no),
             [one.id for one in read.endings(run.no, ("passed",))],
         ]  # fmt: skip
     finally:

@@ -18,7 +18,7 @@ import pytest
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, Terminal, TimedOut, Transient
 from fanfold.gates.checks import quotes, regex
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
 from fanfold.patterns.asked import Asked, asked
@@ -790,7 +790,7 @@ def narrow_server(asked: script.Asked) -> Says:
 
 def journaled(folder: Path, url: str, name: str) -> Receipt:
     async def main() -> Receipt:
-        journal = Journal(folder)
+        journal = open_store(folder)
         try:
             pattern = dividing(reviews(40), fits=Fits(items=8), combine=joined(fan_in=4))
             scene = scene_of(folder, OpenAI(like(), url, lambda: "key"), pattern, name=name)

@@ -7,6 +7,7 @@ A crash is an image of the store, taken from inside the gate: what is durable at
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from fanfold.gates.checks import require
 from fanfold.gates.combine import all_of, any_of
 from fanfold.gates.judge import judge
 from fanfold.gates.predicate import predicate
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
+from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.patterns.ensemble import ensemble
 from fanfold.patterns.fold import collect
 from fanfold.run.run import Run
@@ -133,7 +135,7 @@ def test_a_gate_that_ends_the_process_does_not_lose_the_reply(
 
 
 def ended(store: Path) -> dict[str, tuple[str, str]]:
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         run = archive.read.find("scene")
         assert run is not None
@@ -181,9 +183,9 @@ def test_a_run_that_ends_in_good_order_suspects_no_gate(memory_path: Path) -> No
     """However often it is interrupted: what was cancelled while it was judged is judged again."""
     crashes, member = Crashes(memory_path), Scripted(texts)
     play(scene(crashes.store, member, WAYS["predicate"](crashes)))
-    archive = Archive(crashes.store)
+    archive = opening.look(crashes.store)
     try:
-        marks = archive.read.judging.crashes(1)
+        marks = archive.read.gate_crashes(1)
     finally:
         archive.close()
     assert marks == {}
@@ -226,13 +228,9 @@ def test_built_in_checks_stay_in_one_fact_with_the_outcome(memory_path: Path) ->
     seen: list[tuple[int, int]] = []
 
     def look(commit: int) -> None:
-        archive = Archive(memory_path / "store")
-        try:
-            db = archive.store.connect(readonly=True)
+        with closing(StoreFolder(memory_path / "store").look()) as db:
             count = "select (select count(*) from replies), (select count(*) from outcomes)"
             seen.append(db.execute(count).fetchone())
-        finally:
-            archive.close()
 
     how = {"gate": all_of(require("text")), "reduce": collect(), "concurrency": 1}
     play(Scene(memory_path / "store", (Scripted(echo),), words(3), how=how), after_commit=look)

@@ -13,7 +13,7 @@ import pytest
 
 from fanfold.errors import BadInput, RateLimited, RunStopped, Terminal, TimedOut, Transient
 from fanfold.gates.checks import regex, require
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.patterns.fold import collect
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.patterns.pipeline import pipeline, stage
@@ -36,7 +36,7 @@ def ran(
     budget = how.pop("run_budget", Budget())
 
     async def main(clock: VirtualClock) -> Receipt:
-        journal = Journal(store, thread=False)
+        journal = open_store(store, thread=False)
         try:
             earlier = journal.read.find("test") if resume else None
             if earlier is None:

@@ -20,7 +20,7 @@ import pytest
 from bench.ensembles import DATA, Held, Recorded, hold, load, panels, weights
 from fanfold.clock import RealClock
 from fanfold.errors import Terminal, Transient
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.patterns.ensemble import ensemble, judged
 from fanfold.price import dollars
@@ -273,7 +273,7 @@ def over_http(url: str, store: Path, pattern: Voted, name: str) -> Receipt:
         )
         for id in ("a", "b", "c", "judge")
     )  # fmt: skip
-    journal = Journal(store)
+    journal = open_store(store)
 
     async def main() -> Receipt:
         try:

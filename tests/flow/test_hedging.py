@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from bench.hedging import by_chance, recorded, score
 from fanfold.errors import InvalidReply, MemberError, RateLimited, TimedOut, Transient
-from fanfold.journal.facts import Attempt
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
+from fanfold.journal.answers import AttemptRecord
 from fanfold.price import cost, dollars
 from fanfold.run.run import Run
 from fanfold.run.want import worst_case
@@ -79,8 +79,8 @@ def scene(store: Path, *members: Provider, hedge: Hedge | None = AFTER_5, **how:
     return Scene(store, members, ["one"], how={"hedge": hedge, **how})
 
 
-def attempts(store: Path) -> list[Attempt]:
-    with closing(Archive(store)) as archive:
+def attempts(store: Path) -> list[AttemptRecord]:
+    with closing(opening.look(store)) as archive:
         return [one for run in archive.read.runs() for one in archive.read.attempts(run.no)]
 
 

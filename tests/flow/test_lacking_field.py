@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.members.roster import load_roster
 from fanfold.plans.execute import Audience, Options, execute, prepare
 from fanfold.plans.load import load_plan
@@ -74,7 +74,7 @@ def carried(folder: Path) -> Receipt:
 
 
 def ended(folder: Path) -> dict[str, tuple[str, str]]:
-    archive = Archive(folder / "store")
+    archive = opening.look(folder / "store")
     try:
         run = archive.read.find("p")
         assert run is not None

@@ -13,7 +13,7 @@ import pytest
 
 from fanfold.clock import RealClock
 from fanfold.errors import RateLimited, Terminal, Transient
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.members.roster import RosterSettings
 from fanfold.run.limits import DOWN
@@ -205,7 +205,7 @@ async def _bad_key(store: Path) -> None:
 async def over_http(store: Path, url: str, items: int) -> Receipt:
     slots = MemberLimits(concurrency=64)
     like = traits("http", kind="openai", answerer="openai:m", model="m", remote=True, limits=slots)
-    journal = Journal(store)
+    journal = open_store(store)
     try:
         how = {"concurrency": 64}
         scene = Scene(store, (OpenAI(like, url, lambda: "wrong"),), words(items), how=how)
@@ -362,7 +362,7 @@ def play_both(first: Scene, second: Scene, *, later: float) -> list[Receipt]:
 
     async def one(scene: Scene, clock: VirtualClock, delay: float) -> Receipt:
         await clock.sleep(delay)
-        journal = Journal(scene.store, thread=False)
+        journal = open_store(scene.store, thread=False)
         try:
             return await carry_out(journal, scene, clock)
         finally:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fanfold.clock import RealClock
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.price import Price, cost, dollars, worst
 from fanfold.testing.member import Scripted, traits
@@ -80,7 +80,7 @@ def behind_a_gateway(store: Path, says: Says, **how: Any) -> tuple[Receipt, Mode
             like = traits("m", kind="openai", model="x", price=PRICE, max_tokens=400)
             member = OpenAI(like, server.url, lambda: None)
             scene = Scene(store, (member,), words(20), BUDGET, how={"attempts": 1, **how})
-            journal = Journal(store)
+            journal = open_store(store)
             try:
                 return await carry_out(journal, scene, RealClock()), server
             finally:

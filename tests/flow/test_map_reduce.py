@@ -19,7 +19,7 @@ from fanfold.clock import RealClock
 from fanfold.errors import BadInput, FanfoldError, Terminal, Transient
 from fanfold.gates.checks import regex
 from fanfold.gates.cites import cites
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.patterns.asked import Asked, asked
 from fanfold.patterns.fold import collect, total
@@ -609,7 +609,7 @@ def test_over_the_model_server_and_again_for_nothing(tmp_path: Path) -> None:
         scene = Scene(tmp_path / "store", (member,), words(30), Budget(usd=1.0), name, how)
 
         async def main() -> Receipt:
-            journal = Journal(scene.store)
+            journal = open_store(scene.store)
             try:
                 return await carry_out(journal, scene, RealClock())
             finally:

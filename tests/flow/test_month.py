@@ -10,9 +10,11 @@ from random import Random
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.journal.facts import Monthly, Start
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.spending import bounds, month_of
+from fanfold.journal import opening
+from fanfold.journal.contract import Store
+from fanfold.journal.decide import month_bounds, month_of
+from fanfold.journal.facts import MonthlyLimit, StartAttempt
+from fanfold.journal.opening import open_store
 from fanfold.observe.closing import resume_command
 from fanfold.patterns.fold import collect
 from fanfold.patterns.map_reduce import map_reduce
@@ -41,7 +43,7 @@ from tests.flow.simulation import (
 from tests.flow.test_never_overspend import Says, answers, items, mishaps, needed
 
 WIDE = {"concurrency": 16}
-JULY = bounds(month_of(EPOCH))[1] - EPOCH
+JULY = month_bounds(month_of(EPOCH))[1] - EPOCH
 
 SHORT = "out of budget: provider: the next call does not fit its budget of the month: "
 
@@ -61,10 +63,10 @@ def steady(ask: Ask, n: int) -> Said:
 
 
 def used(store: Path, member: str = "provider", at: float = EPOCH) -> int:
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
-        found = archive.read.spending.of(month_of(at))[member]
-        assert found == archive.read.spending.added_up(member, month_of(at))
+        found = archive.read.month_uses(month_of(at))[member]
+        assert found == archive.read.month_use(member, month_of(at))
         return found.whole
     finally:
         archive.close()
@@ -160,13 +162,13 @@ def test_shards_wait_for_money_as_a_whole(memory_path: Path) -> None:
 
 
 def later(
-    store: Path, act: Callable[[Journal, VirtualClock], Awaitable[None]], at: float = 0.0
+    store: Path, act: Callable[[Store, VirtualClock], Awaitable[None]], at: float = 0.0
 ) -> None:
     """On a virtual clock, so many seconds after its epoch."""
 
     async def main(clock: VirtualClock) -> None:
         await clock.sleep(at)
-        journal = Journal(store, thread=False)
+        journal = open_store(store, thread=False)
         try:
             await act(journal, clock)
         finally:
@@ -180,7 +182,7 @@ def test_next_month_there_is_money_again(memory_path: Path) -> None:
     assert play(first).status == "paused"
     spent = provider.bill
 
-    async def act(journal: Journal, clock: VirtualClock) -> None:
+    async def act(journal: Store, clock: VirtualClock) -> None:
         receipt = await carry_out(journal, first, clock, resume=True)
         assert receipt.reason == SHORT + "$0.03"
         assert provider.bill == spent
@@ -204,7 +206,7 @@ def test_a_run_that_lives_to_see_the_next_month_uses_the_member_again(memory_pat
     other = Provider(says, monthly(9, "other"))
     run = Scene(memory_path, (small, other), words(200), how={"concurrency": 2})
 
-    async def act(journal: Journal, clock: VirtualClock) -> None:
+    async def act(journal: Store, clock: VirtualClock) -> None:
         receipt = await carry_out(journal, run, clock)
         assert outcomes(receipt) == {"passed": 200}
 
@@ -220,11 +222,11 @@ def test_what_a_dead_process_holds_is_not_waited_for(memory_path: Path) -> None:
     provider = Provider(steady, monthly(0.01))
 
     async def after_that(run: Run) -> None:
-        other = Journal(memory_path, thread=False)
+        other = open_store(memory_path, thread=False)
         claim = await other.write(
-            Start(run=run.record.no, step=0, session="dead", member="provider", answerer="a",
+            StartAttempt(run=run.record.no, step=0, session="dead", member="provider", answerer="a",
                   keys=(b"k",), ids=("k",), accept=("a",), reserved=10_000_000, reserved_tokens=0,
-                  at=EPOCH, monthly=Monthly(month_of(EPOCH), 10_000_000))
+                  at=EPOCH, monthly=MonthlyLimit(month_of(EPOCH), 10_000_000))
         )  # fmt: skip
         assert claim.attempt == 1
         other.close()

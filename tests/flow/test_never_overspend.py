@@ -13,7 +13,7 @@ import pytest
 
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, InvalidReply, TimedOut, Transient
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.members.replay import Replay
 from fanfold.price import Price, cost, dollars
@@ -317,7 +317,7 @@ async def _over_http(store: Path, seed: int) -> None:
 
 
 async def _journaled(scene: Scene, *, resume: bool = False) -> Receipt:
-    journal = Journal(scene.store)
+    journal = open_store(scene.store)
     try:
         return await carry_out(journal, scene, RealClock(), resume)
     finally:

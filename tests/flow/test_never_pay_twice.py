@@ -20,7 +20,8 @@ import pytest
 
 from fanfold.clock import RealClock
 from fanfold.errors import AlreadyRunning, StoreUnavailable, TimedOut, Transient
-from fanfold.journal.journal import Archive, Journal
+from fanfold.journal import opening
+from fanfold.journal.opening import open_store
 from fanfold.price import dollars
 from fanfold.run.open import reopen, start
 from fanfold.testing.books import Books
@@ -239,7 +240,7 @@ def longer(task: Any, reply: Reply, ask: Any) -> Verdict:
 
 
 async def journaled(scene: Scene, *, resume: bool = False) -> Receipt:
-    journal = Journal(scene.store)
+    journal = open_store(scene.store)
     try:
         return await carry_out(journal, scene, RealClock(), resume)
     finally:
@@ -279,7 +280,7 @@ def test_a_connection_dropped_after_sending_counts_as_spent_and_the_repetition_i
 
 
 def recorded(store: Path) -> list[Any]:
-    with closing(Archive(store)) as archive:
+    with closing(opening.look(store)) as archive:
         (run,) = archive.read.runs()
         return list(archive.read.attempts(run.no))
 
@@ -505,14 +506,14 @@ def test_a_run_that_goes_on_elsewhere_cannot_be_resumed_a_second_time(tmp_path: 
 
     async def main() -> None:
         clock = RealClock()
-        first, second = Journal(tmp_path), Journal(tmp_path)
+        first, second = open_store(tmp_path), open_store(tmp_path)
         try:
             record = await start(first, "run", clock, Budget(usd=1.0))
-            first.store.leave(record.session)
+            first.sessions.leave(record.session)
             again = await reopen(first, record, clock, Budget(usd=1.0))
             with pytest.raises(AlreadyRunning):
                 await reopen(second, record, clock, Budget(usd=1.0))
-            first.store.leave(again.session)
+            first.sessions.leave(again.session)
         finally:
             first.close()
             second.close()

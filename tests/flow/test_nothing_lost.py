@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pytest
 from fanfold.errors import BadInput, InvalidReply, Terminal, TimedOut, Transient
 from fanfold.gates.checks import require
 from fanfold.gates.default import default
-from fanfold.journal.journal import Archive, Journal
+from fanfold.journal import opening
+from fanfold.journal.opening import open_store
+from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.observe.script import open_run
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.run.choose import Given
@@ -57,7 +60,7 @@ def fine(ask: Ask, n: int) -> Reply:
 
 def ended(store: Path, name: str = "scene") -> dict[str, str]:
     """Every planned id with its outcome, from the journal; more than one outcome is an error."""
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         run = archive.read.find(name)
         assert run is not None
@@ -276,14 +279,9 @@ def test_a_crash_while_planning_leaves_nothing_behind_that_counts(memory_path: P
 
 
 def planned(store: Path) -> int:
-    archive = Archive(store)
-    try:
-        rows: int = (
-            archive.store.connect(readonly=True).execute("select count(*) from items").fetchone()[0]
-        )
+    with closing(StoreFolder(store).look()) as db:
+        rows: int = db.execute("select count(*) from items").fetchone()[0]
         return rows
-    finally:
-        archive.close()
 
 
 def test_a_changed_input_is_planned_anew_and_what_is_unchanged_is_not_asked(tmp_path: Path) -> None:
@@ -342,7 +340,7 @@ def test_a_task_cancelled_while_it_claims_its_key_can_be_asked_again(tmp_path: P
     task = Task("a", Ask((Message("user", "Say a"),)), terms)
 
     async def main(clock: VirtualClock) -> tuple[str, int, float]:
-        journal = Journal(tmp_path, thread=False)
+        journal = open_store(tmp_path, thread=False)
         try:
             record = await start(journal, "claims", clock, Budget())
             run = Run(journal, record, Given(member), Settings(), clock)

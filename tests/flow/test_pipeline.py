@@ -22,7 +22,7 @@ import pytest
 
 from fanfold.clock import RealClock
 from fanfold.errors import FanfoldError, Terminal, Transient
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
 from fanfold.patterns.fold import collect, count, total
@@ -542,7 +542,7 @@ def test_over_the_model_server(tmp_path: Path, mode: Mode) -> None:
             scene = scene_of(tmp_path / "store", (member,), stages, mode, name=name)
 
             async def main() -> Receipt:
-                journal = Journal(scene.store)
+                journal = open_store(scene.store)
                 try:
                     return await carry_out(journal, scene, RealClock())
                 finally:
@@ -591,7 +591,7 @@ async def many(store: Path, items: int) -> float:
     scene = Scene(
         store, members, pattern=lambda run: pipeline(run, Numbers(items), *stages, reduce=total())
     )
-    journal = Journal(store)
+    journal = open_store(store)
     try:
         receipt = await carry_out(journal, scene, RealClock())
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.observe.standing import accounts
 from fanfold.plans.execute import Audience, Options, execute, prepare, prepare_resume
 from fanfold.run.loop import run_sync
@@ -101,7 +101,7 @@ def test_status_counts_the_calls_that_the_receipt_counts(tmp_path: Path) -> None
         "  - reduce: {kind: ask, member: a, fan_in: 2}\n  - ensemble: {members: [a, b]}\n"
     )
     receipt = carry(tmp_path, calls=None)
-    archive = Archive(tmp_path / "store")
+    archive = opening.look(tmp_path / "store")
     try:
         record = archive.read.find("all")
         assert record is not None

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput, MemberError, RateLimited, Terminal, Transient
-from fanfold.journal.facts import Attempt
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
+from fanfold.journal.answers import AttemptRecord
 from fanfold.observe.account import account
 from fanfold.observe.report import report
 from fanfold.observe.standing import stand
@@ -47,8 +47,8 @@ def sent(*members: Provider) -> list[int]:
     return [len(one.sent) for one in members]
 
 
-def attempts(store: Path) -> list[Attempt]:
-    archive = Archive(store)
+def attempts(store: Path) -> list[AttemptRecord]:
+    archive = opening.look(store)
     try:
         return archive.read.attempts(1)
     finally:
@@ -65,11 +65,11 @@ def whys(store: Path) -> dict[tuple[str, str], int]:
 
 def told(store: Path) -> list[str]:
     """What the report says of escalation."""
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         record = archive.read.find("scene")
         assert record is not None
-        standing = stand(archive.read, record, archive.store.alive, 0.0)
+        standing = stand(archive.read, record, archive.sessions.alive, 0.0)
         page = report(account(archive, standing))
     finally:
         archive.close()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, Terminal
 from fanfold.gates.checks import regex, require
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
 from fanfold.patterns.asked import asked
@@ -705,7 +705,7 @@ def over_http(server: RunningServer, store: Path, told: Told, **changes: Any) ->
     resume = changes.pop("resume", False)
     member = OpenAI(like(), server.url, lambda: "key")
     scene = Scene(store, (member,), pattern=told, **changes)
-    journal = Journal(store)
+    journal = open_store(store)
 
     async def main() -> Receipt:
         try:

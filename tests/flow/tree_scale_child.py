@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.clock import RealClock
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.members.function import Function
 from fanfold.patterns.fold import total
 from fanfold.price import FREE
@@ -36,7 +36,7 @@ async def main(store: Path, count: int, resume: bool) -> Scale:
     }  # fmt: skip
     scene = Scene(store, (Function(like, double),), Numbers(count), Budget(), "tree", how)
     before, began = peak_mb(), time.perf_counter()
-    journal = Journal(store)
+    journal = open_store(store)
     try:
         receipt = await carry_out(journal, scene, RealClock(), resume)
     finally:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.read import Ended
+from fanfold.journal import opening
+from fanfold.journal.answers import EndedItem
+from fanfold.journal.opening import open_store
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.item import Item
 from fanfold.work.member import Traits
@@ -38,7 +39,7 @@ UNANSWERED = {"failed", "in_doubt", "cancelled"}
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made once; every example starts from a copy."""
     folder = tmp_path_factory.mktemp("empty")
-    Journal(folder).close()
+    open_store(folder).close()
     return folder
 
 
@@ -60,8 +61,8 @@ def stop_of(plan: Plan) -> Meanwhile | None:
     return {"pause": pause_at(moment), "cancel": cancel_at(moment)}.get(plan.stop)
 
 
-def endings(store: Path) -> list[Ended]:
-    with closing(Archive(store)) as archive:
+def endings(store: Path) -> list[EndedItem]:
+    with closing(opening.look(store)) as archive:
         run = archive.read.find("scene")
         return [] if run is None else archive.read.endings(run.no, STATES)
 
@@ -78,7 +79,7 @@ def durable(store: Path) -> set[Asked]:
     return {*filed, *kept}
 
 
-def check_account(plan: Plan, receipt: Receipt, ended: list[Ended]) -> None:
+def check_account(plan: Plan, receipt: Receipt, ended: list[EndedItem]) -> None:
     """Every planned item once, and the sums of the receipt are those of the journal."""
     if receipt.planned == 0:  # stopped before the items were planned
         assert ended == []

@@ -23,7 +23,7 @@ from fanfold.fleet.preflight import (
 )
 from fanfold.fleet.records import FILE, Fleet
 from fanfold.fleet.translate import Translated, translate
-from fanfold.journal.checksum import decoded
+from fanfold.journal.answers import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.members.roster import Roster, load_roster, read_roster
 from fanfold.plans import execute

@@ -15,9 +15,9 @@ from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
 from fanfold.fleet.control import KILLED, Orders, run_lock
 from fanfold.fleet.runs import find_record, may_live, may_run, reading, signal_process
 from fanfold.fleet.workers import FleetWorker, cost_at_most, worker_of, workers_of
-from fanfold.journal.apply import CloseRun
-from fanfold.journal.facts import End, Lose, RunRecord
-from fanfold.journal.journal import Archive, Journal
+from fanfold.journal.contract import Store, StoreView
+from fanfold.journal.facts import CloseRun, EndAttempt, LoseAttempts, RunRecord
+from fanfold.journal.opening import open_store
 from fanfold.run.loop import run_sync
 from fanfold.run.open import unbooked
 from fanfold.work.nearest import remedy
@@ -52,8 +52,8 @@ def kill_worker(store: str, record: RunRecord, id: str) -> KillResult:
     BadInput for an id that is not there, and for work that has no process of its own.
     """
     with reading(store) as archive:
-        if not archive.read.items.has(record.no, id):
-            known = archive.read.items.ids(record.no)
+        if not archive.read.has_item(record.no, id):
+            known = archive.read.item_ids(record.no)
             raise BadInput(f"{record.name} has no worker {id!r}: {remedy(id, known)}")
         worker = _at_work(archive, record, id)
         state = _state_text(archive, record, id)
@@ -64,15 +64,15 @@ def kill_worker(store: str, record: RunRecord, id: str) -> KillResult:
     return msgspec.structs.replace(found, over=(id,), said=state)
 
 
-def _at_work(archive: Archive, record: RunRecord, id: str) -> FleetWorker | None:
+def _at_work(archive: StoreView, record: RunRecord, id: str) -> FleetWorker | None:
     """The worker of an attempt that is not settled; also when its supervisor died, since it lives on."""
     for attempt in archive.read.newest(record.no, ("started", "in_doubt"), limit=10_000):
         if id not in attempt.ids:
             continue
-        worker = worker_of(archive.store.folder, record, attempt)
+        worker = worker_of(archive.files, record, attempt)
         if worker is not None:
             return worker if worker.host.exit() is None else None
-        if attempt.state == "started" and may_live(archive.store.folder, record.session):
+        if attempt.state == "started" and may_live(archive.files, record.session):
             raise BadInput(
                 f"{id} is done by {attempt.member}, which is not an agent: only the whole run can be"
                 f" killed: fanfold kill {record.name} all"
@@ -80,13 +80,13 @@ def _at_work(archive: Archive, record: RunRecord, id: str) -> FleetWorker | None
     return None
 
 
-def _state_text(archive: Archive, record: RunRecord, id: str) -> str:
+def _state_text(archive: StoreView, record: RunRecord, id: str) -> str:
     ended = {one.id: one for one in archive.read.endings(record.no, STATES, limit=MOST)}
     one = ended.get(id)
     if one is not None:
         why = f": {one.reasons[0]}" if one.reasons else ""
         return f"{id} is not running, it ended {one.state}{why}"
-    if may_run(archive.store.folder, record):
+    if may_run(archive.files, record):
         return f"{id} has no worker of its own at work; only the whole run can be killed"
     return f"{id} is not running"
 
@@ -142,7 +142,7 @@ def _all_ended(
     spans = {worker.host.spec.span for worker, _ in known}
     with reading(store) as archive:
         others = [one for one in workers_of(archive, record) if one.host.spec.span not in spans]
-        planned = {id: n for n, id in enumerate(archive.read.items.ids(record.no))}
+        planned = {id: n for n, id in enumerate(archive.read.item_ids(record.no))}
     exits = ((worker, worker.host.exit()) for worker in others)
     ended = [(worker, True) for worker, exit in exits if exit is not None and exit.at >= began]
     return sorted(
@@ -182,23 +182,23 @@ async def _process_ends(store: str, session: str) -> None:
         await asyncio.sleep(POLL)
 
 
-async def _settle(journal: Journal, record: RunRecord) -> None:
+async def _settle(journal: Store, record: RunRecord) -> None:
     """What the killed workers cost by their logs, instead of all that was reserved for them. They stay
     in doubt, for a resumed run to take over."""
     for attempt in journal.read.newest(record.no, ("in_doubt",), limit=MOST):
-        worker = worker_of(journal.store.folder, record, attempt)
+        worker = worker_of(journal.files, record, attempt)
         most = None if worker is None or not attempt.bound else cost_at_most(worker)
         if most is None or most.cost is None:
             continue
         await journal.write(
-            End(run=record.no, attempt=attempt.no, state="in_doubt", usage=most.usage, bound=True,
+            EndAttempt(run=record.no, attempt=attempt.no, state="in_doubt", usage=most.usage, bound=True,
                 cost=most.cost, tokens=most.usage.total, at=time.time(), error=KILLED, monthly=True)
         )  # fmt: skip
 
 
 async def _close(store: str, record: RunRecord) -> None:
     """Where its process did not close it as killed: it had died, or only paused."""
-    journal = Journal(store)
+    journal = open_store(store)
     try:
         now = journal.read.find(record.id)
         assert now is not None
@@ -206,7 +206,7 @@ async def _close(store: str, record: RunRecord) -> None:
             return
         lost = [one.no for one in journal.read.newest(now.no, ("started",), limit=MOST)]
         if lost:
-            await journal.write(Lose(tuple(lost), time.time()))
+            await journal.write(LoseAttempts(tuple(lost), time.time()))
             await _settle(journal, now)
         active = unbooked(journal, now)
         await journal.write(

@@ -30,9 +30,9 @@ from fanfold.fleet.worker_view import (
     with_reasons,
 )
 from fanfold.fleet.workers import files_in, place_of
-from fanfold.journal.facts import Attempt, AttemptState, RunRecord
-from fanfold.journal.journal import Archive
-from fanfold.journal.read import Ended
+from fanfold.journal.answers import AttemptRecord, EndedItem
+from fanfold.journal.contract import StoreView
+from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.members.agents.dialect import Dialect, Reading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.worker import outputs, read_spec
@@ -52,7 +52,7 @@ class WorkerReader:
         self._dialects = dialects
         self._followers: dict[str, Follower] = {}
 
-    def read(self, archive: Archive, record: RunRecord, now: float) -> list[WorkerView]:
+    def read(self, archive: StoreView, record: RunRecord, now: float) -> list[WorkerView]:
         """For a graph (every fleet is one) each of its tasks, else each attempt that has a worker."""
         run = RunSnapshot(archive, record, now)
         if run.of_tasks:
@@ -76,7 +76,9 @@ class WorkerReader:
         )  # fmt: skip
         return with_waits(found, run.plan, waiting)
 
-    def _resets(self, run: RunSnapshot, tries: Mapping[str, list[Attempt]]) -> dict[str, float]:
+    def _resets(
+        self, run: RunSnapshot, tries: Mapping[str, list[AttemptRecord]]
+    ) -> dict[str, float]:
         """By pool, when a quota that is used up is renewed, by the logs of its workers."""
         found = {}
         for several in tries.values():
@@ -86,7 +88,11 @@ class WorkerReader:
         return found
 
     def _task(
-        self, run: RunSnapshot, task: PlannedTask, tries: list[Attempt], ended: Ended | None
+        self,
+        run: RunSnapshot,
+        task: PlannedTask,
+        tries: list[AttemptRecord],
+        ended: EndedItem | None,
     ) -> WorkerView:
         files = run.files(tries[-1]) if tries else None
         reading = self._reading(files)
@@ -107,7 +113,7 @@ class WorkerReader:
         )  # fmt: skip
         return self._whole(run, view, tries, files, reasons)
 
-    def _attempt(self, run: RunSnapshot, attempt: Attempt, name: str) -> WorkerView:
+    def _attempt(self, run: RunSnapshot, attempt: AttemptRecord, name: str) -> WorkerView:
         files = run.files(attempt)
         state = under_way(attempt, files, self._reading(files), run.alive)
         view = WorkerView(id=name, state=state, member=attempt.member)
@@ -118,7 +124,7 @@ class WorkerReader:
         self,
         run: RunSnapshot,
         view: WorkerView,
-        tries: list[Attempt],
+        tries: list[AttemptRecord],
         files: WorkerFiles | None,
         reasons: str,
     ) -> WorkerView:
@@ -148,30 +154,30 @@ class RunSnapshot:
     """A run at one moment: its store, its record, its plan, the time. `alive`: its process is not surely
     dead."""
 
-    def __init__(self, archive: Archive, record: RunRecord, now: float) -> None:
+    def __init__(self, archive: StoreView, record: RunRecord, now: float) -> None:
         self.record, self.plan, self.now = record, run_plan(record), now
         self._archive = archive
         self._below: dict[str, tuple[int, int]] | None = None
-        self.alive = may_run(archive.store.folder, record)
+        self.alive = may_run(archive.files, record)
         self.over = record.status in ("killed", "aborted")
 
     @property
     def stopped(self) -> str:
         """Why no worker is started any more; "" while some are."""
         if self.alive:
-            why = Orders(self._archive.store.folder, self.record.session).stopping()
+            why = Orders(self._archive.files, self.record.session).stopping()
             return "" if why is None else f"waits for a resume: the run is stopping: {why}"
         if self.record.status == "running":
             return "waits for a resume: the process of the run died"
         why = f": {self.record.reason}" if self.record.reason else ""
         return f"waits for a resume: the run is {self.record.status}{why}"
 
-    def tries_again(self, tries: list[Attempt], files: WorkerFiles | None) -> bool:
+    def tries_again(self, tries: list[AttemptRecord], files: WorkerFiles | None) -> bool:
         """Its last attempt failed, but it has not: the run tries it again."""
         failed = bool(tries) and tries[-1].state == "error"
         return failed and self.alive and not (files is not None and files.killed)
 
-    def free(self, tried: Mapping[str, list[Attempt]]) -> int | None:
+    def free(self, tried: Mapping[str, list[AttemptRecord]]) -> int | None:
         """Nano-dollars that are neither spent nor reserved; None without a limit."""
         limit = msgspec.json.decode(self.record.budget or b"{}", type=Budget).usd
         if limit is None:
@@ -186,38 +192,43 @@ class RunSnapshot:
         has = bool(self.plan.tasks) and bool(numbers_of(self._archive, self.record))
         return self.plan.fleet or has
 
-    def below(self, tries: list[Attempt]) -> list[tuple[int, int]]:
+    def below(self, tries: list[AttemptRecord]) -> list[tuple[int, int]]:
         """What the runs took that these attempts started, as `Lineage.spent_below` has it."""
         if self._below is None:
-            self._below = self._archive.read.lineage.spent_below(self.record.no)
+            self._below = self._archive.read.spent_below(self.record.no)
         spans = map(self.span, tries)
         return [self._below[span] for span in spans if span in self._below]
 
-    def span(self, attempt: Attempt) -> str:
+    def span(self, attempt: AttemptRecord) -> str:
         return f"{self.record.id}:{attempt.no}"
 
-    def tried(self) -> dict[str, list[Attempt]]:
+    def tried(self) -> dict[str, list[AttemptRecord]]:
         """The attempts of each item, oldest first."""
-        found: dict[str, list[Attempt]] = {}
+        found: dict[str, list[AttemptRecord]] = {}
         for attempt in self._archive.read.attempts(self.record.no, MOST_ITEMS):
             for id in attempt.ids:
                 found.setdefault(id, []).append(attempt)
         return found
 
-    def ended(self) -> dict[str, Ended]:
+    def ended(self) -> dict[str, EndedItem]:
         return {
             one.id: one for one in self._archive.read.endings(self.record.no, STATES, MOST_ITEMS)
         }
 
-    def with_places(self) -> list[Attempt]:
+    def with_places(self) -> list[AttemptRecord]:
         """The attempts that have a place of their own in the store."""
-        return [one for _, one in self._archive.read.those(numbers_of(self._archive, self.record))]
+        return [
+            one
+            for _, one in self._archive.read.attempts_by_number(
+                numbers_of(self._archive, self.record)
+            )
+        ]
 
-    def newest(self, most: int) -> list[Attempt]:
+    def newest(self, most: int) -> list[AttemptRecord]:
         """The last so many attempts, in whatever state."""
         return self._archive.read.newest(self.record.no, _ANY, most)
 
-    def name_of(self, attempt: Attempt) -> str:
+    def name_of(self, attempt: AttemptRecord) -> str:
         """The worker of an attempt: the task, or the item that it is about."""
         return attempt.ids[0] if attempt.ids else attempt.member
 
@@ -252,22 +263,22 @@ class RunSnapshot:
         """Neither the process of the run nor any of its workers lives."""
         return not self.alive and not any(files.lives for files, _ in self.all_files())
 
-    def files(self, attempt: Attempt) -> WorkerFiles | None:
+    def files(self, attempt: AttemptRecord) -> WorkerFiles | None:
         """Of the worker of an attempt, if it is still its own."""
-        found = place_of(self._archive.store.folder, self.record, attempt)
+        found = place_of(self._archive.files, self.record, attempt)
         return None if found is None else files_in(*found)
 
 
-def numbers_of(archive: Archive, record: RunRecord) -> list[int]:
+def numbers_of(archive: StoreView, record: RunRecord) -> list[int]:
     """The attempts of a run that have a place of their own in the store."""
     try:
-        names = os.listdir(archive.store.folder / "agents" / record.id)
+        names = os.listdir(archive.files / "agents" / record.id)
     except OSError:
         return []
     return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
 
-def _named(attempts: Sequence[Attempt]) -> Iterator[tuple[str, Attempt]]:
+def _named(attempts: Sequence[AttemptRecord]) -> Iterator[tuple[str, AttemptRecord]]:
     """Each by its item's id; where several have the same one, with the attempt's number."""
     ids = [one.ids[0] if one.ids else "" for one in attempts]
     many = Counter(ids)
@@ -275,13 +286,13 @@ def _named(attempts: Sequence[Attempt]) -> Iterator[tuple[str, Attempt]]:
         yield (id if id and many[id] == 1 else f"{id}#{one.no}"), one
 
 
-def _is_for(attempt: Attempt, task: PlannedTask) -> bool:
+def _is_for(attempt: AttemptRecord, task: PlannedTask) -> bool:
     """A judge's attempts bear the id of the task too."""
     return not task.who.members or attempt.member in (*task.who.members, *task.who.fallback)
 
 
 def _seen(
-    run: RunSnapshot, view: WorkerView, tries: list[Attempt], files: WorkerFiles | None
+    run: RunSnapshot, view: WorkerView, tries: list[AttemptRecord], files: WorkerFiles | None
 ) -> WorkerView:
     """With times and numbers: of the newest attempt, and of the files that it left."""
     if tries:

@@ -16,8 +16,8 @@ from fanfold.fleet.job import prepare_fleet
 from fanfold.fleet.launch import Launched, start
 from fanfold.fleet.runs import find_record, may_live, reading, signal_process
 from fanfold.fleet.workers import worker_of
+from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Archive
 from fanfold.patterns.kept import only_by_parents
 from fanfold.plans.execute import Job, Options, Stored, prepare, prepare_resume, revised
 from fanfold.plans.plan import Graph, Node
@@ -102,7 +102,7 @@ def _with_dependents(job: Job, record: RunRecord, id: str) -> set[str]:
     return {id, *dependents([task for task in _tasks(job.stored) if task.id in by_parents], id)}
 
 
-def at_work(archive: Archive, record: RunRecord, ids: Iterable[str]) -> set[str]:
+def at_work(archive: StoreView, record: RunRecord, ids: Iterable[str]) -> set[str]:
     """Those of the tasks that are being worked on. The end of a worker that its files show but the journal
     does not yet is waited for: `status` shows it already."""
     deadline = time.monotonic() + SETTLED_WITHIN
@@ -114,15 +114,15 @@ def at_work(archive: Archive, record: RunRecord, ids: Iterable[str]) -> set[str]
 
 
 def _unsettled(
-    archive: Archive, record: RunRecord, ids: frozenset[str]
+    archive: StoreView, record: RunRecord, ids: frozenset[str]
 ) -> tuple[set[str], set[str]]:
     """Tasks without an end on record, by a living worker or in a process that lives; and those of
     them whose worker has ended."""
-    alive = may_live(archive.store.folder, record.session)
+    alive = may_live(archive.files, record.session)
     busy: set[str] = set()
     ended: set[str] = set()
     for attempt in archive.read.newest(record.no, ("started", "in_doubt"), limit=10_000):
-        worker = worker_of(archive.store.folder, record, attempt)
+        worker = worker_of(archive.files, record, attempt)
         if worker is not None and worker.host.alive():
             busy.update(attempt.ids)
         elif alive and attempt.state == "started":

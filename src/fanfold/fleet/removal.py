@@ -13,10 +13,11 @@ from fanfold.errors import BadInput, FanfoldError
 from fanfold.fleet.run_plan import started_with
 from fanfold.fleet.runs import may_run
 from fanfold.fleet.workers import living_workers
-from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.removal import Removed, RemoveRuns
-from fanfold.journal.store import Store
+from fanfold.journal import opening
+from fanfold.journal.answers import RemovedReplies
+from fanfold.journal.contract import StoreView
+from fanfold.journal.facts import RemoveRuns, RunRecord
+from fanfold.journal.opening import open_store
 
 
 class RemovalResult(msgspec.Struct, frozen=True):
@@ -30,22 +31,22 @@ class RemovalResult(msgspec.Struct, frozen=True):
     shrunk: bool
 
 
-def why_not_removable(archive: Archive, record: RunRecord) -> str:
+def why_not_removable(archive: StoreView, record: RunRecord) -> str:
     """Why a run may not be removed now; empty when it may. Not known counts as running."""
-    if may_run(archive.store.folder, record):
+    if may_run(archive.files, record):
         return f"is running; end it first: fanfold kill {record.id} all"
     if living := _may_have_workers(archive, record) and living_workers(archive, record):
         return f"has workers at work ({living[0].id}); end them first: fanfold kill {record.id} all"
     return ""
 
 
-def _may_have_workers(archive: Archive, record: RunRecord) -> bool:
+def _may_have_workers(archive: StoreView, record: RunRecord) -> bool:
     """Most runs have none, and their attempts need not be looked through."""
-    own = archive.store.folder / "agents" / record.id
+    own = archive.files / "agents" / record.id
     return own.exists() or bool(record.folder and Path(record.folder, "workers").is_dir())
 
 
-def old_runs(archive: Archive, before: float | None, keep: int | None) -> list[RunRecord]:
+def old_runs(archive: StoreView, before: float | None, keep: int | None) -> list[RunRecord]:
     """Those that ended (or began, where they never ended) before that time, but for the `keep`
     newest of all; without those that are under way."""
     newest = sorted(archive.read.runs(), key=lambda run: run.no, reverse=True)
@@ -60,24 +61,24 @@ async def remove_runs(
 ) -> RemovalResult:
     """Their facts and files. Replies go only while nobody else works in the store, who may have
     found them already."""
-    before = _size(folder)
-    journal = Journal(folder)
+    before = opening.size(folder)
+    journal = open_store(folder)
     try:
         await journal.recover(time.time())
         busy = any(may_run(folder, run) for run in journal.read.runs())
         if replies and busy:
             raise BadInput("replies cannot be removed while a run of this store is running; wait")
         runs = tuple((record.no, record.session) for record in records)
-        removed: Removed | None = await journal.write(RemoveRuns(runs, replies))
+        removed: RemovedReplies | None = await journal.write(RemoveRuns(runs, replies))
         if removed is None:
             raise BadInput("one of them was resumed or removed meanwhile; nothing was removed")
     finally:
         journal.close()
     files = sum(_remove_files(folder, record) for record in records)
-    shrunk = not busy and Store(folder).shrink()
+    shrunk = not busy and opening.shrink(folder)
     return RemovalResult(
         tuple(record.id for record in records), removed.replies, removed.kept,
-        max(0, before - _size(folder)) + files, shrunk,
+        max(0, before - opening.size(folder)) + files, shrunk,
     )  # fmt: skip
 
 
@@ -100,8 +101,3 @@ def _spool(record: RunRecord) -> str:
     except FanfoldError:
         return ""
     return name if name.isalnum() else ""
-
-
-def _size(folder: Path) -> int:
-    files = (folder / f"journal.db{end}" for end in ("", "-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())

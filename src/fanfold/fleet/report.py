@@ -12,7 +12,7 @@ import msgspec
 from fanfold.fleet.diffs import Diff
 from fanfold.fleet.status import FleetStatus, amount, cost_of_cap, elapsed_of
 from fanfold.fleet.worker_view import Cost, WorkerView
-from fanfold.journal.read import Reader
+from fanfold.journal.contract import ReportQuestions
 from fanfold.members.agents.worker import OUTPUT
 from fanfold.observe.account import Account
 from fanfold.observe.amounts import count, duration, money
@@ -30,7 +30,7 @@ _NO_ERRORS = "_No errors — all workers completed successfully._"
 _FAILED = ("FAILED", "KILLED", "IN DOUBT", "UNFUNDED")
 
 
-def fleet_report(read: Reader, s: FleetStatus, diffs: dict[str, Diff]) -> str:
+def fleet_report(read: ReportQuestions, s: FleetStatus, diffs: dict[str, Diff]) -> str:
     """Values that come from workers are escaped and cut. `diffs`: by worker, of those that had a
     worktree of their own."""
     whole = whole_receipt(s.standing, accounts(read, s.standing.run))

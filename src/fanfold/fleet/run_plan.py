@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.journal.checksum import decoded
+from fanfold.journal.answers import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.entry import Entry

@@ -16,9 +16,9 @@ from fanfold.errors import BadInput
 from fanfold.fleet.records import FILE
 from fanfold.fleet.registry import Registry
 from fanfold.fleet.run_plan import fleet_folder
+from fanfold.journal import opening
+from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Archive
-from fanfold.journal.store import Store
 from fanfold.members.agents.processes import send
 from fanfold.members.agents.worker import Process
 from fanfold.run.inherited import inherited
@@ -32,9 +32,9 @@ Liveness = Literal["alive", "unknown", "dead"]
 
 
 @contextmanager
-def reading(store: str | Path) -> Iterator[Archive]:
+def reading(store: str | Path) -> Iterator[StoreView]:
     """A store opened to read. Open it again to see what came since."""
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         yield archive
     finally:
@@ -43,7 +43,7 @@ def reading(store: str | Path) -> Iterator[Archive]:
 
 def runs_of(store: str) -> list[RunRecord]:
     """Oldest first; none where there is no store."""
-    if not Store(Path(store)).file.exists():
+    if not opening.exists(store):
         return []
     with reading(store) as archive:
         return archive.read.runs()
@@ -51,14 +51,14 @@ def runs_of(store: str) -> list[RunRecord]:
 
 def find_record(store: str, run: str) -> RunRecord | None:
     """By id or name, as it is on record now; None also where there is no store."""
-    if not Store(Path(store)).file.exists():
+    if not opening.exists(store):
         return None
     with reading(store) as archive:
         return archive.read.find(run)
 
 
 def liveness(store: str | Path, session: str) -> Liveness:
-    return Store(Path(store)).life(session)
+    return opening.sessions(store).life(session)
 
 
 def may_live(store: str | Path, session: str) -> bool:
@@ -73,13 +73,13 @@ def may_run(store: str | Path, record: RunRecord) -> bool:
 
 def process_id(store: str | Path, session: str) -> int | None:
     """None when it has ended, or cannot be told."""
-    owner = Store(Path(store)).owner(session)
+    owner = opening.sessions(store).owner(session)
     return None if owner is None else owner.pid
 
 
 def signal_process(store: str | Path, session: str, number: signal.Signals) -> None:
     """To the process of a session, and to no other."""
-    owner = Store(Path(store)).owner(session)
+    owner = opening.sessions(store).owner(session)
     if owner is None:
         return
     if owner.started:

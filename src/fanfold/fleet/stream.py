@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from fanfold.fleet.logs import Follower, LogEvent
 from fanfold.fleet.look import RunSnapshot
 from fanfold.fleet.worker_view import WorkerFiles
-from fanfold.journal.facts import Attempt, AttemptState, RunRecord
+from fanfold.journal.answers import AttemptRecord
+from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.members.agents.dialect import Dialect
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.observe.amounts import money
@@ -210,7 +211,7 @@ def _events(follower: Follower, name: str, *, over: bool) -> Iterator[FeedEvent]
         yield FeedEvent(one.at, name, told.name or told.kind, told.text, told.kind)
 
 
-def _of_attempt(one: Attempt, name: str) -> list[tuple[tuple[int, str], FeedEvent]]:
+def _of_attempt(one: AttemptRecord, name: str) -> list[tuple[tuple[int, str], FeedEvent]]:
     asked = f"attempt {one.no}, {one.member}"
     reserved = f", at most {money(one.reserved)} reserved" if one.reserved else ""
     found = [

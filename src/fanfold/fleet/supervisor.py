@@ -22,7 +22,7 @@ from fanfold.clock import RealClock
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
 from fanfold.fleet.control import KILLED, Orders
 from fanfold.fleet.detach import REFUSED, LaunchOrder, LaunchResult
-from fanfold.journal.facts import Attempt
+from fanfold.journal.answers import AttemptRecord
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import Progress
@@ -101,9 +101,9 @@ class RunWatch:
         assert main is not None
         self._run, self._main = run, main
         run.journal.when_waiting(self._log.say)
-        store = run.journal.store
-        self._orders = Orders(store.folder, run.record.session)
-        self._orders.open(store.alive)
+        store = run.journal
+        self._orders = Orders(store.files, run.record.session)
+        self._orders.open(store.sessions.alive)
         self._handle_signals()
         progress = Progress(run, self._log, live=False, clock=RealClock())  # type: ignore[arg-type]
         self._start(progress.watch())
@@ -179,7 +179,7 @@ class RunWatch:
         if not self._closing:
             self._main.cancel()
 
-    def _agents_at_work(self) -> list[Attempt]:
+    def _agents_at_work(self) -> list[AttemptRecord]:
         run = self._run
         started = run.journal.read.newest(run.record.no, ("started",), limit=1000)
         return [one for one in started if self._is_agent(one.member)]
@@ -196,7 +196,7 @@ class RunWatch:
         await self._run.flush()
         self._log.say(HANDED_OVER)
         self._orders.close()
-        self._run.journal.store.leave(self._run.record.session)
+        self._run.journal.sessions.leave(self._run.record.session)
         os._exit(0)
 
     def _others_at_work(self) -> list[str]:

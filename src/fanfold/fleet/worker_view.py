@@ -10,7 +10,7 @@ import msgspec
 
 from fanfold.fleet.logs import last_stamp
 from fanfold.fleet.run_plan import Lane, PlannedMember
-from fanfold.journal.facts import Attempt
+from fanfold.journal.answers import AttemptRecord
 from fanfold.members.agents.dialect import Reading
 from fanfold.members.agents.worker import LOG, TIMES, Exit, Spec, read_order
 from fanfold.work.ask import Usage
@@ -150,7 +150,10 @@ def settled(
 
 
 def under_way(
-    newest: Attempt | None, files: WorkerFiles | None, reading: Reading | None, run_alive: bool
+    newest: AttemptRecord | None,
+    files: WorkerFiles | None,
+    reading: Reading | None,
+    run_alive: bool,
 ) -> WorkerState:
     """By the newest attempt and its worker, where no outcome is on record."""
     if newest is None:
@@ -189,7 +192,7 @@ def _at_work(files: WorkerFiles | None, reading: Reading | None, run_alive: bool
 # ── what it cost, what it said, what it left ─────────────────────────────────────────────────
 
 
-def cost_of(tries: list[Attempt], reading: Reading | None, state: WorkerState) -> Cost:
+def cost_of(tries: list[AttemptRecord], reading: Reading | None, state: WorkerState) -> Cost:
     """What was settled, and what the newest has cost so far by its own log. A bound stays one, also when the
     worker was launched again since; what is in doubt counts as in the receipt."""
     if not tries:
@@ -216,7 +219,7 @@ def with_below(own: Cost, below: list[tuple[int, int]]) -> Cost:
     return Cost((own.usd or 0) + more, own.estimated, at_most, own.over)
 
 
-def _over(one: Attempt) -> int:
+def _over(one: AttemptRecord) -> int:
     """What it cost beyond its reservation; one that reserved nothing had no limit."""
     settled = one.reserved and one.state != "started"
     return max(0, one.cost - one.reserved) if settled else 0

@@ -8,8 +8,9 @@ import msgspec
 
 from fanfold.fleet.logs import Follower
 from fanfold.fleet.worker_view import WorkerFiles
-from fanfold.journal.facts import Attempt, RunRecord
-from fanfold.journal.journal import Archive
+from fanfold.journal.answers import AttemptRecord
+from fanfold.journal.contract import StoreView
+from fanfold.journal.facts import RunRecord
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.hosting import Host
 from fanfold.members.agents.processes import living
@@ -23,7 +24,7 @@ class FleetWorker(msgspec.Struct, frozen=True):
     """A worker that was started for an attempt; its files are in `host.place`."""
 
     id: str
-    attempt: Attempt
+    attempt: AttemptRecord
     host: Host
 
 
@@ -35,7 +36,7 @@ class WorkerCost(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-def place_of(store: Path, record: RunRecord, attempt: Attempt) -> tuple[Path, Spec] | None:
+def place_of(store: Path, record: RunRecord, attempt: AttemptRecord) -> tuple[Path, Spec] | None:
     """The folder of an attempt's worker. None: its member is no agent, or a later attempt took it over.
 
     A worker of a fleet has a folder of its own, all others one in the store. The span in it says
@@ -51,7 +52,7 @@ def place_of(store: Path, record: RunRecord, attempt: Attempt) -> tuple[Path, Sp
     return None
 
 
-def worker_of(store: Path, record: RunRecord, attempt: Attempt) -> FleetWorker | None:
+def worker_of(store: Path, record: RunRecord, attempt: AttemptRecord) -> FleetWorker | None:
     found = place_of(store, record, attempt)
     if found is None:
         return None
@@ -79,12 +80,12 @@ def cost_at_most(worker: FleetWorker) -> WorkerCost | None:
     return WorkerCost((reading.cost or 0) + more if known else None, reading.usage)
 
 
-def workers_of(archive: Archive, record: RunRecord) -> list[FleetWorker]:
+def workers_of(archive: StoreView, record: RunRecord) -> list[FleetWorker]:
     """All of the run whose files are still there, oldest first."""
     attempts = archive.read.attempts(record.no, MOST)
-    found = (worker_of(archive.store.folder, record, attempt) for attempt in attempts)
+    found = (worker_of(archive.files, record, attempt) for attempt in attempts)
     return [worker for worker in found if worker is not None]
 
 
-def living_workers(archive: Archive, record: RunRecord) -> list[FleetWorker]:
+def living_workers(archive: StoreView, record: RunRecord) -> list[FleetWorker]:
     return [worker for worker in workers_of(archive, record) if worker.host.alive()]

@@ -1,4 +1,7 @@
-"""The facts of a run: one frozen record each. Writers append them; readers get them back."""
+"""The facts of a run: one frozen record each, one tagged union with a wire form.
+
+A fact is handed to `Store.write`; the answer that the docstring names comes back when it is durable.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,19 @@ from typing import Literal
 
 import msgspec
 
+from fanfold.price import Price
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import RunStatus, State
 
 AttemptState = Literal["started", "ok", "error", "in_doubt", "late"]
 """`late`: a request sent twice was answered, and this was not the answer that was used."""
+Loss = Literal["", "died", "cancelled", "unsent"]
+"""Why an attempt has no result of its own: its process died, it was cancelled before it was sent,
+or it was called off unsent."""
 UNSENT = "not needed any more, and not sent"
-"""What is said of an attempt that was claimed in vain."""
+"""The error text, for people, of an attempt that was called off unsent."""
+
+# ── runs and what they plan ──────────────────────────────────────────────────────────────────
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,21 +45,126 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
 
 
-class Monthly(msgspec.Struct, frozen=True, gc=False):
-    """What a member may take in a month (`2025-06`, UTC), over all runs of the store, in
-    nano-dollars. `anew`: add up first what it took so far."""
+class AddRun(msgspec.Struct, frozen=True, tag=True):
+    """Answer: the number of the run."""
+
+    record: RunRecord
+
+
+class ReopenRun(msgspec.Struct, frozen=True, tag=True):
+    """A new session takes the run over from `before`. Answer: False if another one was quicker.
+
+    Outcomes that are not final are dropped, so that the run continues with these items; with `keep`
+    they stay. Those of the ids in `anew` are dropped whatever they are. `plan` replaces the plan.
+    """
+
+    run: int
+    session: str
+    budget: bytes
+    before: str
+    active: float = 0.0
+    anew: tuple[str, ...] = ()
+    keep: bool = False
+    plan: bytes | None = None
+
+
+class CloseRun(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The run is over. Items that have no outcome yet get `rest` (with the reason).
+
+    `session`: only while the run still belongs to that one. Answer: False if it does not.
+    """
+
+    run: int
+    status: str
+    reason: str | None
+    at: float
+    active: float
+    result: bytes | None
+    rest: str | None = None
+    session: str | None = None
+
+
+class DropRun(msgspec.Struct, frozen=True, tag=True):
+    """A run that was refused before it started leaves nothing behind."""
+
+    run: int
+
+
+class RemoveRuns(msgspec.Struct, frozen=True, tag=True):
+    """Remove all of them or none. `runs`: each with its last session; one that has another by now was
+    resumed meanwhile. `replies`: also remove those that could serve other runs, except those that
+    other runs use. Answer: RemovedReplies, or None if nothing was removed."""
+
+    runs: tuple[tuple[int, str], ...]
+    replies: bool = False
+
+
+class Heartbeat(msgspec.Struct, frozen=True, tag=True):
+    """The process of a run is alive and has been active for so many seconds. When it dies, the last
+    of these is what is known."""
+
+    run: int
+    active: float
+
+
+class NameStep(msgspec.Struct, frozen=True, tag=True):
+    run: int
+    no: int
+    name: str
+
+
+class DeclareCascade(msgspec.Struct, frozen=True, tag=True):
+    """This step escalates to these members; the price is that of the first."""
+
+    run: int
+    step: int
+    members: tuple[str, ...]
+    price: Price | None = None
+
+
+class PlanItems(msgspec.Struct, frozen=True, tag=True):
+    """Rows of run, batch, position, id and hash."""
+
+    rows: list[tuple[int, int, int, str, bytes]]
+
+
+class PlanBatch(msgspec.Struct, frozen=True, tag=True):
+    """A batch is planned completely. `last_step` is where its items leave the flow."""
+
+    run: int
+    no: int
+    name: str
+    fingerprint: str
+    size: int
+    last_step: int
+
+
+class DropBatch(msgspec.Struct, frozen=True, tag=True):
+    """The input changed between two invocations of a script: the batch is planned again."""
+
+    run: int
+    no: int
+
+
+# ── attempts, replies and outcomes ───────────────────────────────────────────────────────────
+
+
+class MonthlyLimit(msgspec.Struct, frozen=True, gc=False):
+    """What a member may spend in a month (`2025-06`, UTC), over all runs of the store, in
+    nano-dollars. `anew`: first recompute what it has spent so far from the attempts."""
 
     month: str
     limit: int
     anew: bool = False
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True):
     """Claims the keys and writes the reservation, in one transaction, before anything is sent.
+    Answer: Claim.
 
     `accept` are the answerers whose recorded reply would serve as well; `fresh` limits that to
     replies of this run. `take_over`: an attempt in doubt on this key may be repeated, on record.
-    `beside`: the attempt of our own that may have the keys: it is slow, and this one is a hedge.
+    `beside`: the attempt of our own that may hold the keys: it is slow, and this one is its hedge.
     """
 
     run: int
@@ -68,39 +182,12 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fresh: bool = False
     take_over: bool = True
     beside: int = 0
-    monthly: Monthly | None = None
+    monthly: MonthlyLimit | None = None
 
 
-class Holder(msgspec.Struct, frozen=True):
-    """Who has claimed a key already. `again`: in doubt, and it was repeated since."""
-
-    key: bytes
-    attempt: int
-    session: str
-    state: AttemptState
-    reserved: int
-    again: bool = False
-
-
-class Claim(msgspec.Struct, frozen=True, gc=False):
-    """The answer to a Start: the attempt's number, or why there is none.
-
-    `broke`: the member's budget of the month does not bear the reservation, or the budget of a run
-    above or around this one, which `why` names; `now`: unless what is under way takes less than was
-    reserved for it.
-    """
-
-    attempt: int = 0
-    known: tuple[bytes, ...] = ()
-    held: tuple[Holder, ...] = ()
-    doubt: tuple[Holder, ...] = ()
-    broke: Literal["", "now", "never"] = ""
-    why: str = ""
-
-
-class Landed(msgspec.Struct, frozen=True, gc=False):
+class NewReply(msgspec.Struct, frozen=True, gc=False):
     """A reply under its key. `private` replies serve only the run that got them; when they settle
-    an item at once they are kept with its outcome instead of under their key."""
+    an item at once they are stored with its outcome instead of under their key."""
 
     key: bytes
     answerer: str
@@ -110,7 +197,7 @@ class Landed(msgspec.Struct, frozen=True, gc=False):
     private: bool = False
 
 
-class Ending(msgspec.Struct, frozen=True, gc=False):
+class ItemEnding(msgspec.Struct, frozen=True, gc=False):
     """How an item ended at a step. `landed` points into the fact's replies, `reply` to a row."""
 
     batch: int
@@ -125,15 +212,16 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     reply: int = 0
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt is over. `attempt` 0 is an unmetered call, which has no start. `released` are the
-    keys it had claimed; an attempt in doubt keeps them. `monthly`: its start named a budget.
-    `took`: seconds by a clock that does not jump; None is the difference of the two stamps.
-    `unusable`: what is wrong with the usage that was reported; then the cost is the reservation.
-    `bound`: `cost` is the most that it can have been.
+class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True):
+    """An attempt is over. Answer: the row numbers of its replies.
 
-    One fact carries the replies and, where the gate could judge at once, the outcomes. `unplaced` is
-    the step of an unmetered call that no outcome will count: a voter's, a judge's, a reduce's.
+    `attempt` 0 is an unmetered call, which has no start. `released` are the keys it had claimed; an
+    attempt in doubt keeps them. `monthly`: its start named a monthly limit. `took`: seconds by a clock
+    that does not jump; None is the difference of the two times. `unusable`: what is wrong with the
+    usage that was reported; then the cost is the reservation. `bound`: `cost` is an upper bound.
+
+    One fact has the replies and, where the gate could judge at once, the outcomes. `unplaced` is the
+    step of an unmetered call that no outcome will count: a voter's, a judge's, a reduce's.
     """
 
     run: int
@@ -147,27 +235,17 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: float
     released: tuple[bytes, ...] = ()
     answerer: str = ""
-    landed: tuple[Landed, ...] = ()
-    endings: tuple[Ending, ...] = ()
+    landed: tuple[NewReply, ...] = ()
+    endings: tuple[ItemEnding, ...] = ()
     unplaced: int | None = None
     monthly: bool = False
     took: float | None = None
     bound: bool = False
+    lost: Loss = ""
 
 
-class Sent(msgspec.Struct, frozen=True, gc=False):
-    """What goes out to a member, for runs that keep their prompts: a row for each item in it."""
-
-    run: int
-    step: int
-    member: str
-    ids: tuple[str, ...]
-    keys: tuple[bytes, ...]
-    messages: bytes
-
-
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """A try of an unmetered member that gave no reply; it has no start, but it is on record."""
+class RecordFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A call of an unmetered member that gave no reply; it has no start, but it is on record."""
 
     run: int
     step: int
@@ -179,16 +257,27 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Ended(msgspec.Struct, frozen=True, gc=False):
+class EndItems(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Outcomes without a new reply: reused replies, failures, filters."""
 
     run: int
-    endings: tuple[Ending, ...]
+    endings: tuple[ItemEnding, ...]
 
 
-class Unclaim(msgspec.Struct, frozen=True):
-    """Cancelled while claiming: what was claimed all the same was never sent, so it is let go.
-    But not what the attempt `beside` it has claimed."""
+class KeepPrompt(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The request to a member, for runs that keep their prompts: a row for each item in it."""
+
+    run: int
+    step: int
+    member: str
+    ids: tuple[str, ...]
+    keys: tuple[bytes, ...]
+    messages: bytes
+
+
+class ReleaseClaims(msgspec.Struct, frozen=True, tag=True):
+    """Cancelled while claiming: what was claimed all the same was never sent, so it is released,
+    except what the attempt `beside` it has claimed."""
 
     session: str
     answerer: str
@@ -197,50 +286,73 @@ class Unclaim(msgspec.Struct, frozen=True):
     beside: int = 0
 
 
-class Discard(msgspec.Struct, frozen=True):
-    """A recorded reply is damaged, and the operator wants it asked for again: it serves no more."""
-
-    row: int
-
-
-class Lose(msgspec.Struct, frozen=True):
-    """Attempts that were under way when their process died are in doubt from now on."""
+class LoseAttempts(msgspec.Struct, frozen=True, tag=True):
+    """Attempts that were in progress when their process died are in doubt from now on."""
 
     attempts: tuple[int, ...]
     at: float
 
 
-class Known(msgspec.Struct, frozen=True, gc=False):
-    """A recorded reply, found again. `damage`: it is not what was recorded, so it must not be used;
-    it is asked for again only on the operator's word."""
+class AdoptAttempts(msgspec.Struct, frozen=True, tag=True):
+    """From now on these are in progress again, in this session. Answer: those that were still in
+    doubt; one that was repeated meanwhile, or adopted by another session, is not adopted."""
+
+    run: int
+    session: str
+    attempts: tuple[int, ...]
+
+
+class DiscardReply(msgspec.Struct, frozen=True, tag=True):
+    """A recorded reply is damaged, and the operator wants it asked for again: it is not used again."""
 
     row: int
-    answerer: str
-    member: str
-    reply: Reply
-    damage: str = ""
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try of one task by one member, as readers see it. `repeats`: so many attempts in doubt
-    did it repeat, being the first to; `again`: it was in doubt, and was repeated itself.
-    `took`: how many seconds; None while it is under way, and where nobody knows. `bound`:
-    `cost` is the most that it can have been, nobody knows it exactly."""
+class BeginJudging(msgspec.Struct, frozen=True, tag=True):
+    """A gate of the user's is about to judge the replies to these asks. If the process ends before
+    EndJudging, the gate may have ended it."""
 
-    no: int
-    step: int
-    member: str
-    state: AttemptState
-    ids: tuple[str, ...]
-    reserved: int
-    cost: int
-    usage: Usage
-    started: float
-    ended: float | None
-    error: str | None
-    why: str
-    repeats: int = 0
-    again: bool = False
-    took: float | None = None
-    unusable: str = ""
-    bound: bool = False
+    run: int
+    session: str
+    keys: tuple[bytes, ...]
+
+
+class EndJudging(msgspec.Struct, frozen=True, tag=True):
+    """The gate has judged this one: whatever ended earlier processes, it was not the gate."""
+
+    run: int
+    key: bytes
+
+
+Fact = (
+    AddRun
+    | ReopenRun
+    | CloseRun
+    | DropRun
+    | RemoveRuns
+    | Heartbeat
+    | NameStep
+    | DeclareCascade
+    | PlanItems
+    | PlanBatch
+    | DropBatch
+    | StartAttempt
+    | EndAttempt
+    | RecordFailure
+    | EndItems
+    | KeepPrompt
+    | ReleaseClaims
+    | LoseAttempts
+    | AdoptAttempts
+    | DiscardReply
+    | BeginJudging
+    | EndJudging
+)
+
+encode = msgspec.msgpack.Encoder().encode
+"""The wire form of a fact."""
+_decoder: msgspec.msgpack.Decoder[Fact] = msgspec.msgpack.Decoder(Fact)
+
+
+def decode(wire: bytes) -> Fact:
+    return _decoder.decode(wire)

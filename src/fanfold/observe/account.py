@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.facts import Attempt, AttemptState
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.read import Ended, Reader
+from fanfold.journal.answers import AttemptRecord, EndedItem
+from fanfold.journal.contract import ReportQuestions, StoreView
+from fanfold.journal.facts import AttemptState
 from fanfold.observe.shown import inline
 from fanfold.observe.standing import MemberAccount, Standing, accounts, by_member, whole_receipt
 from fanfold.observe.times import Times, times
@@ -37,7 +37,7 @@ class Caught(msgspec.Struct, frozen=True):
     """What the gate did. `ended` are the first of `whole` items that did not get through it;
     `revised` items did, after a kick-back, and `ids` are the first of these."""
 
-    ended: tuple[Ended, ...]
+    ended: tuple[EndedItem, ...]
     whole: int
     revised: int
     ids: tuple[str, ...]
@@ -51,19 +51,19 @@ class Account(msgspec.Struct, frozen=True):
     receipt: Receipt
     members: tuple[Worked, ...]
     caught: Caught
-    doubts: tuple[Attempt, ...]
+    doubts: tuple[AttemptRecord, ...]
     branch: Branch
     times: Times | None
-    items: tuple[Ended, ...] = ()
+    items: tuple[EndedItem, ...] = ()
 
 
-def account(archive: Archive | Journal, standing: Standing, *, replies: bool = False) -> Account:
+def account(archive: StoreView, standing: Standing, *, replies: bool = False) -> Account:
     """A few questions to the store, whatever the number of items and calls. `replies`: with the
     items and what each ended with."""
     read, run = archive.read, standing.run
     found = accounts(read, run)
     spent: dict[str, float] = {}
-    for total in read.lineage.totals([run.no]):
+    for total in read.member_totals([run.no]):
         spent[total.member] = spent.get(total.member, 0.0) + total.seconds
     return Account(
         standing, whole_receipt(standing, found),
@@ -73,14 +73,14 @@ def account(archive: Archive | Journal, standing: Standing, *, replies: bool = F
     )  # fmt: skip
 
 
-def _items(read: Reader, standing: Standing) -> tuple[Ended, ...]:
+def _items(read: ReportQuestions, standing: Standing) -> tuple[EndedItem, ...]:
     run, made = standing.run.no, standing.receipt
     others = [one for one in STATES if one != "passed" and getattr(made, one)]
     first = read.endings(run, others, MOST_REPLIES) if others else []
     return (*first, *read.endings(run, ("passed",), MOST_REPLIES - len(first)))
 
 
-def _caught(read: Reader, standing: Standing) -> Caught:
+def _caught(read: ReportQuestions, standing: Standing) -> Caught:
     run = standing.run.no
     whole = sum(getattr(standing.receipt, state) for state in CAUGHT)
     ended = read.endings(run, CAUGHT, MOST_ITEMS) if whole else []
@@ -89,7 +89,7 @@ def _caught(read: Reader, standing: Standing) -> Caught:
     return Caught(tuple(ended), whole, revised, tuple(ids))
 
 
-def doubtful(read: Reader, standing: Standing) -> list[Attempt]:
+def doubtful(read: ReportQuestions, standing: Standing) -> list[AttemptRecord]:
     """The newest attempts that were lost under way; those of a dead process are, too."""
     if not standing.in_doubt.attempts:
         return []
@@ -99,7 +99,7 @@ def doubtful(read: Reader, standing: Standing) -> list[Attempt]:
     return read.newest(standing.run.no, states, MOST_DOUBTS)
 
 
-def quotes(one: Ended, most: int = 400) -> list[str]:
+def quotes(one: EndedItem, most: int = 400) -> list[str]:
     """What the reply said at the places that the reasons name; else its beginning."""
     if one.value is None:
         return []

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.facts import Attempt
-from fanfold.journal.read import Ended, Reader, Unsettled
+from fanfold.journal.answers import AttemptRecord, EndedItem, Unsettled
+from fanfold.journal.contract import ReportQuestions
 from fanfold.observe.amounts import clock_time, count, duration, local_time, money, usd, utc_time
 from fanfold.observe.closing import (
     MOST_REASONS,
@@ -37,7 +37,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def detail(
-    read: Reader, standing: Standing, *, verbose: bool = False, width: int = 80, store: str = ""
+    read: ReportQuestions,
+    standing: Standing,
+    *,
+    verbose: bool = False,
+    width: int = 80,
+    store: str = "",
 ) -> str:
     """`verbose` also lists the steps, the members and every item that did not pass.
 
@@ -142,7 +147,7 @@ def _member_columns(found: list[MemberAccount]) -> list[Column]:
     ]
 
 
-def _items(read: Reader, standing: Standing, width: int) -> list[str]:
+def _items(read: ReportQuestions, standing: Standing, width: int) -> list[str]:
     ended = read.endings(standing.run.no, NOT_PASSED, MOST_ITEMS)
     lines = _section("items that did not pass", _item_columns(ended), width)
     whole = sum(getattr(standing.receipt, state) for state in NOT_PASSED)
@@ -151,7 +156,7 @@ def _items(read: Reader, standing: Standing, width: int) -> list[str]:
     return lines
 
 
-def _item_columns(ended: list[Ended]) -> list[Column]:
+def _item_columns(ended: list[EndedItem]) -> list[Column]:
     return [
         Column("item", [one_line(one.id, 80) for one in ended], least=16),
         Column("outcome", [NAMES.get(one.state, one.state) for one in ended]),
@@ -159,7 +164,7 @@ def _item_columns(ended: list[Ended]) -> list[Column]:
     ]
 
 
-def _errors(read: Reader, standing: Standing, width: int) -> list[str]:
+def _errors(read: ReportQuestions, standing: Standing, width: int) -> list[str]:
     """The last attempts that gave no reply, newest first."""
     attempts = read.newest(standing.run.no, ("error", "in_doubt"), MOST_ERRORS)
     return _section("last errors", [
@@ -170,7 +175,7 @@ def _errors(read: Reader, standing: Standing, width: int) -> list[str]:
     ], width)  # fmt: skip
 
 
-def ids_text(attempt: Attempt, most: int = 40) -> str:
+def ids_text(attempt: AttemptRecord, most: int = 40) -> str:
     """The item of an attempt; of a shard the first, and how many more there are."""
     if not attempt.ids:
         return ""
@@ -187,7 +192,7 @@ def receipt_json(account: Receipt, resume: str | None = None, store: str = "") -
     return _encode(_plain(account) | {"resume": resume, "details": _details(account, store)})
 
 
-def detail_json(read: Reader, standing: Standing, store: str = "") -> bytes:
+def detail_json(read: ReportQuestions, standing: Standing, store: str = "") -> bytes:
     """The receipt of the whole run, and beside it what only status knows.
 
     `calls` and `reused` are of all invocations here; the status may be `running` or `crashed`.
@@ -230,6 +235,6 @@ def _open(open: Unsettled) -> dict[str, Any]:
     return {"attempts": open.attempts, "at_most_usd": dollars(open.at_most)}
 
 
-def _error(one: Attempt) -> dict[str, Any]:
+def _error(one: AttemptRecord) -> dict[str, Any]:
     return {"at": utc_time(one.ended or one.started), "member": one.member, "ids": one.ids,
             "state": one.state, "error": one.error}  # fmt: skip

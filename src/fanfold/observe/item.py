@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.facts import Attempt, RunRecord
+from fanfold.journal.answers import AttemptRecord
+from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import clock_time, count, duration, money, utc_time
 from fanfold.observe.closing import NAMES
 from fanfold.observe.table import Column, aligned, one_line
@@ -103,7 +104,7 @@ def _attempts(step: StepView, width: int) -> list[str]:
     return lines
 
 
-def _columns(tried: Sequence[Attempt]) -> list[Column]:
+def _columns(tried: Sequence[AttemptRecord]) -> list[Column]:
     return [
         Column("time", [clock_time(one.started) for one in tried]),
         Column("member", [one_line(one.member, 40) for one in tried], least=8),
@@ -115,7 +116,7 @@ def _columns(tried: Sequence[Attempt]) -> list[Column]:
     ]  # fmt: skip
 
 
-def _why(one: Attempt) -> str:
+def _why(one: AttemptRecord) -> str:
     more = len(one.ids) - 1
     shared = f" (with {count(more, 'other item')})" if more else ""
     return one_line(one.why or "-", 80) + shared
@@ -157,7 +158,7 @@ def _steps(steps: Sequence[StepView]) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _attempt(one: Attempt) -> dict[str, Any]:
+def _attempt(one: AttemptRecord) -> dict[str, Any]:
     return {
         "at": utc_time(one.started), "member": one.member, "state": one.state, "why": one.why,
         "cost_usd": dollars(one.cost), "cost_at_most": one.bound, "seconds": one.took,

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.facts import Attempt
-from fanfold.journal.read import Ended, Reader
+from fanfold.journal.answers import AttemptRecord, EndedItem
+from fanfold.journal.contract import ReportQuestions
 from fanfold.observe.account import Account, Caught, Worked, doubtful, quotes
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
@@ -168,7 +168,7 @@ def _caught(caught: Caught) -> list[str]:
     return [*lines, "", f"… and {more:,} more"] if more > 0 else lines
 
 
-def _caught_table(ended: tuple[Ended, ...]) -> list[str]:
+def _caught_table(ended: tuple[EndedItem, ...]) -> list[str]:
     rows = [
         [cell(one.id, 60), one.state, cell("; ".join(one.reasons), 300),
          " / ".join(f"“{cell(text, 160)}”" for text in quotes(one, 160)), cell(one.member, 40),
@@ -214,12 +214,12 @@ def _tree(branch: Branch) -> list[str]:
     return ["```text", *cut, "```"]
 
 
-def doubt_lines(read: Reader, standing: Standing) -> list[str]:
+def doubt_lines(read: ReportQuestions, standing: Standing) -> list[str]:
     """Attempts that were lost under way: they may have been carried out, and count as spent."""
     return _doubts(standing, tuple(doubtful(read, standing)))
 
 
-def _doubts(standing: Standing, attempts: tuple[Attempt, ...]) -> list[str]:
+def _doubts(standing: Standing, attempts: tuple[AttemptRecord, ...]) -> list[str]:
     doubt = standing.in_doubt
     if not doubt.attempts:
         return []
@@ -233,6 +233,6 @@ def _doubts(standing: Standing, attempts: tuple[Attempt, ...]) -> list[str]:
     return [*lines, "", f"… and {more:,} more"] if more > 0 else lines
 
 
-def _doubt(one: Attempt) -> list[str]:
+def _doubt(one: AttemptRecord) -> list[str]:
     what = one.error or "the process died"
     return [cell(one.member, 40), cell(ids_text(one), 60), cell(what, 200), money(one.cost)]

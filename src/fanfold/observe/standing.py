@@ -8,9 +8,9 @@ from typing import Literal
 
 import msgspec
 
+from fanfold.journal.answers import AnsweredItems, Spent, Unsettled
+from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.read import Reader, Spent, Unsettled
-from fanfold.journal.unmetered import Answered
 from fanfold.price import dollars
 from fanfold.run.receipt import receipt
 from fanfold.work.ask import Usage
@@ -60,7 +60,7 @@ def may_resume(account: Receipt) -> bool:
     return account.status != "flagged" or any(getattr(account, state) for state in AGAIN)
 
 
-def stand(read: Reader, run: RunRecord, alive: Alive, now: float) -> Standing:
+def stand(read: ReportQuestions, run: RunRecord, alive: Alive, now: float) -> Standing:
     """Look at a run. `now` is the clock's time, for what is still running."""
     lives = run.status == "running" and alive(run.session)
     crashed = run.status == "running" and not lives
@@ -78,12 +78,12 @@ def stand(read: Reader, run: RunRecord, alive: Alive, now: float) -> Standing:
     return Standing(run, shown, account, seconds, under_way, in_doubt)
 
 
-def _active(read: Reader, run: RunRecord, until: float | None) -> float:
+def _active(read: ReportQuestions, run: RunRecord, until: float | None) -> float:
     """The earlier processes' time, and that of the last one: from its first sign of life on while
     it lives, else as far as it said."""
-    start = run.created if not run.active else read.timeline.began(run.no, run.session)
+    start = run.created if not run.active else read.session_began(run.no, run.session)
     shown = 0.0 if until is None or start is None else until - start
-    return run.active + max(read.timeline.unbooked(run.no), shown)
+    return run.active + max(read.unbooked_seconds(run.no), shown)
 
 
 class MemberAccount(msgspec.Struct, frozen=True):
@@ -110,21 +110,21 @@ class MemberAccount(msgspec.Struct, frozen=True):
 
 
 def accounts(
-    read: Reader, run: RunRecord, spent: dict[tuple[int, str], Spent] | None = None
+    read: ReportQuestions, run: RunRecord, spent: dict[tuple[int, str], Spent] | None = None
 ) -> list[MemberAccount]:
     """By step and member. Calls of unmetered members have no attempts: they are counted from the
     replies and errors on record, so one that was kicked back before a resume is not among them.
     `spent` is what metered ones took, where that is known already."""
     spent = read.by_member(run.no) if spent is None else spent
-    answered = read.unmetered.answered(run.no)
+    answered = read.answered_items(run.no)
     pairs = sorted(pair for pair in {*spent, *answered} if pair[1])
     alone = {step for step, times in Counter(step for step, _ in pairs).items() if times == 1}
     found = []
     for step, member in pairs:
-        s, a = spent.get((step, member), Spent()), answered.get((step, member), Answered())
+        s, a = spent.get((step, member), Spent()), answered.get((step, member), AnsweredItems())
         calls = s.calls
         if calls == s.errors:  # unmetered: only what it could not answer is an attempt
-            vain = answered.get((step, ""), Answered()).calls if step in alone else 0
+            vain = answered.get((step, ""), AnsweredItems()).calls if step in alone else 0
             calls = max(a.new + s.errors, a.calls + vain)
         found.append(
             MemberAccount(step, member, calls, a.new + a.earlier, a.earlier, s.errors, s.usage,

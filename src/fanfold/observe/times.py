@@ -12,9 +12,9 @@ from itertools import accumulate
 
 import msgspec
 
+from fanfold.journal.answers import BinnedCalls, CallTime, MemberActivity, TimeBins
+from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.facts import AttemptState
-from fanfold.journal.read import Reader
-from fanfold.journal.timeline import Bins, Heap, Worked, Worker
 
 BINS = 240
 MOST_BARS = 400
@@ -37,7 +37,7 @@ class Bar(msgspec.Struct, frozen=True):
 class Lane(msgspec.Struct, frozen=True):
     """One member: its calls as bars, or `levels`: how many were under way in each bin, on average."""
 
-    worker: Worker
+    worker: MemberActivity
     bars: tuple[Bar, ...] = ()
     levels: tuple[float, ...] = ()
 
@@ -67,16 +67,16 @@ class _Stretch(msgspec.Struct, frozen=True):
         return self.end - self.start
 
 
-def times(read: Reader, run: int) -> Times | None:
+def times(read: ReportQuestions, run: int) -> Times | None:
     """None where no attempt is on record, or none took any time."""
-    stretches = _stretches(read.timeline.sessions(run))
+    stretches = _stretches(read.session_spans(run))
     whole = sum(one.seconds for one in stretches)
-    workers = read.timeline.workers(run)
+    workers = read.member_activity(run)
     if not whole > 0 or not any(one.seconds for one in workers):
         return None
     shown = workers[:MOST_LANES]
     if sum(one.calls for one in workers) <= MOST_BARS:
-        lanes = _barred(shown, read.timeline.calls(run, MOST_BARS), stretches)
+        lanes = _barred(shown, read.call_times(run, MOST_BARS), stretches)
     else:
         lanes = _levelled(read, run, shown, stretches)
     breaks = tuple(one.offset for one in stretches[1:])
@@ -107,15 +107,15 @@ def _merged(spans: Iterable[tuple[float, float]], gap: float) -> list[tuple[floa
 
 
 def _barred(
-    workers: Sequence[Worker], calls: list[Worked], stretches: list[_Stretch]
+    workers: Sequence[MemberActivity], calls: list[CallTime], stretches: list[_Stretch]
 ) -> list[Lane]:
-    by_member: dict[str, list[Worked]] = defaultdict(list)
+    by_member: dict[str, list[CallTime]] = defaultdict(list)
     for call in calls:
         by_member[call.member].append(call)
     return [Lane(one, bars=_bars(by_member[one.member], stretches)) for one in workers]
 
 
-def _bars(calls: list[Worked], stretches: list[_Stretch]) -> tuple[Bar, ...]:
+def _bars(calls: list[CallTime], stretches: list[_Stretch]) -> tuple[Bar, ...]:
     free: list[float] = []  # when each row is free again
     bars = []
     for call in calls:
@@ -134,19 +134,19 @@ def _bars(calls: list[Worked], stretches: list[_Stretch]) -> tuple[Bar, ...]:
 
 
 def _levelled(
-    read: Reader, run: int, workers: Sequence[Worker], stretches: list[_Stretch]
+    read: ReportQuestions, run: int, workers: Sequence[MemberActivity], stretches: list[_Stretch]
 ) -> list[Lane]:
     width = sum(one.seconds for one in stretches) / BINS
     names = [one.member for one in workers]
-    heaps: dict[str, list[Heap]] = defaultdict(list)
+    heaps: dict[str, list[BinnedCalls]] = defaultdict(list)
     for one in stretches:
-        bins = Bins(one.start, one.end, one.start - one.offset, width)
-        for heap in read.timeline.heaps(run, bins, names):
+        bins = TimeBins(one.start, one.end, one.start - one.offset, width)
+        for heap in read.binned_calls(run, bins, names):
             heaps[heap.member].append(heap)
     return [Lane(one, levels=_levels(heaps[one.member], width)) for one in workers]
 
 
-def _levels(heaps: list[Heap], width: float) -> tuple[float, ...]:
+def _levels(heaps: list[BinnedCalls], width: float) -> tuple[float, ...]:
     busy, through = [0.0] * (BINS + 1), [0] * (BINS + 2)
     for heap in heaps:
         first, last = min(heap.first, BINS), min(heap.last, BINS)

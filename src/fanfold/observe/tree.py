@@ -13,10 +13,9 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.facts import Attempt, AttemptState, RunRecord
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.lineage import Settled, Total
-from fanfold.journal.read import Reader, Spent
+from fanfold.journal.answers import AttemptRecord, MemberTotal, Spent, StepOutcome
+from fanfold.journal.contract import ReportQuestions, StoreView
+from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.observe.standing import MemberAccount, Shown, accounts
 from fanfold.price import dollars
 from fanfold.work.ask import Usage
@@ -59,7 +58,7 @@ class Twig(msgspec.Struct, frozen=True):
     """One attempt. `verdict`: how its items ended, where its reply is what they ended with; else
     what became of the attempt: kicked back, replied, came too late, error, in doubt, under way."""
 
-    attempt: Attempt
+    attempt: AttemptRecord
     span: str
     verdict: str
     children: tuple[Branch, ...] = ()
@@ -94,7 +93,7 @@ class Branch(msgspec.Struct, frozen=True):
     children: tuple[Branch, ...]
 
 
-def tree(archive: Archive | Journal, run: RunRecord, *, most: int = SHOWN) -> Branch:
+def tree(archive: StoreView, run: RunRecord, *, most: int = SHOWN) -> Branch:
     """The tree below a run. Of each step and member at most `most` attempts are there (those
     without a reply first, then the dearest), and all that started runs; the figures are of all."""
     return _Growing(archive, run, most).branch(run.no)
@@ -103,9 +102,9 @@ def tree(archive: Archive | Journal, run: RunRecord, *, most: int = SHOWN) -> Br
 class _Growing:
     """All that is needed, read in a few passes; then put together from the leaves."""
 
-    def __init__(self, archive: Archive | Journal, root: RunRecord, most: int) -> None:
-        self._read, self._alive = archive.read, archive.store.alive
-        below = self._read.lineage.below(root.no)
+    def __init__(self, archive: StoreView, root: RunRecord, most: int) -> None:
+        self._read, self._alive = archive.read, archive.sessions.alive
+        below = self._read.runs_below(root.no)
         self._records = {record.no: record for record in self._read.records(list(below))}
         numbers = {record.id: no for no, record in self._records.items()}
         self._children: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -113,13 +112,13 @@ class _Growing:
             if span is not None:
                 parent, _, attempt = span.partition(":")
                 self._children[numbers[parent]][int(attempt or 0)].append(no)
-        self._totals: dict[int, list[Total]] = defaultdict(list)
-        for total in self._read.lineage.totals(below):
+        self._totals: dict[int, list[MemberTotal]] = defaultdict(list)
+        for total in self._read.member_totals(below):
             self._totals[total.run].append(total)
-        self._attempts: dict[int, list[Attempt]] = defaultdict(list)
+        self._attempts: dict[int, list[AttemptRecord]] = defaultdict(list)
         parents = {attempt for found in self._children.values() for attempt in found}
-        chosen = {*self._read.lineage.chosen(below, most), *parents}
-        for no, one in self._read.those(sorted(chosen)):
+        chosen = {*self._read.attempts_to_show(below, most), *parents}
+        for no, one in self._read.attempts_by_number(sorted(chosen)):
             self._attempts[no].append(one)
 
     def branch(self, no: int) -> Branch:
@@ -146,7 +145,7 @@ class _Growing:
     def _twigs(self, no: int) -> list[Twig]:
         attempts, id = self._attempts[no], self._records[no].id
         items = {item for one in attempts for item in one.ids}
-        settled = self._read.lineage.outcomes(no, items)
+        settled = self._read.step_outcomes(no, items)
         return [
             Twig(one, f"{id}:{one.no}", verdict(no, one, settled),
                  tuple(self.branch(child) for child in self._children[no].get(one.no, ())))
@@ -155,7 +154,10 @@ class _Growing:
 
 
 def _steps(
-    read: Reader, record: RunRecord, totals: dict[tuple[int, str], Total], twigs: Sequence[Twig]
+    read: ReportQuestions,
+    record: RunRecord,
+    totals: dict[tuple[int, str], MemberTotal],
+    twigs: Sequence[Twig],
 ) -> tuple[tuple[StepBranch, ...], Figures]:
     spent = {
         pair: Spent(t.calls, t.cost, t.usage, errors=t.errors, in_doubt=t.in_doubt, bounds=t.bounds)
@@ -174,26 +176,26 @@ def _steps(
     return steps, _figures(totals.values(), calls)
 
 
-def _limb(account: MemberAccount, total: Total | None, twigs: tuple[Twig, ...]) -> Limb:
+def _limb(account: MemberAccount, total: MemberTotal | None, twigs: tuple[Twig, ...]) -> Limb:
     if total is None:
         return Limb(account, 0, 0, 0.0, twigs, 0)
     more = total.calls - len(twigs)
     return Limb(account, total.in_doubt, total.repeats, total.seconds, twigs, more)
 
 
-def _figures(totals: Iterable[Total], calls: int) -> Figures:
+def _figures(totals: Iterable[MemberTotal], calls: int) -> Figures:
     whole = Figures(runs=1, calls=calls)
     for t in totals:
         whole += Figures(0, 0, t.cost, t.usage, t.errors, t.in_doubt, t.repeats, t.bounds)
     return whole
 
 
-def _tally(read: Reader, run: int) -> dict[str, int]:
+def _tally(read: ReportQuestions, run: int) -> dict[str, int]:
     tally = read.tally(run)
     return {state: tally[state] for state in STATES if tally[state]}
 
 
-def verdict(run: int, attempt: Attempt, settled: dict[tuple[int, str], Settled]) -> str:
+def verdict(run: int, attempt: AttemptRecord, settled: dict[tuple[int, str], StepOutcome]) -> str:
     """What became of an attempt, in words."""
     if attempt.state != "ok":
         return _NO_VERDICT[attempt.state]
@@ -206,7 +208,7 @@ def verdict(run: int, attempt: Attempt, settled: dict[tuple[int, str], Settled])
     return ", ".join(f"{n:,} {word}" for word, n in words.items()) or "replied"
 
 
-def _word(run: int, attempt: Attempt, ended: Settled | None) -> str:
+def _word(run: int, attempt: AttemptRecord, ended: StepOutcome | None) -> str:
     if ended is None or ended.reply is None:
         return "replied"
     owner, member, at = ended.reply

@@ -16,7 +16,7 @@ import msgspec
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
 from fanfold.gates.default import standard
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.patterns import stated
 from fanfold.patterns.errand import Errand, Result, Rules, errand_of, fitting, result_of
 from fanfold.patterns.gathering import gather, read_options
@@ -310,7 +310,7 @@ async def new_run(
 
     `parent` is the span it belongs to. What is raised inside goes on, after the books were closed.
     """
-    journal, clock = Journal(store), RealClock()
+    journal, clock = open_store(store), RealClock()
     try:
         record = await start(journal, name, clock, settings.budget, Launch(parent=parent))
         run = Run(journal, record, company, settings, clock)

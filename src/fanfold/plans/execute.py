@@ -15,12 +15,11 @@ import msgspec
 
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, FanfoldError, RunStopped
-from fanfold.journal.apply import DropRun
-from fanfold.journal.checksum import decoded
-from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.read import Reader
-from fanfold.journal.store import Store
+from fanfold.journal import opening
+from fanfold.journal.answers import decoded
+from fanfold.journal.contract import ReportQuestions, Store
+from fanfold.journal.facts import DropRun, RunRecord
+from fanfold.journal.opening import open_store
 from fanfold.members.roster import (
     DEFAULT_ROSTER,
     Roster,
@@ -185,7 +184,7 @@ def _read_again(file: Path, plan: Plan) -> Plan:
 
 def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_changed_plan) -> Job:
     """Find the run, and make sure that what it was started with still holds."""
-    archive = Archive(options.store)
+    archive = opening.look(options.store)
     try:
         record = archive.read.find(name)
         if record is None:
@@ -228,7 +227,7 @@ def _stored_roster(stored: Stored, options: Options) -> Roster:
     return load_roster(options.roster or stored.roster or DEFAULT_ROSTER)
 
 
-def _refuse_unknown_ids(read: Reader, record: RunRecord, options: Options) -> None:
+def _refuse_unknown_ids(read: ReportQuestions, record: RunRecord, options: Options) -> None:
     """Only what is in doubt can be repeated; a slip of the pen must not pass for a decision."""
     if ids := options.retry_in_doubt:
         store = store_words(options.store)
@@ -241,16 +240,18 @@ def _refuse_unknown_ids(read: Reader, record: RunRecord, options: Options) -> No
 
 def keep_input(job: Job) -> None:
     """Items on stdin are read now: the process that carries the run out has another one."""
-    plan, store = job.stored.plan, Store(Path(job.options.store))
+    plan = job.stored.plan
     if job.record is None and plan.input is not None and is_stream(plan.input):
-        open_input(plan.input, plan.folder, spool=store.spool() / job.stored.spool)
+        open_input(
+            plan.input, plan.folder, spool=opening.spool(job.options.store) / job.stored.spool
+        )
 
 
 async def execute(job: Job, audience: Audience) -> Receipt:
     """Carry it out. A run that is refused before its first call leaves nothing behind."""
     import_all(job.stored.plan)
     check_writable(job.stored.plan)
-    journal = Journal(job.options.store)
+    journal = open_store(job.options.store)
     try:
         for line in journal.warnings:
             audience.warn(line)
@@ -273,7 +274,7 @@ async def execute(job: Job, audience: Audience) -> Receipt:
         journal.close()
 
 
-async def _open(journal: Journal, job: Job, approve: Approve | None) -> Run:
+async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
     clock, options = RealClock(), job.options
     allow_paid = options.allow_paid or job.stored.allow_paid
     company = Listed(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
@@ -319,7 +320,7 @@ async def _carry_out(
         task.uncancel()
 
 
-async def _refuse(journal: Journal, run: Run, job: Job, error: BadInput) -> bool:
+async def _refuse(journal: Store, run: Run, job: Job, error: BadInput) -> bool:
     """Whether nothing had been asked yet: then it leaves nothing behind."""
     if run.statistics().calls or job.record is not None:
         run.kill(str(error))
@@ -327,17 +328,17 @@ async def _refuse(journal: Journal, run: Run, job: Job, error: BadInput) -> bool
         await finish(journal, run)
         return not asked
     await journal.write(DropRun(run.record.no))
-    journal.store.leave(run.record.session)
+    journal.sessions.leave(run.record.session)
     return True
 
 
-def _source(job: Job, journal: Journal) -> Source | None:
+def _source(job: Job, journal: Store) -> Source | None:
     """The input, checked against what the run was started with, or against its first prompt."""
     plan = job.stored.plan
     if plan.input is None:
         return None
     key = job.record.id if job.record else None
-    spool = journal.store.spool() / job.stored.spool
+    spool = journal.spool() / job.stored.spool
     source = open_input(plan.input, plan.folder, spool=spool, again=job.record is not None)
     if job.record is None:
         check_fields(plan, source.walk())
@@ -353,7 +354,7 @@ def _source(job: Job, journal: Journal) -> Source | None:
     return source
 
 
-def _spent(read: Reader, record: RunRecord) -> dict[str, int]:
+def _spent(read: ReportQuestions, record: RunRecord) -> dict[str, int]:
     """Nano-dollars, by step."""
     names = read.step_names(record.no)
     return {names[no]: spent.cost for no, spent in read.spent(record.no).items()}

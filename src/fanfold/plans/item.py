@@ -13,11 +13,9 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.journal.checksum import decoded
-from fanfold.journal.facts import Attempt, RunRecord
-from fanfold.journal.items import KeptPrompt, PlannedItem, StepEnding
-from fanfold.journal.journal import Archive
-from fanfold.journal.read import Reader
+from fanfold.journal.answers import AttemptRecord, KeptPrompt, PlannedItem, StepEnding, decoded
+from fanfold.journal.contract import ReportQuestions, StoreView
+from fanfold.journal.facts import RunRecord
 from fanfold.patterns.graph import task_ask, task_item
 from fanfold.patterns.prompt import Prompt
 from fanfold.plans.execute import Stored
@@ -49,12 +47,12 @@ CHANGED = "the input has changed since, so this is not what was sent"
 Values = dict[str, Any]
 
 
-def find_item(archive: Archive, record: RunRecord, id: str) -> list[ItemView]:
+def find_item(archive: StoreView, record: RunRecord, id: str) -> list[ItemView]:
     """Each item of that id; a run may have one in several batches. BadInput: there is none."""
     read = archive.read
-    planned = read.items.find(record.no, id)
+    planned = read.find_items(record.no, id)
     if not planned:
-        ids = read.items.ids(record.no)
+        ids = read.item_ids(record.no)
         like = " or ".join(map(repr, alike(id, ids)))
         known = f"did you mean {like}?" if like else f"there are: {', '.join(ids[:8]) or 'none'}"
         raise BadInput(f"no item {id!r} in run {record.name}; {known}")
@@ -88,13 +86,13 @@ class _Item:
     """What is on record about one item, put beside what the plan says of it."""
 
     def __init__(
-        self, archive: Archive, record: RunRecord, stored: Stored | None, planned: PlannedItem
+        self, archive: StoreView, record: RunRecord, stored: Stored | None, planned: PlannedItem
     ) -> None:
-        self._read: Reader = archive.read
+        self._read: ReportQuestions = archive.read
         self._record, self._stored, self._planned = record, stored, planned
-        self._folder = archive.store.folder
+        self._folder = archive.files
         self._names = self._read.step_names(record.no)
-        self._endings = self._read.items.endings(record.no, planned)
+        self._endings = self._read.step_endings(record.no, planned)
         self._values = {
             self._names[one.step]: one.reply.value
             for one in self._endings
@@ -104,8 +102,8 @@ class _Item:
     def view(self) -> ItemView:
         shown, item = self._input()
         asks = dict(self._asks(item))
-        kept = self._read.items.prompts(self._record.no, self._planned.id)
-        tried = self._read.items.attempts(self._record.no, self._planned.id)
+        kept = self._read.kept_prompts(self._record.no, self._planned.id)
+        tried = self._read.item_attempts(self._record.no, self._planned.id)
         by_step = {self._names[one.step]: one for one in self._endings}
         asked = {one.step for one in tried} | {one.step for one in kept}
         own = {self._names[step] for step in asked if self._is_of_batch(step)}
@@ -128,7 +126,7 @@ class _Item:
         ending: StepEnding | None,
         ask: Ask | str | None,
         kept: list[KeptPrompt],
-        tried: list[Attempt],
+        tried: list[AttemptRecord],
         given: InputView,
     ) -> StepView:
         number = self._names.index(name)
@@ -145,7 +143,7 @@ class _Item:
     # ── prompts ──
 
     def _sent(self, sent: list[KeptPrompt], ending: StepEnding | None) -> tuple[PromptView, ...]:
-        replies = self._read.items.replies_to(one.key for one in sent)
+        replies = self._read.replies_to(one.key for one in sent)
         last = None if ending is None else ending.key
         return tuple(
             PromptView(
@@ -162,7 +160,7 @@ class _Item:
             why = ask or "it is not known how it was made"
             return (PromptView("unknown", note=f"{why}; {KEEP}"),)
         keys = {ask.key(takes) for takes in _TAKES}
-        replies = self._read.items.replies_to(keys)
+        replies = self._read.replies_to(keys)
         if ending is not None and ending.key in keys:
             return (PromptView("matches", ask.messages),)
         if replies:  # the first ask of several: what came back was kicked back
@@ -212,9 +210,9 @@ class _Item:
 
     def _passed(self, id: str) -> Iterator[Any]:
         """The reply of another task of the same graph, if it passed."""
-        for other in self._read.items.find(self._record.no, id):
+        for other in self._read.find_items(self._record.no, id):
             if other.batch == self._planned.batch:
-                for one in self._read.items.endings(self._record.no, other):
+                for one in self._read.step_endings(self._record.no, other):
                     if one.state == "passed" and one.reply is not None:
                         yield one.reply.value
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import cast
 
 from fanfold.errors import CalledOff, MemberError, Terminal
-from fanfold.journal.adoption import Adopt, Lost
-from fanfold.journal.facts import UNSENT, End, Ending, Landed
+from fanfold.journal.answers import LostAttempt
+from fanfold.journal.facts import UNSENT, AdoptAttempts, EndAttempt, ItemEnding, NewReply
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import Sum
 from fanfold.run.taken import actual_of, bounded, is_lost, one_line, spent_on
@@ -29,13 +29,13 @@ async def adopt_all(engine: Engine, find: Find) -> int:
     """Those of this run whose members know of them; how many. They are carried on beside the run's
     tasks; a task that wants the same waits for them."""
     agents = {}
-    for lost in engine.journal.read.doubts.of(engine.no):
+    for lost in engine.journal.read.attempts_in_doubt(engine.no):
         candidate = find(lost.member) if len(lost.keys) == 1 else None
         if candidate is not None and candidate.traits.agent:
             agents[lost.no] = (lost, candidate)
     if not agents:
         return 0
-    taken = await engine.journal.write(Adopt(engine.no, engine.session, tuple(agents)))
+    taken = await engine.journal.write(AdoptAttempts(engine.no, engine.session, tuple(agents)))
     for number in taken:
         lost, candidate = agents[number]
         engine.reopen(lost.step, Sum(lost.cost, lost.tokens, 1))
@@ -46,28 +46,28 @@ async def adopt_all(engine: Engine, find: Find) -> int:
     return len(engine.adopted)
 
 
-def _span(engine: Engine, lost: Lost) -> str:
+def _span(engine: Engine, lost: LostAttempt) -> str:
     return f"{engine.id}:{lost.no}"
 
 
-def _take_over(engine: Engine, lost: Lost, candidate: Candidate) -> None:
+def _take_over(engine: Engine, lost: LostAttempt, candidate: Candidate) -> None:
     """From here on it counts as under way: its money, its slot, its key."""
     task = asyncio.ensure_future(_carry_on(engine, lost, candidate))
     engine.adopted.add(task)
     task.add_done_callback(engine.adopted.discard)
 
 
-async def _never_began(engine: Engine, lost: Lost, traits: Traits) -> None:
+async def _never_began(engine: Engine, lost: LostAttempt, traits: Traits) -> None:
     """A worker's trace is durable before it is started. There is none: the process died before."""
     await engine.journal.write(
-        End(run=engine.no, attempt=lost.no, state="error", error=UNSENT, at=engine.clock.now(),
-            answerer=lost.answerer, released=lost.keys,
+        EndAttempt(run=engine.no, attempt=lost.no, state="error", error=UNSENT, lost="unsent",
+            at=engine.clock.now(), answerer=lost.answerer, released=lost.keys,
             monthly=traits.budget_usd_month is not None)
     )  # fmt: skip
     engine.close_again(lost.step, Sum(lost.cost, lost.tokens, 1), Sum())
 
 
-async def _carry_on(engine: Engine, lost: Lost, candidate: Candidate) -> None:
+async def _carry_on(engine: Engine, lost: LostAttempt, candidate: Candidate) -> None:
     gauge, member = candidate.gauge, cast(Adopts, candidate.member)
     permit = engine.limits.take(gauge, engine.clock.monotonic(), 0)
     marks = tuple((key, lost.answerer) for key in lost.keys)
@@ -84,13 +84,15 @@ async def _carry_on(engine: Engine, lost: Lost, candidate: Candidate) -> None:
         engine.unmark_under_way(marks, mine)
 
 
-async def _land(engine: Engine, lost: Lost, traits: Traits, reply: Reply) -> None:
+async def _land(engine: Engine, lost: LostAttempt, traits: Traits, reply: Reply) -> None:
     reserved = Sum(lost.cost, lost.tokens, 1)
     actual = actual_of(traits, reserved, reply)
     engine.counts.used(reply.usage)
-    landed = Landed(lost.keys[0], lost.answerer, lost.member, reply, actual.usd, not traits.shared)
+    landed = NewReply(
+        lost.keys[0], lost.answerer, lost.member, reply, actual.usd, not traits.shared
+    )
     await engine.journal.write(
-        End(run=engine.no, attempt=lost.no, usage=reply.usage, cost=actual.usd,
+        EndAttempt(run=engine.no, attempt=lost.no, usage=reply.usage, cost=actual.usd,
             tokens=actual.tokens, at=engine.clock.now(), released=lost.keys,
             unusable=reply.unusable, answerer=lost.answerer, landed=(landed,),
             monthly=traits.budget_usd_month is not None)
@@ -98,7 +100,9 @@ async def _land(engine: Engine, lost: Lost, traits: Traits, reply: Reply) -> Non
     engine.close_again(lost.step, reserved, actual)
 
 
-async def _fail(engine: Engine, lost: Lost, candidate: Candidate, error: MemberError) -> None:
+async def _fail(
+    engine: Engine, lost: LostAttempt, candidate: Candidate, error: MemberError
+) -> None:
     """It brought nothing: its item has failed, unless it is in doubt as before. One that was only
     called off with its run may be started anew."""
     traits, reserved = candidate.traits, Sum(lost.cost, lost.tokens, 1)
@@ -106,7 +110,7 @@ async def _fail(engine: Engine, lost: Lost, candidate: Candidate, error: MemberE
     over = not (doubt or isinstance(error, CalledOff) or lost.ids[0] in engine.anew)
     engine.counts.used(error.usage)
     await engine.journal.write(
-        End(run=engine.no, attempt=lost.no, state="in_doubt" if doubt else "error",
+        EndAttempt(run=engine.no, attempt=lost.no, state="in_doubt" if doubt else "error",
             usage=error.usage, cost=spent.usd, tokens=spent.tokens, bound=bounded(error),
             error=one_line(error),
             at=engine.clock.now(), answerer=lost.answerer, released=() if doubt else lost.keys,
@@ -120,10 +124,10 @@ async def _fail(engine: Engine, lost: Lost, candidate: Candidate, error: MemberE
         engine.gone.update({(key, lost.answerer): str(error) for key in lost.keys})
 
 
-def _endings(engine: Engine, lost: Lost, error: MemberError) -> tuple[Ending, ...]:
+def _endings(engine: Engine, lost: LostAttempt, error: MemberError) -> tuple[ItemEnding, ...]:
     """In the same fact, so that no crash in between has the worker started again."""
-    places = engine.journal.read.doubts.places(engine.no, lost.ids[0])
+    places = engine.journal.read.item_positions(engine.no, lost.ids[0])
     if len(places) != 1:
         return ()
     ((batch, position),) = places
-    return (Ending(batch, position, lost.step, "failed", (one_line(error),), lost.member),)
+    return (ItemEnding(batch, position, lost.step, "failed", (one_line(error),), lost.member),)

@@ -11,7 +11,17 @@ from fanfold.errors import (
     InvalidReply,
     TimedOut,
 )
-from fanfold.journal.facts import UNSENT, Claim, End, Ending, Failed, Landed, Sent, Start, Unclaim
+from fanfold.journal.answers import Claim
+from fanfold.journal.facts import (
+    UNSENT,
+    EndAttempt,
+    ItemEnding,
+    KeepPrompt,
+    NewReply,
+    RecordFailure,
+    ReleaseClaims,
+    StartAttempt,
+)
 from fanfold.run.dispatch import Grant
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import ONE_CALL, Sum
@@ -123,9 +133,9 @@ async def attempt_free(engine: Engine, pursuit: Pursuit, grant: Grant) -> None:
     ending = pursuit.receive(reply, traits.id, 0, 0)
     if pursuit.pending:
         _begin_judging(engine, (pursuit,))
-    fact = End(
+    fact = EndAttempt(
         run=engine.no, at=engine.clock.now(), endings=() if ending is None else (ending,),
-        landed=(Landed(key, traits.answerer, traits.id, reply, 0, not traits.shared),),
+        landed=(NewReply(key, traits.answerer, traits.id, reply, 0, not traits.shared),),
         unplaced=pursuit.step.no if pursuit.place is NOWHERE else None,
     )  # fmt: skip
     pursuit.row = (await engine.journal.write(fact))[0]
@@ -137,7 +147,9 @@ def _keep_prompt(engine: Engine, group: Group, grant: Grant) -> None:
     with suppress(UnicodeEncodeError):  # a text that cannot be sent either
         said = msgspec.json.encode(grant.request.ask.conversation())
         engine.journal.note(
-            Sent(engine.no, group.step.no, traits.id, group.ids, group.keys(traits.takes), said)
+            KeepPrompt(
+                engine.no, group.step.no, traits.id, group.ids, group.keys(traits.takes), said
+            )
         )
 
 
@@ -161,7 +173,7 @@ async def _open(engine: Engine, grant: Grant) -> None:
 async def _claim(engine: Engine, group: Group, grant: Grant, beside: int) -> Claim:
     traits = grant.traits
     now = engine.clock.now()
-    fact = Start(
+    fact = StartAttempt(
         run=engine.no, step=group.step.no, session=engine.session, member=traits.id,
         answerer=traits.answerer, keys=group.keys(traits.takes), ids=group.ids,
         accept=group.circle.accept, reserved=grant.reserved.usd, reserved_tokens=grant.reserved.tokens,
@@ -172,7 +184,9 @@ async def _claim(engine: Engine, group: Group, grant: Grant, beside: int) -> Cla
         claim: Claim = await engine.journal.write(fact)
     except BaseException:
         engine.dispatch.settle(grant, Sum())
-        engine.journal.note(Unclaim(engine.session, traits.answerer, fact.keys, fact.at, beside))
+        engine.journal.note(
+            ReleaseClaims(engine.session, traits.answerer, fact.keys, fact.at, beside)
+        )
         raise
     return claim
 
@@ -212,7 +226,7 @@ async def land(engine: Engine, group: Group, grant: Grant, number: int, reply: R
     engine.dispatch.settle(grant, actual)
     landed, endings = _file(group, traits, reply, actual.usd)
     _begin_judging(engine, group.pursuits)
-    fact = End(
+    fact = EndAttempt(
         run=engine.no, attempt=number, usage=reply.usage, cost=actual.usd, tokens=actual.tokens,
         unusable=reply.unusable, at=engine.clock.now(), took=_took(engine, grant),
         released=group.keys(traits.takes) if number else (),
@@ -253,30 +267,30 @@ def _settled(engine: Engine, grant: Grant) -> None:
         engine.dispatch.poke()
 
 
-def _unreadable(fact: End, error: InvalidReply) -> End:
+def _unreadable(fact: EndAttempt, error: InvalidReply) -> EndAttempt:
     """It was paid for, but there is nothing that could be kept of it."""
     changes = {"state": "error", "error": str(error), "landed": (), "endings": ()}
-    kept: End = msgspec.structs.replace(fact, **changes)
+    kept: EndAttempt = msgspec.structs.replace(fact, **changes)
     return kept
 
 
 def _file(
     group: Group, traits: Traits, reply: Reply, spent: int
-) -> tuple[tuple[Landed, ...], tuple[Ending, ...]]:
+) -> tuple[tuple[NewReply, ...], tuple[ItemEnding, ...]]:
     """Take the reply apart, judge each part, and make the records."""
     private = not traits.shared
     if group.apart is None:
         pursuit = group.pursuits[0]
         key = pursuit.key(traits.takes)
         ending = pursuit.receive(reply, traits.id, spent, 0)
-        landed = Landed(key, traits.answerer, traits.id, reply, spent, private)
+        landed = NewReply(key, traits.answerer, traits.id, reply, spent, private)
         return (landed,), () if ending is None else (ending,)
     parts = group.take_apart(reply)
     shares = _shares(spent, len(parts))
     landeds, endings = [], []
     for n, (pursuit, part) in enumerate(parts):
         key = pursuit.key(traits.takes)
-        landeds.append(Landed(key, traits.answerer, traits.id, part, shares[n], private))
+        landeds.append(NewReply(key, traits.answerer, traits.id, part, shares[n], private))
         ending = pursuit.receive(part, traits.id, shares[n], n)
         if ending is not None:
             endings.append(ending)
@@ -294,7 +308,7 @@ async def failed(engine: Engine, group: Group, grant: Grant, number: int, error:
     traits = grant.traits
     if not traits.metered:
         engine.dispatch.settle(grant, ONE_CALL)
-        fact = Failed(
+        fact = RecordFailure(
             run=engine.no, step=group.step.no, session=engine.session, member=traits.id,
             answerer=traits.answerer, ids=group.ids, error=one_line(error), at=engine.clock.now(),
         )  # fmt: skip
@@ -305,7 +319,7 @@ async def failed(engine: Engine, group: Group, grant: Grant, number: int, error:
     engine.counts.used(usage)
     engine.dispatch.settle(grant, spent)
     await engine.journal.write(
-        End(run=engine.no, attempt=number, state="in_doubt" if lost else "error", usage=usage,
+        EndAttempt(run=engine.no, attempt=number, state="in_doubt" if lost else "error", usage=usage,
             cost=spent.usd, tokens=spent.tokens, bound=bounded(error),
             error=one_line(error), at=engine.clock.now(), took=_took(engine, grant),
             answerer=traits.answerer, released=() if lost else group.keys(traits.takes),
@@ -320,7 +334,7 @@ def give_up(engine: Engine, grant: Grant, number: int) -> None:
     engine.dispatch.settle(grant, grant.reserved if number else Sum())
     if number:
         engine.journal.note(
-            End(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd, bound=True,
+            EndAttempt(run=engine.no, attempt=number, state="in_doubt", cost=grant.reserved.usd, bound=True,
                 tokens=grant.reserved.tokens, error=CANCELLED, at=engine.clock.now(),
                 took=_took(engine, grant),
                 monthly=grant.traits.budget_usd_month is not None)
@@ -335,7 +349,7 @@ def call_off(engine: Engine, group: Group, grant: Grant, number: int) -> None:
         pursuit.calls -= 1
     engine.dispatch.settle(grant, Sum())
     engine.journal.note(
-        End(run=engine.no, attempt=number, state="error", error=UNSENT,
+        EndAttempt(run=engine.no, attempt=number, state="error", error=UNSENT, lost="unsent",
             at=engine.clock.now(), took=_took(engine, grant), answerer=grant.traits.answerer,
             released=group.keys(grant.traits.takes),
             monthly=grant.traits.budget_usd_month is not None)
@@ -352,7 +366,7 @@ def come_late(engine: Engine, group: Group, grant: Grant, number: int, reply: Re
         _stop_if_over(engine, grant, reply, spent)
     engine.dispatch.settle(grant, spent)
     engine.journal.note(
-        End(run=engine.no, attempt=number, state="late", usage=usage, cost=spent.usd,
+        EndAttempt(run=engine.no, attempt=number, state="late", usage=usage, cost=spent.usd,
             tokens=spent.tokens, unusable="" if reply is None else reply.unusable,
             error="another answer came first", at=engine.clock.now(),
             took=_took(engine, grant),

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fanfold.clock import Clock
+from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Journal
 from fanfold.price import dollars
 from fanfold.run.engine import Engine
 from fanfold.run.ledger import Sum
@@ -44,7 +44,7 @@ class Books:
     record: RunRecord
     clock: Clock
     _engine: Engine
-    _journal: Journal
+    _journal: Store
     _planning: Planning
     _began: float
 
@@ -57,7 +57,7 @@ class Books:
     def behind(self, batch: Batch, terms: Terms) -> Iterator[str]:
         """The ids of what passed a step, in planned order."""
         step = self._engine.steps[terms.step].no
-        return self._journal.read.origins.behind(self.record.no, batch.no, step)
+        return self._journal.read.items_behind(self.record.no, batch.no, step)
 
     def missing(
         self, batch: Batch, terms: Terms, first: int = 0, end: int | None = None
@@ -65,7 +65,7 @@ class Books:
         """The planned items that did not pass a step, in planned order, each with why; all of them,
         or those at the positions from `first` up to `end`."""
         step = self._engine.steps[terms.step].no
-        return self._journal.read.origins.missing(self.record.no, batch.no, step, first, end)
+        return self._journal.read.items_missing(self.record.no, batch.no, step, first, end)
 
     # ── what it takes ──
 
@@ -110,13 +110,13 @@ class Books:
         return receipt(self._journal.read, record, self._engine.counts, tally)
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> Store:
         """To look things up in. A store must not be opened twice by one process."""
         return self._journal
 
     @property
     def spool(self) -> Path:
-        return self._journal.store.spool()
+        return self._journal.spool()
 
     def known(self, task: Task) -> bool:
         """Is a reply to this ask on record, so that doing the task begins without a call?"""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fanfold.journal.apply import AddRun
-from fanfold.journal.facts import RunRecord
+from fanfold.journal.facts import AddRun, RunRecord
 from fanfold.run.open import new_id
 from fanfold.run.run import Run
 

@@ -10,7 +10,8 @@ import msgspec
 
 from fanfold.clock import Clock
 from fanfold.errors import BadInput
-from fanfold.journal.spending import Spending, month_of
+from fanfold.journal.contract import RunQuestions
+from fanfold.journal.decide import month_of
 from fanfold.members.roster import RosterSettings
 from fanfold.members.route import Need, Ranked, rank
 from fanfold.price import nanos
@@ -63,14 +64,14 @@ def _never(traits: Traits) -> bool:
     return False
 
 
-def used_up(spending: Spending, traits: Mapping[str, Traits], clock: Clock) -> dict[str, str]:
+def used_up(read: RunQuestions, traits: Mapping[str, Traits], clock: Clock) -> dict[str, str]:
     """The members whose budget of the month is used up, each with that in words."""
     budgets = {id: t.budget_usd_month for id, t in traits.items() if t.budget_usd_month is not None}
     month = month_of(clock.now())
     return {
         id: f"its budget of the month is used up: ${budget:,.2f}"
         for id, budget in budgets.items()
-        if spending.added_up(id, month).settled >= nanos(budget)
+        if read.month_use(id, month).settled >= nanos(budget)
     }
 
 

@@ -11,10 +11,17 @@ import msgspec
 
 from fanfold.clock import Clock
 from fanfold.errors import BadInput, RunStopped
-from fanfold.journal.apply import NameStep
-from fanfold.journal.cascades import Cascade
-from fanfold.journal.facts import Discard, End, Ended, Ending, Known, Landed
-from fanfold.journal.journal import Journal
+from fanfold.journal.answers import KnownReply
+from fanfold.journal.contract import Store
+from fanfold.journal.facts import (
+    DeclareCascade,
+    DiscardReply,
+    EndAttempt,
+    EndItems,
+    ItemEnding,
+    NameStep,
+    NewReply,
+)
 from fanfold.members.route import standing
 from fanfold.run.aside import Aside, SetAside
 from fanfold.run.dispatch import Dispatch
@@ -65,7 +72,7 @@ class Stop(msgspec.Struct, frozen=True):
 class Engine:
     """The state that carrying out tasks works on. One per open run."""
 
-    def __init__(self, journal: Journal, clock: Clock, ledger: Ledger, limits: Limits) -> None:
+    def __init__(self, journal: Store, clock: Clock, ledger: Ledger, limits: Limits) -> None:
         self.journal, self.clock = journal, clock
         self.ledger, self.limits = ledger, limits
         self.dispatch = Dispatch(ledger, limits, clock.monotonic)
@@ -74,7 +81,7 @@ class Engine:
         self.rng = random.Random(0)
         self.no = 0
         self.id = ""
-        self.store = str(journal.store.folder.absolute())
+        self.store = str(journal.files.absolute())
         self.session = ""
         self.fresh = False
         self.keep_prompts = False
@@ -133,7 +140,7 @@ class Engine:
             step.past = self._past_of(terms, {})
             if terms.escalate:
                 better = self.circle_of(terms.escalate[0]).candidates[0].traits
-                self.journal.note(Cascade(self.no, no, terms.escalate, better.price))
+                self.journal.note(DeclareCascade(self.no, no, terms.escalate, better.price))
         return step
 
     def begin_step(self, terms: Terms) -> None:
@@ -176,9 +183,9 @@ class Engine:
         """What is usual at the step, learned from its calls in this run and in earlier ones."""
         hedging = self._hedging.get(step.no)
         if hedging is None:
-            history = self.journal.read.history
+            read = self.journal.read
             hedging = self._hedging[step.no] = Hedging(
-                stated, lambda traits: history.latencies(traits.id, traits.answerer, step.name)
+                stated, lambda traits: read.latencies(traits.id, traits.answerer, step.name)
             )
         return hedging
 
@@ -215,9 +222,9 @@ class Engine:
         candidates = self.circle(terms.who).candidates
         if terms.who.members or len(candidates) < 2:
             return {}
-        history = self.journal.read.history
+        read = self.journal.read
         return {
-            t.id: standing(history.stats(t.id, t.answerer, terms.step))
+            t.id: standing(read.member_stats(t.id, t.answerer, terms.step))
             for t in (candidate.traits for candidate in candidates)
             if t.metered and t.id not in known
         }
@@ -250,7 +257,7 @@ class Engine:
 
     # ── replies on record ──
 
-    def recorded(self, keys: Iterable[bytes], circle: Circle) -> Known | None:
+    def recorded(self, keys: Iterable[bytes], circle: Circle) -> KnownReply | None:
         if self.new and circle.unrecorded:
             return None
         found = self.journal.read.known(keys, frozenset(circle.accept), self.no, self.fresh)
@@ -258,7 +265,7 @@ class Engine:
 
     def recorded_at(
         self, batch: int, step: Step, positions: list[int]
-    ) -> dict[int, tuple[bytes, Known]]:
+    ) -> dict[int, tuple[bytes, KnownReply]]:
         return self.journal.read.known_at(self.no, batch, step.no, positions)
 
     def mark_under_way(self, marks: tuple[Mark, ...]) -> asyncio.Future[None]:
@@ -281,13 +288,13 @@ class Engine:
             return True
         return all(id in self.retry_in_doubt for id in ids)
 
-    def ask_anew(self, id: str, known: Known) -> bool:
+    def ask_anew(self, id: str, known: KnownReply) -> bool:
         """May a task whose recorded reply is damaged be asked again? Only if the operator said so:
         it was paid. Then that reply serves nobody any more."""
         if self.retry_in_doubt is not None and id not in self.retry_in_doubt:
             return False
         if known.row:
-            self.journal.note(Discard(known.row))
+            self.journal.note(DiscardReply(known.row))
         return True
 
     @property
@@ -307,12 +314,12 @@ class Engine:
         states = self.on_record.get((place.batch, step.no))
         return states is not None and states[place.position] == STATES.index(state) + 1
 
-    def note_ending(self, ending: Ending, kept: Landed | None) -> None:
+    def note_ending(self, ending: ItemEnding, kept: NewReply | None) -> None:
         if kept is None:
-            self.journal.note(Ended(self.no, (ending,)))
+            self.journal.note(EndItems(self.no, (ending,)))
         else:
             self.journal.note(
-                End(run=self.no, at=self.clock.now(), landed=(kept,), endings=(ending,))
+                EndAttempt(run=self.no, at=self.clock.now(), landed=(kept,), endings=(ending,))
             )
 
     # ── stopping ──

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from fanfold.journal.history import Past
+from fanfold.journal.answers import CallHistory
 from fanfold.price import dollars, nanos
 from fanfold.run.engine import Engine, Stop
 from fanfold.run.forecast import Forecast
@@ -121,7 +121,7 @@ class Governor:
         self._engine, self._govern, self._approve = engine, govern, approve
         self._asked = 0
         self._steps: set[str] = set()
-        self._past: dict[tuple[str, str], Past] = {}
+        self._past: dict[tuple[str, str], CallHistory] = {}
         self._one_at_a_time = asyncio.Lock()
 
     async def allow(self, terms: Terms, asks: Iterable[Ask]) -> None:
@@ -146,7 +146,7 @@ class Governor:
         engine = self._engine
         if step not in self._steps:
             self._steps.add(step)
-            self._asked += 0 if engine.new else engine.journal.read.history.asked(engine.no, step)
+            self._asked += 0 if engine.new else engine.journal.read.tasks_asked(engine.no, step)
 
     async def _measured(self, terms: Terms, asks: Iterable[Ask]) -> Forecast:
         """All are looked up and counted; others get a turn in between."""
@@ -182,11 +182,11 @@ class Governor:
             spare=frozenset(one.traits.id for one in circle.candidates if one.grade),
         )  # fmt: skip
 
-    def _history(self, traits: Traits, step: str) -> Past | None:
+    def _history(self, traits: Traits, step: str) -> CallHistory | None:
         """Looked up once there is one; a stage inside a stage comes here for every item."""
         known = self._past.get((traits.id, step))
         if known is None and traits.metered:
-            known = self._engine.journal.read.history.of(traits.id, traits.answerer, step)
+            known = self._engine.journal.read.call_history(traits.id, traits.answerer, step)
             if known is not None and known.step is not None:
                 self._past[traits.id, step] = known
         return known

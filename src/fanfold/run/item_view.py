@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fanfold.journal.facts import Attempt
+from fanfold.journal.answers import AttemptRecord
 from fanfold.work.ask import Message, Reply
 from fanfold.work.outcome import State
 
@@ -46,7 +46,7 @@ class StepView(msgspec.Struct, frozen=True):
     calls: int = 0
     prompts: tuple[PromptView, ...] = ()
     reply: Reply | None = None
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[AttemptRecord, ...] = ()
     damaged: bool = False
 
 

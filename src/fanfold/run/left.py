@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from fanfold.journal.facts import Known
+from fanfold.journal.answers import KnownReply
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.outcome import Outcome, Verdict
 from fanfold.work.raised import error_text
@@ -14,7 +14,7 @@ from fanfold.work.task import Task
 
 MOST_SEEN = 100_000  # asks that are remembered, to find those that are there twice
 
-Look = Callable[[list[bytes]], Mapping[bytes, Known]]
+Look = Callable[[list[bytes]], Mapping[bytes, KnownReply]]
 """The replies on record that serve these keys."""
 
 

@@ -6,7 +6,7 @@ from math import ceil
 
 import msgspec
 
-from fanfold.journal.history import Past
+from fanfold.journal.answers import CallHistory
 from fanfold.price import FREE, cost
 from fanfold.run.forecast import Z90
 from fanfold.work.member import Request, Traits
@@ -23,7 +23,7 @@ class Share:
     """One member's part of the calls, and what these would take by their sizes alone. `most` is what
     agents may spend; `unbounded`: nobody knows."""
 
-    def __init__(self, traits: Traits, past: Past | None) -> None:
+    def __init__(self, traits: Traits, past: CallHistory | None) -> None:
         self.traits, self.past = traits, past
         self.calls = self.input = self.output = self.most = 0.0
         self.unbounded = False

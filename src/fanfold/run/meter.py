@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from fanfold.journal.history import Past
+from fanfold.journal.answers import CallHistory
 from fanfold.run.forecast import Forecast, Note
 from fanfold.run.ledger import ONE_CALL, Sum
 from fanfold.run.left import Left
@@ -42,7 +42,7 @@ class Cast(msgspec.Struct, frozen=True):
     members: tuple[Prepares, ...]
     escalate: tuple[Prepares, ...] = ()
     concurrency: int = 8
-    past: Mapping[str, Past | None] = {}
+    past: Mapping[str, CallHistory | None] = {}
     votes: bool = False
     extra: float = 0.0
     spare: frozenset[str] = frozenset()

@@ -7,8 +7,9 @@ from __future__ import annotations
 from math import inf
 
 from fanfold.clock import Clock
-from fanfold.journal.facts import Claim, Monthly
-from fanfold.journal.spending import bounds, month_of
+from fanfold.journal.answers import Claim
+from fanfold.journal.decide import month_bounds, month_of
+from fanfold.journal.facts import MonthlyLimit
 from fanfold.price import nanos
 from fanfold.run.limits import Closed, Gauge, Shut, Wait
 from fanfold.work.member import Traits
@@ -26,17 +27,17 @@ class Months:
         self._drawn: set[tuple[str, str]] = set()
         self._looks: dict[str, int] = {}
 
-    def draw(self, traits: Traits, at: float) -> Monthly | None:
+    def draw(self, traits: Traits, at: float) -> MonthlyLimit | None:
         """What a member may take in the month of `at`. The first time, this is added up anew."""
         if traits.budget_usd_month is None:
             return None
         if not self._first <= at < self._after:
             self._month = month_of(at)
-            self._first, self._after = bounds(self._month)
+            self._first, self._after = month_bounds(self._month)
         pair = traits.id, self._month
         anew = pair not in self._drawn
         self._drawn.add(pair)
-        return Monthly(self._month, nanos(traits.budget_usd_month), anew)
+        return MonthlyLimit(self._month, nanos(traits.budget_usd_month), anew)
 
     def shut(self, gauge: Gauge, claim: Claim) -> None:
         """The journal refused. Cases: the budget of a run above is used up; the member's is; or

@@ -12,7 +12,7 @@ from fanfold.errors import (
     TimedOut,
     Transient,
 )
-from fanfold.journal.facts import Claim, Holder
+from fanfold.journal.answers import Claim, ClaimHolder
 from fanfold.run.aside import MANY, least
 from fanfold.run.attempt import attempt, attempt_free
 from fanfold.run.dispatch import Grant, NobodyLeft, Unfunded
@@ -217,13 +217,13 @@ async def again(
     return tries + decision.counts
 
 
-async def _wait_for(engine: Engine, holder: Holder) -> None:
+async def _wait_for(engine: Engine, holder: ClaimHolder) -> None:
     """Another process (or task) has claimed the key. Wait for its reply, or find that it died.
 
     Whoever cannot be looked at counts as alive. After a minute of that the run pauses."""
     pause, unknown_since = 0.02, None
     while engine.journal.read.attempt_state(holder.attempt) == "started":
-        life = engine.journal.store.life(holder.session)
+        life = engine.journal.sessions.life(holder.session)
         if life == "dead":
             await engine.journal.lose((holder.attempt,), engine.clock.now())
             return

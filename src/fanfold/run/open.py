@@ -13,9 +13,9 @@ import msgspec
 
 from fanfold.clock import Clock, RealClock
 from fanfold.errors import AlreadyRunning, BadInput, RunStopped, StoreError
-from fanfold.journal.apply import AddRun, ReopenRun
-from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Journal
+from fanfold.journal.contract import Store
+from fanfold.journal.facts import AddRun, ReopenRun, RunRecord
+from fanfold.journal.opening import open_store
 from fanfold.members.roster import SETTINGS, Roster, RosterSettings, load_roster
 from fanfold.members.scripted import ScriptedEntry
 from fanfold.run.choose import Company, Given
@@ -81,13 +81,13 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 async def start(
-    journal: Journal, name: str, clock: Clock, budget: Budget, launch: Launch = Launch()
+    journal: Store, name: str, clock: Clock, budget: Budget, launch: Launch = Launch()
 ) -> RunRecord:
     """A new run, on record, with a session of this process."""
     await journal.recover(clock.now())
     now = clock.now()
     record = RunRecord(
-        id=new_id(now), name=name, created=now, session=journal.store.enter(),
+        id=new_id(now), name=name, created=now, session=journal.sessions.enter(),
         plan=launch.plan, folder=launch.folder, parent=launch.parent, budget=_encode(budget),
     )  # fmt: skip
     no: int = await journal.write(AddRun(record))
@@ -104,18 +104,18 @@ class Again(msgspec.Struct, frozen=True):
 
 
 async def reopen(
-    journal: Journal, record: RunRecord, clock: Clock, budget: Budget, how: Again = Again()
+    journal: Store, record: RunRecord, clock: Clock, budget: Budget, how: Again = Again()
 ) -> RunRecord:
     """An earlier run goes on. Refused while another process carries it out."""
     _refuse_while_alive(journal, record)
     await journal.recover(clock.now())
-    session = journal.store.enter()
+    session = journal.sessions.enter()
     active = unbooked(journal, record)
     fact = ReopenRun(
         record.no, session, _encode(budget), record.session, active, how.anew, how.keep, how.plan
     )
     if not await journal.write(fact):
-        journal.store.leave(session)
+        journal.sessions.leave(session)
         raise _running(journal, record)
     return msgspec.structs.replace(
         record, status="running", session=session, budget=_encode(budget), resumed=True,
@@ -123,34 +123,34 @@ async def reopen(
     )  # fmt: skip
 
 
-def _running(journal: Journal, record: RunRecord) -> AlreadyRunning:
-    see = f"fanfold status {record.id}{store_words(journal.store.folder)}"
+def _running(journal: Store, record: RunRecord) -> AlreadyRunning:
+    see = f"fanfold status {record.id}{store_words(journal.files)}"
     return AlreadyRunning(f"{record.name} ({record.id}) is already running; see: {see}")
 
 
-def _refuse_while_alive(journal: Journal, record: RunRecord) -> None:
-    match journal.store.life(record.session) if record.session else "dead":
+def _refuse_while_alive(journal: Store, record: RunRecord) -> None:
+    match journal.sessions.life(record.session) if record.session else "dead":
         case "alive":
             raise _running(journal, record)
         case "unknown":
             raise StoreError(
-                f"{journal.store.folder}: cannot tell whether another process still runs"
+                f"{journal.files}: cannot tell whether another process still runs"
                 f" {record.name} (no free file handle, or no permission); try again"
             )
 
 
-def unbooked(journal: Journal, record: RunRecord) -> float:
+def unbooked(journal: Store, record: RunRecord) -> float:
     """Active seconds of a process that died before it could book them, as far as is known: until
     it last began or ended a call. The time since then is nobody's."""
-    return journal.read.timeline.unbooked(record.no) if record.status == "running" else 0.0
+    return journal.read.unbooked_seconds(record.no) if record.status == "running" else 0.0
 
 
-async def finish(journal: Journal, run: Run) -> Receipt:
+async def finish(journal: Store, run: Run) -> Receipt:
     """Close the books and let go of the session, whatever happens."""
     try:
         return await run.close()
     finally:
-        journal.store.leave(run.record.session)
+        journal.sessions.leave(run.record.session)
 
 
 class Options(TypedDict, total=False):
@@ -202,7 +202,7 @@ async def open_quietly(
     clock = options.pop("clock", None) or RealClock()
     settings, said = _settings(name, budget, options)
     around = inherited()
-    journal = Journal(around.store if store is None else store)
+    journal = open_store(around.store if store is None else store)
     for line in journal.warnings:
         warnings.warn(line, RuntimeWarning, stacklevel=3)
     try:
@@ -254,7 +254,7 @@ def _settings(
 
 
 async def _record(
-    journal: Journal, name: str, budget: Budget, clock: Clock, parent: str | None
+    journal: Store, name: str, budget: Budget, clock: Clock, parent: str | None
 ) -> RunRecord:
     earlier = journal.read.find(name)
     if earlier is not None and earlier.status in RESUMABLE:

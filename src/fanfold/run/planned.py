@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from fanfold.errors import BadInput
-from fanfold.journal.items import Items
+from fanfold.journal.contract import RunQuestions
 from fanfold.work.item import Item, Source, hash_of
 
 PAGE = 512  # planned ids and hashes that are fetched at once
@@ -26,13 +26,13 @@ class Planned:
     def __init__(
         self,
         source: Source,
-        items: Items,
+        read: RunQuestions,
         place: tuple[int, int],
         size: int,
         refuse: Refuse,
         tell_added: Callable[[str], None],
     ) -> None:
-        self._source, self._items, self._size = source, items, size
+        self._source, self._read, self._size = source, read, size
         self._run, self._batch = place
         self._stop, self._tell_added = refuse, tell_added
 
@@ -72,7 +72,7 @@ class Planned:
             self._refuse(absent, self._page(absent)[0][0], "was planned, but is no longer there")
 
     def _page(self, first: int) -> list[tuple[str, bytes]]:
-        return self._items.planned(self._run, self._batch, first, PAGE)
+        return self._read.planned_items(self._run, self._batch, first, PAGE)
 
     def _differs(self, position: int, id: str, planned: str) -> NoReturn:
         if id == planned:

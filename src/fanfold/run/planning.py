@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.journal.apply import DropBatch, PlanBatch
-from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Journal
+from fanfold.journal.contract import Store
+from fanfold.journal.facts import DropBatch, PlanBatch, RunRecord
 from fanfold.run.planned import Planned, Refuse
 from fanfold.work.item import Source, hash_of
 
@@ -28,7 +27,7 @@ class Planning:
     `refuse` stops the run when an item is read again that is not what was planned.
     """
 
-    def __init__(self, journal: Journal, record: RunRecord, refuse: Refuse) -> None:
+    def __init__(self, journal: Store, record: RunRecord, refuse: Refuse) -> None:
         self._journal, self._record, self._refuse = journal, record, refuse
         self._known = journal.read.batches(record.no) if record.resumed else {}
         self._numbers = {name: no for name, (no, _, _) in self._known.items()}
@@ -49,9 +48,9 @@ class Planning:
             self._refuse_duplicates(source, no)
             await self._journal.write(PlanBatch(run, no, name, fingerprint, size, last_step))
         self.planned += size
-        place, items = (run, no), self._journal.read.items
+        place, read = (run, no), self._journal.read
         return Batch(
-            no, Planned(source, items, place, size, self._refuse, self._note_added), size
+            no, Planned(source, read, place, size, self._refuse, self._note_added), size
         )  # fmt: skip
 
     def _note_added(self, what: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fanfold.clock import Clock
-from fanfold.journal.apply import Beat
-from fanfold.journal.journal import Journal
+from fanfold.journal.contract import Store
+from fanfold.journal.facts import Heartbeat
 
 EVERY = 1.0  # seconds
 
@@ -13,7 +13,7 @@ class Pulse:
     """Goes with the facts of calls that begin or end: it needs neither a timer nor a commit of its
     own. So a call that takes hours, as an agent's does, is not counted while it is under way."""
 
-    def __init__(self, journal: Journal, clock: Clock) -> None:
+    def __init__(self, journal: Store, clock: Clock) -> None:
         self._journal, self._clock = journal, clock
         self.run = 0
         self.began = self._next = clock.monotonic()
@@ -23,5 +23,5 @@ class Pulse:
         now = self._clock.monotonic()
         if now >= self._next:
             self._next = now + EVERY
-            self._journal.note(Beat(self.run, now - self.began))
+            self._journal.note(Heartbeat(self.run, now - self.began))
         return now

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fanfold.errors import FanfoldError
-from fanfold.journal.facts import Ending, Known, Landed
+from fanfold.journal.answers import KnownReply
+from fanfold.journal.facts import ItemEnding, NewReply
 from fanfold.run.aside import SetAside
 from fanfold.run.engine import Circle, Engine
 from fanfold.run.judging import GAVE_UP, heard
@@ -52,7 +53,7 @@ class Pursuit:
         self.reused = self.filed = self.too_long = False
         self.damage = ""  # why the recorded reply must not be used, nor asked for again
         self.tell: Tell | None = None
-        self.kept: Landed | None = None
+        self.kept: NewReply | None = None
         self.member: str | None = None
         self.reply: Reply | None = None
         self.verdict: Verdict | None = None
@@ -70,7 +71,7 @@ class Pursuit:
 
     # ── a reply arrives ──
 
-    def receive(self, reply: Reply, member: str, cost: int, landed: int) -> Ending | None:
+    def receive(self, reply: Reply, member: str, cost: int, landed: int) -> ItemEnding | None:
         """A new reply: judge it. The outcome, when that settles it; None when it goes on, or when
         the gate is one that waits until the reply is durable."""
         self.cost += cost
@@ -80,7 +81,7 @@ class Pursuit:
         self.filed = self.place is not NOWHERE
         return self._ending(landed) if self.filed else None
 
-    def recall(self, known: Known) -> None:
+    def recall(self, known: KnownReply) -> None:
         """A recorded reply: it goes through the gate as it is now. One that is damaged is refused,
         and the task has none; it is asked for again only on the operator's word."""
         if known.damage:
@@ -89,7 +90,7 @@ class Pursuit:
         self.engine.counts.reused += 1
         self.step.reused += 1
         if not known.row:  # it stands with its outcome, and must stay there
-            self.kept = Landed(
+            self.kept = NewReply(
                 self.key(self.circle.takes[0]), known.answerer, known.member, known.reply, 0, True
             )
         self.reused, self.row = True, known.row
@@ -169,7 +170,7 @@ class Pursuit:
         if known is not None:
             self.recall(known)
 
-    def recorded_here(self) -> Known | None:
+    def recorded_here(self) -> KnownReply | None:
         """A reply to the ask as it stands now that is kept with this item's earlier outcome."""
         engine, place = self.engine, self.place
         if engine.new or not self.circle.private or place is NOWHERE:
@@ -218,16 +219,16 @@ class Pursuit:
         self.end_without(NoReply(str(gone), "unfunded"))
         self.engine.set_aside(self.task, gone)
 
-    def failing(self, reason: str) -> Ending:
-        return Ending(
+    def failing(self, reason: str) -> ItemEnding:
+        return ItemEnding(
             self.place.batch, self.place.position, self.step.no, "failed", (_writable(reason),),
             self.member, self.cost, self.calls,
         )  # fmt: skip
 
-    def _ending(self, landed: int) -> Ending:
+    def _ending(self, landed: int) -> ItemEnding:
         reasons = () if self.verdict is None else self.verdict.reasons
         assert self.final is not None
-        return Ending(
+        return ItemEnding(
             self.place.batch, self.place.position, self.step.no,
             self.final, reasons, self.member, self.cost, self.calls, landed, self.row,
         )  # fmt: skip
@@ -272,7 +273,7 @@ class Group:
         for pursuit in self.pursuits:
             pursuit.end_without(NoReply(why, "in_doubt"))
 
-    def failing(self, reason: str) -> tuple[Ending, ...]:
+    def failing(self, reason: str) -> tuple[ItemEnding, ...]:
         """The outcomes, when it is not tried again: for the same fact as the attempt's end, so that
         no crash in between has an agent started a second time."""
         return tuple(p.failing(reason) for p in self.pursuits if p.place is not NOWHERE)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fanfold.journal.facts import Claim
+from fanfold.journal.answers import Claim
 from fanfold.run.attempt import (
     CANCELLED,
     ask,

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal.checksum import decoded
+from fanfold.journal.answers import Spent, decoded
+from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.read import Reader, Spent
 from fanfold.price import dollars
 from fanfold.run.want import Step
 from fanfold.work.ask import Usage
@@ -49,7 +49,7 @@ class Counts:
 
 
 def receipt(
-    read: Reader, run: RunRecord, counts: Counts | None = None, tally: Tally | None = None
+    read: ReportQuestions, run: RunRecord, counts: Counts | None = None, tally: Tally | None = None
 ) -> Receipt:
     """For the run's own process with its counts, for any other from the journal alone."""
     spent = read.spent(run.no)
@@ -57,7 +57,7 @@ def receipt(
     tally = tally or read.tally(run.no)
     whole = _whole(spent)
     budget = decoded(_budget, run.budget, f"the budget of run {run.name}").usd
-    below = read.lineage.spent_below(run.no).values()
+    below = read.spent_below(run.no).values()
     more = sum(cost for cost, _ in below)
     over = 0.0 if budget is None else max(0.0, dollars(whole.cost + more) - budget)
     return Receipt(
@@ -72,15 +72,15 @@ def receipt(
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
         seconds=round(run.active, 3), steps=_steps(names, spent, counts),
-        cascades=read.cascades.of(run.no), reasons=_reasons(read, run.no, tally), written=(),
+        cascades=read.savings(run.no), reasons=_reasons(read, run.no, tally), written=(),
         result=None if run.result is None else decoded(_value, run.result, f"the result of {run.name}"),
     )  # fmt: skip
 
 
-def _reasons(read: Reader, run: int, tally: Tally) -> tuple[ReasonCount, ...]:
+def _reasons(read: ReportQuestions, run: int, tally: Tally) -> tuple[ReasonCount, ...]:
     if not any(tally[state] for state in WENT_WRONG):
         return ()
-    return count_reasons(read.origins.reasons(run, WENT_WRONG))[:MOST_REASONS]
+    return count_reasons(read.reasons(run, WENT_WRONG))[:MOST_REASONS]
 
 
 def _steps(

@@ -13,9 +13,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from fanfold.clock import Clock, RealClock
-from fanfold.journal.apply import CloseRun
-from fanfold.journal.facts import Ending, Landed, RunRecord
-from fanfold.journal.journal import Journal
+from fanfold.journal.contract import Store
+from fanfold.journal.facts import CloseRun, ItemEnding, NewReply, RunRecord
 from fanfold.run.adopt import adopt_all
 from fanfold.run.aside import APART, SetAside
 from fanfold.run.books import Books
@@ -47,7 +46,7 @@ class Run(Books):
 
     def __init__(
         self,
-        journal: Journal,
+        journal: Store,
         record: RunRecord,
         company: Company,
         settings: Settings,
@@ -57,7 +56,7 @@ class Run(Books):
         self.clock = clock or RealClock()
         rng = random.Random(settings.seed)
         limits = Limits(company.settings.max_concurrency, rng, company.settings.max_wait)
-        free = journal.read.unmetered.free_calls(record.no)
+        free = journal.read.free_calls(record.no)
         spent = {
             no: Sum(s.cost, s.tokens, s.charged + free.pop(no, 0))
             for no, s in journal.read.spent(record.no).items()
@@ -71,17 +70,17 @@ class Run(Books):
         engine.session, engine.rng = record.session, rng
         engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
         engine.serving, engine.keep_prompts = settings.serving, settings.keep_prompts
-        crashes = journal.read.judging.crashes(record.no) if record.resumed else {}
+        crashes = journal.read.gate_crashes(record.no) if record.resumed else {}
         engine.judgings = Judgings(journal, record.no, record.session, crashes)
         engine.new = not record.resumed
         engine.known_before(journal.read.step_names(record.no), spent)
         engine.ask_power = partial(self._done, way=carry)
         self._began = engine.pulse.began
         priced = settings.budget.usd is not None
-        closed = partial(used_up, journal.read.spending, company.traits, self.clock)
+        closed = partial(used_up, journal.read, company.traits, self.clock)
         self._chooser = Chooser(
             company, limits, self._began, dollars=priced, closed=closed,
-            answered=lambda one: journal.read.history.answered(one.id, one.answerer),
+            answered=lambda one: journal.read.has_answered(one.id, one.answerer),
         )  # fmt: skip
         engine.choose, engine.accepts = self._chooser, self._chooser.accepts
         if settings.budget.seconds is not None:
@@ -238,10 +237,10 @@ class Run(Books):
             return outcome
         step, kept = engine.open_step(task.terms), None
         if outcome.reply is not None:
-            kept = Landed(task.ask.key("items"), "fanfold", outcome.member or "", outcome.reply,
+            kept = NewReply(task.ask.key("items"), "fanfold", outcome.member or "", outcome.reply,
                           private=True)  # fmt: skip
         engine.note_ending(
-            Ending(place.batch, place.position, step.no, outcome.state, outcome.reasons,
+            ItemEnding(place.batch, place.position, step.no, outcome.state, outcome.reasons,
                    outcome.member or "", landed=-1 if kept is None else 0), kept,
         )  # fmt: skip
         engine.count(place, step, outcome.state)

@@ -10,10 +10,22 @@ from typing import Any
 import msgspec
 
 from fanfold.fleet.job import prepare_fleet
-from fanfold.journal.adoption import Adopt
-from fanfold.journal.apply import CloseRun, NameStep, PlanBatch, PlanItems
-from fanfold.journal.facts import End, Ended, Ending, Lose, RunRecord, Start
-from fanfold.journal.journal import Archive, Journal
+from fanfold.journal import opening
+from fanfold.journal.contract import StoreView
+from fanfold.journal.facts import (
+    AdoptAttempts,
+    CloseRun,
+    EndAttempt,
+    EndItems,
+    ItemEnding,
+    LoseAttempts,
+    NameStep,
+    PlanBatch,
+    PlanItems,
+    RunRecord,
+    StartAttempt,
+)
+from fanfold.journal.opening import open_store
 from fanfold.members.agents.processes import identify
 from fanfold.members.agents.worker import (
     EXIT,
@@ -65,7 +77,7 @@ class Stage:
             (root / program).chmod(0o755)
         self.job = prepare_fleet(self.root, Options(), programs)
         self.store = root / ".fanfold"
-        self.journal = Journal(self.store, thread=False)
+        self.journal = open_store(self.store, thread=False)
         self._runner = asyncio.Runner()
         self.record: RunRecord = self._runner.run(self._start())
         self._places: dict[str, Path] = {}
@@ -91,7 +103,7 @@ class Stage:
     # ── what happens in the journal ──
 
     def starts(self, id: str, at: float, reserved: float = 0.5) -> int:
-        fact = Start(
+        fact = StartAttempt(
             run=self.record.no, step=0, session=self.record.session, member=id, answerer=id,
             keys=(f"{id} {at}".encode(),), ids=(id,), accept=(), reserved=nanos(reserved),
             reserved_tokens=0, at=self.epoch + at,
@@ -103,7 +115,7 @@ class Stage:
         """With its outcome: passed, or failed for that reason."""
         state: State = "failed" if error else "passed"
         self.write(
-            End(
+            EndAttempt(
                 run=self.record.no, attempt=attempt, state="error" if error else "ok",
                 usage=Usage(1000, 100), cost=nanos(usd), error=error, at=self.epoch + at,
                 endings=(self._ending(id, state, error),),
@@ -113,41 +125,41 @@ class Stage:
     def fails(self, attempt: int, at: float, error: str) -> None:
         """An attempt, but not its task: it is tried again."""
         self.write(
-            End(run=self.record.no, attempt=attempt, state="error", usage=Usage(), cost=0,
+            EndAttempt(run=self.record.no, attempt=attempt, state="error", usage=Usage(), cost=0,
                 error=error, at=self.epoch + at, endings=())
         )  # fmt: skip
 
     def settles(self, id: str, state: State, reason: str) -> None:
         """An outcome without an attempt."""
-        self.write(Ended(self.record.no, (self._ending(id, state, reason),)))
+        self.write(EndItems(self.record.no, (self._ending(id, state, reason),)))
 
-    def _ending(self, id: str, state: State, reason: str | None) -> Ending:
+    def _ending(self, id: str, state: State, reason: str | None) -> ItemEnding:
         reasons = (reason,) if reason else ()
-        return Ending(0, self._ids.index(id), 0, state, reasons, id)
+        return ItemEnding(0, self._ids.index(id), 0, state, reasons, id)
 
     def crashes(self) -> None:
         """The supervisor is gone: its lock with it, and the attempts of its session are in doubt."""
-        self.journal.store.leave(self.record.session)
+        self.journal.sessions.leave(self.record.session)
         numbers = [no for no, _ in self.journal.read.open_attempts()]
-        self.write(Lose(tuple(numbers), self.epoch + 60))
+        self.write(LoseAttempts(tuple(numbers), self.epoch + 60))
 
     def adopted(self, *attempts: int) -> None:
-        self.write(Adopt(self.record.no, self.record.session, attempts))
+        self.write(AdoptAttempts(self.record.no, self.record.session, attempts))
 
     def closes(self, status: str, at: float, reason: str | None = None) -> None:
         self.write(
             CloseRun(run=self.record.no, status=status, reason=reason, at=self.epoch + at, active=at,
                      result=None, rest="cancelled" if status == "killed" else None)
         )  # fmt: skip
-        self.journal.store.leave(self.record.session)
+        self.journal.sessions.leave(self.record.session)
 
     def close(self) -> None:
-        self.journal.store.leave(self.record.session)
+        self.journal.sessions.leave(self.record.session)
         self.journal.close()
         self._runner.close()
 
-    def look(self) -> tuple[Archive, RunRecord]:
-        archive = Archive(self.store)
+    def look(self) -> tuple[StoreView, RunRecord]:
+        archive = opening.look(self.store)
         record = archive.read.find(self.record.id)
         assert record is not None
         return archive, record

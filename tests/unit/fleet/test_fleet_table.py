@@ -36,14 +36,14 @@ def status_of(stage: Stage, after: float, **changes: Any) -> FleetStatus:
     """As `fanfold status` sees it; id, root and process are those of the examples."""
     archive, record = stage.look()
     now = EPOCH + after
-    standing = stand(archive.read, record, archive.store.alive, now)
+    standing = stand(archive.read, record, archive.sessions.alive, now)
     found = FleetStatus(
         standing=msgspec.structs.replace(
             standing, run=msgspec.structs.replace(record, id=RUN),
             receipt=msgspec.structs.replace(standing.receipt, run=RUN),
         ),
         workers=WorkerReader().read(archive, record, now), now=now, root="/srv/fleet",
-        supervisor=supervisor_of(archive.store.folder, record),
+        supervisor=supervisor_of(archive.files, record),
     )  # fmt: skip
     archive.close()
     if found.supervisor.pid is not None:

@@ -22,8 +22,8 @@ from fanfold.fleet.job import (
     store_of,
 )
 from fanfold.fleet.load import outline
+from fanfold.journal import opening
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Archive
 from fanfold.plans.execute import Audience, Job, Options, Stored, execute, prepare
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
@@ -62,7 +62,7 @@ def carry(job: Job) -> Receipt:
 
 
 def stored(root: Path) -> Stored:
-    archive = Archive(store_of(root))
+    archive = opening.look(store_of(root))
     try:
         record = archive.read.find("night")
         assert record is not None

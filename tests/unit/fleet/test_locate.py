@@ -11,7 +11,7 @@ from fanfold.clock import RealClock
 from fanfold.errors import BadInput, StoreError
 from fanfold.fleet.registry import Registry, RegistryEntry
 from fanfold.fleet.runs import LocatedRun, locate
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 from fanfold.run.open import Launch, start
 from fanfold.work.task import Budget
 
@@ -35,7 +35,7 @@ def run_in(store: Path, name: str, plan: bytes = b"", parent: str | None = None)
     """A run on record; its id."""
 
     async def made() -> str:
-        journal = Journal(store)
+        journal = open_store(store)
         try:
             launch = Launch(plan, str(store.parent), parent)
             return (await start(journal, name, RealClock(), Budget(), launch)).id

@@ -100,7 +100,7 @@ def test_one_that_was_claimed_but_left_nothing_yet_runs_as_long_as_somebody_runs
     assert [v.state for v in seen(one)] == ["RUNNING"]
     one.works("a", attempt, b"")
     assert [v.state for v in seen(one)] == ["RUNNING"]
-    one.journal.store.leave(one.record.session)
+    one.journal.sessions.leave(one.record.session)
     assert [(v.state, v.cost) for v in seen(one)] == [
         ("IN DOUBT", Cost(nanos(0.5), at_most=True)),
     ]  # fmt: skip

@@ -11,16 +11,16 @@ import pytest
 
 from fanfold.errors import AlreadyRunning, StoreError
 from fanfold.fleet.control import Orders, run_lock
-from fanfold.journal.journal import Journal
+from fanfold.journal.opening import open_store
 
 
 def test_words_are_given_heard_and_refused(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    session = journal.store.enter()
+    journal = open_store(tmp_path)
+    session = journal.sessions.enter()
     mine = Orders(tmp_path, session)
     mine.give("kill")
     assert (mine.accepted, mine.given("kill")) == (False, False), "nobody listens yet"
-    mine.open(journal.store.alive)
+    mine.open(journal.sessions.alive)
     operator = Orders(tmp_path, session)
     operator.give("hand-over")
     assert (operator.accepted, mine.given("hand-over"), mine.given("kill")) == (True, True, False)
@@ -35,10 +35,10 @@ def test_words_are_given_heard_and_refused(tmp_path: Path) -> None:
 
 def test_folders_of_those_who_died_are_removed(tmp_path: Path) -> None:
     async def both() -> None:
-        journal = Journal(tmp_path)
-        dead, mine = Orders(tmp_path, "00"), Orders(tmp_path, journal.store.enter())
+        journal = open_store(tmp_path)
+        dead, mine = Orders(tmp_path, "00"), Orders(tmp_path, journal.sessions.enter())
         (tmp_path / "orders" / "00").mkdir(parents=True)
-        mine.open(journal.store.alive)
+        mine.open(journal.sessions.alive)
         assert (dead.accepted, mine.accepted) == (False, True)
         journal.close()
 
@@ -46,14 +46,14 @@ def test_folders_of_those_who_died_are_removed(tmp_path: Path) -> None:
 
 
 def test_a_session_names_its_process(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    session = journal.store.enter()
-    owner = journal.store.owner(session)
+    journal = open_store(tmp_path)
+    session = journal.sessions.enter()
+    owner = journal.sessions.owner(session)
     assert owner is not None
     stat = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     assert (owner.pid, owner.started) == (int(Path("/proc/self").resolve().name), int(stat[19]))
-    journal.store.leave(session)
-    assert journal.store.owner(session) is None
+    journal.sessions.leave(session)
+    assert journal.sessions.owner(session) is None
     journal.close()
 
 

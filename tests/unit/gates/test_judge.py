@@ -14,7 +14,7 @@ from fanfold.gates.checks import require
 from fanfold.gates.combine import all_of
 from fanfold.gates.judge import judge
 from fanfold.gates.stated import from_plan
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.item import Item
@@ -222,7 +222,7 @@ def test_a_judge_that_fails_or_babbles_leaves_the_items_unjudged(memory_path: Pa
     babbling = scene(memory_path / "babbling", lambda ask, n: Reply("well, well", usage=USED))
     receipt = play(babbling)
     assert (outcomes(receipt), receipt.calls) == ({"unjudged": 2}, 6)
-    with closing(Archive(babbling.store)) as archive:
+    with closing(opening.look(babbling.store)) as archive:
         (run,) = archive.read.runs()
         (ended, _) = archive.read.endings(run.no, ["unjudged"])
     assert ended.reasons[0].startswith("the judge: kicked: the reply is not JSON")

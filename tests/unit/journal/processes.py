@@ -9,11 +9,8 @@ from pathlib import Path
 
 _ENTER = """
 import os, sys
-from pathlib import Path
-from fanfold.journal.store import Store
-store = Store(Path(sys.argv[1]))
-store.prepare()
-session = store.enter()
+from fanfold.journal.opening import open_store
+session = open_store(sys.argv[1], thread=False).sessions.enter()
 child = os.fork() if sys.argv[2:] else 0
 if not child:
     print(session, os.getpid(), flush=True)
@@ -22,12 +19,11 @@ sys.stdin.read()
 
 _WRITE = """
 import asyncio, sys
-from fanfold.journal.apply import AddRun
-from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Journal
+from fanfold.journal.facts import AddRun, RunRecord
+from fanfold.journal.opening import open_store
 
 async def main(folder, name, count):
-    journal = Journal(folder)
+    journal = open_store(folder)
     try:
         for n in range(count):
             await journal.write(AddRun(RunRecord(id=f"{name}-{n}", name=name, created=0.0)))

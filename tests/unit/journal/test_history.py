@@ -8,9 +8,9 @@ import pytest
 
 from fanfold.errors import Transient
 from fanfold.gates.checks import regex, require
-from fanfold.journal import history
-from fanfold.journal.history import Past
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
+from fanfold.journal.answers import CallHistory
+from fanfold.journal.sqlite.read_members import NEWEST
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import MemberStats
@@ -19,10 +19,10 @@ from tests.unit.observe.runs import answering, contracts, ran
 HAIKU = "scripted:haiku"
 
 
-def of(store: Path, step: str = "map", answerer: str = HAIKU) -> Past | None:
-    archive = Archive(store)
+def of(store: Path, step: str = "map", answerer: str = HAIKU) -> CallHistory | None:
+    archive = opening.look(store)
     try:
-        return archive.read.history.of("haiku", answerer, step)
+        return archive.read.call_history("haiku", answerer, step)
     finally:
         archive.close()
 
@@ -37,7 +37,7 @@ def test_means_variances_and_latency_are_those_of_the_calls(tmp_path: Path) -> N
     past = of(tmp_path)
     assert past is not None
     costs = [150_000 + 5000 * tokens for tokens in outputs]
-    assert past == Past(
+    assert past == CallHistory(
         calls=4, step="map", cost=sum(costs) / 4,
         cost_variance=pytest.approx(5000**2 * 500 / 3), input=150.0, input_variance=0.0,
         output=25.0, output_variance=pytest.approx(500 / 3), latency=pytest.approx(2.0),
@@ -80,9 +80,9 @@ def test_a_reply_without_usage_counts_in_cost_but_not_in_tokens(tmp_path: Path) 
 
 def test_only_the_newest_are_looked_at(tmp_path: Path) -> None:
     ran(tmp_path, "old", [Scripted(lambda ask, n: Reply("a", usage=Usage(9, 9)), traits("haiku"))],
-        contracts(history.NEWEST + 20), concurrency=50)  # fmt: skip
+        contracts(NEWEST + 20), concurrency=50)  # fmt: skip
     newest = Scripted(lambda ask, n: Reply("b", usage=Usage(1, 1)), traits("haiku"))
-    ran(tmp_path, "new", [newest], contracts(history.NEWEST), prompt="Other {{ item.text }}",
+    ran(tmp_path, "new", [newest], contracts(NEWEST), prompt="Other {{ item.text }}",
         concurrency=50)  # fmt: skip
     past = of(tmp_path)
     assert past is not None and (past.calls, past.input, past.output) == (1000, 1.0, 1.0)
@@ -91,10 +91,10 @@ def test_only_the_newest_are_looked_at(tmp_path: Path) -> None:
 def test_what_a_run_asked_of_a_step_is_counted_by_task(tmp_path: Path) -> None:
     ran(tmp_path, "one", [answering()], contracts(3))
     ran(tmp_path, "two", [answering()], contracts(5), prompt="Other {{ item.text }}")
-    archive = Archive(tmp_path)
+    archive = opening.look(tmp_path)
     run = archive.read.find("two")
     assert run is not None
-    asked = archive.read.history.asked
+    asked = archive.read.tasks_asked
     assert (asked(run.no, "map"), asked(run.no, "reduce")) == (5, 0)
     archive.close()
 
@@ -107,9 +107,9 @@ def test_success_is_the_share_of_calls_that_settled_a_task(tmp_path: Path) -> No
 
     member = Scripted(script, traits("haiku"), latency=2.0)
     ran(tmp_path, "one", [member], contracts(4), concurrency=1, gate=regex("ok"))
-    archive = Archive(tmp_path)
+    archive = opening.look(tmp_path)
     try:
-        stats = archive.read.history.stats
+        stats = archive.read.member_stats
         assert stats("haiku", HAIKU, "map") == MemberStats(4 / 6, pytest.approx(2.0), 6)
         assert stats("haiku", HAIKU, None) == stats("haiku", HAIKU, "map")
         assert stats("haiku", HAIKU, "reduce") is None
@@ -121,8 +121,8 @@ def test_success_is_the_share_of_calls_that_settled_a_task(tmp_path: Path) -> No
 def test_a_member_that_never_answered_has_no_success(tmp_path: Path) -> None:
     member = Scripted(lambda ask, n: Transient("503"), traits("haiku"))
     ran(tmp_path, "one", [member], contracts(1), attempts=2)
-    archive = Archive(tmp_path)
+    archive = opening.look(tmp_path)
     try:
-        assert archive.read.history.stats("haiku", HAIKU, "map") == MemberStats(0.0, 0.0, 2)
+        assert archive.read.member_stats("haiku", HAIKU, "map") == MemberStats(0.0, 0.0, 2)
     finally:
         archive.close()

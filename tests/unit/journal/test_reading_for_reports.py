@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.journal.read import Ended, Spent, Unsettled
-from fanfold.journal.unmetered import Answered
+from fanfold.journal.answers import AnsweredItems, EndedItem, Spent, Unsettled
 from fanfold.testing.clock import EPOCH
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -31,8 +30,8 @@ def test_endings_are_those_of_the_wanted_states_in_planned_order(tmp_path: Path)
         run = of("contract-review").run.no
         bad = {"severity": "medium", "clause": "a | b"}
         assert read.endings(run, ("kicked", "failed")) == [
-            Ended("contract-002", "kicked", ("missing or empty: `evidence`",), "haiku", 2 * PAID, bad),
-            Ended("contract-003", "failed",
+            EndedItem("contract-002", "kicked", ("missing or empty: `evidence`",), "haiku", 2 * PAID, bad),
+            EndedItem("contract-003", "failed",
                   ("503: overloaded | try\nagain `later` (after 4 attempts)",), None, 0),
         ]  # fmt: skip
         passed = read.endings(run, ("passed",), limit=2)
@@ -80,15 +79,15 @@ def test_answers_are_counted_by_step_and_member_and_whose_run_asked(tmp_path: Pa
     ran(tmp_path / "s", "first", [answering()], contracts(3))
     ran(tmp_path / "s", "second", [answering()], contracts(5))
     with looked_at(tmp_path / "s") as (read, of):
-        assert read.unmetered.answered(of("first").run.no) == {(0, "haiku"): Answered(3, 0, 3)}
-        assert read.unmetered.answered(of("second").run.no) == {(0, "haiku"): Answered(2, 3, 2)}
+        assert read.answered_items(of("first").run.no) == {(0, "haiku"): AnsweredItems(3, 0, 3)}
+        assert read.answered_items(of("second").run.no) == {(0, "haiku"): AnsweredItems(2, 3, 2)}
 
 
 def test_items_without_an_answer_stand_under_no_member(tmp_path: Path) -> None:
     reviewed(tmp_path / "s")
     with looked_at(tmp_path / "s") as (read, of):
-        assert read.unmetered.answered(of("contract-review").run.no) == {
-            (0, ""): Answered(0, 0, 4), (0, "haiku"): Answered(9, 0, 12),
+        assert read.answered_items(of("contract-review").run.no) == {
+            (0, ""): AnsweredItems(0, 0, 4), (0, "haiku"): AnsweredItems(9, 0, 12),
         }  # fmt: skip
 
 
@@ -128,5 +127,5 @@ def test_a_session_begins_with_its_first_start(tmp_path: Path) -> None:
     out_of_money(tmp_path / "s")
     with looked_at(tmp_path / "s") as (read, of):
         run = of("too-dear").run
-        assert read.timeline.began(run.no, run.session) == EPOCH
-        assert read.timeline.began(run.no, "another") is None
+        assert read.session_began(run.no, run.session) == EPOCH
+        assert read.session_began(run.no, "another") is None

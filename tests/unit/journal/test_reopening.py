@@ -8,9 +8,17 @@ from pathlib import Path
 import msgspec
 
 from fanfold.clock import RealClock
-from fanfold.journal.apply import CloseRun, PlanBatch, PlanItems, ReopenRun
-from fanfold.journal.facts import Ended, Ending, RunRecord
-from fanfold.journal.journal import Journal
+from fanfold.journal.contract import Store
+from fanfold.journal.facts import (
+    CloseRun,
+    EndItems,
+    ItemEnding,
+    PlanBatch,
+    PlanItems,
+    ReopenRun,
+    RunRecord,
+)
+from fanfold.journal.opening import open_store
 from fanfold.run.open import Launch, start
 from fanfold.work.outcome import STATES, State
 from fanfold.work.task import Budget
@@ -18,18 +26,18 @@ from fanfold.work.task import Budget
 GIVEN: dict[str, State] = {"a": "passed", "b": "failed", "c": "unfunded", "d": "in_doubt"}
 
 
-async def written(journal: Journal) -> RunRecord:
+async def written(journal: Store) -> RunRecord:
     """A run with four items, each with an outcome."""
     record = await start(journal, "r", RealClock(), Budget(), Launch(b"old", "/f"))
     no = record.no
     await journal.write(PlanItems([(no, 0, n, id, b"x") for n, id in enumerate(GIVEN)]))
     await journal.write(PlanBatch(no, 0, "input", "f", len(GIVEN), 0))
-    endings = tuple(Ending(0, n, 0, state) for n, state in enumerate(GIVEN.values()))
-    await journal.write(Ended(no, endings))
+    endings = tuple(ItemEnding(0, n, 0, state) for n, state in enumerate(GIVEN.values()))
+    await journal.write(EndItems(no, endings))
     return record
 
 
-def states(journal: Journal, run: int) -> dict[str, State]:
+def states(journal: Store, run: int) -> dict[str, State]:
     return {one.id: one.state for one in journal.read.endings(run, STATES)}
 
 
@@ -37,7 +45,7 @@ def after(folder: Path, **how: object) -> tuple[dict[str, State], bytes]:
     """The outcomes and the plan once the run was reopened like that."""
 
     async def done() -> tuple[dict[str, State], bytes]:
-        journal = Journal(folder)
+        journal = open_store(folder)
         try:
             record = await written(journal)
             fact = ReopenRun(record.no, "next", b"{}", record.session)
@@ -66,7 +74,7 @@ def test_while_the_run_goes_on_they_lose_it_beside_what_is_not_final(tmp_path: P
 
 def test_a_run_that_somebody_took_over_is_not_closed_by_another(tmp_path: Path) -> None:
     async def done() -> None:
-        journal = Journal(tmp_path)
+        journal = open_store(tmp_path)
         try:
             record = await written(journal)
             fact = CloseRun(run=record.no, status="killed", reason="x", at=1.0, active=0.0,
@@ -84,12 +92,12 @@ def test_a_run_that_somebody_took_over_is_not_closed_by_another(tmp_path: Path) 
 
 def test_ids_are_found_exactly(tmp_path: Path) -> None:
     async def done() -> None:
-        journal = Journal(tmp_path)
+        journal = open_store(tmp_path)
         try:
             record = await written(journal)
-            items = journal.read.items
-            assert [items.has(record.no, id) for id in ("a", "ab", "")] == [True, False, False]
-            assert items.ids(record.no) == list(GIVEN)
+            read = journal.read
+            assert [read.has_item(record.no, id) for id in ("a", "ab", "")] == [True, False, False]
+            assert read.item_ids(record.no) == list(GIVEN)
         finally:
             journal.close()
 

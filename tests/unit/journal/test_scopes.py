@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.journal.apply import AddRun
-from fanfold.journal.facts import Claim, End, RunRecord, Start
-from fanfold.journal.journal import Journal
+from fanfold.journal import contract
+from fanfold.journal.answers import Claim
+from fanfold.journal.facts import AddRun, EndAttempt, RunRecord, StartAttempt
+from fanfold.journal.opening import open_store
 from fanfold.price import nanos
 from fanfold.run.loop import run_sync
 
@@ -20,7 +21,7 @@ TOP, CHILD, GRANDCHILD = ("A" * 26, "B" * 26, "C" * 26)
 class Store:
     """A store with a run of a fleet (or a plan) that has a budget of a dollar."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: contract.Store) -> None:
         self.journal = journal
         self._keys = 0
 
@@ -38,19 +39,21 @@ class Store:
     async def start(self, run: int, usd: float) -> Claim:
         self._keys += 1
         claim: Claim = await self.journal.write(
-            Start(run=run, step=0, session="s", member="m", answerer="m",
+            StartAttempt(run=run, step=0, session="s", member="m", answerer="m",
                   keys=(b"%032d" % self._keys,), ids=(), accept=("m",), reserved=nanos(usd),
                   reserved_tokens=0, at=1.0)
         )  # fmt: skip
         return claim
 
     async def end(self, run: int, claim: Claim, usd: float) -> None:
-        await self.journal.write(End(run=run, attempt=claim.attempt, cost=nanos(usd), at=2.0))
+        await self.journal.write(
+            EndAttempt(run=run, attempt=claim.attempt, cost=nanos(usd), at=2.0)
+        )
 
 
 @pytest.fixture
 def store(memory_path: Path) -> Iterator[Store]:
-    journal = Journal(str(memory_path / "s"))
+    journal = open_store(str(memory_path / "s"))
     yield Store(journal)
     journal.close()
 
@@ -111,7 +114,7 @@ def test_several_starts_of_one_transaction_are_held_against_it_together(store: S
         worker = await store.start(top, 0.1)
         child = await store.run(CHILD, f"{TOP}:{worker.attempt}")
         facts = [
-            Start(run=child, step=0, session="s", member="m", answerer="m", keys=(b"%032d" % n,),
+            StartAttempt(run=child, step=0, session="s", member="m", answerer="m", keys=(b"%032d" % n,),
                   ids=(), accept=("m",), reserved=nanos(0.3), reserved_tokens=0, at=1.0)
             for n in range(100, 108)
         ]  # fmt: skip

@@ -11,10 +11,9 @@ import pytest
 
 from fanfold.clock import RealClock
 from fanfold.errors import AlreadyRunning, StoreError
-from fanfold.journal.apply import AddRun
-from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Journal
-from fanfold.journal.store import Store
+from fanfold.journal.facts import AddRun, RunRecord
+from fanfold.journal.opening import open_store
+from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.run.open import reopen
 from fanfold.work.task import Budget
 from tests.handles import no_free_handle
@@ -25,8 +24,8 @@ from tests.unit.journal.test_writer import start
 def test_with_no_free_handle_a_living_session_is_unknown_and_counts_as_alive(
     tmp_path: Path,
 ) -> None:
-    ours, theirs = Store(tmp_path), Store(tmp_path)
-    ours.prepare()
+    StoreFolder(tmp_path).prepare()
+    ours, theirs = StoreFolder(tmp_path).sessions, StoreFolder(tmp_path).sessions
     session = ours.enter()
     with no_free_handle():
         assert (theirs.life(session), theirs.alive(session)) == ("unknown", True)
@@ -37,7 +36,7 @@ def test_with_no_free_handle_a_living_session_is_unknown_and_counts_as_alive(
 
 def test_attempts_of_a_session_that_cannot_be_looked_at_are_left_alone(tmp_path: Path) -> None:
     async def main() -> tuple[int, str, int]:
-        journal, theirs = Journal(tmp_path, thread=False), Store(tmp_path)
+        journal, theirs = open_store(tmp_path, thread=False), StoreFolder(tmp_path).sessions
         session = theirs.enter()
         await journal.write(start(b"a" * 16, session=session))
         with no_free_handle():
@@ -52,13 +51,13 @@ def test_attempts_of_a_session_that_cannot_be_looked_at_are_left_alone(tmp_path:
 
 
 def test_two_who_look_at_once_do_not_take_each_other_for_the_owner(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = StoreFolder(tmp_path)
     store.prepare()
     dead = tmp_path / "live" / "0123456789abcdef"
     dead.touch()
     with dead.open("rb") as looking:
         fcntl.flock(looking, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        assert store.life(dead.name) == "dead"
+        assert store.sessions.life(dead.name) == "dead"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def test_a_run_is_not_taken_over_from_who_may_be_alive(
     tmp_path: Path, spoil: str, error: type[Exception], said: str
 ) -> None:
     async def main() -> None:
-        journal, theirs = Journal(tmp_path, thread=False), Store(tmp_path)
+        journal, theirs = open_store(tmp_path, thread=False), StoreFolder(tmp_path).sessions
         session = theirs.enter()
         record = RunRecord(id="R", name="talk", created=0.0, session=session)
         await journal.write(AddRun(record))
@@ -90,10 +89,10 @@ def test_a_run_is_not_taken_over_from_who_may_be_alive(
 
 
 def test_no_free_handle_for_a_session_of_our_own_is_one_line(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = StoreFolder(tmp_path)
     store.prepare()
     with no_free_handle(), pytest.raises(StoreError, match="Too many open files") as caught:
-        store.enter()
+        store.sessions.enter()
     assert "\n" not in str(caught.value)
 
 
@@ -102,12 +101,12 @@ def test_no_free_handle_for_a_session_of_our_own_is_one_line(tmp_path: Path) -> 
 
 def test_a_child_that_outlives_a_killed_process_does_not_keep_its_session(tmp_path: Path) -> None:
     """A function may fork and leave: its run ends with the process that runs it."""
-    Store(tmp_path).prepare()
+    StoreFolder(tmp_path).prepare()
     with entering(tmp_path, forks=True) as process:
         assert process.stdout is not None and process.stdin is not None
         session, child = process.stdout.readline().decode().split()
         process.kill()
         process.wait()
         os.kill(int(child), 0)  # the child lives
-        assert Store(tmp_path).life(session) == "dead"
+        assert StoreFolder(tmp_path).sessions.life(session) == "dead"
         process.stdin.close()  # and ends with this

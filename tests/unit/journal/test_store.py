@@ -10,15 +10,16 @@ import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fanfold.errors import StoreError, StoreFull
-from fanfold.journal.apply import AddRun
-from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.migrations import MIGRATIONS
-from fanfold.journal.store import APPLICATION_ID, Store
+from fanfold.journal import opening
+from fanfold.journal.facts import AddRun, RunRecord
+from fanfold.journal.opening import open_store
+from fanfold.journal.sqlite.folder import APPLICATION_ID, StoreFolder
+from fanfold.journal.sqlite.migrations import MIGRATIONS
 from tests.unit.journal.disks import read_only, small_disk
 from tests.unit.journal.processes import entering, writing
 
@@ -30,7 +31,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def made(folder: Path) -> Path:
     """A store that is there; the database file."""
-    Store(folder).prepare()
+    StoreFolder(folder).prepare()
     return folder / "journal.db"
 
 
@@ -76,10 +77,10 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("open", [Journal, Archive])
+@pytest.mark.parametrize("open", [open_store, opening.look])
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_not_ours_is_refused_in_one_line_and_left_untouched(
-    tmp_path: Path, case: str, open: type[Journal] | type[Archive]
+    tmp_path: Path, case: str, open: Callable[[Path], Any]
 ) -> None:
     write, why = CASES[case]
     write(tmp_path / "journal.db")
@@ -93,14 +94,14 @@ def test_what_is_not_ours_is_refused_in_one_line_and_left_untouched(
 def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("here I am")
     with pytest.raises(StoreError, match="is a file, not a folder"):
-        Journal(tmp_path / "store")
+        open_store(tmp_path / "store")
     assert (tmp_path / "store").read_text() == "here I am"
 
 
 def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here I am")
     with pytest.raises(StoreError, match="--store DIR"):
-        Journal(tmp_path / "file" / "store")
+        open_store(tmp_path / "file" / "store")
 
 
 def test_a_damaged_page_is_a_store_error_wherever_it_is_met(tmp_path: Path) -> None:
@@ -118,14 +119,14 @@ def test_a_damaged_page_is_a_store_error_wherever_it_is_met(tmp_path: Path) -> N
 
 
 async def add_runs(folder: Path, count: int) -> None:
-    journal = Journal(folder)
+    journal = open_store(folder)
     for n in range(count):
         journal.note(AddRun(RunRecord(id=f"{n:01000d}", name="n", created=0.0)))
     journal.close()
 
 
 def read_all(folder: Path) -> None:
-    journal = Journal(folder)
+    journal = open_store(folder)
     try:
         journal.read.runs()
     finally:
@@ -134,14 +135,14 @@ def read_all(folder: Path) -> None:
 
 def test_looking_at_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such store"):
-        Archive(tmp_path / "store")
+        opening.look(tmp_path / "store")
     assert contents(tmp_path) == {} and not (tmp_path / "store").exists()
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:
     made(tmp_path)
     before = contents(tmp_path)
-    archive = Archive(tmp_path)
+    archive = opening.look(tmp_path)
     assert archive.read.runs() == []
     archive.close()
     assert contents(tmp_path) == before
@@ -153,7 +154,7 @@ def test_a_store_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         with read_only(disk):
             for folder in (disk / "store", disk / "new"):
                 with pytest.raises(StoreError, match="--store DIR") as caught:
-                    Journal(folder)
+                    open_store(folder)
                 assert "\n" not in str(caught.value)
 
 
@@ -162,7 +163,7 @@ def test_a_store_that_cannot_be_written_can_still_be_looked_at(tmp_path: Path) -
     with small_disk(tmp_path / "disk", "8m") as disk:
         made(disk / "store")
         with read_only(disk):
-            archive = Archive(disk / "store")
+            archive = opening.look(disk / "store")
             assert archive.read.runs() == []
             archive.close()
 
@@ -172,7 +173,7 @@ def test_a_store_on_a_full_disk_can_still_be_looked_at(tmp_path: Path) -> None:
         made(disk / "store")
         (disk / "store" / "ballast").unlink()
         fill(disk / "filler")
-        archive = Archive(disk / "store")
+        archive = opening.look(disk / "store")
         assert archive.read.runs() == []
         archive.close()
 
@@ -185,7 +186,7 @@ def fill(file: Path) -> None:
 
 def test_no_room_for_a_new_store_is_told_as_that(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "512k") as disk, pytest.raises(StoreFull, match="full"):
-        Journal(disk / "store")
+        open_store(disk / "store")
 
 
 # ── migrations ───────────────────────────────────────────────────────────────────────────────
@@ -232,9 +233,9 @@ def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
     """The folder, the database, its log, and all that is beside it."""
     before = os.umask(0)
     try:
-        journal = Journal(tmp_path / "new" / "store")
+        journal = open_store(tmp_path / "new" / "store")
         asyncio.run(journal.flush())
-        journal.store.spool()
+        journal.spool()
         found = modes(tmp_path / "new" / "store")
         journal.close()
     finally:
@@ -268,8 +269,8 @@ def test_a_folder_that_holds_more_than_the_store_stays_open(
 
 
 def test_a_session_is_alive_until_it_leaves(tmp_path: Path) -> None:
-    ours, theirs = Store(tmp_path), Store(tmp_path)
-    ours.prepare()
+    ours, theirs = StoreFolder(tmp_path).sessions, StoreFolder(tmp_path).sessions
+    StoreFolder(tmp_path).prepare()
     session = ours.enter()
     assert (ours.alive(session), theirs.alive(session)) == (True, True)
     ours.leave(session)
@@ -279,12 +280,12 @@ def test_a_session_is_alive_until_it_leaves(tmp_path: Path) -> None:
 
 def test_a_session_nobody_entered_is_not_alive(tmp_path: Path) -> None:
     made(tmp_path)
-    assert not Store(tmp_path).alive("0123456789abcdef")
+    assert not StoreFolder(tmp_path).sessions.alive("0123456789abcdef")
 
 
 def test_a_session_dies_with_its_process(tmp_path: Path) -> None:
     made(tmp_path)
-    store = Store(tmp_path)
+    store = StoreFolder(tmp_path).sessions
     with entering(tmp_path) as process:
         assert process.stdout is not None
         session, _ = process.stdout.readline().decode().split()
@@ -326,16 +327,16 @@ def names(folder: Path) -> dict[str, int]:
 def test_looking_at_a_store_in_use_keeps_the_locks_of_its_other_connections(tmp_path: Path) -> None:
     """The kernel drops a process's locks on a file when any of its handles is closed. Another
     process that closes the store must still see that it is in use, and leave the log alone."""
-    journal = Journal(tmp_path)
+    journal = open_store(tmp_path)
     try:
         asyncio.run(journal.flush())
-        Archive(tmp_path).close()
-        Store(tmp_path).prepare()
+        opening.look(tmp_path).close()
+        StoreFolder(tmp_path).prepare()
         code = (
             "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]);"
             "db.execute('select * from runs').fetchall(); db.close()"
         )
-        subprocess.run([sys.executable, "-c", code, str(journal.store.file)], check=True)
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / "journal.db")], check=True)
         assert (tmp_path / "journal.db-wal").exists()
     finally:
         journal.close()

@@ -14,12 +14,22 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import RunStopped, StoreUnavailable
-from fanfold.journal.apply import AddRun, CloseRun, PlanItems
-from fanfold.journal.facts import Claim, End, Ended, Ending, Landed
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.marks import Highest
-from fanfold.journal.unsaved import folders
-from fanfold.journal.writer import Patience
+from fanfold.journal import opening
+from fanfold.journal.answers import Claim
+from fanfold.journal.contract import Patience
+from fanfold.journal.facts import (
+    AddRun,
+    CloseRun,
+    EndAttempt,
+    EndItems,
+    ItemEnding,
+    NewReply,
+    PlanItems,
+)
+from fanfold.journal.opening import open_store
+from fanfold.journal.sqlite.marks import Highest
+from fanfold.journal.sqlite.store import SqliteStore
+from fanfold.journal.sqlite.unsaved import folders
 from fanfold.testing.clock import run_virtual
 from fanfold.work.ask import Reply
 from fanfold.work.outcome import STATES
@@ -58,7 +68,7 @@ def closed(status: str = "complete") -> CloseRun:
 
 def known(folder: Path, key: bytes = KEY) -> str | None:
     """The text of the reply under a key."""
-    journal = Journal(folder, thread=False)
+    journal = open_store(folder, thread=False)
     try:
         found = journal.read.known([key], frozenset({"m:1"}), 1)
         return found[key].reply.text if found else None
@@ -67,7 +77,7 @@ def known(folder: Path, key: bytes = KEY) -> str | None:
 
 
 def states(folder: Path) -> list[str]:
-    archive = Archive(folder)
+    archive = opening.look(folder)
     try:
         return [one.state for one in archive.read.attempts(1)]
     finally:
@@ -82,7 +92,7 @@ def test_a_locked_store_is_waited_for_and_the_operator_is_told_once(memory_path:
     stopped: list[str] = []
 
     async def main(clock: object) -> None:
-        journal = Journal(memory_path, thread=False)
+        journal = open_store(memory_path, thread=False)
         journal.when_waiting(told.append)
         journal.when_in_trouble(stopped.append)
         await journal.write(AddRun(record("r")))
@@ -110,7 +120,7 @@ def test_a_lock_that_lasts_pauses_the_run_and_what_was_paid_is_taken_up_later(
     reasons: list[str] = []
 
     async def main(clock: object) -> None:
-        journal = Journal(memory_path, thread=False)
+        journal = open_store(memory_path, thread=False)
         journal.when_in_trouble(reasons.append)
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY))
@@ -128,7 +138,7 @@ def test_a_lock_that_lasts_pauses_the_run_and_what_was_paid_is_taken_up_later(
     run_virtual(main)
     assert len(reasons) == 1 and "1 reply is kept in" in reasons[0]
     assert states(memory_path) == ["started", "started"]
-    journal = Journal(memory_path, thread=False)
+    journal = open_store(memory_path, thread=False)
     assert journal.warnings == (
         f"{memory_path}/journal.db: 2 replies that could not be saved before are in it now",
     )
@@ -140,7 +150,7 @@ def test_a_lock_that_lasts_pauses_the_run_and_what_was_paid_is_taken_up_later(
 
 def test_a_store_that_is_free_again_takes_all_before_the_run_ends(memory_path: Path) -> None:
     async def main(clock: object) -> None:
-        journal = Journal(memory_path, thread=False)
+        journal = open_store(memory_path, thread=False)
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY))
         with locked(memory_path):
@@ -157,13 +167,15 @@ def test_an_outcome_never_stands_without_its_reply(memory_path: Path) -> None:
     """Its reply went into the side file, so it had no row yet when it was judged."""
 
     async def main(clock: object) -> None:
-        journal = Journal(memory_path, thread=False)
+        journal = open_store(memory_path, thread=False)
         await journal.write(AddRun(record("r")))
         await journal.write(PlanItems([(1, 0, 0, "a", b"h"), (1, 0, 1, "b", b"h")]))
         await journal.write(start(KEY))
         with locked(memory_path):
             (row,) = await journal.write(end(1, KEY))
-        journal.note(Ended(1, (Ending(0, 0, 0, "passed", reply=row), Ending(0, 1, 0, "failed"))))
+        journal.note(
+            EndItems(1, (ItemEnding(0, 0, 0, "passed", reply=row), ItemEnding(0, 1, 0, "failed")))
+        )
         await journal.flush()
         assert [(one.id, one.state) for one in journal.read.endings(1, STATES)] == [("b", "failed")]
         journal.close()
@@ -177,7 +189,10 @@ def test_who_finds_the_writer_dead_takes_its_replies_up_before_it_calls_them_los
     """A process that was open all the time, such as a server."""
 
     async def main(clock: object) -> None:
-        journal, other = Journal(memory_path, thread=False), Journal(memory_path, thread=False)
+        journal, other = (
+            open_store(memory_path, thread=False),
+            open_store(memory_path, thread=False),
+        )
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY, session="0123456789abcdef"))
         with locked(memory_path):
@@ -195,7 +210,7 @@ def test_the_process_that_holds_the_lock_is_named(memory_path: Path) -> None:
     told: list[str] = []
 
     async def main() -> None:
-        journal = Journal(memory_path, patience=Patience(notice=0.0, limit=600.0, between=0.05))
+        journal = open_store(memory_path, patience=Patience(notice=0.0, limit=600.0, between=0.05))
         heard = asyncio.Event()
         journal.when_waiting(lambda line: (told.append(line), heard.set()))  # type: ignore[func-returns-value]
         await journal.write(AddRun(record("a")))
@@ -218,9 +233,9 @@ def test_the_process_that_holds_the_lock_is_named(memory_path: Path) -> None:
 # ── a full disk ──────────────────────────────────────────────────────────────────────────────
 
 
-def landing(attempt: int, key: bytes, size: int) -> End:
-    landed = Landed(key, "m:1", "m", Reply("x" * size + str(attempt)))
-    return End(
+def landing(attempt: int, key: bytes, size: int) -> EndAttempt:
+    landed = NewReply(key, "m:1", "m", Reply("x" * size + str(attempt)))
+    return EndAttempt(
         run=1, attempt=attempt, at=1.0, released=(key,), answerer="m:1", landed=(landed,)
     )  # fmt: skip
 
@@ -230,7 +245,7 @@ def test_on_a_full_disk_64_replies_of_40_kb_are_recorded(tmp_path: Path) -> None
     keys = [bytes([n]) * 16 for n in range(64)]
 
     async def main(folder: Path, filler: Path) -> None:
-        journal = Journal(folder)
+        journal = open_store(folder)
         await journal.write(AddRun(record("r")))
         claims = await asyncio.gather(*(journal.write(start(key)) for key in keys))
         assert claims == [Claim(attempt=n + 1) for n in range(64)]
@@ -249,7 +264,7 @@ def test_nothing_is_sent_whose_reply_might_find_no_room(tmp_path: Path) -> None:
     reasons: list[str] = []
 
     async def main(folder: Path, filler: Path) -> None:
-        journal = Journal(folder)
+        journal = open_store(folder)
         journal.when_in_trouble(reasons.append)
         await journal.write(AddRun(record("r")))
         fill(filler)
@@ -267,7 +282,7 @@ def test_a_reply_that_finds_no_room_at_all_is_kept_on_another_disk(
     tmp_path: Path, state: Path
 ) -> None:
     async def main(folder: Path, filler: Path) -> None:
-        journal = Journal(folder)
+        journal = open_store(folder)
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY))
         fill(filler)
@@ -293,12 +308,12 @@ def test_what_can_be_saved_nowhere_is_held_until_there_is_room(
     reasons: list[str] = []
 
     async def main(folder: Path, filler: Path) -> None:
-        journal = Journal(folder, patience=Patience(between=0.01))
+        journal = SqliteStore(folder, patience=Patience(between=0.01))
         stopped = asyncio.Event()
         journal.when_in_trouble(lambda why: (reasons.append(why), stopped.set()))  # type: ignore[func-returns-value]
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY))
-        journal.store.drop_ballast()
+        journal.folder.drop_ballast()
         fill(filler)
         writing = journal.write(landing(1, KEY, 40_000))
         await stopped.wait()
@@ -323,17 +338,17 @@ def test_a_store_deleted_in_mid_run_is_put_back_and_the_run_is_not_complete(
     store, reasons = memory_path / "store", list[str]()
 
     async def main() -> None:
-        journal = Journal(store, thread=thread)
+        journal = open_store(store, thread=thread)
         journal.when_in_trouble(reasons.append)
-        session = journal.store.enter()
+        session = journal.sessions.enter()
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY, session=session))
         shutil.rmtree(store)
         await journal.write(end(1, KEY))
         assert await journal.write(closed()) is True
         assert [run.status for run in journal.read.runs()] == ["paused"]
-        assert Journal(store, thread=False).store.alive(session)
-        journal.store.leave(session)
+        assert open_store(store, thread=False).sessions.alive(session)
+        journal.sessions.leave(session)
         journal.close()
 
     asyncio.run(main())
@@ -345,7 +360,7 @@ def test_nothing_is_started_in_a_store_that_is_gone(memory_path: Path) -> None:
     store = memory_path / "store"
 
     async def main() -> None:
-        journal = Journal(store, thread=False)
+        journal = open_store(store, thread=False)
         await journal.write(AddRun(record("r")))
         shutil.rmtree(store)
         with pytest.raises(RunStopped, match="deleted in mid-run"):
@@ -360,7 +375,7 @@ def test_a_store_moved_in_mid_run_stays_where_it_is_now(memory_path: Path) -> No
     store, reasons = memory_path / "store", list[str]()
 
     async def main() -> None:
-        journal = Journal(store, thread=False)
+        journal = open_store(store, thread=False)
         journal.when_in_trouble(reasons.append)
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY))
@@ -382,12 +397,12 @@ def test_a_store_that_another_took_the_place_of_is_saved_beside_it(memory_path: 
     store, reasons = memory_path / "store", list[str]()
 
     async def main() -> None:
-        journal = Journal(store, thread=False)
+        journal = open_store(store, thread=False)
         journal.when_in_trouble(reasons.append)
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY))
         shutil.rmtree(store)
-        Journal(store, thread=False).close()
+        open_store(store, thread=False).close()
         await journal.write(end(1, KEY))
         journal.close()
 
@@ -407,7 +422,7 @@ def crashed(folder: Path, image: Path) -> None:
     """A store with one run and one reply that are only in the log, as a crash leaves it."""
 
     async def main() -> None:
-        journal = Journal(folder, thread=False)
+        journal = open_store(folder, thread=False)
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY))
         await journal.write(end(1, KEY))
@@ -434,16 +449,16 @@ def test_a_log_that_was_removed_or_garbled_is_told(
 ) -> None:
     crashed(memory_path / "store", memory_path / "image")
     spoil(memory_path / "image" / "journal.db-wal")
-    archive = Archive(memory_path / "image")
+    archive = opening.look(memory_path / "image")
     (seen,) = archive.warnings
     archive.close()
-    journal = Journal(memory_path / "image", thread=False)
+    journal = open_store(memory_path / "image", thread=False)
     (told,) = journal.warnings
     journal.close()
     assert seen == told
     assert told.startswith(f"{memory_path}/image/journal.db: its write-ahead log was removed or")
     assert "1 reply" in told and "\n" not in told
-    again = Journal(memory_path / "image", thread=False)
+    again = open_store(memory_path / "image", thread=False)
     assert again.warnings == (), "it is told once to those who write"
     again.close()
 
@@ -451,7 +466,7 @@ def test_a_log_that_was_removed_or_garbled_is_told(
 def test_a_whole_store_has_no_warning_after_a_crash_or_an_end(memory_path: Path) -> None:
     crashed(memory_path / "store", memory_path / "image")
     for folder in ("store", "image"):
-        journal = Journal(memory_path / folder, thread=False)
+        journal = SqliteStore(memory_path / folder, thread=False)
         assert journal.warnings == ()
-        assert journal.store.marks.highest == Highest(1, 1, 1)
+        assert journal.folder.marks.highest == Highest(1, 1, 1)
         journal.close()

@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import StoreError, StoreFull
-from fanfold.journal.apply import AddRun, Lose, NameStep, PlanItems
-from fanfold.journal.facts import Claim, End, Landed, RunRecord, Start
-from fanfold.journal.journal import Journal
+from fanfold.journal.answers import Claim
+from fanfold.journal.facts import (
+    AddRun,
+    EndAttempt,
+    LoseAttempts,
+    NameStep,
+    NewReply,
+    PlanItems,
+    RunRecord,
+    StartAttempt,
+)
+from fanfold.journal.opening import open_store
 from fanfold.work.ask import Reply, Usage
 from tests.unit.journal.disks import small_disk
 from tests.waiting import LONG
@@ -21,24 +30,24 @@ def record(id: str, plan: bytes = b"") -> RunRecord:
     return RunRecord(id=id, name="run", created=0.0, plan=plan)
 
 
-def start(key: bytes, *, session: str = "s", run: int = 1, **changes: object) -> Start:
+def start(key: bytes, *, session: str = "s", run: int = 1, **changes: object) -> StartAttempt:
     given = {"answerer": "m:1", "accept": ("m:1",), "reserved": 100, "reserved_tokens": 10}
-    return Start(
+    return StartAttempt(
         run=run, step=0, session=session, member="m", keys=(key,), ids=("a",), at=0.0,
         **{**given, **changes},  # type: ignore[arg-type]
     )  # fmt: skip
 
 
-def end(attempt: int, key: bytes, *, run: int = 1, private: bool = False) -> End:
-    landed = Landed(key, "m:1", "m", Reply("fine"), 7, private)
-    return End(
+def end(attempt: int, key: bytes, *, run: int = 1, private: bool = False) -> EndAttempt:
+    landed = NewReply(key, "m:1", "m", Reply("fine"), 7, private)
+    return EndAttempt(
         run=run, attempt=attempt, usage=Usage(1, 1), cost=7, at=1.0, released=(key,),
         answerer="m:1", landed=(landed,),
     )  # fmt: skip
 
 
-def failed(attempt: int, key: bytes) -> End:
-    return End(
+def failed(attempt: int, key: bytes) -> EndAttempt:
+    return EndAttempt(
         run=1, attempt=attempt, state="error", error="503", at=1.0, released=(key,), answerer="m:1"
     )
 
@@ -55,7 +64,7 @@ def test_what_has_gathered_while_a_commit_ran_goes_in_as_one(tmp_path: Path) -> 
         gathered.wait()
 
     async def main() -> int:
-        journal = Journal(tmp_path, after_commit=hold_up)
+        journal = open_store(tmp_path, after_commit=hold_up)
         first = journal.write(AddRun(record("first")))
         await asyncio.to_thread(committed.wait)
         rest = [journal.write(AddRun(record(f"{n}"))) for n in range(1000)]
@@ -69,7 +78,7 @@ def test_what_has_gathered_while_a_commit_ran_goes_in_as_one(tmp_path: Path) -> 
 
 def test_inline_all_facts_of_a_turn_are_one_commit(tmp_path: Path) -> None:
     async def main() -> tuple[int, list[int]]:
-        journal = Journal(tmp_path, thread=False)
+        journal = open_store(tmp_path, thread=False)
         numbers = await asyncio.gather(*(journal.write(AddRun(record(f"{n}"))) for n in range(50)))
         journal.close()
         return journal.commits, numbers
@@ -79,7 +88,7 @@ def test_inline_all_facts_of_a_turn_are_one_commit(tmp_path: Path) -> None:
 
 def test_answers_come_back_to_those_who_asked_whatever_the_mixture(tmp_path: Path) -> None:
     async def main() -> list[object]:
-        journal = Journal(tmp_path, thread=False)
+        journal = open_store(tmp_path, thread=False)
         facts = [
             AddRun(record("a")), PlanItems([(1, 0, 0, "x", b"")]), AddRun(record("b")),
             start(b"k" * 16), NameStep(1, 0, "map"), start(b"l" * 16), AddRun(record("c")),
@@ -93,7 +102,7 @@ def test_answers_come_back_to_those_who_asked_whatever_the_mixture(tmp_path: Pat
 
 def test_a_fact_is_visible_when_and_only_when_it_is_durable(tmp_path: Path) -> None:
     async def main() -> tuple[int, int]:
-        journal = Journal(tmp_path, thread=False)
+        journal = open_store(tmp_path, thread=False)
         writing = journal.write(AddRun(record("a")))
         before = len(journal.read.runs())
         await writing
@@ -107,13 +116,13 @@ def test_a_fact_is_visible_when_and_only_when_it_is_durable(tmp_path: Path) -> N
 @pytest.mark.parametrize("thread", [True, False])
 def test_closing_writes_down_what_nobody_waited_for(tmp_path: Path, thread: bool) -> None:
     async def main() -> None:
-        journal = Journal(tmp_path, thread=thread)
+        journal = open_store(tmp_path, thread=thread)
         for n in range(100):
             journal.note(AddRun(record(f"{n}")))
         journal.close()
 
     asyncio.run(main())
-    journal = Journal(tmp_path, thread=False)
+    journal = open_store(tmp_path, thread=False)
     assert len(journal.read.runs()) == 100
     journal.close()
 
@@ -124,7 +133,7 @@ def test_a_fact_that_cannot_be_written_harms_nobody_else(tmp_path: Path, thread:
     error, those who are in the same commit do not, and the journal goes on."""
 
     async def main() -> list[object]:
-        journal = Journal(tmp_path, thread=thread)
+        journal = open_store(tmp_path, thread=thread)
         try:
             facts = [AddRun(record("a")), AddRun(record("\ud800")), AddRun(record("b"))]
             async with asyncio.timeout(LONG):
@@ -144,7 +153,7 @@ def test_a_fact_that_cannot_be_written_harms_nobody_else(tmp_path: Path, thread:
 
 def claims(folder: Path, *facts: object) -> list[object]:
     async def main() -> list[object]:
-        journal = Journal(folder, thread=False)
+        journal = open_store(folder, thread=False)
         try:
             return [await journal.write(fact) for fact in facts]
         finally:
@@ -194,7 +203,7 @@ def test_a_failed_attempt_lets_go_of_its_key(tmp_path: Path) -> None:
 
 def test_doubt_belongs_to_the_key_and_is_taken_over_only_on_purpose(tmp_path: Path) -> None:
     key = b"k" * 16
-    lost = Lose((1,), 1.0)
+    lost = LoseAttempts((1,), 1.0)
     _, _, held, taken = claims(
         tmp_path, start(key), lost, start(key, run=2, take_over=False), start(key, run=3)
     )
@@ -209,7 +218,7 @@ def test_doubt_outlives_a_repetition_that_failed(tmp_path: Path) -> None:
     *_, held = claims(
         tmp_path,
         start(key),
-        Lose((1,), 1.0),
+        LoseAttempts((1,), 1.0),
         start(key),
         failed(2, key),
         start(key, run=2, take_over=False),
@@ -220,13 +229,13 @@ def test_doubt_outlives_a_repetition_that_failed(tmp_path: Path) -> None:
 
 def test_attempts_of_the_dead_are_in_doubt_those_of_the_living_are_not(tmp_path: Path) -> None:
     async def main() -> tuple[int, list[str]]:
-        journal = Journal(tmp_path, thread=False)
-        alive = journal.store.enter()
+        journal = open_store(tmp_path, thread=False)
+        alive = journal.sessions.enter()
         await journal.write(start(b"a" * 16, session=alive))
         await journal.write(start(b"b" * 16, session="0123456789abcdef"))
         lost = await journal.recover(2.0)
         states = [journal.read.attempt_state(number) for number in (1, 2)]
-        journal.store.leave(alive)
+        journal.sessions.leave(alive)
         journal.close()
         return lost, states
 
@@ -240,12 +249,12 @@ def test_a_large_reply_is_kept_once_and_comes_back_whole(tmp_path: Path) -> None
     text = "long " * 20_000
 
     async def main() -> tuple[list[str], int]:
-        journal = Journal(tmp_path, thread=False)
+        journal = open_store(tmp_path, thread=False)
         for n in range(3):
             key = bytes([n]) * 16
             await journal.write(start(key))
-            landed = Landed(key, "m:1", "m", Reply(text))
-            await journal.write(End(run=1, attempt=n + 1, at=1.0, landed=(landed,)))
+            landed = NewReply(key, "m:1", "m", Reply(text))
+            await journal.write(EndAttempt(run=1, attempt=n + 1, at=1.0, landed=(landed,)))
         keys = [bytes([n]) * 16 for n in range(3)]
         known = journal.read.known(keys, frozenset({"m:1"}), 1)
         journal.close()
@@ -267,13 +276,13 @@ def test_a_full_disk_loses_nothing_that_was_durable(tmp_path: Path) -> None:
         assert isinstance(error, StoreFull) and "make room, then resume" in str(error)
         assert low and len(durable) > 10
         (disk / "filler").unlink()
-        journal = Journal(disk / "store")
+        journal = open_store(disk / "store")
         assert [run.id for run in journal.read.runs()] == durable
         journal.close()
 
 
 async def _fill(folder: Path) -> tuple[list[str], StoreError | None, bool]:
-    journal = Journal(folder)
+    journal = open_store(folder)
     told: list[bool] = []
     journal.when_in_trouble(lambda why: told.append(True))
     (folder.parent / "filler").write_bytes(b"\0" * 1_500_000)

@@ -13,8 +13,9 @@ import msgspec
 
 from fanfold.errors import RunStopped, TimedOut, Transient
 from fanfold.gates.checks import require
-from fanfold.journal.journal import Archive, Journal
-from fanfold.journal.read import Reader
+from fanfold.journal import opening
+from fanfold.journal.contract import ReportQuestions
+from fanfold.journal.opening import open_store
 from fanfold.observe.account import Account, account
 from fanfold.observe.standing import Standing, stand
 from fanfold.patterns.fold import sort_by
@@ -46,7 +47,7 @@ def ran(
     budget, resume = how.pop("run_budget", Budget()), how.pop("resume", False)
 
     async def main(clock: VirtualClock) -> Receipt:
-        journal = Journal(store, thread=False)
+        journal = open_store(store, thread=False)
         try:
             record = await start(journal, name, clock, budget, Launch(PLAN)) if not resume else None
             if record is None:
@@ -145,9 +146,9 @@ def crashed(store: Path, after: float = 2.5, **how: Any) -> None:
 @contextmanager
 def looked_at(
     store: Path, *, alive: bool = False, after: float = 60.0
-) -> Iterator[tuple[Reader, Any]]:
+) -> Iterator[tuple[ReportQuestions, Any]]:
     """A reader of the store, and `of(name)`, where a run of that name stands `after` the epoch."""
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
 
         def of(name: str) -> Standing:
@@ -171,7 +172,7 @@ def with_id(standing: Standing, id: str) -> Standing:
 
 def accounted(store: Path, name: str, *, alive: bool = False, id: str = "01J") -> Account:
     """All that a report of a run says, with an id that is known beforehand."""
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         run = archive.read.find(name)
         assert run is not None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fanfold.journal.read import Ended
+from fanfold.journal.answers import EndedItem
 from fanfold.observe.account import quotes
 from tests.unit.observe.runs import accounted, reviewed
 
 
-def ended(value: Any, *reasons: str) -> Ended:
-    return Ended("i", "kicked", reasons, "m", 0, value)
+def ended(value: Any, *reasons: str) -> EndedItem:
+    return EndedItem("i", "kicked", reasons, "m", 0, value)
 
 
 def test_a_reason_that_names_a_place_is_shown_what_stands_there() -> None:

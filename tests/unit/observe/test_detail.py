@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.journal.facts import Attempt
+from fanfold.journal.answers import AttemptRecord
 from fanfold.observe.amounts import clock_time, duration, local_time
 from fanfold.observe.detail import detail, detail_json, ids_text, receipt_json
 from fanfold.testing.clock import EPOCH
@@ -144,8 +144,8 @@ def test_a_script_is_resumed_by_running_it_again(tmp_path: Path) -> None:
 
 
 def test_the_item_of_a_shard_is_its_first_and_how_many_more() -> None:
-    def shard(*ids: str) -> Attempt:
-        return Attempt(
+    def shard(*ids: str) -> AttemptRecord:
+        return AttemptRecord(
             no=1, step=0, member="m", state="error", ids=ids, reserved=0, cost=0, usage=Usage(),
             started=0.0, ended=None, error=None, why="",
         )  # fmt: skip

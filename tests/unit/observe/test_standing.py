@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.journal.read import Unsettled
+from fanfold.journal.answers import Unsettled
 from fanfold.observe.standing import (
     DONE,
     MemberAccount,

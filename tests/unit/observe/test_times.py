@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from fanfold.journal.facts import AttemptState, End, Lose, Start
-from fanfold.journal.journal import Archive, Journal
+from fanfold.journal import opening
+from fanfold.journal.facts import AttemptState, EndAttempt, LoseAttempts, StartAttempt
+from fanfold.journal.opening import open_store
 from fanfold.observe.times import BINS, MOST_BARS, Bar, Times, times
 from fanfold.run.loop import run_sync
 from fanfold.run.open import start
@@ -30,19 +31,19 @@ class Call(NamedTuple):
     lost: bool = False
 
 
-def _start(run: int, n: int, one: Call) -> Start:
-    return Start(
+def _start(run: int, n: int, one: Call) -> StartAttempt:
+    return StartAttempt(
         run=run, step=0, session=one.session, member=one.member, answerer="x",
         keys=(n.to_bytes(16, "big"),), ids=(str(n),), accept=(), reserved=1, reserved_tokens=1,
         at=one.start,
     )  # fmt: skip
 
 
-def _over(run: int, attempt: int, n: int, one: Call) -> End | Lose:
+def _over(run: int, attempt: int, n: int, one: Call) -> EndAttempt | LoseAttempts:
     assert one.end is not None
     if one.lost:
-        return Lose((attempt,), one.end)
-    return End(
+        return LoseAttempts((attempt,), one.end)
+    return EndAttempt(
         run=run, attempt=attempt, at=one.end, released=(n.to_bytes(16, "big"),), state=one.state,
         error=one.error,
     )  # fmt: skip
@@ -52,7 +53,7 @@ def recorded(store: Path, calls: list[Call]) -> Times | None:
     """The times of a run with these attempts; one without an end is under way."""
 
     async def main() -> int:
-        journal = Journal(store, thread=False)
+        journal = open_store(store, thread=False)
         try:
             record = await start(journal, "r", VirtualClock(), Budget())
             numbered = list(enumerate(calls))
@@ -71,7 +72,7 @@ def recorded(store: Path, calls: list[Call]) -> Times | None:
             journal.close()
 
     no = run_sync(main())
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         return times(archive.read, no)
     finally:
@@ -149,7 +150,7 @@ def test_real_runs(tmp_path: Path) -> None:
         ("b", "nightly", 12),
         ("c", "fine", 30),
     ):
-        archive = Archive(tmp_path / store)
+        archive = opening.look(tmp_path / store)
         record = archive.read.find(name)
         assert record is not None
         found = times(archive.read, record.no)

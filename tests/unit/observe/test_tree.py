@@ -7,9 +7,9 @@ from typing import Any
 
 from fanfold.errors import Transient
 from fanfold.gates.checks import require
-from fanfold.journal.apply import AddRun, NameStep
-from fanfold.journal.facts import End, RunRecord, Start
-from fanfold.journal.journal import Archive, Journal
+from fanfold.journal import opening
+from fanfold.journal.facts import AddRun, EndAttempt, NameStep, RunRecord, StartAttempt
+from fanfold.journal.opening import open_store
 from fanfold.observe.foliage import draw_tree
 from fanfold.observe.tree import ALL, SHOWN, Branch, tree, tree_json
 from fanfold.testing.clock import VirtualClock, run_virtual
@@ -25,7 +25,7 @@ class Books:
     """Writes runs with attempts into a store, by hand: who started whom is what is looked at."""
 
     def __init__(self, store: Path) -> None:
-        self.journal = Journal(store, thread=False)
+        self.journal = open_store(store, thread=False)
 
     async def run(self, id: str, parent: str | None = None) -> int:
         record = RunRecord(id=id, name=f"run-{id[0].lower()}", created=0.0, status="complete",
@@ -37,12 +37,12 @@ class Books:
     async def attempt(self, run: int, cents: int, **more: Any) -> int:
         member, seconds = more.pop("member", "haiku"), more.pop("seconds", 1.0)
         key = f"{run}/{cents}/{member}/{more.pop('n', 0)}".encode()
-        start = Start(
+        start = StartAttempt(
             run=run, step=0, session="s", member=member, answerer=member, keys=(key,),
             ids=(key.decode(),), accept=(member,), reserved=cents * CENT, reserved_tokens=0, at=10.0,
         )  # fmt: skip
         claim = await self.journal.write(start)
-        fact = End(
+        fact = EndAttempt(
             run=run, attempt=claim.attempt, cost=cents * CENT, at=10.0 + seconds, answerer=member,
             released=(key,), usage=Usage(cents, cents), **more,
         )  # fmt: skip
@@ -76,7 +76,7 @@ def family(store: Path) -> None:
 
 
 def grown(store: Path, name: str, most: int = SHOWN) -> Branch:
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         record = archive.read.find(name)
         assert record is not None

@@ -12,8 +12,8 @@ import pytest
 
 from fanfold.errors import BadInput, Terminal, TimedOut, Transient
 from fanfold.gates.checks import regex, require
-from fanfold.journal.facts import Ended
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
+from fanfold.journal.facts import EndItems
 from fanfold.patterns.asked import Whole, asked, compose
 from fanfold.patterns.ensemble import ensemble, judged, voters
 from fanfold.patterns.fold import collect, concat
@@ -68,8 +68,8 @@ class Held:
     def play(self, **how: Any) -> Receipt:
         return play(Scene(self.store, self.members, pattern=self.pattern), **how)
 
-    def endings(self, state: Any = "passed") -> list[Ended]:
-        with closing(Archive(self.store)) as archive:
+    def endings(self, state: Any = "passed") -> list[EndItems]:
+        with closing(opening.look(self.store)) as archive:
             (run,) = archive.read.runs()
             return archive.read.endings(run.no, [state])
 

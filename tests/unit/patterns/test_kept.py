@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold.errors import RunStopped, Terminal
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.observe.script import open_run
 from fanfold.patterns.graph import graph
 from fanfold.patterns.kept import only_by_parents
@@ -62,7 +62,7 @@ class Stage:
 
 def _states(folder: Path) -> dict[str, str]:
 
-    archive = Archive(folder)
+    archive = opening.look(folder)
     try:
         record = archive.read.find("g")
         assert record is not None

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fanfold.errors import Terminal
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.observe.tree import tree, tree_json
 from fanfold.patterns.delegate import new_run
 from fanfold.patterns.errand import Errand, Rules
@@ -97,7 +97,7 @@ def menu_then_many(ask: Ask) -> Reply:
 
 
 def shown(folder: Path) -> dict[str, Any]:
-    archive = Archive(folder / "store")
+    archive = opening.look(folder / "store")
     try:
         record = archive.read.find("ask")
         assert record is not None

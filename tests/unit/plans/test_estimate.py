@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.members.roster import load_roster
 from fanfold.plans.execute import Audience, Options, execute, prepare
 from fanfold.plans.load import check_plan, load_plan, with_commands
@@ -60,7 +60,7 @@ def previewed(plan: Path, store: Path | None = None, **premises: Any) -> Preview
     loaded = load_plan(plan)
     roster = with_commands(loaded, load_roster(plan.parent / "roster.yaml"))
     check_plan(loaded, roster)
-    archive = None if store is None else Archive(store)
+    archive = None if store is None else opening.look(store)
     try:
         source = readable_input(loaded)
         return estimate(loaded, roster, source, archive, Premises(**premises))
@@ -464,7 +464,7 @@ def test_a_preview_writes_nothing_and_a_run_stays_below_its_worst_case(
     assert {path.name for path in folder.iterdir()} == before and not store.exists()
     receipt = carried_out(plan, store)
     assert receipt.status == "complete"
-    archive = Archive(store)
+    archive = opening.look(store)
     run = archive.read.find("test")
     assert run is not None
     reserved = sum(attempt.reserved for attempt in archive.read.attempts(run.no))
@@ -551,7 +551,7 @@ def test_kick_backs_of_every_item_stay_below_the_worst_case(tmp_path: Path, serv
     made = previewed(plan)
     receipt = carried_out(plan, store)
     assert receipt.kicked == 6
-    archive = Archive(store)
+    archive = opening.look(store)
     run = archive.read.find("test")
     assert run is not None
     attempts = archive.read.attempts(run.no)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import fanfold as ff
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.plans.item import find_item
 from fanfold.run.item_view import ItemView
 from fanfold.testing.member import Scripted
@@ -21,7 +21,7 @@ def looked_at(store: Path, *, keep_prompts: bool) -> ItemView:
             await ff.map_reduce(run, [{"id": "a", "text": "one"}], prompt="Say {{ item.text }}")
 
     ff.run_sync(main())
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         record = archive.read.find("script")
         assert record is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
 from fanfold.members.roster import load_roster
 from fanfold.plans.drawing.picture import picture
 from fanfold.plans.execute import Audience, Options, execute, prepare
@@ -80,7 +80,7 @@ def test_the_preview_finds_the_reply_to_another_sample_on_record(tmp_path: Path)
     graph = "name: odd\n" + PLAN[PLAN.index("steps:") : PLAN.index("  - ask")]
     job = prepare(str(written(tmp_path, graph)), Options(store=str(tmp_path / "store")))
     run_sync(execute(job, Audience(unwatched)))
-    archive = Archive(str(tmp_path / "store"))
+    archive = opening.look(str(tmp_path / "store"))
     try:
         found = estimate(job.stored.plan, job.roster, None, archive, Premises())
     finally:

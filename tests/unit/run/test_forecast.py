@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from fanfold.gates.checks import require
 from fanfold.gates.predicate import predicate
-from fanfold.journal.facts import Known
-from fanfold.journal.history import Past
-from fanfold.journal.journal import Archive
+from fanfold.journal import opening
+from fanfold.journal.answers import CallHistory, KnownReply
 from fanfold.members.roster import load_roster
 from fanfold.price import Price, worst
 from fanfold.run.forecast import Forecast, Note, at_once, in_turn, in_words
@@ -69,7 +68,9 @@ def test_without_history_a_reply_is_a_quarter_of_what_it_may_be() -> None:
 
 
 def test_with_history_the_cost_is_n_times_the_mean_and_p90_grows_with_the_root_of_n() -> None:
-    past = Past(50, "map", cost=300_000, cost_variance=40_000.0**2, input=120, output=30, latency=2)
+    past = CallHistory(
+        50, "map", cost=300_000, cost_variance=40_000.0**2, input=120, output=30, latency=2
+    )
     made = forecast([left() for _ in range(100)], Cast("map", (member(),), past={"m": past}))
     assert (made.p50, made.input, made.output) == (30_000_000, 12_000, 3000)
     assert made.p90 == round(30_000_000 + 1.2816 * sqrt(100) * 40_000)
@@ -77,7 +78,7 @@ def test_with_history_the_cost_is_n_times_the_mean_and_p90_grows_with_the_root_o
 
 
 def test_kick_backs_on_record_are_expected_again_but_not_those_of_a_vote() -> None:
-    past = Past(50, "map", cost=100_000, input=100, output=10, kicks=0.25)
+    past = CallHistory(50, "map", cost=100_000, input=100, output=10, kicks=0.25)
     cast = Cast("map", (member(),), past={"m": past})
     lefts = [left(kicks=1) for _ in range(100)]
     assert forecast(lefts, cast).calls == 125
@@ -85,7 +86,7 @@ def test_kick_backs_on_record_are_expected_again_but_not_those_of_a_vote() -> No
 
 
 def test_prompts_unlike_those_on_record_are_counted_by_their_size() -> None:
-    past = Past(50, "map", cost=300_000, input=20, output=30)
+    past = CallHistory(50, "map", cost=300_000, input=20, output=30)
     made = forecast([left()], Cast("map", (member(),), past={"m": past}))
     assert (made.input, made.output, made.p50) == (100, 30, 100_000 + 150_000)
     assert [note.what for note in made.notes] == [
@@ -94,7 +95,7 @@ def test_prompts_unlike_those_on_record_are_counted_by_their_size() -> None:
 
 
 def test_history_of_other_steps_gives_the_length_of_replies() -> None:
-    past = Past(50, None, cost=300_000, input=100, output=30)
+    past = CallHistory(50, None, cost=300_000, input=100, output=30)
     made = forecast([left()], Cast("map", (member(),), past={"m": past}))
     assert (made.input, made.output, made.p50, made.measured) == (100, 30, 250_000, True)
     assert in_words(made.notes) == [
@@ -149,7 +150,7 @@ def test_replies_that_do_not_exist_yet_make_an_ask_longer() -> None:
 def timed(calls: int, latency: float | None, **limits: Any) -> Forecast:
     one = member(limits=MemberLimits(**limits))
     past = {} if latency is None else {
-        "m": Past(9, "map", cost=1.0, input=100, output=20, latency=latency)
+        "m": CallHistory(9, "map", cost=1.0, input=100, output=20, latency=latency)
     }  # fmt: skip
     return forecast([left() for _ in range(calls)], Cast("map", (one,), concurrency=8, past=past))
 
@@ -258,7 +259,7 @@ def test_nothing_the_ledger_reserves_is_above_the_worst_case(
     prompts = [Ask((Message("user", f"Say {text}"),)) for text in texts]
     lefts = [Left(prompt, prompt, revise) for prompt in prompts]
     bound = forecast(lefts, Cast("map", members[:1], members[1:]))
-    archive = Archive(store)
+    archive = opening.look(store)
     run = archive.read.find("scene")
     assert run is not None
     attempts = archive.read.attempts(run.no)
@@ -343,7 +344,7 @@ def surveyed(
     asks: list[Ask], known: dict[bytes, Reply], gate: Any = None, **terms: Any
 ) -> list[Left]:
     made = Terms(step="map", gate=gate or (lambda task, reply, power: PASS), **terms)
-    found = {key: Known(1, "a", "m", reply) for key, reply in known.items()}
+    found = {key: KnownReply(1, "a", "m", reply) for key, reply in known.items()}
     survey = Survey(("messages",), lambda keys: {k: found[k] for k in keys if k in found})
     return survey.left([Task(str(n), one, made) for n, one in enumerate(asks)])
 
@@ -394,7 +395,7 @@ def test_the_same_content_twice_is_asked_once_and_bounded_as_two() -> None:
 def test_a_survey_within_a_run_calls_no_code_of_the_users() -> None:
     """A gate that ends the process is met where it is on record that it began, not in a forecast."""
     a, called = ask("a"), list[str]()
-    known = {a.key("messages"): Known(1, "m", "m", Reply("A"))}
+    known = {a.key("messages"): KnownReply(1, "m", "m", Reply("A"))}
     gate = predicate(lambda value: called.append(value))
     survey = Survey(("messages",), lambda keys: known, careful=True)
     (left,) = survey.left([Task("", a, Terms("map", gate))])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fanfold.journal.facts import Claim, Monthly
-from fanfold.journal.spending import bounds
+from fanfold.journal.answers import Claim
+from fanfold.journal.decide import month_bounds
+from fanfold.journal.facts import MonthlyLimit
 from fanfold.run.limits import GO, Closed, Gauge, Pool, Wait
 from fanfold.run.months import FIRST_LOOK, LONGEST_LOOK, Months
 from fanfold.testing.member import traits
 
-JULY = bounds("2025-07")[0]
+JULY = month_bounds("2025-07")[0]
 
 
 class Hands:
@@ -39,8 +40,8 @@ def test_a_start_names_the_month_and_the_limit_and_adds_up_anew_once_a_month() -
     drawn = [months.draw(gauge.traits, at) for at in (JULY - 1000, JULY - 0.001, JULY, JULY + 9)]
     limit = 20_000_000_000
     assert drawn == [
-        Monthly(june, limit, anew=True), Monthly(june, limit),
-        Monthly(july, limit, anew=True), Monthly(july, limit),
+        MonthlyLimit(june, limit, anew=True), MonthlyLimit(june, limit),
+        MonthlyLimit(july, limit, anew=True), MonthlyLimit(july, limit),
     ]  # fmt: skip
 
 

@@ -20,8 +20,7 @@ from fanfold.faces.cli.handing import (
 )
 from fanfold.faces.cli.store import store_option
 from fanfold.faces.extra import missing_extra
-from fanfold.journal.journal import Archive
-from fanfold.journal.store import Store
+from fanfold.journal import opening
 from fanfold.observe.amounts import count, duration, usd
 from fanfold.observe.closing import headline
 from fanfold.observe.detail import receipt_json
@@ -130,9 +129,9 @@ def _end_on_signals() -> None:
 
 def _last(store: str) -> str | None:
     """Who answered the last time, in this store."""
-    if not Store(Path(store)).file.exists():
+    if not opening.exists(store):
         return None
-    archive = Archive(store)
+    archive = opening.look(store)
     try:
         asks = [run.no for run in archive.read.runs() if run.name == NAME]
         for no in sorted(asks, reverse=True)[:_REMEMBERED]:

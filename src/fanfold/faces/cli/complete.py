@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from fanfold.journal.names import run_names
+from fanfold.journal.opening import run_names
 from fanfold.members.found import find_roster, member_names
 
 FILES = ":files"

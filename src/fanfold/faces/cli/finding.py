@@ -13,8 +13,8 @@ from fanfold.fleet.look import RunSnapshot, WorkerReader
 from fanfold.fleet.run_plan import run_plan
 from fanfold.fleet.runs import LocatedRun, locate
 from fanfold.fleet.status import FleetStatus, supervisor_of
+from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Archive
 from fanfold.observe.standing import stand
 from fanfold.run.inherited import inherited, named_store
 
@@ -22,7 +22,7 @@ from fanfold.run.inherited import inherited, named_store
 class Opened(NamedTuple):
     """A run in its store, opened to look at. `store` is how it is to be named in a command."""
 
-    archive: Archive
+    archive: StoreView
     record: RunRecord
     store: str
 
@@ -42,16 +42,16 @@ def named(run: str, store: str) -> LocatedRun:
 def looked_at(located: LocatedRun) -> Iterator[Opened]:
     """Open again to see what came since: a store that nobody had open is seen as it was then."""
     with opened(located.store) as archive:
-        shown = named_store(archive.store.folder)
+        shown = named_store(archive.files)
         yield Opened(archive, find_run(archive, located.run), shown)
 
 
 def fleet_of(opened: Opened, reader: WorkerReader) -> FleetStatus:
     """Where a run with workers stands now."""
     archive, record, now = opened.archive, opened.record, time.time()
-    standing = stand(archive.read, record, archive.store.alive, now)
+    standing = stand(archive.read, record, archive.sessions.alive, now)
     return FleetStatus(
         standing=standing, workers=reader.read(archive, record, now), now=now,
-        supervisor=supervisor_of(archive.store.folder, record), store=opened.store,
+        supervisor=supervisor_of(archive.files, record), store=opened.store,
         root=run_plan(record).folder,
     )  # fmt: skip

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from fanfold.errors import MemberError, Terminal
-from fanfold.journal.read import Reader
+from fanfold.journal.contract import ReportQuestions
 from fanfold.members.entry import Entry
 from fanfold.members.roster import Roster, RosterSettings
 from fanfold.patterns.staff import Staff, budget_words
@@ -71,7 +71,7 @@ class Orchestrator:
         try:
             words = [*_settings_words(run.settings, self._staff.settings), *budget_words(budget)]
             async with launcher(self._staff, self.traits.id, request, words) as program:
-                known = set(run.journal.read.lineage.below(run.record.no))
+                known = set(run.journal.read.runs_below(run.record.no))
                 try:
                     reply = await self._equipped(program).ask(request, tell)
                 except MemberError as error:
@@ -114,9 +114,9 @@ class Orchestrator:
         return roster.build(self.traits.id, folder=self._staff.folder)
 
 
-def spent_below(read: Reader, run: int) -> tuple[int, int, int]:
+def spent_below(read: ReportQuestions, run: int) -> tuple[int, int, int]:
     """Nano-dollars, tokens and calls of all runs that were started on behalf of this one."""
-    below = [no for no in read.lineage.below(run) if no != run]
+    below = [no for no in read.runs_below(run) if no != run]
     spent = [one for no in below for one in read.spent(no).values()]
     return (
         sum(one.cost for one in spent), sum(one.tokens for one in spent),
@@ -178,7 +178,7 @@ def _server_failed(run: Run, known: set[int], program: Path) -> str:
     nobody started, or that was still starting without a complaint, is no failure: perhaps there was
     nothing to delegate."""
     errors = program.parent / ERRORS
-    if not errors.exists() or set(run.journal.read.lineage.below(run.record.no)) - known:
+    if not errors.exists() or set(run.journal.read.runs_below(run.record.no)) - known:
         return ""
     said = [line.strip() for line in errors.read_text(errors="replace").splitlines()]
     complaints = [line for line in said if line and not line.startswith("fanfold mcp: ")]

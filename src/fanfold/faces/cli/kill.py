@@ -30,7 +30,7 @@ def kill(run: str, worker: str, force: bool, store: str, as_json: bool) -> None:
     itself: see `fanfold relaunch` and `fanfold resume`.
     """
     with found(run, store) as (archive, record):
-        folder = str(archive.store.folder)
+        folder = str(archive.files)
     if worker == ALL:
         _ask(record, force)
         ended = kill_all(folder, record)

@@ -34,8 +34,8 @@ from fanfold.fleet.status import (
     ordered,
     worker_lines,
 )
-from fanfold.journal.spending import month_of
-from fanfold.journal.store import Store
+from fanfold.journal import opening
+from fanfold.journal.decide import month_of
 from fanfold.members.reach import trouble_with
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.observe.detail import detail, detail_json
@@ -87,19 +87,19 @@ def _all(store: str, as_json: bool) -> Text:
 
 def _of_store(store: str, now: float) -> list[Standing]:
     with _archive(store) as archive:
-        alive = archive.store.alive
+        alive = archive.sessions.alive
         return [stand(archive.read, one, alive, now) for one in archive.read.runs()]
 
 
 def _launched(store: str, now: float) -> list[Standing]:
     """Where there is no store, and none was named: the runs that were launched elsewhere."""
-    if store != inherited().store or Store(Path(store)).file.exists():
+    if store != inherited().store or opening.exists(store):
         return []
     found = []
     for entry in registry().entries():
         with suppress(FanfoldError), _archive(entry.store) as archive:
             if (record := archive.read.find(entry.run)) is not None:
-                found.append(stand(archive.read, record, archive.store.alive, now))
+                found.append(stand(archive.read, record, archive.sessions.alive, now))
     return found
 
 
@@ -182,8 +182,8 @@ def _used(traits: Mapping[str, Traits], store: str) -> dict[str, int]:
     if not budgeted or not Path(store).exists():
         return dict.fromkeys(budgeted, 0)
     with _archive(store) as archive:
-        month, spending = month_of(time.time()), archive.read.spending
-        return {id: spending.added_up(id, month).whole for id in budgeted}
+        month, read = month_of(time.time()), archive.read
+        return {id: read.month_use(id, month).whole for id in budgeted}
 
 
 async def _check(roster: Roster, file: Path) -> dict[str, str | None]:

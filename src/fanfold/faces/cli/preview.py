@@ -12,8 +12,7 @@ import msgspec
 from fanfold.errors import FanfoldError
 from fanfold.fleet.draw import layered
 from fanfold.fleet.load import outline
-from fanfold.journal.journal import Archive
-from fanfold.journal.store import Store
+from fanfold.journal import opening
 from fanfold.observe.amounts import count
 from fanfold.observe.draw import draw
 from fanfold.observe.item import message_lines
@@ -81,7 +80,7 @@ def _preview(job: Job, source: Source | None) -> Preview:
         budget=job.budget, allow_paid=job.options.allow_paid, fresh=job.options.fresh
     )
     plan = job.stored.plan
-    archive = Archive(job.options.store) if Store(Path(job.options.store)).file.exists() else None
+    archive = opening.look(job.options.store) if opening.exists(job.options.store) else None
     try:
         return estimate(plan, job.roster, source, archive, premises)
     finally:

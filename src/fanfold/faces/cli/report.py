@@ -54,11 +54,11 @@ def form_of(path: str) -> Form | None:
 def made(opened: Opened, form: Form) -> str:
     archive, record = opened.archive, opened.record
     if not opened.snapshot().of_tasks:
-        standing = stand(archive.read, record, archive.store.alive, time.time())
+        standing = stand(archive.read, record, archive.sessions.alive, time.time())
         found = account(archive, standing, replies=form == "html")
         return markdown(found) if form == "md" else account_page(found)
     status = fleet_of(opened, WorkerReader())
-    store = archive.store.folder.absolute()
+    store = archive.files.absolute()
     diffs = {
         one.id: diff_of(store, one.span, one.member)
         for one in status.workers

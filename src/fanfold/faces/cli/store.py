@@ -11,8 +11,9 @@ from fanfold.errors import BadInput
 from fanfold.fleet import runs
 from fanfold.fleet.registry import Registry
 from fanfold.fleet.runs import LocatedRun
+from fanfold.journal import opening
+from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
-from fanfold.journal.journal import Archive
 from fanfold.run.inherited import inherited
 
 store_option = click.option(
@@ -34,8 +35,8 @@ def located(run: str, store: str) -> LocatedRun:
 
 
 @contextmanager
-def opened(store: str) -> Iterator[Archive]:
-    archive = Archive(store)
+def opened(store: str) -> Iterator[StoreView]:
+    archive = opening.look(store)
     for line in archive.warnings:
         click.echo(f"fanfold: warning: {line}", err=True)
     try:
@@ -44,7 +45,7 @@ def opened(store: str) -> Iterator[Archive]:
         archive.close()
 
 
-def find_run(archive: Archive, name: str) -> RunRecord:
+def find_run(archive: StoreView, name: str) -> RunRecord:
     record = archive.read.find(name)
     if record is None:
         known = ", ".join(archive.read.names()[:8]) or "none yet"
@@ -53,7 +54,7 @@ def find_run(archive: Archive, name: str) -> RunRecord:
 
 
 @contextmanager
-def found(run: str, store: str) -> Iterator[tuple[Archive, RunRecord]]:
+def found(run: str, store: str) -> Iterator[tuple[StoreView, RunRecord]]:
     """The run that is meant, in the store that it is kept in."""
     where = located(run, store)
     with opened(where.store) as archive:

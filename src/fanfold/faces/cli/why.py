@@ -65,7 +65,7 @@ def _past(
     if not Path(store).exists():
         return {}, {}
     with opened(store) as archive:
-        history, clock = archive.read.history, RealClock()
-        found = {id: history.stats(id, one.answerer, None) for id, one in traits.items()}
+        read, clock = archive.read, RealClock()
+        found = {id: read.member_stats(id, one.answerer, None) for id, one in traits.items()}
         stats = {id: one for id, one in found.items() if one is not None}
-        return stats, used_up(archive.read.spending, traits, clock)
+        return stats, used_up(read, traits, clock)

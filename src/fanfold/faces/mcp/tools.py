@@ -164,7 +164,7 @@ class Toolset:
 
     def _stand(self, record: RunRecord) -> Standing:
         journal = self.run.journal
-        return stand(journal.read, record, journal.store.alive, self.run.clock.now())
+        return stand(journal.read, record, journal.sessions.alive, self.run.clock.now())
 
 
 def tool_list(menu: list[dict[str, Any]]) -> list[Tool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fanfold.journal.read import Ended
+from fanfold.journal.answers import EndedItem
 from fanfold.observe.account import Account
 from fanfold.observe.amounts import money
 from fanfold.observe.closing import NAMES
@@ -34,7 +34,7 @@ def items_html(account: Account, room: Room) -> Iterator[str]:
     yield note(f"{order}All of one item, with its input, prompts and attempts: {command}")
 
 
-def _texts(one: Ended) -> tuple[str, str, str]:
+def _texts(one: EndedItem) -> tuple[str, str, str]:
     """A line, the reasons, the reply: as they are packed, too."""
     told = [one.id, NAMES.get(one.state, one.state), one.member or "", money(one.cost)]
     return " · ".join(filter(None, told)), "\n".join(one.reasons)[:LONGEST], _reply(one.value)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.journal.journal import Archive
+from fanfold.journal.contract import StoreView
 from fanfold.members.roster import Roster
 from fanfold.patterns.prompt import Prompt
 from fanfold.plans.plan import Plan
@@ -90,7 +90,7 @@ class Desk:
     replies that do not exist yet."""
 
     def __init__(
-        self, plan: Plan, roster: Roster, archive: Archive | None, premises: Premises
+        self, plan: Plan, roster: Roster, archive: StoreView | None, premises: Premises
     ) -> None:
         self.plan, self.premises, self._archive = plan, premises, archive
         company = Unopened(roster, Path(plan.folder), allow_paid=premises.allow_paid)
@@ -112,7 +112,7 @@ class Desk:
             one.member for id in terms.escalate for one in self._choose(Who(members=(id,)))
         )
         past = {} if self._archive is None else {
-            one.traits.id: self._archive.read.history.of(
+            one.traits.id: self._archive.read.call_history(
                 one.traits.id, one.traits.answerer, terms.step
             )
             for one in (*members, *better) if one.traits.metered

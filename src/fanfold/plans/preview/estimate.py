@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.journal.journal import Archive
+from fanfold.journal.contract import StoreView
 from fanfold.members.roster import Roster
 from fanfold.plans.inputs import open_input
 from fanfold.plans.plan import (
@@ -63,7 +63,7 @@ def estimate(
     plan: Plan,
     roster: Roster,
     source: Source | None,
-    archive: Archive | None,
+    archive: StoreView | None,
     premises: Premises = Premises(),
 ) -> Preview:
     """A preview of the plan over this input, with what is on record.

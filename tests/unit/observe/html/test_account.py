@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from fanfold.journal.read import Ended
+from fanfold.journal.answers import EndedItem
 from fanfold.observe.amounts import duration, local_time
 from fanfold.observe.html.account import account_page, result_page
 from fanfold.patterns.fold import collect
@@ -156,7 +156,7 @@ def enlarged(store: Path, replies: list[Any], result: Any) -> str:
     ran(store, "many", [answering()], contracts(2))
     found = accounted(store, "many")
     items = tuple(
-        Ended(f"item-{n:05}", "passed", (), "m", 1000, one) for n, one in enumerate(replies)
+        EndedItem(f"item-{n:05}", "passed", (), "m", 1000, one) for n, one in enumerate(replies)
     )
     many = len(replies)
     receipt = replace(found.receipt, planned=many, passed=many, result=result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanfold.journal.timeline import Worker
+from fanfold.journal.answers import MemberActivity
 from fanfold.observe.categories import Counts
 from fanfold.observe.html.plots import bar, counted, legend, timeline
 from fanfold.observe.times import Bar, Lane, Times
@@ -34,7 +34,7 @@ def test_a_single_shade_needs_no_legend() -> None:
 
 
 def lane(name: str, **how: object) -> Lane:
-    return Lane(Worker(name, 2, 1, 0, 4.0), **how)  # type: ignore[arg-type]
+    return Lane(MemberActivity(name, 2, 1, 0, 4.0), **how)  # type: ignore[arg-type]
 
 
 def test_calls_are_bars_in_rows() -> None:

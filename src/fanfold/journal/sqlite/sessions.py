@@ -8,20 +8,16 @@ import secrets
 import weakref
 from errno import EACCES, EPERM, EROFS
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
-from fanfold.journal.owner import Owner, this_process
-
-Life = Literal["alive", "dead", "unknown"]
-"""`unknown`: the machine did not let us look (no free file handle, no permission, an I/O error).
-It must never count as dead: the calls of a living session would be paid twice."""
+from fanfold.journal.contract import Life, SessionOwner
+from fanfold.journal.sqlite.trouble import unusable
 
 _READ_ONLY = (EACCES, EPERM, EROFS)
 
 
-class Sessions:
+class LockedSessions:
     """The sessions of one store, in its folder `live`."""
 
     def __init__(self, folder: Path) -> None:
@@ -32,7 +28,10 @@ class Sessions:
     def enter(self) -> str:
         """A new session of this process. It counts as alive until `leave`, or death."""
         session = secrets.token_hex(8)
-        self._take(session)
+        try:
+            self._take(session)
+        except OSError as error:
+            raise unusable(self._folder.parent, error) from error
         return session
 
     def leave(self, session: str) -> None:
@@ -61,12 +60,15 @@ class Sessions:
             os.close(handle)
         return "dead"
 
-    def owner(self, session: str) -> Owner | None:
+    def alive(self, session: str) -> bool:
+        return self.life(session) != "dead"
+
+    def owner(self, session: str) -> SessionOwner | None:
         """The process that runs a session; None when it is over, or not known."""
         if self.life(session) == "dead":
             return None
         try:
-            return msgspec.json.decode(self._file(session).read_bytes(), type=Owner)
+            return msgspec.json.decode(self._file(session).read_bytes(), type=SessionOwner)
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -109,7 +111,18 @@ class Sessions:
         self._held.clear()
 
 
-_everyone: weakref.WeakSet[Sessions] = weakref.WeakSet()
+def this_process() -> SessionOwner:
+    """The start time is the 22nd field of its line; the name before may hold spaces and brackets."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            started = int(file.read().rpartition(b")")[2].split()[19])
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
+            return SessionOwner(os.getpid(), started, boot.read().strip())
+    except OSError:
+        return SessionOwner(os.getpid())
+
+
+_everyone: weakref.WeakSet[LockedSessions] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

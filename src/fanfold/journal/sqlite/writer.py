@@ -8,30 +8,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from fanfold.errors import InvalidReply, RunStopped, StoreBusy, StoreError, StoreFull
-from fanfold.journal.adoption import Adopt
-from fanfold.journal.apply import apply
-from fanfold.journal.ballast import FIRST_GUESS
-from fanfold.journal.facts import End, Start
-from fanfold.journal.holder import holder
-from fanfold.journal.keeping import WAIT, answer_to, paused, size_of, with_replies
-from fanfold.journal.store import Store
-from fanfold.journal.trouble import FULL, translate
-from fanfold.journal.unsaved import SideFile
+from fanfold.journal.contract import Patience
+from fanfold.journal.facts import AdoptAttempts, EndAttempt, StartAttempt
+from fanfold.journal.sqlite.ballast import FIRST_GUESS
+from fanfold.journal.sqlite.folder import StoreFolder
+from fanfold.journal.sqlite.rows import apply
+from fanfold.journal.sqlite.trouble import FULL, lock_holder, translate
+from fanfold.journal.sqlite.unsaved import WAIT, SideFile, answer_to, paused, size_of, with_replies
 
 Entry = tuple[Any, "asyncio.Future[Any] | None"]
 Hook = Callable[[int], None]
-
-
-class Patience(NamedTuple):
-    """Seconds to wait for a store that another process keeps locked: until the operator is told,
-    until the run pauses, and between tries."""
-
-    notice: float = 5.0
-    limit: float = 300.0
-    between: float = 1.0
 
 
 class Writer:
@@ -48,7 +37,7 @@ class Writer:
 
     def __init__(
         self,
-        store: Store,
+        store: StoreFolder,
         *,
         thread: bool = True,
         after_commit: Hook | None = None,
@@ -177,7 +166,7 @@ class Writer:
             return self._without_starts(facts)
 
     def _secured(self, facts: list[Any]) -> bool:
-        starts = sum(isinstance(fact, Start) for fact in facts)
+        starts = sum(isinstance(fact, StartAttempt) for fact in facts)
         if not starts:
             return True
         if self._store.secure(len(self._open) + starts, self._largest):
@@ -187,10 +176,10 @@ class Writer:
 
     def _without_starts(self, facts: list[Any]) -> list[Any]:
         """Whoever wanted to start stops with the run."""
-        others = [fact for fact in facts if not isinstance(fact, Start)]
+        others = [fact for fact in facts if not isinstance(fact, StartAttempt)]
         given = iter(self._transact(others) if others else ())
         stopped = RunStopped(f"paused: {self._stop}")
-        return [stopped if isinstance(fact, Start) else next(given) for fact in facts]
+        return [stopped if isinstance(fact, StartAttempt) else next(given) for fact in facts]
 
     def _transact(self, facts: list[Any]) -> list[Any]:
         """All or nothing; but a fact that no store can hold is left out, and its own answer."""
@@ -223,15 +212,15 @@ class Writer:
         under_way = self._open
         for fact, answer in zip(facts, answers, strict=True):
             kind = type(fact)
-            if kind is End:
+            if kind is EndAttempt:
                 if fact.attempt:
                     under_way.discard(fact.attempt)
                     for landed in fact.landed:
                         self._largest = max(self._largest, size_of(landed.reply))
-            elif kind is Start:
+            elif kind is StartAttempt:
                 if answer.attempt:
                     under_way.add(answer.attempt)
-            elif kind is Adopt:
+            elif kind is AdoptAttempts:
                 under_way.update(answer)
 
     # ── when the store does not take it ──
@@ -278,7 +267,7 @@ class Writer:
         return f"{why}; {replies} kept in {self._side.file} until the store is opened again"
 
     def _locked(self, error: StoreError) -> str:
-        who = holder(self._store.file) or "another program"
+        who = lock_holder(self._store.file) or "another program"
         return f"{self._store.file}: locked by {who}"
 
     def _try_later(self) -> None:

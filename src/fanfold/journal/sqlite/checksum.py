@@ -1,4 +1,4 @@
-"""Checksums of what is recorded, so that a bit that flipped on the disk is never told as right.
+"""Checksums of what is recorded, so that a bit that flipped on the disk is never taken as right.
 
 CRC-32 of the row's own columns, as MessagePack, and of its payload. A row of an older store has none, and
 is taken as it is. Large payloads are kept by their hash, which is their checksum.
@@ -15,10 +15,10 @@ from zlib import crc32
 import msgspec
 
 from fanfold.errors import StoreError
+from fanfold.journal.answers import DAMAGE
 
 _T = TypeVar("_T")
 _encode = msgspec.msgpack.Encoder().encode
-_REASONS = (msgspec.DecodeError, TypeError, ValueError, KeyError, IndexError, OverflowError)
 
 
 def of(*columns: object, payload: bytes | None = None) -> int:
@@ -31,16 +31,8 @@ def holds(checksum: int | None, *columns: object, payload: bytes | None = None) 
     return checksum is None or checksum == of(*columns, payload=payload)
 
 
-def decoded(decode: Callable[[Any], _T], raw: object, what: str) -> _T:
-    """A stored column as a record. What cannot be decoded is damaged: one line that names it."""
-    try:
-        return decode(raw)
-    except _REASONS as error:
-        raise StoreError(f"the store: {what} is damaged ({error}); restore a copy") from error
-
-
-def told_as_damage(method: Callable[..., _T]) -> Callable[..., _T]:
-    """For readers: a column that is not what it must be is damage, and said in one line."""
+def reports_damage(method: Callable[..., _T]) -> Callable[..., _T]:
+    """For readers: a column that cannot be decoded is damage, and is reported in one line."""
 
     def damaged() -> StoreError:
         what = method.__name__.replace("_", " ")
@@ -54,7 +46,7 @@ def told_as_damage(method: Callable[..., _T]) -> Callable[..., _T]:
         def walk(*arguments: Any, **named: Any) -> Any:
             try:
                 yield from method(*arguments, **named)
-            except _REASONS as error:
+            except DAMAGE as error:
                 raise damaged() from error
 
         return walk
@@ -63,15 +55,15 @@ def told_as_damage(method: Callable[..., _T]) -> Callable[..., _T]:
     def read(*arguments: Any, **named: Any) -> _T:
         try:
             return method(*arguments, **named)
-        except _REASONS as error:
+        except DAMAGE as error:
             raise damaged() from error
 
     return read
 
 
 def sound(kind: type[_T]) -> type[_T]:
-    """A reader all of whose questions tell damage as such."""
+    """A class of questions, all of which report damage as such."""
     for name, member in list(vars(kind).items()):
         if callable(member) and not name.startswith("_") and not isinstance(member, type):
-            setattr(kind, name, told_as_damage(member))
+            setattr(kind, name, reports_damage(member))
     return kind

@@ -3,121 +3,53 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from fanfold.journal import bulk, checksum, judging
-from fanfold.journal.adoption import Adopt, adopt
-from fanfold.journal.attempts import discard, end, ended, failed, file_again, lose, start, unclaim
-from fanfold.journal.cascades import Cascade, cascade
+from fanfold.journal.answers import RemovedReplies
 from fanfold.journal.facts import (
-    Discard,
-    End,
-    Ended,
-    Failed,
-    Lose,
-    RunRecord,
-    Sent,
-    Start,
-    Unclaim,
+    AddRun,
+    AdoptAttempts,
+    BeginJudging,
+    CloseRun,
+    DeclareCascade,
+    DiscardReply,
+    DropBatch,
+    DropRun,
+    EndAttempt,
+    EndItems,
+    EndJudging,
+    Fact,
+    Heartbeat,
+    KeepPrompt,
+    LoseAttempts,
+    NameStep,
+    PlanBatch,
+    PlanItems,
+    RecordFailure,
+    ReleaseClaims,
+    RemoveRuns,
+    ReopenRun,
+    StartAttempt,
 )
-from fanfold.journal.removal import Removed, RemoveRuns, remove
+from fanfold.journal.sqlite import attempts, bulk, checksum
 
 SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
 """The columns of a run that its checksum is of."""
 _encode = msgspec.json.Encoder().encode
 
 
-class AddRun(msgspec.Struct, frozen=True):
-    record: RunRecord
-
-
-class ReopenRun(msgspec.Struct, frozen=True):
-    """A new session takes the run over from `before`. False: somebody else was quicker.
-
-    Outcomes that are not final are dropped, so that it goes on with these items; with `keep` they
-    stay. Those of the ids in `anew` are dropped whatever they are. `plan`: it is changed to this.
-    """
-
-    run: int
-    session: str
-    budget: bytes
-    before: str
-    active: float = 0.0
-    anew: tuple[str, ...] = ()
-    keep: bool = False
-    plan: bytes | None = None
-
-
-class CloseRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The books are closed. Items that have no outcome yet get `rest` (with the reason).
-
-    `session`: only while the run is still that one's; False when somebody has taken it over.
-    """
-
-    run: int
-    status: str
-    reason: str | None
-    at: float
-    active: float
-    result: bytes | None
-    rest: str | None = None
-    session: str | None = None
-
-
-class DropRun(msgspec.Struct, frozen=True):
-    """A run that was refused before it started leaves nothing behind."""
-
-    run: int
-
-
-class DropBatch(msgspec.Struct, frozen=True):
-    """The input changed between two invocations of a script: the batch is planned anew."""
-
-    run: int
-    no: int
-
-
-class Beat(msgspec.Struct, frozen=True):
-    """The process that carries a run out lives, and has been active for so many seconds. When it
-    dies, the last of these is what is known."""
-
-    run: int
-    active: float
-
-
-class NameStep(msgspec.Struct, frozen=True):
-    run: int
-    no: int
-    name: str
-
-
-class PlanItems(msgspec.Struct, frozen=True):
-    rows: list[tuple[int, int, int, str, bytes]]
-
-
-class PlanBatch(msgspec.Struct, frozen=True):
-    """A batch is planned in full. `last_step` is where its items leave the flow."""
-
-    run: int
-    no: int
-    name: str
-    fingerprint: str
-    size: int
-    last_step: int
-
-
-def apply(db: sqlite3.Connection, facts: list[Any]) -> list[Any]:
+def apply(db: sqlite3.Connection, facts: Sequence[Fact]) -> list[Any]:
     """Facts of one kind go in together, as one statement each; kinds keep their first order."""
     if len(facts) == 1:
-        return _APPLY[type(facts[0])](db, facts)
+        return _APPLY[type(facts[0])](db, list(facts))
     kinds: dict[type, list[int]] = {}
     for n, fact in enumerate(facts):
         kinds.setdefault(type(fact), []).append(n)
     if len(kinds) == 1:
-        return _APPLY[type(facts[0])](db, facts)
+        return _APPLY[type(facts[0])](db, list(facts))
     answers: list[Any] = [None] * len(facts)
     for kind, places in kinds.items():
         given = _APPLY[kind](db, [facts[n] for n in places])
@@ -185,8 +117,9 @@ def _drop_outcomes(db: sqlite3.Connection, f: ReopenRun) -> None:
 def _end_the_rest(db: sqlite3.Connection, f: CloseRun) -> None:
     """Every planned item has an outcome: those that did not leave the flow get one now."""
     db.execute(
-        "insert into outcomes select i.run, i.batch, i.position, b.last_step, ?, null, ?, null,"
-        " 0, 0, null, null, null, null, null from items i join batches b on b.run = i.run and b.no = i.batch"
+        "insert into outcomes (run, batch, position, step, state, reasons, cost, calls)"
+        " select i.run, i.batch, i.position, b.last_step, ?, ?, 0, 0 from items i"
+        " join batches b on b.run = i.run and b.no = i.batch"
         " where i.run = ? and not exists (select 1 from outcomes o where o.run = i.run"
         " and o.batch = i.batch and o.position = i.position"
         " and (o.step = b.last_step or o.state <> 'passed'))",
@@ -235,8 +168,8 @@ def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
     return [None] * len(facts)
 
 
-def _remove_runs(db: sqlite3.Connection, facts: list[RemoveRuns]) -> list[Removed | None]:
-    answers = [remove(db, fact) for fact in facts]
+def _remove_runs(db: sqlite3.Connection, facts: list[RemoveRuns]) -> list[RemovedReplies | None]:
+    answers = [_remove(db, fact) for fact in facts]
     for fact, answer in zip(facts, answers, strict=True):
         for no, _ in fact.runs if answer else ():
             _sum_up(db, no)
@@ -245,15 +178,18 @@ def _remove_runs(db: sqlite3.Connection, facts: list[RemoveRuns]) -> list[Remove
 
 def _drop_batch(db: sqlite3.Connection, facts: list[DropBatch]) -> list[None]:
     for f in facts:
-        file_again(db, f.run, f.no)
+        attempts.file_again(db, f.run, f.no)
         db.execute("delete from items where run = ? and batch = ?", (f.run, f.no))
         db.execute("delete from outcomes where run = ? and batch = ?", (f.run, f.no))
         db.execute("delete from batches where run = ? and no = ?", (f.run, f.no))
     return [None] * len(facts)
 
 
-def _beat(db: sqlite3.Connection, facts: list[Beat]) -> list[None]:
-    db.executemany("insert or replace into beats values (?,?)", [(f.run, f.active) for f in facts])
+def _heartbeat(db: sqlite3.Connection, facts: list[Heartbeat]) -> list[None]:
+    db.executemany(
+        "insert or replace into beats (run, active) values (?,?)",
+        [(f.run, f.active) for f in facts],
+    )
     return [None] * len(facts)
 
 
@@ -274,11 +210,11 @@ def _plan_items(db: sqlite3.Connection, facts: list[PlanItems]) -> list[None]:
     for fact in facts:
         for at in range(0, len(fact.rows), bulk.MOST):
             some = [(*row, checksum.of(*row)) for row in fact.rows[at : at + bulk.MOST]]
-            bulk.put(db, "insert or replace into items", some)
+            bulk.put(db, "insert or replace into items (run, batch, position, id, hash, crc)", some)
     return [None] * len(facts)
 
 
-def _sent(db: sqlite3.Connection, facts: list[Sent]) -> list[None]:
+def _keep_prompt(db: sqlite3.Connection, facts: list[KeepPrompt]) -> list[None]:
     for f in facts:
         rows = [
             (f.run, f.step, id, f.member, key, f.messages)
@@ -291,19 +227,101 @@ def _sent(db: sqlite3.Connection, facts: list[Sent]) -> list[None]:
 def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
     for f in facts:
         db.execute(
-            "insert or replace into batches values (?,?,?,?,?,?)",
+            "insert or replace into batches (run, no, name, fingerprint, size, last_step)"
+            " values (?,?,?,?,?,?)",
             (f.run, f.no, f.name, f.fingerprint, f.size, f.last_step),
         )
     return [None] * len(facts)
 
 
+def _declare_cascade(db: sqlite3.Connection, facts: list[DeclareCascade]) -> list[None]:
+    db.executemany(
+        "insert or ignore into cascades (run, step, members, price) values (?,?,?,?)",
+        [(f.run, f.step, _encode(f.members).decode(), _encode(f.price).decode()) for f in facts],
+    )
+    return [None] * len(facts)
+
+
+def _begin_judging(db: sqlite3.Connection, facts: list[BeginJudging]) -> list[None]:
+    rows = [(fact.run, key, fact.session) for fact in facts for key in dict.fromkeys(fact.keys)]
+    bulk.put(db, "insert or ignore into judging (run, key, session)", rows)
+    return [None] * len(facts)
+
+
+def _end_judging(db: sqlite3.Connection, facts: list[EndJudging]) -> list[None]:
+    rows = [(fact.run, fact.key) for fact in facts]
+    bulk.put(db, "delete from judging where (run, key) in (", rows, ")")
+    return [None] * len(facts)
+
+
+# ── removal ──────────────────────────────────────────────────────────────────────────────────
+# The row of a run stays, empty, as `removed`: its number is never given out again, and its attempts
+# (who, when, how much; not for what) still count in the budgets of the month and of runs above it, and
+# keep what is in doubt in doubt. Replies that serve other runs too stay, unless they are to go as well.
+
+_TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats", "prompts")
+_ROWS = (
+    "update runs set status = 'removed', reason = null, plan = x'', folder = '', result = null,"
+    " session = '' where no in (select value from json_each(?))"
+)
+_ATTEMPTS = (
+    "update attempts set ids = cast('[]' as blob), error = null"
+    " where run in (select value from json_each(?1)) and no >= (select min(first_attempt) from runs"
+    " where no in (select value from json_each(?1)))"
+)
+_THEIRS = "run in (select value from json_each(?1))"
+_OWN = f"{_THEIRS} and private = 1"
+_UNUSED = f"{_THEIRS} and no not in (select reply from outcomes where reply is not null)"
+_LAST = (
+    "no = (select max(no) from replies)"  # it stays: its number tells how far the store has come
+)
+_EMPTY = "update replies set key8 = 0, key = x'', private = 1, reply = null, blob = null"
+_BLOBS = "delete from blobs where hash not in (select blob from replies where blob is not null)"
+
+
+def _remove(db: sqlite3.Connection, fact: RemoveRuns) -> RemovedReplies | None:
+    """None: one of them is not there any more as it was, and all stay."""
+    there = "select 1 from runs where no = ? and session = ? and status <> 'removed'"
+    if not all(db.execute(there, run).fetchone() for run in fact.runs):
+        return None
+    runs = (_encode([no for no, _ in fact.runs]).decode(),)
+    bodies = f"select count(*) from outcomes where {_THEIRS} and body is not null"
+    (inline,) = db.execute(bodies, runs).fetchone()
+    db.execute(_ROWS, runs)
+    for table in _TABLES:
+        db.execute(f"delete from {table} where {_THEIRS}", runs)
+    db.execute(_ATTEMPTS, runs)
+    which = f"({_OWN} or {_UNUSED})" if fact.replies else f"({_OWN})"
+    gone = db.execute(f"{_EMPTY} where {which} and {_LAST} and key <> x''", runs).rowcount
+    gone += db.execute(f"delete from replies where {which} and not {_LAST}", runs).rowcount
+    if gone:
+        db.execute(_BLOBS)
+    left = f"select count(*) from replies where {_THEIRS} and private = 0"
+    (kept,) = db.execute(left, runs).fetchone()
+    return RemovedReplies(gone + inline, kept)
+
+
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
-    Start: start, End: end, Ended: ended, Failed: failed, Lose: lose, Unclaim: unclaim,
-    Discard: discard,
-    Adopt: adopt, AddRun: _add_run,
-    judging.Judging: judging.begin, judging.Judged: judging.judged,
-    ReopenRun: _reopen_run, CloseRun: _close_run, DropRun: _drop_run, DropBatch: _drop_batch,
+    AddRun: _add_run,
+    ReopenRun: _reopen_run,
+    CloseRun: _close_run,
+    DropRun: _drop_run,
     RemoveRuns: _remove_runs,
-    Beat: _beat, NameStep: _name_step, Cascade: cascade, PlanItems: _plan_items, PlanBatch: _plan_batch,
-    Sent: _sent,
-}  # fmt: skip
+    Heartbeat: _heartbeat,
+    NameStep: _name_step,
+    DeclareCascade: _declare_cascade,
+    PlanItems: _plan_items,
+    PlanBatch: _plan_batch,
+    DropBatch: _drop_batch,
+    StartAttempt: attempts.start,
+    EndAttempt: attempts.end,
+    RecordFailure: attempts.record_failure,
+    EndItems: attempts.end_items,
+    KeepPrompt: _keep_prompt,
+    ReleaseClaims: attempts.release_claims,
+    LoseAttempts: attempts.lose,
+    AdoptAttempts: attempts.adopt,
+    DiscardReply: attempts.discard_reply,
+    BeginJudging: _begin_judging,
+    EndJudging: _end_judging,
+}

@@ -1,7 +1,8 @@
-"""Replies that the store could not take: kept in a side file until the store is opened again.
+"""Facts that the store does not take: what becomes of them, and of whoever waits for them.
 
-Each writer has a file of its own, locked while it lives. A record is a length, a checksum and a
-fact; a torn record ends the file. To apply a fact twice does no harm.
+How attempts ended, with their replies, goes into a side file until the store is opened again. Each
+writer has a file of its own, locked while it lives. A record is a length, a checksum and a fact; a torn
+record ends the file. To apply a fact twice does no harm.
 """
 
 from __future__ import annotations
@@ -13,25 +14,42 @@ import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from zlib import crc32
 
 import msgspec
 
-from fanfold.journal.apply import NameStep
-from fanfold.journal.facts import End
+from fanfold.errors import RunStopped, StoreError, StoreUnavailable
+from fanfold.journal.facts import (
+    AddRun,
+    CloseRun,
+    DeclareCascade,
+    DropRun,
+    EndAttempt,
+    EndItems,
+    KeepPrompt,
+    LoseAttempts,
+    NameStep,
+    PlanItems,
+    RecordFailure,
+    ReleaseClaims,
+    ReopenRun,
+    decode,
+    encode,
+)
 from fanfold.journal.places import state_folder
+from fanfold.work.ask import Reply
 from fanfold.work.item import digest
 
 _HEAD = struct.Struct(">II")
-_KINDS: tuple[type, ...] = (End, NameStep)
-_encode = msgspec.msgpack.Encoder().encode
-_decoders: list[msgspec.msgpack.Decoder[Any]] = [msgspec.msgpack.Decoder(kind) for kind in _KINDS]
+_KEPT = (EndAttempt, NameStep)
+_EARLIER: tuple[msgspec.msgpack.Decoder[Any], ...] = tuple(map(msgspec.msgpack.Decoder, _KEPT))
+"""Version 0.1.0 wrote one byte for the kind instead of a tag; no wire form of today begins like that."""
 
 
 def is_kept(fact: Any) -> bool:
     """What must not be lost: how attempts ended, with their replies, and the steps they name."""
-    return isinstance(fact, _KINDS)
+    return isinstance(fact, _KEPT)
 
 
 def folders(store: Path) -> tuple[Path, ...]:
@@ -60,7 +78,7 @@ class SideFile:
         if not (self._handle >= 0 and self._append(record)) and not self._elsewhere(record):
             return False
         self._saved.update(map(id, new))
-        self.replies += sum(isinstance(fact, End) and bool(fact.landed) for fact in new)
+        self.replies += sum(isinstance(fact, EndAttempt) and bool(fact.landed) for fact in new)
         return True
 
     def clear(self) -> None:
@@ -115,7 +133,7 @@ class SideFile:
 
 
 def _record(fact: Any) -> bytes:
-    payload = bytes([_KINDS.index(type(fact))]) + _encode(fact)
+    payload = encode(fact)
     return _HEAD.pack(len(payload), crc32(payload)) + payload
 
 
@@ -187,5 +205,60 @@ def _read(handle: int, facts: list[Any]) -> bool:
             payload = stream.read(size)
             if len(payload) < size or crc32(payload) != checksum:
                 return False
-            facts.append(_decoders[payload[0]].decode(payload[1:]))
+            earlier = payload[0] < len(_EARLIER)
+            facts.append(_EARLIER[payload[0]].decode(payload[1:]) if earlier else decode(payload))
     return True
+
+
+# ── what becomes of a fact that is not taken ─────────────────────────────────────────────────
+
+WAIT: Final = object()
+"""No answer yet: it is saved nowhere but in memory."""
+
+
+def answer_to(fact: Any, error: StoreError, reason: str, saved: bool) -> tuple[Any, bool]:
+    """What whoever waits for it gets, and whether it is kept to be committed later.
+
+    An end is as good as recorded once it is saved: its reply has no row yet. Outcomes
+    without a reply of their own are found again from the replies. What was to begin does not.
+    """
+    match fact:
+        case EndAttempt():
+            return ((0,) * len(fact.landed) if saved else WAIT), True
+        case NameStep() | ReleaseClaims() | RecordFailure() | LoseAttempts():
+            return None, True
+        case EndItems() | DeclareCascade() | KeepPrompt() | PlanItems(rows=[]):
+            return None, False
+        case AddRun() | ReopenRun() | DropRun():
+            return error, False
+        case CloseRun():
+            return StoreUnavailable(reason), False
+        case _:
+            return RunStopped(f"paused: {reason}"), False
+
+
+def paused(fact: Any, reason: str) -> Any:
+    """A run whose store was gone in mid-run did not end well, even if all its items did."""
+    if isinstance(fact, CloseRun) and fact.status in ("complete", "flagged"):
+        return msgspec.structs.replace(fact, status="paused", reason=reason)
+    return fact
+
+
+def with_replies(fact: Any) -> Any:
+    """Outcomes of replies that went into the side file have no row to point to: they are left out,
+    and found again from the replies when the run is resumed."""
+    if isinstance(fact, EndItems):
+        known = tuple(e for e in fact.endings if e.reply or e.state not in _WITH_REPLY)
+        return fact if len(known) == len(fact.endings) else EndItems(fact.run, known)
+    return fact
+
+
+_WITH_REPLY = ("passed", "skipped", "kicked")
+
+
+def size_of(reply: Reply) -> int:
+    """At most so many bytes does it take, roughly; a character may be four."""
+    size = len(reply.text)
+    if reply.data is not None:
+        size += len(msgspec.json.encode(reply.data)) if size < 64 else size
+    return size if reply.text.isascii() else 4 * size

@@ -8,21 +8,21 @@ from typing import Any
 
 import msgspec
 
-from fanfold.journal import bulk, checksum, spending
+from fanfold.journal.answers import Claim, ClaimHolder
+from fanfold.journal.decide import Claims, HeldClaim, RecordedReply, repeated
 from fanfold.journal.facts import (
-    Claim,
-    Discard,
-    End,
-    Ended,
-    Ending,
-    Failed,
-    Holder,
-    Landed,
-    Lose,
-    Start,
-    Unclaim,
-)  # fmt: skip
-from fanfold.journal.scopes import Scopes
+    AdoptAttempts,
+    DiscardReply,
+    EndAttempt,
+    EndItems,
+    ItemEnding,
+    LoseAttempts,
+    NewReply,
+    RecordFailure,
+    ReleaseClaims,
+    StartAttempt,
+)
+from fanfold.journal.sqlite import budgets, bulk, checksum
 from fanfold.work.ask import Usage
 from fanfold.work.item import digest
 
@@ -39,6 +39,11 @@ _HOLDERS = (
     "select c.key, c.answerer, a.no, a.session, a.state, a.reserved, a.again from claims c"
     " join attempts a on a.no = c.attempt where c.key in ({})"
 )
+_REPLIES = "insert into replies (no, key8, key, answerer, member, run, private, reply, blob, cost, at, crc)"
+_OUTCOMES = (
+    "insert or replace into outcomes (run, batch, position, step, state, reply, reasons, member, cost,"
+    " calls, key, answerer, body, crc, body_crc)"
+)
 _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
     " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
@@ -54,32 +59,22 @@ def key8(key: bytes) -> int:
 # ── a start claims its keys ──────────────────────────────────────────────────────────────────
 
 
-def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
+def start(db: sqlite3.Connection, facts: list[StartAttempt]) -> list[Claim]:
     """All starts of a group at once: look who has the keys, then claim the free ones."""
     keys = [key for fact in facts for key in fact.keys]
-    known = _by_key(bulk.among(db, _KNOWN, map(key8, keys)))
-    holders = _by_key(bulk.among(db, _HOLDERS, keys))
-    number: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
-    purses, scopes = spending.Purses(db, facts), Scopes(db, facts)
+    last: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
+    decisions = Claims(_recorded(db, keys), _holders(db, keys), last)
+    months, around = budgets.Months(db, facts), budgets.Surroundings(db, facts)
     claims: list[Claim] = []
     attempts: list[tuple[Any, ...]] = []
     claimed: list[tuple[bytes, str, int]] = []
     for fact in facts:
-        claim = _decide(fact, known, holders)
-        if claim is None or (claim.doubt and not claim.held and fact.take_over):
-            broke = scopes.refuse(fact) or purses.refuse(fact)
-            if broke is not None:
-                claims.append(broke)
-                continue
-            number += 1
-            claim = Claim(attempt=number, doubt=() if claim is None else claim.doubt)
-            attempts.append(_attempt_row(number, fact, claim.doubt))
-            for key in dict.fromkeys(fact.keys):
-                claimed.append((key, fact.answerer, number))
-                mine = (fact.answerer, number, fact.session, "started", fact.reserved, 0)
-                holders.setdefault(key, []).append(mine)
+        claim = decisions.decide(fact, [*around.limits(fact), *months.limits(fact)])
         claims.append(claim)
-    purses.put(db)
+        if claim.attempt:
+            attempts.append(_attempt_row(fact, claim))
+            claimed += [(key, fact.answerer, claim.attempt) for key in dict.fromkeys(fact.keys)]
+    months.put(db, [fact for fact, claim in zip(facts, claims, strict=True) if claim.attempt])
     bulk.put(db, _ATTEMPT, attempts)
     bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
     again = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
@@ -88,54 +83,32 @@ def start(db: sqlite3.Connection, facts: list[Start]) -> list[Claim]:
     return claims
 
 
-Rows = dict[bytes, list[tuple[Any, ...]]]
-
-
-def _by_key(rows: list[Any]) -> Rows:
-    found: Rows = {}
-    for key, *rest in rows:
-        found.setdefault(key, []).append(tuple(rest))
+def _recorded(db: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, list[RecordedReply]]:
+    found: dict[bytes, list[RecordedReply]] = {}
+    for key, *rest in bulk.among(db, _KNOWN, map(key8, keys)):
+        found.setdefault(key, []).append(RecordedReply(*rest))
     return found
 
 
-def _decide(fact: Start, known: Rows, holders: Rows) -> Claim | None:
-    """None: the keys are free. In most groups nobody has any of them, and both are empty."""
-    there = tuple(key for key in fact.keys if known and _serves(fact, known.get(key, ())))
-    if there:
-        return Claim(known=there)
-    with_it = [
-        Holder(key, *rest)
-        for key in dict.fromkeys(fact.keys)
-        for answerer, *rest in holders.get(key, ())
-        if answerer in fact.accept and rest[0] != fact.beside
-    ]
-    if not with_it:
-        return None
-    doubt = tuple(holder for holder in with_it if holder.state == "in_doubt")
-    return Claim(held=tuple(h for h in with_it if h.state != "in_doubt"), doubt=doubt)
+def _holders(db: sqlite3.Connection, keys: Iterable[bytes]) -> dict[bytes, list[HeldClaim]]:
+    found: dict[bytes, list[HeldClaim]] = {}
+    for key, answerer, *rest in bulk.among(db, _HOLDERS, keys):
+        found.setdefault(key, []).append(HeldClaim(answerer, ClaimHolder(key, *rest)))
+    return found
 
 
-def _serves(fact: Start, replies: Iterable[tuple[Any, ...]]) -> bool:
-    return any(
-        answerer in fact.accept and (run == fact.run or not (private or fact.fresh))
-        for answerer, run, private in replies
-    )
-
-
-def _attempt_row(number: int, fact: Start, doubt: tuple[Holder, ...]) -> tuple[Any, ...]:
-    """What it may pay a second time is counted once, by the first that repeats it."""
-    first = {holder.attempt: holder.reserved for holder in doubt if not holder.again}
+def _attempt_row(fact: StartAttempt, claim: Claim) -> tuple[Any, ...]:
     return (
-        number, fact.run, fact.step, fact.session, fact.member, fact.answerer, "started",
+        claim.attempt, fact.run, fact.step, fact.session, fact.member, fact.answerer, "started",
         _encode(fact.ids), fact.reserved, fact.reserved_tokens, fact.reserved, fact.at, fact.why,
-        len(first), sum(first.values()),
+        *repeated(claim.doubt),
     )  # fmt: skip
 
 
 # ── an end settles, files and concludes ──────────────────────────────────────────────────────
 
 
-def end(db: sqlite3.Connection, facts: list[End]) -> list[tuple[int, ...]]:
+def end(db: sqlite3.Connection, facts: list[EndAttempt]) -> list[tuple[int, ...]]:
     """Settles attempts, files replies under their keys, and writes outcomes. Answers reply rows."""
     metered = [fact for fact in facts if fact.attempt]
     if metered:
@@ -157,18 +130,18 @@ def end(db: sqlite3.Connection, facts: list[End]) -> list[tuple[int, ...]]:
             replies.append(_reply_row(db, no, fact.run, fact.at, one))
         outcomes.extend([_outcome(fact.run, ending, rows) for ending in endings])
         answers.append(rows)
-    bulk.put(db, "insert into replies", replies)
+    bulk.put(db, _REPLIES, replies)
     _put_outcomes(db, outcomes)
     _count_unplaced(db, facts)
     return answers
 
 
-def _count_unplaced(db: sqlite3.Connection, facts: list[End]) -> None:
+def _count_unplaced(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
     """Calls that have neither an attempt nor an outcome of their own are counted here."""
     calls = [(f.run, f.unplaced, f.landed[0].member) for f in facts if f.unplaced is not None]
     if calls:
         db.executemany(
-            "insert into unplaced values (?,?,?,1)"
+            "insert into unplaced (run, step, member, calls) values (?,?,?,1)"
             " on conflict do update set calls = calls + 1", calls,
         )  # fmt: skip
 
@@ -176,7 +149,7 @@ def _count_unplaced(db: sqlite3.Connection, facts: list[End]) -> None:
 def _put_outcomes(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
     """An item that does not pass a step leaves the flow there. What an earlier invocation, with
     another gate, had of it at later steps counts no more."""
-    bulk.put(db, "insert or replace into outcomes", rows)
+    bulk.put(db, _OUTCOMES, rows)
     left = [row[:4] for row in rows if row[4] != "passed"]
     if left:
         db.executemany(
@@ -189,9 +162,9 @@ def _next_reply(db: sqlite3.Connection) -> int:
     return number
 
 
-def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
+def _settle(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
     """A reply settles all doubt about its key. An error lets go of the attempt's own claim only."""
-    spending.settle(db, facts)
+    budgets.settle(db, facts)
     rows = []
     for f in facts:
         u = f.usage or _NONE
@@ -207,7 +180,7 @@ def _settle(db: sqlite3.Connection, facts: list[End]) -> None:
 
 
 def _reply_row(
-    db: sqlite3.Connection, no: int, run: int, at: float, landed: Landed
+    db: sqlite3.Connection, no: int, run: int, at: float, landed: NewReply
 ) -> tuple[Any, ...]:
     body, blob = _payload(db, landed)
     private = int(landed.private)
@@ -224,13 +197,15 @@ def reply_crc(columns: tuple[Any, ...], body: bytes | None, blob: bytes | None) 
     return checksum.of(*columns, payload=blob if body is None else body)
 
 
-def _payload(db: sqlite3.Connection, landed: Landed) -> tuple[bytes | None, bytes | None]:
+def _payload(db: sqlite3.Connection, landed: NewReply) -> tuple[bytes | None, bytes | None]:
     """Large payloads are kept once, by their hash."""
     body = _encode(landed.reply)
     if len(body) <= LARGE:
         return body, None
     blob = digest(body)
-    db.execute("insert or replace into blobs values (?,?)", (blob, body))  # over a damaged one
+    db.execute(
+        "insert or replace into blobs (hash, data) values (?,?)", (blob, body)
+    )  # over a damaged one
     return None, blob
 
 
@@ -248,10 +223,10 @@ def file_again(db: sqlite3.Connection, run: int, batch: int) -> None:
         sound = checksum.holds(body_crc, payload=body)
         replies.append((no, key8(key), key, answerer, member, run, 1, body, None, cost, 0.0,
                         crc if sound else crc ^ 1))  # fmt: skip
-    bulk.put(db, "insert into replies", replies)
+    bulk.put(db, _REPLIES, replies)
 
 
-def _outcome(run: int, ending: Ending, rows: tuple[int, ...]) -> tuple[Any, ...]:
+def _outcome(run: int, ending: ItemEnding, rows: tuple[int, ...]) -> tuple[Any, ...]:
     reply = rows[ending.landed] if ending.landed >= 0 else ending.reply or None
     reasons = _encode(ending.reasons).decode() if ending.reasons else None
     return outcome_row(
@@ -265,7 +240,7 @@ def outcome_row(head: tuple[Any, ...], body: bytes | None) -> tuple[Any, ...]:
     return (*head, body, checksum.of(*head, body_crc), body_crc)
 
 
-def _outcome_with_reply(run: int, ending: Ending, landed: Landed) -> tuple[Any, ...]:
+def _outcome_with_reply(run: int, ending: ItemEnding, landed: NewReply) -> tuple[Any, ...]:
     reasons = _encode(ending.reasons).decode() if ending.reasons else None
     return outcome_row(
         (run, ending.batch, ending.position, ending.step, ending.state, None, reasons,
@@ -274,7 +249,7 @@ def _outcome_with_reply(run: int, ending: Ending, landed: Landed) -> tuple[Any, 
     )  # fmt: skip
 
 
-def ended(db: sqlite3.Connection, facts: list[Ended]) -> list[None]:
+def end_items(db: sqlite3.Connection, facts: list[EndItems]) -> list[None]:
     rows = [_outcome(fact.run, ending, ()) for fact in facts for ending in fact.endings]
     _put_outcomes(db, rows)
     return [None] * len(facts)
@@ -283,7 +258,7 @@ def ended(db: sqlite3.Connection, facts: list[Ended]) -> list[None]:
 # ── what went wrong ──────────────────────────────────────────────────────────────────────────
 
 
-def failed(db: sqlite3.Connection, facts: list[Failed]) -> list[None]:
+def record_failure(db: sqlite3.Connection, facts: list[RecordFailure]) -> list[None]:
     bulk.put(
         db,
         "insert into attempts (run, step, session, member, answerer, state, ids, reserved,"
@@ -297,22 +272,24 @@ def failed(db: sqlite3.Connection, facts: list[Failed]) -> list[None]:
     return [None] * len(facts)
 
 
-def discard(db: sqlite3.Connection, facts: list[Discard]) -> list[None]:
+def discard_reply(db: sqlite3.Connection, facts: list[DiscardReply]) -> list[None]:
     """The row stays, so that its number is not given to another; it answers no key any more."""
     for fact in facts:
         db.execute("update replies set key8 = 0, key = x'', private = 1 where no = ?", (fact.row,))
     return [None] * len(facts)
 
 
-def unclaim(db: sqlite3.Connection, facts: list[Unclaim]) -> list[None]:
+def release_claims(db: sqlite3.Connection, facts: list[ReleaseClaims]) -> list[None]:
     for fact in facts:
         mine = [
-            number
-            for _, answerer, number, session, state, _, _ in bulk.among(db, _HOLDERS, fact.keys)
-            if (answerer, session, state) == (fact.answerer, fact.session, "started")
-            and number != fact.beside
+            held.holder.attempt
+            for claims in _holders(db, fact.keys).values()
+            for held in claims
+            if (held.answerer, held.holder.session) == (fact.answerer, fact.session)
+            and held.holder.state == "started"
+            and held.holder.attempt != fact.beside
         ]
-        spending.release(db, mine)
+        budgets.release(db, mine)
         for number in dict.fromkeys(mine):
             db.execute(
                 "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?,"
@@ -324,12 +301,31 @@ def unclaim(db: sqlite3.Connection, facts: list[Unclaim]) -> list[None]:
     return [None] * len(facts)
 
 
-def lose(db: sqlite3.Connection, facts: list[Lose]) -> list[None]:
+def lose(db: sqlite3.Connection, facts: list[LoseAttempts]) -> list[None]:
     for fact in facts:
-        spending.lose(db, fact.attempts)
+        budgets.lose(db, fact.attempts)
         db.executemany(
             "update attempts set state = 'in_doubt', bound = 1, ended = ?, error = 'the process died'"
             " where no = ? and state = 'started'",
             [(fact.at, number) for number in fact.attempts],
         )
     return [None] * len(facts)
+
+
+def adopt(db: sqlite3.Connection, facts: list[AdoptAttempts]) -> list[tuple[int, ...]]:
+    return [_adopted(db, fact) for fact in facts]
+
+
+def _adopted(db: sqlite3.Connection, fact: AdoptAttempts) -> tuple[int, ...]:
+    taken = []
+    for number in fact.attempts:
+        budgets.regain(db, number)
+        changed = db.execute(
+            "update attempts set state = 'started', session = ?, ended = null, error = null,"
+            " bound = 0"
+            " where no = ? and run = ? and state = 'in_doubt' and again = 0",
+            (fact.session, number, fact.run),
+        ).rowcount
+        if changed:
+            taken.append(number)
+    return tuple(taken)

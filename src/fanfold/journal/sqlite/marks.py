@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from fanfold.journal.apply import AddRun, DropRun
-from fanfold.journal.facts import End, Start
+from fanfold.journal.facts import AddRun, DropRun, EndAttempt, StartAttempt
 
 _LINE = struct.Struct(">16sQQQ")
 
@@ -65,9 +64,9 @@ class Marks:
         runs, attempts, replies = self.highest
         for fact, answer in zip(facts, answers, strict=True):
             kind = type(fact)
-            if kind is Start:
+            if kind is StartAttempt:
                 attempts = max(attempts, answer.attempt)
-            elif kind is End:
+            elif kind is EndAttempt:
                 if answer:
                     replies = max(replies, answer[-1])
             elif kind is AddRun:

@@ -7,32 +7,31 @@ import os
 import sqlite3
 import struct
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from fanfold.errors import StoreError, StoreUnavailable
-from fanfold.journal import permissions
-from fanfold.journal.ballast import Ballast
-from fanfold.journal.bulk import STATEMENTS
-from fanfold.journal.marks import Marks, highest, missing
-from fanfold.journal.migrations import MIGRATIONS
-from fanfold.journal.owner import Owner
-from fanfold.journal.presence import Presence, put_back
-from fanfold.journal.sessions import Life, Sessions
-from fanfold.journal.trouble import DATABASE_ERRORS, sqlite_errors, translate, unusable
+from fanfold.journal.sqlite import permissions
+from fanfold.journal.sqlite.ballast import Ballast
+from fanfold.journal.sqlite.bulk import STATEMENTS
+from fanfold.journal.sqlite.marks import Marks, highest, missing
+from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.journal.sqlite.presence import Presence, put_back
+from fanfold.journal.sqlite.sessions import LockedSessions
+from fanfold.journal.sqlite.trouble import DATABASE_ERRORS, sqlite_errors, translate, unusable
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
 _MAGIC = b"SQLite format 3\x00"
 
 
-class Store:
+class StoreFolder:
     """Opens the folder, checks what is there before touching it, and brings it up to date."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.file = folder / "journal.db"
         self._setup = folder / "setup.lock"
-        self._sessions = Sessions(folder / "live")
+        self.sessions = LockedSessions(folder / "live")
         self._ballast = Ballast(folder)
         self._presence: Presence | None = None
         self._version = 0
@@ -105,41 +104,6 @@ class Store:
         folder = self.folder / "inputs"
         permissions.make(folder)
         return folder
-
-    def shrink(self) -> bool:
-        """Give the room of what was removed back to the disk, where nobody else has the store open
-        and there is room for a copy meanwhile. Whether that was done."""
-        try:
-            with closing(self.connect()) as db:
-                db.execute("pragma busy_timeout = 2000")
-                db.execute("vacuum")
-                db.execute("pragma wal_checkpoint(truncate)")
-        except (sqlite3.OperationalError, StoreError):
-            return False
-        return True
-
-    # ── sessions ──
-
-    def enter(self) -> str:
-        """A new session of this process. It counts as alive until `leave`, or death."""
-        try:
-            return self._sessions.enter()
-        except OSError as error:
-            raise unusable(self.folder, error) from error
-
-    def leave(self, session: str) -> None:
-        self._sessions.leave(session)
-
-    def life(self, session: str) -> Life:
-        return self._sessions.life(session)
-
-    def alive(self, session: str) -> bool:
-        """Alive, or not known: only what is surely dead counts as dead."""
-        return self._sessions.life(session) != "dead"
-
-    def owner(self, session: str) -> Owner | None:
-        """The process that runs a session; None when it is over, or not known."""
-        return self._sessions.owner(session)
 
     # ── room on the disk ──
 
@@ -216,7 +180,7 @@ class Store:
         self.folder, self.file = folder, folder / "journal.db"
         self._setup, self._ballast = folder / "setup.lock", Ballast(folder)
         self._make_folder()
-        self._sessions.move(folder / "live")
+        self.sessions.move(folder / "live")
         self._presence = Presence(self.file)
         self.marks, marked = Marks(folder, self.identity), self.marks.highest
         self.marks.write(marked)

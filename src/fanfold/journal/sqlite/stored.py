@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import StoreError
-from fanfold.journal import checksum
-from fanfold.journal.apply import SUMMED
-from fanfold.journal.attempts import reply_crc
-from fanfold.journal.facts import Attempt, Known, RunRecord
+from fanfold.journal.answers import AttemptRecord, KnownReply
+from fanfold.journal.facts import RunRecord
+from fanfold.journal.sqlite import checksum
+from fanfold.journal.sqlite.attempts import reply_crc
+from fanfold.journal.sqlite.rows import SUMMED
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.item import digest
 
@@ -97,11 +98,11 @@ def value_of(outcome: Sequence[Any], reply: Sequence[Any]) -> tuple[bool, Any]:
     return found is not None, None if found is None else found.value
 
 
-def known_in(row: int, answerer: str, member: str, key: bytes, reply: Reply | None) -> Known:
+def known_in(row: int, answerer: str, member: str, key: bytes, reply: Reply | None) -> KnownReply:
     if reply is not None:
-        return Known(row, answerer, member, reply)
+        return KnownReply(row, answerer, member, reply)
     damage = f"the recorded reply of {member} (key {key.hex()}) is damaged"
-    return Known(row, answerer, member, Reply(), f"{damage}; resume with --retry-in-doubt")
+    return KnownReply(row, answerer, member, Reply(), f"{damage}; resume with --retry-in-doubt")
 
 
 def run_in(row: Sequence[Any]) -> RunRecord:
@@ -128,10 +129,10 @@ def listed_run(row: Sequence[Any]) -> RunRecord:
         )  # fmt: skip
 
 
-def attempt_in(row: Sequence[Any]) -> Attempt:
+def attempt_in(row: Sequence[Any]) -> AttemptRecord:
     no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, *more = row
     why, repeats, again, unusable, bound, took = more
-    return Attempt(
+    return AttemptRecord(
         no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
         usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,
         repeats=repeats, again=bool(again), unusable=unusable, bound=bool(bound), took=took,

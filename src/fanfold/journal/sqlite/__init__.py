@@ -1,0 +1,1 @@
+"""The store in one folder: an SQLite database, and what protects it from a hostile machine."""

@@ -1,0 +1,184 @@
+"""The rows behind budgets: what members spent in a month, and runs that others were started within.
+
+A row of `spending` is the sum of what the attempts say, for members with a monthly budget. It changes
+in the same transaction as they do. `anew` adds up once more, which finds what was spent before the
+member had a budget, or by a process that knew of none.
+
+A worker that runs `fanfold` itself starts runs below its own attempt, in the same store but in other
+processes. Their starts, and those of the run above them, count against its budget, in the transaction
+that claims the key. Most runs neither have any below them nor are below another: they are not looked
+at further. Parts of a run that its own process executes share its ledger anyhow.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fanfold.journal.decide import SpendingLimit, month_bounds, month_of
+from fanfold.journal.facts import EndAttempt, StartAttempt
+from fanfold.journal.sqlite import bulk
+from fanfold.price import nanos
+
+_HELD = "select no, member, started, state, cost from attempts where no in ({})"
+_CHANGE = (
+    "update spending set settled = settled + v.column3, reserved = reserved + v.column4 from ("
+)
+_OF_PAIR = ") as v where spending.member = v.column1 and spending.month = v.column2"
+ADD_UP = (
+    "select coalesce(sum(iif(state = 'started', 0, cost)), 0),"
+    " coalesce(sum(iif(state = 'started', cost, 0)), 0) from attempts where no >= (select"
+    " coalesce(min(first_attempt), 0) from runs where ended is null or ended >= :first)"
+    " and member = :member and started >= :first and started < :after"
+)
+_ROW = (
+    "select r.id, r.name, r.session, r.parent, iif(json_valid(cast(r.budget as text)),"
+    " json_extract(cast(r.budget as text), '$.usd'), null),"
+    " exists(select 1 from runs c"
+    " where c.parent >= r.id and c.parent < r.id || ';' and c.session <> r.session)"
+    " from runs r where r.{} = ?"
+)
+_KIND = (
+    "select json_extract(cast(plan as text), '$.kind') from runs where id = ? and length(plan) > 0"
+)
+_BELOW = (
+    "with recursive below(no, id) as (select no, id from runs where {} union"
+    " select r.no, r.id from below b join runs r"
+    " on r.parent = b.id or (r.parent > b.id || ':' and r.parent < b.id || ';'))"
+)
+_SPENT = (
+    _BELOW + " select coalesce(sum(iif(a.state = 'started', 0, a.cost)), 0),"
+    " coalesce(sum(iif(a.state = 'started', a.cost, 0)), 0) from attempts a"
+    " where a.run in (select no from below)"
+    " and a.no >= (select min(first_attempt) from runs where no in (select no from below))"
+)
+
+Pair = tuple[str, str]
+"""A member and a month."""
+
+
+class Months:
+    """The monthly budgets that the starts of one transaction draw on; most groups need none."""
+
+    def __init__(self, db: sqlite3.Connection, facts: Sequence[StartAttempt]) -> None:
+        self._limits: dict[Pair, SpendingLimit] = {}
+        anew: dict[Pair, bool] = {}
+        for fact in facts:
+            if fact.monthly is not None:
+                pair = fact.member, fact.monthly.month
+                anew[pair] = anew.get(pair, False) or fact.monthly.anew
+        for pair, again in anew.items():
+            row = None if again else db.execute(
+                "select settled, reserved from spending where member = ? and month = ?", pair
+            ).fetchone()  # fmt: skip
+            self._limits[pair] = SpendingLimit(0, *(_added_up(db, pair) if row is None else row))
+
+    def limits(self, fact: StartAttempt) -> list[SpendingLimit]:
+        if fact.monthly is None:
+            return []
+        limit = self._limits[fact.member, fact.monthly.month]
+        limit.limit = fact.monthly.limit
+        return [limit]
+
+    def put(self, db: sqlite3.Connection, granted: Iterable[StartAttempt]) -> None:
+        drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
+        rows = [(*pair, self._limits[pair].settled, self._limits[pair].reserved) for pair in drawn]
+        bulk.put(db, "insert or replace into spending (member, month, settled, reserved)", rows)
+
+
+def _added_up(db: sqlite3.Connection, pair: Pair) -> tuple[int, int]:
+    """From the attempts. They have no index by time; older ones than the first of a run that was
+    still open in this month need not be looked at."""
+    first, after = month_bounds(pair[1])
+    given = {"member": pair[0], "first": first, "after": after}
+    settled, reserved = db.execute(ADD_UP, given).fetchone()
+    return settled, reserved
+
+
+def settle(db: sqlite3.Connection, facts: Iterable[EndAttempt]) -> None:
+    """Before attempts end: their reservation is replaced by what they cost."""
+    ending = {fact.attempt: fact.cost for fact in facts if fact.monthly}
+    if ending:
+        _change(db, ending)
+
+
+def lose(db: sqlite3.Connection, attempts: Sequence[int]) -> None:
+    """Before attempts get lost: what was reserved for those under way counts as spent."""
+    rows = bulk.among(db, _HELD, attempts)
+    _change(db, {no: cost for no, _, _, state, cost in rows if state == "started"})
+
+
+def regain(db: sqlite3.Connection, attempt: int) -> None:
+    """Before an attempt in doubt is under way again: what counts as spent is reserved for it."""
+    for _, member, started, state, cost in bulk.among(db, _HELD, [attempt]):
+        if state == "in_doubt":
+            bulk.put(db, _CHANGE, [(member, month_of(started), -cost, cost)], _OF_PAIR)
+
+
+def release(db: sqlite3.Connection, attempts: Iterable[int]) -> None:
+    """Before attempts that were never sent are called off: they took nothing."""
+    _change(db, dict.fromkeys(attempts, 0))
+
+
+def _change(db: sqlite3.Connection, costs: dict[int, int]) -> None:
+    """By attempt, what it took in the end; it may be known already that it is over."""
+    changes: dict[Pair, list[int]] = {}
+    for no, member, started, state, held in bulk.among(db, _HELD, costs):
+        change = changes.setdefault((member, month_of(started)), [0, 0])
+        change[1 if state == "started" else 0] -= held
+        change[0] += costs[no]
+    rows = [(*pair, *change) for pair, change in changes.items()]
+    bulk.put(db, _CHANGE, rows, _OF_PAIR)
+
+
+class Surroundings:
+    """The budgets around the runs of one transaction; most groups have none."""
+
+    def __init__(self, db: sqlite3.Connection, facts: Iterable[StartAttempt]) -> None:
+        self._db = db
+        self._limits = {run: self._of(run) for run in {fact.run for fact in facts}}
+
+    def limits(self, fact: StartAttempt) -> list[SpendingLimit]:
+        return self._limits[fact.run]
+
+    def _of(self, run: int) -> list[SpendingLimit]:
+        row = self._db.execute(_ROW.format("no"), (run,)).fetchone()
+        if row is None:
+            return []
+        found: list[SpendingLimit] = []
+        id, name, session, parent, usd, has_children = row
+        if has_children and usd is not None:
+            found.append(self._run_limit(id, name, usd, inside=False))
+        seen = {id}
+        while parent is not None:
+            id, _, attempt = parent.partition(":")
+            above = self._db.execute(_ROW.format("id"), (id,)).fetchone()
+            if above is None or id in seen:
+                break
+            seen.add(id)
+            _, name, its_session, further, usd, _ = above
+            elsewhere = its_session != session
+            if elsewhere and attempt and self._is_fleet(id):
+                found += self._worker_limit(parent, attempt, name)
+            if elsewhere and usd is not None:
+                found.append(self._run_limit(id, name, usd, inside=True))
+            parent = further
+        return found
+
+    def _is_fleet(self, id: str) -> bool:
+        return bool(self._db.execute(_KIND, (id,)).fetchone() == ("fleet",))
+
+    def _run_limit(self, id: str, name: str, usd: float, *, inside: bool) -> SpendingLimit:
+        settled, reserved = self._db.execute(_SPENT.format("id = ?"), (id,)).fetchone()
+        return SpendingLimit(nanos(usd), settled, reserved, f"run {name}", inside)
+
+    def _worker_limit(self, span: str, attempt: str, name: str) -> list[SpendingLimit]:
+        """All that a fleet's worker starts takes no more than was reserved for the worker itself."""
+        row: Any = self._db.execute(
+            "select reserved from attempts where no = ?", (int(attempt),)
+        ).fetchone()
+        if row is None or not row[0]:
+            return []
+        settled, reserved = self._db.execute(_SPENT.format("parent = ?"), (span,)).fetchone()
+        return [SpendingLimit(row[0], settled, reserved, f"a worker of {name}", True)]

@@ -1,0 +1,311 @@
+"""Questions about items: how they ended, their replies, and all that is on record about one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import StoreError
+from fanfold.journal.answers import (
+    AttemptRecord,
+    EndedItem,
+    KeptPrompt,
+    KnownReply,
+    PlannedItem,
+    StepEnding,
+)
+from fanfold.journal.sqlite.attempts import key8
+from fanfold.journal.sqlite.checksum import sound
+from fanfold.journal.sqlite.read_runs import FINAL
+from fanfold.journal.sqlite.stored import (
+    ATTEMPT,
+    ITEM,
+    ITEM_WIDTH,
+    OUTCOME,
+    REPLY,
+    REPLY_WIDTH,
+    REVISED,
+    attempt_in,
+    head_is_sound,
+    item_is_sound,
+    kept_in,
+    known_in,
+    reply_in,
+    value_of,
+)
+from fanfold.journal.sqlite.trouble import Ask
+from fanfold.work.ask import Message, Reply
+from fanfold.work.outcome import Missing, Part, State
+
+PAGE = 200  # rows of replies in memory at once
+IDS_PAGE = 1000
+MOST = 10_000
+DAMAGED = "what was recorded for it is damaged"
+_encode = msgspec.json.Encoder().encode
+_reasons = msgspec.json.Decoder(tuple[str, ...]).decode
+_messages = msgspec.json.Decoder(tuple[Message, ...]).decode
+
+_BEHIND = (
+    f"select o.position, {ITEM} from outcomes o join items i"
+    " on i.run = o.run and i.batch = o.batch and i.position = o.position"
+    " where o.run = ? and o.batch = ? and o.position > ? and o.step = ? and o.state = 'passed'"
+    " order by o.position limit ?"
+)
+_MISSING = (
+    f"select i.position, {ITEM}, o.state, o.reasons from items i left join outcomes o"
+    " on o.run = i.run and o.batch = i.batch and o.position = i.position and o.step ="
+    " (select max(step) from outcomes where run = i.run and batch = i.batch and position = i.position)"
+    " where i.run = ?1 and i.batch = ?2 and i.position > ?3 and not exists (select 1 from outcomes p"
+    " where p.run = i.run and p.batch = i.batch and p.position = i.position and p.step = ?4"
+    " and p.state = 'passed') order by i.position limit ?5"
+)
+_REASONS = (
+    "select i.id, o.reasons from (select batch, position, state, reasons, max(step) from outcomes"
+    " where run = :run group by batch, position) o join items i on i.run = :run"
+    " and i.batch = o.batch and i.position = o.position"
+    " where o.state in (select value from json_each(:states)) and o.reasons is not null"
+    " order by o.batch, o.position"
+)
+
+
+@sound
+class ItemRows:
+    """The planned items of a run and their replies, a page at a time where there may be a million."""
+
+    _execute: Ask
+
+    def parts(self, run: int, batch: int, step: int) -> Iterator[Part]:
+        """What passed a step, in planned order, a page at a time: an open cursor would hold this
+        connection to an old state of the store. Raises StoreError at one that is damaged."""
+        after = -1
+        while True:
+            page = self._execute(
+                f"select {ITEM}, {OUTCOME}, {REPLY} from outcomes o"
+                " join items i on i.run = o.run and i.batch = o.batch and i.position = o.position"
+                " left join replies r on r.no = o.reply left join blobs b on b.hash = r.blob"
+                " where o.run = ? and o.batch = ? and o.position > ? and o.step = ?"
+                " and o.state = 'passed' order by o.position limit ?",
+                (run, batch, after, step, PAGE),
+            ).fetchall()
+            for row in page:
+                item, outcome = row[:ITEM_WIDTH], row[ITEM_WIDTH:-REPLY_WIDTH]
+                good, value = value_of(outcome, row[-REPLY_WIDTH:])
+                if not good or not item_is_sound(item):
+                    raise self._damaged(run, item[3], row[-REPLY_WIDTH + 1])
+                yield Part(item[3], item[2], value)
+            if len(page) < PAGE:
+                return
+            after = page[-1][2]
+
+    def _damaged(self, run: int, id: str, key: bytes | None) -> StoreError:
+        named = self._execute("select name from runs where no = ?", (run,)).fetchone()
+        under = "" if not isinstance(key, bytes) else f", key {key.hex()}"
+        return StoreError(
+            f"the store: what was recorded for item {id} (run {named[0] if named else run}{under})"
+            f" is damaged; to ask for it again: resume, then resume with --retry-in-doubt {id}"
+        )
+
+    def endings(self, run: int, states: Sequence[State], limit: int = 1000) -> list[EndedItem]:
+        """Items that ended in one of `states`, for reports. A damaged reply is told as a reason."""
+        rows = self._execute(
+            f"select i.id, {OUTCOME}, {REPLY}"
+            f" from ({FINAL}) o join items i on i.run = :run and i.batch = o.batch"
+            " and i.position = o.position left join replies r on r.no = o.reply"
+            " left join blobs b on b.hash = r.blob"
+            " where o.state in (select value from json_each(:states))"
+            " order by o.batch, o.position limit :limit",
+            {"run": run, "states": _encode(states).decode(), "limit": limit},
+        )
+        return [_ended(row) for row in rows]
+
+    def revised(self, run: int) -> int:
+        """Items that passed after a reply of theirs was kicked back: two or more replies came.
+
+        Known from the attempts, and for unmetered members from what the outcome counted.
+        """
+        chosen = "count(distinct o.batch || ' ' || o.position)"
+        row = self._execute(REVISED.format(chosen), {"run": run}).fetchone()
+        return int(row[0])
+
+    def revised_ids(self, run: int, limit: int) -> list[str]:
+        """The first of these items, in planned order."""
+        question = f"{REVISED.format('distinct i.id')} order by o.batch, o.position limit :limit"
+        rows = self._execute(question, {"run": run, "limit": limit})
+        return [row[0] for row in rows]
+
+    # ── replies ──
+
+    def known(
+        self, keys: Iterable[bytes], accept: frozenset[str], run: int, fresh: bool = False
+    ) -> dict[bytes, KnownReply]:
+        """Recorded replies that serve these keys: of an accepted answerer, and not another run's
+        private ones. With `fresh`, only replies of this run. The newest of several counts."""
+        found: dict[bytes, KnownReply] = {}
+        wanted = {key8(key): key for key in keys}
+        rows = self._execute(
+            f"select r.key8, {REPLY} from replies r left join blobs b on b.hash = r.blob"
+            " where r.key8 in (select value from json_each(?)) order by r.no",
+            (_encode(list(wanted)).decode(),),
+        )
+        for short, *row in rows:
+            no, key, answerer, member, owner, private = row[:6]
+            if answerer not in accept or (owner != run and (private or fresh)):
+                continue
+            if wanted[short] == key:
+                one = known_in(no, answerer, member, key, reply_in(row))
+                if key not in found or not one.damage:
+                    found[key] = one
+        return found
+
+    def known_at(
+        self, run: int, batch: int, step: int, positions: Iterable[int]
+    ) -> dict[int, tuple[bytes, KnownReply]]:
+        """Replies that stand with their outcomes, by position, each with the key it answers."""
+        rows = self._execute(
+            "select position, key, answerer, member, body, body_crc from outcomes where run = ?"
+            " and batch = ? and step = ? and position in (select value from json_each(?))"
+            " and body is not null",
+            (run, batch, step, _encode(list(positions)).decode()),
+        )
+        return {
+            position: (key, known_in(0, answerer, member, key, kept_in(body, crc)))
+            for position, key, answerer, member, body, crc in rows
+        }
+
+    # ── which items are behind a result, and which are not ──
+
+    def items_behind(self, run: int, batch: int, step: int) -> Iterator[str]:
+        for _, *item in self._paged(_BEHIND, run, batch, step):
+            yield _id_of(item)
+
+    def items_missing(
+        self, run: int, batch: int, step: int, first: int = 0, end: int | None = None
+    ) -> Iterator[Missing]:
+        """At the positions from `first` up to `end`."""
+        for position, *item, state, reasons in self._paged(_MISSING, run, batch, step, first - 1):
+            if end is not None and position >= end:
+                return
+            yield Missing(_id_of(item), position, state, _reasons(reasons) if reasons else ())
+
+    def reasons(self, run: int, states: Sequence[State]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The items that ended in one of `states`, each with why."""
+        given = {"run": run, "states": msgspec.json.encode(states).decode()}
+        for id, reasons in self._execute(_REASONS, given):
+            yield id, _reasons(reasons)
+
+    def _paged(
+        self, question: str, run: int, batch: int, step: int, after: int = -1
+    ) -> Iterator[Any]:
+        while True:
+            page = self._execute(question, (run, batch, after, step, IDS_PAGE)).fetchall()
+            yield from page
+            if len(page) < IDS_PAGE:
+                return
+            after = page[-1][0]
+
+    # ── by an id that somebody typed, or by position ──
+
+    def has_item(self, run: int, id: str) -> bool:
+        question = "select 1 from items where run = ? and id = ? limit 1"
+        return self._execute(question, (run, id)).fetchone() is not None
+
+    def item_ids(self, run: int) -> list[str]:
+        """The first of them, in planned order; enough to find one that is spelled alike."""
+        question = "select id from items where run = ? order by batch, position limit ?"
+        return [row[0] for row in self._execute(question, (run, MOST))]
+
+    def planned_items(self, run: int, batch: int, first: int, most: int) -> list[tuple[str, bytes]]:
+        """Ids and hashes as planned, from position `first` on."""
+        question = (
+            "select id, hash from items where run = ? and batch = ? and position >= ?"
+            " order by position limit ?"
+        )
+        rows: list[tuple[str, bytes]] = self._execute(
+            question, (run, batch, first, most)
+        ).fetchall()
+        return rows
+
+    # ── all about one of them ──
+
+    def find_items(self, run: int, id: str) -> list[PlannedItem]:
+        """An id may stand in several batches of a run."""
+        rows = self._execute(
+            "select i.id, i.batch, b.name, i.position, i.hash from items i join batches b"
+            " on b.run = i.run and b.no = i.batch where i.run = ? and i.id = ? order by i.batch",
+            (run, id),
+        )
+        return [PlannedItem(*row) for row in rows]
+
+    def step_endings(self, run: int, item: PlannedItem) -> list[StepEnding]:
+        """By step, in their order."""
+        rows = self._execute(
+            f"select {OUTCOME}, {REPLY} from outcomes o left join replies r on r.no = o.reply"
+            " left join blobs b on b.hash = r.blob where o.run = ? and o.batch = ?"
+            " and o.position = ? order by o.step",
+            (run, item.batch, item.position),
+        )
+        return [_ending(row[:-REPLY_WIDTH], row[-REPLY_WIDTH:]) for row in rows]
+
+    def item_attempts(self, run: int, id: str) -> list[AttemptRecord]:
+        """All tries of asks that the item was in, in their order."""
+        rows = self._execute(
+            f"select {ATTEMPT} from attempts a where run = ?1 and no >= (select first_attempt from"
+            " runs where no = ?1) and exists (select 1 from json_each(cast(a.ids as text)) e"
+            " where e.value = ?2) order by no",
+            (run, id),
+        )
+        return [attempt_in(row) for row in rows]
+
+    def replies_to(self, keys: Iterable[bytes]) -> dict[bytes, Reply]:
+        """The newest recorded reply to each of these asks, whoever gave it, in whichever run."""
+        wanted = list(keys)
+        rows = self._execute(
+            f"select {REPLY} from replies r left join blobs b on b.hash = r.blob"
+            " where r.key8 in (select value from json_each(?)) order by r.no",
+            (msgspec.json.encode([key8(key) for key in wanted]).decode(),),
+        )
+        found = {row[1]: reply_in(row) for row in rows if row[1] in wanted}
+        return {key: reply for key, reply in found.items() if reply is not None}
+
+    def kept_prompts(self, run: int, id: str) -> list[KeptPrompt]:
+        """In the order in which they were sent; none where the plan does not keep them."""
+        rows = self._execute(
+            "select step, member, key, messages from prompts where run = ? and id = ? order by no",
+            (run, id),
+        )
+        return [KeptPrompt(step, member, key, _messages(said)) for step, member, key, said in rows]
+
+    def item_positions(self, run: int, id: str) -> list[tuple[int, int]]:
+        """Batch and position of the planned items with this id."""
+        rows = self._execute(
+            "select batch, position from items where run = ? and id = ?", (run, id)
+        )
+        return [(batch, position) for batch, position in rows]
+
+
+def _ended(row: Sequence[Any]) -> EndedItem:
+    id, outcome = row[0], row[1:-REPLY_WIDTH]
+    state, reasons, member, cost = outcome[4], outcome[6], outcome[7], outcome[8]
+    good, value = value_of(outcome, row[-REPLY_WIDTH:])
+    why = _reasons(reasons) if reasons else ()
+    return EndedItem(id, state, why if good else (*why, DAMAGED), member, cost, value)
+
+
+def _ending(outcome: Any, row: Any) -> StepEnding:
+    state, body = outcome[4], outcome[14]
+    reasons, member, cost, calls = outcome[6:10]
+    reply = kept_in(body, outcome[13]) if body is not None else reply_in(row) if row[0] else None
+    whole = head_is_sound(outcome) and (reply is not None or (body is None and outcome[5] is None))
+    key = outcome[10] if outcome[10] is not None else row[1]
+    return StepEnding(
+        outcome[3], state, _reasons(reasons) if reasons else (), member, cost, calls, key, reply,
+        not whole,
+    )  # fmt: skip
+
+
+def _id_of(item: Sequence[Any]) -> str:
+    if not item_is_sound(item):
+        raise StoreError(f"the store: item {item[3]!a} is damaged; run the plan again")
+    return str(item[3])

@@ -1,0 +1,219 @@
+"""Questions about members: what their calls took so far, what they spent in a month, what a cascade
+saved, and who answered what. Only metered members have attempts; others are counted from outcomes.
+
+What the better member of a cascade would have cost is an estimate: its price, times what the replies
+of the others took on average. Replies of earlier runs are not counted: they cost nothing here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import ceil
+from statistics import fmean, median, variance
+from typing import Any
+
+import msgspec
+
+from fanfold.journal.answers import AnsweredItems, CallHistory, MonthUse
+from fanfold.journal.decide import month_bounds
+from fanfold.journal.sqlite.budgets import ADD_UP
+from fanfold.journal.sqlite.checksum import sound
+from fanfold.journal.sqlite.trouble import Ask
+from fanfold.price import FREE, Price, cost, dollars
+from fanfold.work.member import MemberStats
+from fanfold.work.outcome import Saving
+
+_price = msgspec.json.Decoder(Price | None).decode
+
+NEWEST = 1000
+LOOKED_AT = 100_000  # attempts that are searched, counted back from the newest
+
+_OF_MEMBER = (
+    "select a.run, a.step, a.state, a.ids, a.cost, a.input + a.cache_read + a.cache_write,"
+    " a.output, a.took from attempts a"
+    " join steps s on s.run = a.run and s.no = a.step"
+    " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
+    " and a.member = :member and a.answerer = :answerer"
+    " and a.state not in ('started', 'late') and (:step is null or s.name = :step)"
+    " order by a.no desc limit :newest"
+)
+_TIMES = (
+    "select a.took from attempts a"
+    " join steps s on s.run = a.run and s.no = a.step"
+    " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
+    " and a.member = :member and a.answerer = :answerer and s.name = :step"
+    " and a.state in ('ok', 'late') and a.took is not null and a.why not like 'hedge%'"
+    " order by a.no desc limit :newest"
+)
+_ANSWERED = (
+    "select exists(select 1 from attempts"
+    " where no > (select coalesce(max(no), 0) from attempts) - :searched"
+    " and member = :member and answerer = :answerer and state = 'ok' limit 1)"
+)
+_ASKED = (
+    "select count(*) from (select distinct a.member, a.ids from attempts a"
+    " join steps s on s.run = a.run and s.no = a.step where a.run = ?1"
+    " and a.no >= (select first_attempt from runs where no = ?1)"
+    " and s.name = ?2 and a.state <> 'error')"
+)
+_CASCADES = (
+    "select c.step, s.name, c.members, c.price from cascades c"
+    " join steps s on s.run = c.run and s.no = c.step where c.run = ? order by c.step"
+)
+_SETTLED = (
+    "select count(*) from outcomes o left join replies r on r.no = o.reply where o.run = ?1"
+    " and o.step = ?2 and o.state in ('passed', 'skipped') and (o.body is not null or r.run = ?1)"
+    " and coalesce(o.member, '') not in (select value from json_each(?3))"
+)
+_TAKEN = (
+    "select coalesce(sum(a.cost), 0), coalesce(sum(iif(a.state = 'ok',"
+    " json_array_length(cast(a.ids as text)), 0)), 0),"
+    " coalesce(sum(a.input + a.cache_read + a.cache_write), 0), coalesce(sum(a.output), 0)"
+    " from attempts a join steps s on s.run = a.run and s.no = a.step where a.run = ?1"
+    " and a.no >= (select first_attempt from runs where no = ?1) and s.name in (?2, ?2 || '.vote')"
+    " and a.member not in (select value from json_each(?3))"
+)
+
+
+@sound
+class MemberRows:
+    _execute: Ask
+
+    def call_history(self, member: str, answerer: str, step: str) -> CallHistory | None:
+        """At this step, whichever run it was; else at all steps; None when it was never asked.
+
+        A member that has become another model since (another answerer) begins anew.
+        """
+        return self._history(member, answerer, step) or self._history(member, answerer, None)
+
+    def member_stats(self, member: str, answerer: str, step: str | None) -> MemberStats | None:
+        """How well and how fast it answered at this step (None: at all of them), whichever run it
+        was. An error, or a reply that had to be asked for again, is no success."""
+        rows = self._calls(member, answerer, step)
+        if not rows:
+            return None
+        times = [max(row[-1], 0.0) for row in rows if row[2] == "ok"]
+        settled = len({(run, no, ids) for run, no, state, ids, *_ in rows if state == "ok"})
+        return MemberStats(settled / len(rows), median(times) if times else 0.0, len(rows))
+
+    def tasks_asked(self, run: int, step: str) -> int:
+        """How many tasks of a run's step were asked, whatever came of it; refusals do not count."""
+        return int(self._execute(_ASKED, (run, step)).fetchone()[0])
+
+    def has_answered(self, member: str, answerer: str) -> bool:
+        """Whether it ever did, at any step."""
+        given = {"member": member, "answerer": answerer, "searched": LOOKED_AT}
+        return bool(self._execute(_ANSWERED, given).fetchone()[0])
+
+    def latencies(self, member: str, answerer: str, step: str) -> list[float]:
+        """How long the newest calls at this step took, the last one last, whichever run it was.
+
+        Second requests of hedges are left out: those that were answered are the quick ones. First
+        ones that came too late are among them, with the time they had.
+        """
+        given = {"member": member, "answerer": answerer, "step": step, "newest": NEWEST,
+                 "searched": LOOKED_AT}  # fmt: skip
+        return [seconds for (seconds,) in reversed(self._execute(_TIMES, given).fetchall())]
+
+    def _calls(self, member: str, answerer: str, step: str | None) -> list[Any]:
+        given = {"member": member, "answerer": answerer, "step": step, "newest": NEWEST,
+                 "searched": LOOKED_AT}  # fmt: skip
+        found: list[Any] = self._execute(_OF_MEMBER, given).fetchall()
+        return found
+
+    def _history(self, member: str, answerer: str, step: str | None) -> CallHistory | None:
+        rows = self._calls(member, answerer, step)
+        good = [row[3:] for row in rows if row[2] == "ok"]
+        if not good:
+            return None
+        wanted = len({(run, no, ids) for run, no, state, ids, *_ in rows if state == "ok"})
+        told = [row for row in good if row[2] or row[3]]  # some replies do not tell their usage
+        costs, times = [row[1] for row in good], sorted(max(row[4], 0.0) for row in good)
+        inputs, outputs = [row[2] for row in told], [row[3] for row in told]
+        return CallHistory(
+            len(good), step, fmean(costs), _variance(costs), _mean(inputs), _variance(inputs),
+            _mean(outputs), _variance(outputs), median(times), times[ceil(0.9 * len(times)) - 1],
+            len(good) / wanted - 1.0, 1.0 - len(good) / len(rows),
+        )  # fmt: skip
+
+    # ── money ──
+
+    def month_uses(self, month: str) -> dict[str, MonthUse]:
+        """By member; those that had no budget in this month are not among them."""
+        rows = self._execute(
+            "select member, settled, reserved from spending where month = ? order by member",
+            (month,),
+        )
+        return {member: MonthUse(settled, reserved) for member, settled, reserved in rows}
+
+    def month_use(self, member: str, month: str) -> MonthUse:
+        """From the attempts themselves, for a member that may have had no budget so far."""
+        first, after = month_bounds(month)
+        given = {"member": member, "first": first, "after": after}
+        return MonthUse(*self._execute(ADD_UP, given).fetchone())
+
+    def savings(self, run: int) -> tuple[Saving, ...]:
+        """By step, in order: those where somebody else settled at least one item."""
+        found = []
+        for step, name, members, price in self._execute(_CASCADES, (run,)).fetchall():
+            settled = self._execute(_SETTLED, (run, step, members)).fetchone()[0]
+            if settled:
+                taken = self._execute(_TAKEN, (run, name, members)).fetchone()
+                found.append(_saving(name, members, settled, _price(price), taken))
+        return tuple(found)
+
+    # ── who answered, for members whose calls have no attempts of their own ──
+
+    def answered_items(self, run: int) -> dict[tuple[int, str], AnsweredItems]:
+        """By step number and member: whose replies stand behind the run's outcomes. Under the
+        member "" those that have none, with the calls that were made for them."""
+        rows = self._execute(
+            "select o.step, coalesce(r.member, iif(o.body is null, '', o.member)) as who,"
+            " sum(o.body is not null or coalesce(r.run = :run, 0)), sum(coalesce(r.run <> :run, 0)),"
+            " sum(o.calls) from outcomes o left join replies r on r.no = o.reply"
+            " where o.run = :run group by o.step, who order by o.step, who",
+            {"run": run},
+        )
+        found = {(step, member): AnsweredItems(*numbers) for step, member, *numbers in rows}
+        for step, member, calls in self._unplaced(run):
+            of = found.get((step, member), AnsweredItems())
+            found[step, member] = AnsweredItems(of.new, of.earlier, of.calls + calls)
+        return found
+
+    def _unplaced(self, run: int) -> list[tuple[int, str, int]]:
+        """Calls of functions and the like that no outcome counts, by step and member."""
+        question = "select step, member, calls from unplaced where run = ?"
+        found: list[tuple[int, str, int]] = self._execute(question, (run,)).fetchall()
+        return found
+
+    def free_calls(self, run: int) -> dict[int, int]:
+        """Calls of functions and the like, by step; they have no attempts of their own."""
+        rows = self._execute(
+            "select step, sum(calls) from outcomes where run = ? and body is not null group by step",
+            (run,),
+        )
+        calls = Counter(dict(rows.fetchall()))
+        for step, _, more in self._unplaced(run):
+            calls[step] += more
+        return dict(calls)
+
+
+def _saving(
+    step: str, members: str, settled: int, price: Price | None, taken: tuple[int, int, int, int]
+) -> Saving:
+    spent, replies, tokens_in, tokens_out = taken
+    instead = 0
+    if replies and (tokens_in or tokens_out):
+        usual = ceil(tokens_in / replies), ceil(tokens_out / replies)
+        instead = min(settled, replies) * cost(price or FREE, *usual)
+    better: str = msgspec.json.decode(members)[0]
+    return Saving(step, better, settled, dollars(spent), dollars(instead))
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return fmean(numbers) if numbers else 0.0
+
+
+def _variance(numbers: Sequence[float]) -> float:
+    return float(variance(numbers)) if len(numbers) > 1 else 0.0
