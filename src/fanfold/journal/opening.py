@@ -54,12 +54,6 @@ def spool(place: str | Path) -> Path:
     return folder
 
 
-def run_names(place: str | Path, typed: str = "") -> list[str]:
-    """For a shell that completes them: names that begin with `typed`, newest first, and ids where no
-    name does. Nothing where there is no store, or where it does not answer at once."""
-    return sqlite.run_names(_folder(place), typed)
-
-
 def size(place: str | Path) -> int:
     """How many bytes its records take."""
     return sqlite.size(_folder(place))

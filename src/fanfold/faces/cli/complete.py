@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from fanfold.journal.opening import run_names
+from fanfold.journal.names import run_names
 from fanfold.members.found import find_roster, member_names
 
 FILES = ":files"
@@ -82,7 +82,7 @@ def _values(kind: Any, words: Sequence[str]) -> Sequence[str]:
             return [FILES]
         case "runs":
             store = _said(words, "--store") or os.environ.get("FANFOLD_STORE") or ".fanfold"
-            return [name for name in run_names(Path(store), words[-1]) if name.isprintable()]
+            return [name for name in run_names(store, words[-1]) if name.isprintable()]
         case "members":
             file = find_roster(_said(words, "--roster"), None, Path.cwd())
             return [name for name in member_names(file) if name.isprintable()]

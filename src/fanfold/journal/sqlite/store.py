@@ -20,7 +20,6 @@ from fanfold.journal.sqlite.unsaved import left_behind
 from fanfold.journal.sqlite.writer import Hook, Writer
 
 PLAN_CHUNK = 1000
-_NEWEST = "select name, id from runs where status <> 'removed' order by no desc limit 200"
 
 
 class AllSent:
@@ -196,19 +195,3 @@ def shrink(folder: Path) -> bool:
     except (sqlite3.OperationalError, StoreError):
         return False
     return True
-
-
-def run_names(folder: Path, typed: str) -> list[str]:
-    """Quick, and nothing is touched."""
-    file = folder / "journal.db"
-    if not file.exists():
-        return []
-    alone = not file.with_name(f"{file.name}-wal").exists()
-    where = f"{file.absolute().as_uri()}?{'immutable=1' if alone else 'mode=ro'}"
-    try:
-        with closing(sqlite3.connect(where, uri=True, timeout=0.05)) as db:
-            rows = db.execute(_NEWEST).fetchall()
-    except sqlite3.Error:
-        return []
-    names = dict.fromkeys(name for name, _ in rows if name.startswith(typed))
-    return list(names) or [id for _, id in rows if id.startswith(typed)]
