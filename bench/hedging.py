@@ -25,7 +25,7 @@ from statistics import median
 from typing import NamedTuple
 
 from fanfold.journal.opening import open_store
-from fanfold.patterns.how import How
+from fanfold.patterns.arguments import PatternOptions
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.price import Price
 from fanfold.run.choose import Given
@@ -126,7 +126,7 @@ def mapped(draw: Draw, hedge: Hedge | None, folder: Path) -> tuple[Timed, Receip
             record = await start(journal, "hedging", clock, Budget())
             run = Run(journal, record, Given(member), Settings(), clock)
             items = [f"item {n}" for n in range(CALLS)]
-            how: How = {"concurrency": AT_ONCE}
+            how: PatternOptions = {"concurrency": AT_ONCE}
             if hedge is not None:
                 how["hedge"] = hedge
             await map_reduce(run, items, prompt="Say {{ item.text }}", reduce=None, **how)

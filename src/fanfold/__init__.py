@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from fanfold.members.scripted import agent, anthropic, command, openai
     from fanfold.observe.script import open_run, run_sync
     from fanfold.patterns import fold
-    from fanfold.patterns.asked import asked
+    from fanfold.patterns.arguments import Folded
+    from fanfold.patterns.asked_reduce import asked
     from fanfold.patterns.conductor import conduct
     from fanfold.patterns.divide import divide_and_conquer
     from fanfold.patterns.ensemble import ensemble
     from fanfold.patterns.fold import collect, concat, sort_by, top
     from fanfold.patterns.graph import graph
-    from fanfold.patterns.how import Folded
     from fanfold.patterns.map_reduce import map_reduce
     from fanfold.patterns.pipeline import pipeline, stage
     from fanfold.patterns.scatter import scatter_gather
@@ -48,13 +48,13 @@ _HOMES = {
     "members.function": ("function",),
     "members.scripted": ("agent", "anthropic", "command", "openai"),
     "observe.script": ("open_run", "run_sync"),
-    "patterns.asked": ("asked",),
+    "patterns.arguments": ("Folded",),
+    "patterns.asked_reduce": ("asked",),
     "patterns.conductor": ("conduct",),
     "patterns.divide": ("divide_and_conquer",),
     "patterns.ensemble": ("ensemble",),
     "patterns.fold": ("collect", "concat", "sort_by", "top"),
     "patterns.graph": ("graph",),
-    "patterns.how": ("Folded",),
     "patterns.map_reduce": ("map_reduce",),
     "patterns.pipeline": ("pipeline", "stage"),
     "patterns.scatter": ("scatter_gather",),

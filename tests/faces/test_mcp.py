@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from mcp import Client
 
-from fanfold.patterns.staff import find_staff
+from fanfold.patterns.delegate import find_members
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import SRC, environment, fanfold, runs, started
 from tests.faces.desk import HANDSHAKE, MODERN, call, over_http, over_stdio, trouble, write_roster
@@ -251,7 +251,7 @@ def test_the_operator_says_how_many_go_at_once_else_the_roster(
     project: Path, server: RunningServer, at_once: int | None, most: int
 ) -> None:
     write_roster(project, server.url, more="settings: {max_concurrency: 20}\n")
-    staff = find_staff(None, project, at_once=at_once)
+    staff = find_members(None, project, at_once=at_once)
     assert staff.settings.max_concurrency == most
 
 

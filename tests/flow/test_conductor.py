@@ -28,9 +28,9 @@ from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
 from fanfold.observe.script import open_run
-from fanfold.patterns.asked import asked
+from fanfold.patterns.arguments import Folded
+from fanfold.patterns.asked_reduce import asked
 from fanfold.patterns.conductor import conduct, over_all
-from fanfold.patterns.how import Folded
 from fanfold.price import dollars
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits

@@ -21,10 +21,10 @@ from fanfold.gates.checks import quotes, regex
 from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
-from fanfold.patterns.asked import Asked, asked
+from fanfold.patterns.arguments import Folded
+from fanfold.patterns.asked_reduce import AskedReduce, asked
 from fanfold.patterns.divide import divide_and_conquer
 from fanfold.patterns.fold import collect, concat, count, total
-from fanfold.patterns.how import Folded
 from fanfold.price import dollars
 from fanfold.run.govern import Govern
 from fanfold.run.run import Run
@@ -93,7 +93,7 @@ def short_sighted(most: int) -> Callable[[Ask, int], Said]:
     return says
 
 
-def joined(**how: Any) -> Asked:
+def joined(**how: Any) -> AskedReduce:
     return asked(JOIN, **{"step": "combine", **how})
 
 

@@ -18,7 +18,7 @@ from fanfold.gates.checks import require
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
 from fanfold.observe.script import open_run
-from fanfold.patterns.graph import Node, graph, graph_batch, node
+from fanfold.patterns.graph import GraphNode, graph, graph_batch, node
 from fanfold.price import Price, dollars
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
@@ -38,7 +38,7 @@ from tests.flow.simulation import (
     play,
 )
 
-Stated = Iterable[Node | dict[str, Any]]
+Stated = Iterable[GraphNode | dict[str, Any]]
 
 
 def drawn(text: str, **more: Any) -> list[dict[str, Any]]:

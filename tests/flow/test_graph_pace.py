@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.patterns.graph import Node, graph, node
+from fanfold.patterns.graph import GraphNode, graph, node
 from fanfold.patterns.prompt import Prompt, Verbatim
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import MemberLimits
 from tests.flow.simulation import Scene, outcomes, pause_at, play
 
-Tasks = list[Node | dict[str, Any]]
+Tasks = list[GraphNode | dict[str, Any]]
 
 
 class Timed:
@@ -133,7 +133,7 @@ def test_a_verbatim_prompt_is_sent_as_it_stands_also_where_a_parent_is_missing(
 ) -> None:
     text = "{{ parents.a }} {% not a tag %} steps {#"
     one = node("b", depends_on="a", partial="always")
-    made = Node(one.id, Prompt(Verbatim(text)), one.terms, one.depends_on, partial="always")
+    made = GraphNode(one.id, Prompt(Verbatim(text)), one.terms, one.depends_on, partial="always")
     timed = Timed()
     bad = node("a", "a", gate=lambda task, reply, ask: 1 / 0)
     receipt = play(scene(memory_path, timed, [bad, made]))

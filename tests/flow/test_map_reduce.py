@@ -21,9 +21,9 @@ from fanfold.gates.checks import regex
 from fanfold.gates.cites import cites
 from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
-from fanfold.patterns.asked import Asked, asked
+from fanfold.patterns.arguments import PatternOptions, terms_of
+from fanfold.patterns.asked_reduce import AskedReduce, asked
 from fanfold.patterns.fold import collect, total
-from fanfold.patterns.how import How, terms_of
 from fanfold.patterns.map_reduce import fold_batch, map_batch, map_reduce
 from fanfold.patterns.prompt import prompt_of
 from fanfold.patterns.reduce import reduce_batch, reducing
@@ -75,7 +75,7 @@ def except_for(asks: dict[str, Reply | Exception]) -> Callable[[Ask, int], Said]
     return says
 
 
-def joined(fan_in: int = 10, **how: Any) -> Asked:
+def joined(fan_in: int = 10, **how: Any) -> AskedReduce:
     return asked(JOIN, fan_in=fan_in, **how)
 
 
@@ -192,7 +192,7 @@ def test_on_a_batch_that_is_done_the_tree_has_the_same_asks(memory_path: Path) -
     paid = len(provider.sent)
 
     async def afterwards(run: Run) -> None:
-        stated: How = {"keep": how["keep"]}  # type: ignore[typeddict-item]
+        stated: PatternOptions = {"keep": how["keep"]}  # type: ignore[typeddict-item]
         terms = terms_of(stated, None, "map")
         batch = await run.plan(Rows(words(40)), terms)
         await map_batch(run, batch, terms, prompt_of("Say {{ item.text }}", None))

@@ -11,7 +11,7 @@ import pytest
 
 from fanfold.errors import Terminal
 from fanfold.gates.predicate import predicate
-from fanfold.patterns.asked import asked
+from fanfold.patterns.asked_reduce import asked
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.patterns.pipeline import pipeline, stage
 from fanfold.run.run import Run

@@ -18,8 +18,8 @@ from fanfold.patterns.conductor import over_all
 from fanfold.patterns.ensemble import voters
 from fanfold.patterns.fold import total
 from fanfold.patterns.graph import node
-from fanfold.patterns.inside import inside
-from fanfold.patterns.judged import judged
+from fanfold.patterns.nested import inside
+from fanfold.patterns.panel import judged
 from fanfold.plans.load import check_plan, load_plan
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits

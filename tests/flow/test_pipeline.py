@@ -25,9 +25,9 @@ from fanfold.errors import FanfoldError, Terminal, Transient
 from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
+from fanfold.patterns.arguments import terms_of
 from fanfold.patterns.fold import collect, count, total
-from fanfold.patterns.how import terms_of
-from fanfold.patterns.inside import map_reduce_inside
+from fanfold.patterns.nested import map_reduce_inside
 from fanfold.patterns.pipeline import Mode, Stage, pipeline, stage
 from fanfold.patterns.prompt import prompt_of
 from fanfold.price import dollars

@@ -23,9 +23,9 @@ from fanfold.gates.checks import regex, require
 from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
-from fanfold.patterns.asked import asked
+from fanfold.patterns.arguments import Folded
+from fanfold.patterns.asked_reduce import asked
 from fanfold.patterns.fold import concat
-from fanfold.patterns.how import Folded
 from fanfold.patterns.scatter import scatter_gather
 from fanfold.price import dollars
 from fanfold.run.run import Run

@@ -15,7 +15,7 @@ import pytest
 import fanfold as ff
 from fanfold.errors import BadInput, RateLimited, RunStopped
 from fanfold.patterns.ensemble import voters
-from fanfold.patterns.judged import judged
+from fanfold.patterns.panel import judged
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.ask import Reply
 from tests.waiting import LONG

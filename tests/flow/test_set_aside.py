@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold.gates.judge import judge
-from fanfold.patterns.asked import asked
+from fanfold.patterns.asked_reduce import asked
 from fanfold.patterns.divide import divide_and_conquer
 from fanfold.patterns.ensemble import ensemble, voters
 from fanfold.patterns.fold import concat

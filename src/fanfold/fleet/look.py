@@ -36,7 +36,7 @@ from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.members.agents.dialect import Dialect, Reading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.worker import outputs, read_spec
-from fanfold.patterns.kept import only_by_parents
+from fanfold.patterns.graph_state import failed_by_parents
 from fanfold.price import nanos
 from fanfold.work.outcome import STATES
 from fanfold.work.task import Budget
@@ -109,7 +109,7 @@ class WorkerReader:
         reasons = (tries[-1].error or "") if again else reasons
         view = msgspec.structs.replace(
             view, depends_on=task.depends_on,
-            failed_parent=ended is not None and only_by_parents(ended.reasons),
+            failed_parent=ended is not None and failed_by_parents(ended.reasons),
         )  # fmt: skip
         return self._whole(run, view, tries, files, reasons)
 

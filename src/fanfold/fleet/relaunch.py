@@ -18,7 +18,7 @@ from fanfold.fleet.runs import find_record, may_live, reading, signal_process
 from fanfold.fleet.workers import worker_of
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
-from fanfold.patterns.kept import only_by_parents
+from fanfold.patterns.graph_state import failed_by_parents
 from fanfold.plans.execute import Job, Options, Stored, prepare, prepare_resume, revised
 from fanfold.plans.plan import Graph, Node
 from fanfold.work.nearest import remedy
@@ -98,7 +98,7 @@ def _with_dependents(job: Job, record: RunRecord, id: str) -> set[str]:
     """The worker, and its dependents that failed for nothing but a parent."""
     with reading(job.options.store) as archive:
         failed = archive.read.endings(record.no, ("failed",), limit=MOST)
-    by_parents = {one.id for one in failed if only_by_parents(one.reasons)}
+    by_parents = {one.id for one in failed if failed_by_parents(one.reasons)}
     return {id, *dependents([task for task in _tasks(job.stored) if task.id in by_parents], id)}
 
 

@@ -12,10 +12,9 @@ import msgspec
 
 from fanfold.errors import BadInput, RunStopped, StoreError
 from fanfold.gates.default import default
-from fanfold.patterns.asked import Asked
-from fanfold.patterns.how import Folded, How, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.asked_reduce import AskedReduce, begin_synthesis, named_after, synthesis
 from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
-from fanfold.patterns.synthesis import get_ready, named, synthesis
 from fanfold.run.planning import Batch
 from fanfold.run.pool import in_order
 from fanfold.run.pursuit import raised
@@ -70,11 +69,11 @@ async def conduct(
     *,
     prompt: str | None = None,
     schema: dict[str, Any] | type | None = None,
-    synthesise: Reducer | Asked | None = None,
+    synthesise: Reducer | AskedReduce | None = None,
     at_once: int = AT_ONCE,
     most: int = MOST,
     say: Say = print,
-    **how: Unpack[How],
+    **how: Unpack[PatternOptions],
 ) -> Folded:
     """Carry out all `specs`, at most `at_once` at a time; when all have returned, the `gate` goes
     over the results, and those that fail are kicked back once (`revise`) with its reasons.
@@ -91,11 +90,11 @@ async def conduct(
     stated = how.get("gate")
     whole = stated if isinstance(stated, OverAll) else None
     if whole is not None:
-        how = cast(How, {**how, "gate": whole.each})
+        how = cast(PatternOptions, {**how, "gate": whole.each})
     terms = terms_of(how, made.schema, "conduct")
     terms = msgspec.structs.replace(terms, concurrency=_whole_number("at_once", at_once))
-    way = named(synthesise, terms.step)
-    await get_ready(run, way)
+    way = named_after(synthesise, terms.step)
+    await begin_synthesis(run, way)
     check_prompt(made, terms.step, run.traits(terms))
     batch = await run.plan(Rows(rows), terms)
     outcomes = await conduct_batch(run, batch, terms, made, whole, say)
@@ -146,7 +145,7 @@ async def conduct_batch(
         terms, gate=default(prompt.schema), revise=0, escalate=(), on_failure="skip"
     )
     found = [
-        Result(make_task(prompt, item, terms, Place(batch.no, position)), asking)
+        ConductedResult(make_task(prompt, item, terms, Place(batch.no, position)), asking)
         for position, item in batch.source.walk()
     ]
     await _fan_out(run, found)
@@ -170,7 +169,7 @@ async def conduct_batch(
     return [one.outcome for one in found if one.outcome is not None]
 
 
-class Result:
+class ConductedResult:
     """One worker's result on its way through the gate.
 
     `ask` has no place and not the stated gate, which comes at the barrier; and whether a failure
@@ -233,14 +232,14 @@ class Result:
             self.outcome = run.settle(self.task, ended)
 
 
-async def _fan_out(run: Run, results: Sequence[Result]) -> None:
+async def _fan_out(run: Run, results: Sequence[ConductedResult]) -> None:
     """Fan out, and wait for all: the barrier."""
     asked = {one.task.id: one for one in results}
     async for outcome in run.stream([one.ask for one in results]):
         asked[outcome.id].land(run, outcome)
 
 
-async def _judge(run: Run, results: Sequence[Result], whole: OverAll | None) -> None:
+async def _judge(run: Run, results: Sequence[ConductedResult], whole: OverAll | None) -> None:
     """Each new result alone, then all that stand together. What is final is written down."""
     new = [one for one in results if one.reply is not None and one.own is None]
     verdicts = await in_order(new, partial(_verdict, run))
@@ -259,12 +258,12 @@ async def _judge(run: Run, results: Sequence[Result], whole: OverAll | None) -> 
             one.verdict = said
 
 
-async def _verdict(run: Run, result: Result) -> Verdict:
+async def _verdict(run: Run, result: ConductedResult) -> Verdict:
     assert result.reply is not None and result.reply.reply is not None
     return await run.judge(result.task, result.reply.reply)
 
 
-async def _verdicts(whole: OverAll, standing: Sequence[Result]) -> list[Verdict]:
+async def _verdicts(whole: OverAll, standing: Sequence[ConductedResult]) -> list[Verdict]:
     """A gate that raises, or names what is no result, has judged nothing."""
     ids = [one.task.id for one in standing]
     try:
@@ -276,7 +275,7 @@ async def _verdicts(whole: OverAll, standing: Sequence[Result]) -> list[Verdict]
         }
         strange = next((id for id in faults if id not in ids), None)
         if strange is not None:
-            raise BadInput(f"it named {strange!r}, which is no result")
+            raise BadInput(f"it named_after {strange!r}, which is no result")
         return [_fault(faults.get(id, ())) for id in ids]
     except (RunStopped, StoreError):
         raise
@@ -284,7 +283,7 @@ async def _verdicts(whole: OverAll, standing: Sequence[Result]) -> list[Verdict]
         return [raised(error)] * len(ids)
 
 
-def _part(result: Result) -> Part:
+def _part(result: ConductedResult) -> Part:
     assert result.reply is not None and result.task.place is not None
     return Part(result.task.id, result.task.place.position, result.reply.value)
 
@@ -297,7 +296,7 @@ def _fault(why: str | Iterable[str]) -> Verdict:
 # ── what is said ─────────────────────────────────────────────────────────────────────────────
 
 
-def _returned(results: Sequence[Result]) -> str:
+def _returned(results: Sequence[ConductedResult]) -> str:
     ended = [one.outcome for one in results if one.outcome is not None]
     gone = [outcome for outcome in ended if outcome.reply is None]
     fanned_out = f"fanned out {len(results)} worker{'' if len(results) == 1 else 's'}"
@@ -307,7 +306,7 @@ def _returned(results: Sequence[Result]) -> str:
     return f"{fanned_out}; {len(results) - len(gone)} returned, {len(gone)} failed: {told}"
 
 
-def _judged(results: Sequence[Result]) -> str:
+def _judged(results: Sequence[ConductedResult]) -> str:
     states = [one.verdict.state for one in results if one.verdict is not None]
     line = f"{states.count('pass')} passed, {states.count('fail')} kicked back"
     if left := states.count("unjudged"):
@@ -315,7 +314,7 @@ def _judged(results: Sequence[Result]) -> str:
     return f"{line} -> revise" if any(one.goes_back for one in results) else line
 
 
-def _say_caught(say: Say, caught: Sequence[Result]) -> None:
+def _say_caught(say: Say, caught: Sequence[ConductedResult]) -> None:
     for one in caught:
         assert one.verdict is not None
         what = "kicking back before synthesis" if one.goes_back else "left out of the synthesis"

@@ -8,8 +8,14 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.patterns.asked import Asked, Whole, asks_of, compose, standins
-from fanfold.patterns.combining import Combining, Node, Solved, Spot, planted
+from fanfold.patterns.asked_reduce import (
+    AskedReduce,
+    SourcedPart,
+    ask_about_parts,
+    compose,
+    placeholder_asks,
+)
+from fanfold.patterns.combine import BranchState, Combiner, Slot, Solution, slots_of
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
 from fanfold.run.run import Run
@@ -43,8 +49,8 @@ class Problem(msgspec.Struct, frozen=True):
     terms: Terms
     ask: Callable[[Piece], Ask]
     cutter: Cutter
-    combine: Reducer | Asked
-    split: Asked | None = None
+    combine: Reducer | AskedReduce
+    split: AskedReduce | None = None
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -52,10 +58,10 @@ class Job(msgspec.Struct, frozen=True):
 
     leaf: Leaf
     held: Held
-    spot: Spot
+    slot: Slot
 
 
-class Conquest:
+class DivideRun:
     """Workers take what can be done next: a branch whose parts have landed, else a leaf.
 
     Planned leaves are read from the source when their turn comes, so memory holds one for each
@@ -65,16 +71,16 @@ class Conquest:
     def __init__(self, problem: Problem) -> None:
         self._p, self._run = problem, problem.run
         self._planned: Iterator[Job] = iter(())
-        self._pool: Pool[Job | Node] = Pool(
+        self._pool: Pool[Job | BranchState] = Pool(
             self._workers(),
             self._do,
             lambda: next(self._planned, None),
             lambda: problem.run.stopping is not None,
         )
         self._mild = msgspec.structs.replace(problem.terms, on_failure="skip")
-        self._combining = Combining(problem.run, problem.combine, problem.terms.step)
+        self._combining = Combiner(problem.run, problem.combine, problem.terms.step)
         self._settled = 0
-        self._root: Solved | None = None
+        self._root: Solution | None = None
 
     async def result(self) -> Any:
         """Split, govern, solve, combine. None, and the run flagged, when a combine fails."""
@@ -83,9 +89,9 @@ class Conquest:
         if tree is not None:
             leaves = list(leaves_of(tree))
             await self._govern(leaves, lambda: contents(leaves, source.walk()))
-            spots = self._plant(tree, Spot())
+            slots = self._plant(tree, Slot())
             held = contents(leaves, source.walk())
-            self._planned = (Job(*one) for one in zip(leaves, held, spots, strict=True))
+            self._planned = (Job(*one) for one in zip(leaves, held, slots, strict=True))
             await self._carry_out()
         await self._run.flush()
         return self._combining.final(self._root)
@@ -99,19 +105,19 @@ class Conquest:
             (ask(_piece(*one)) for one in found if not (one[0].flaw or one[0].unsplit)),
         )
         combine = self._p.combine
-        if isinstance(combine, Asked) and len(leaves) > 1:
+        if isinstance(combine, AskedReduce) and len(leaves) > 1:
             nodes = -(-(len(leaves) - 1) // (combine.fan_in - 1))
-            await self._run.govern(combine.terms, standins(nodes))
+            await self._run.govern(combine.terms, placeholder_asks(nodes))
         if split is not None and any(leaf.unsplit for leaf in leaves):
             found = ((leaf, own) for leaf, own in zip(leaves, held(), strict=True))
-            asks = (asks_of(split, [_whole(*one)]) for one in found if one[0].unsplit)
+            asks = (ask_about_parts(split, [_whole(*one)]) for one in found if one[0].unsplit)
             await self._run.govern(split.terms, asks)
 
-    def _plant(self, tree: Tree, spot: Spot) -> list[Spot]:
+    def _plant(self, tree: Tree, slot: Slot) -> list[Slot]:
         """Where each leaf belongs, in order."""
-        if isinstance(self._p.combine, Asked):
+        if isinstance(self._p.combine, AskedReduce):
             tree = grouped(tree, self._p.combine.fan_in)
-        return list(planted(tree, spot))
+        return list(slots_of(tree, slot))
 
     # ── who does what next ──
 
@@ -125,11 +131,11 @@ class Conquest:
         """A few more than calls at once: some wait for their reply to be durable."""
         many = self._p.terms.concurrency
         others = [way.terms.concurrency for way in (self._p.combine, self._p.split)
-                  if isinstance(way, Asked)]  # fmt: skip
+                  if isinstance(way, AskedReduce)]  # fmt: skip
         return many + max(2, many // 4) + sum(others)
 
-    async def _do(self, job: Job | Node) -> None:
-        await (self._combine(job) if isinstance(job, Node) else self._solve(job))
+    async def _do(self, job: Job | BranchState) -> None:
+        await (self._combine(job) if isinstance(job, BranchState) else self._solve(job))
 
     # ── leaves ──
 
@@ -176,8 +182,8 @@ class Conquest:
         leaves = list(leaves_of(tree))
         held = [content(leaf, job.held) for leaf in leaves]
         await self._govern(leaves, lambda: held)
-        spots = self._plant(tree, job.spot)
-        self._pool.add(*[Job(*one) for one in zip(leaves, held, spots, strict=True)])
+        slots = self._plant(tree, job.slot)
+        self._pool.add(*[Job(*one) for one in zip(leaves, held, slots, strict=True)])
 
     async def _land_leaf(self, job: Job, outcome: Outcome) -> None:
         leaf, held, state = job.leaf, job.held, outcome.state
@@ -187,17 +193,17 @@ class Conquest:
                 await self._settle(position, item, msgspec.structs.replace(outcome, reply=alone))
         if state == "passed":
             ids = (leaf.origin,) if leaf.origin is not None else tuple([i.id for _, i in held])
-            solved = Solved(leaf.id, leaf.start, "made", outcome.value, ids, whole=True)
+            solved = Solution(leaf.id, leaf.start, "made", outcome.value, ids, whole=True)
         else:
             lost = [Missing(item.id, at, state, outcome.reasons) for at, item in held]
             waits = state in ("in_doubt", "unfunded") or (
                 state == "failed" and self._p.terms.on_failure == "hold"
             )
-            solved = Solved(
+            solved = Solution(
                 leaf.id, leaf.start, "stuck" if waits else "nothing", lacks=lost[0],
                 missing=() if state == "skipped" else tuple(lost),
             )  # fmt: skip
-        self._land(job.spot, solved)
+        self._land(job.slot, solved)
 
     async def _settle(self, position: int, item: Item, outcome: Outcome) -> None:
         place = Place(self._p.batch.no, position)
@@ -209,23 +215,23 @@ class Conquest:
 
     # ── branches ──
 
-    def _land(self, spot: Spot, solved: Solved) -> None:
-        node = spot.node
+    def _land(self, slot: Slot, solved: Solution) -> None:
+        node = slot.node
         if node is None:
             self._root = solved
             return
-        node.landed[spot.at] = solved
+        node.landed[slot.at] = solved
         node.left -= 1
         if not node.left:
             self._pool.add(node)
 
-    async def _combine(self, node: Node) -> None:
+    async def _combine(self, node: BranchState) -> None:
         """All parts have landed. One item that was split has its outcome now."""
         branch, parts = node.branch, node.taken()
         if branch.settles:
             lacks = next((part.lacks for part in parts if part.lacks is not None), None)
             await self._settle(branch.start, Item(branch.id, None), _ending(branch.id, lacks))
-        self._land(node.spot, await self._combining.combined(branch, parts))
+        self._land(node.slot, await self._combining.combined(branch, parts))
 
 
 def _or_failed(id: str, reasons: tuple[str, ...], make: Callable[[], Tree]) -> Outcome | Tree:
@@ -239,9 +245,9 @@ def _piece(leaf: Leaf, held: Held) -> Piece:
     return Piece(leaf.id, tuple([item for _, item in held]))
 
 
-def _whole(leaf: Leaf, held: Held) -> Whole:
+def _whole(leaf: Leaf, held: Held) -> SourcedPart:
     """A piece as it is shown to the one who is to split it."""
-    return Whole(leaf.id, (leaf.origin or leaf.id,), held[0][1].data)
+    return SourcedPart(leaf.id, (leaf.origin or leaf.id,), held[0][1].data)
 
 
 def _ending(id: str, lacks: Missing | None) -> Outcome:

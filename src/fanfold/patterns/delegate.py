@@ -17,31 +17,41 @@ from fanfold.clock import RealClock
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
 from fanfold.gates.default import standard
 from fanfold.journal.opening import open_store
-from fanfold.patterns import stated
-from fanfold.patterns.errand import Errand, Result, Rules, errand_of, fitting, result_of
-from fanfold.patterns.gathering import gather, read_options
+from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
+from fanfold.patterns import fold
+from fanfold.patterns.delegated_task import (
+    DelegatedResult,
+    DelegatedTask,
+    DelegationRules,
+    delegated_result,
+    delegated_task,
+    eligible,
+    reduce_by_asking,
+    reduce_options,
+)
 from fanfold.price import Price
 from fanfold.run.choose import Company
-from fanfold.run.open import Launch, finish, start
+from fanfold.run.open import Launch, Listed, finish, start
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask, Message, Params, Schema
 from fanfold.work.item import Item
+from fanfold.work.member import Member
 from fanfold.work.outcome import Outcome, Part
 from fanfold.work.raised import error_text
-from fanfold.work.task import Place, Task, Terms, Who
+from fanfold.work.task import Budget, Place, Task, Terms, Who
 
 MOST_TASKS = 1000
 MOST_VALUES = 10_000
-REDUCES = (*(kind for kind in stated.KINDS if kind != "python"), "ask")
+REDUCES = (*(kind for kind in fold.KINDS if kind != "python"), "ask")
 _YOURSELF = "Do this one yourself"
 
 Progress: TypeAlias = Callable[[int, int], Awaitable[None]]
 """Hears how many tasks of a call have ended, of how many."""
 
-NO_RESULT = Result(status="error", message="it was not carried out")
+NO_RESULT = DelegatedResult(status="error", message="it was not carried out")
 
 
 class Desk:
@@ -70,7 +80,7 @@ class Desk:
     def menu(self) -> list[dict[str, Any]]:
         """Who may be delegated to: good at what, tier, price, context, and the load of now."""
         rules, load = self._rules(), self._run.load()
-        anything = Errand("?", max_tokens=1)
+        anything = DelegatedTask("?", max_tokens=1)
         return [
             {
                 "id": t.id, "good_at": list(t.good_at), "tier": t.tier, "model": t.model,
@@ -78,7 +88,7 @@ class Desk:
                 "context": t.context, "busy": load.get(t.id, 0), "at_once": t.limits.concurrency,
             }
             for t in self._company.traits.values()
-            if t.can_delegate and not isinstance(fitting([t], anything, rules), str)
+            if t.can_delegate and not isinstance(eligible([t], anything, rules), str)
         ]  # fmt: skip
 
     async def delegate(
@@ -90,16 +100,16 @@ class Desk:
         local: bool = False,
         max_tokens: int | None = None,
         schema: dict[str, Any] | None = None,
-    ) -> Result:
+    ) -> DelegatedResult:
         """One task. `member` goes before `needs`, and `needs` before `local`; else anyone."""
         tags = needs if isinstance(needs, str) else tuple(needs)
-        errand = Errand(prompt, member, tags, local, max_tokens, schema)
+        errand = DelegatedTask(prompt, member, tags, local, max_tokens, schema)
         return (await self.delegate_many([errand]))[0]
 
     async def delegate_many(
         self, tasks: list[Any], concurrency: int | None = None, progress: Progress | None = None
-    ) -> list[Result]:
-        """Results in input order, whatever happens to single tasks. A task is an Errand, an object
+    ) -> list[DelegatedResult]:
+        """Results in input order, whatever happens to single tasks. A task is an DelegatedTask, an object
         with its fields, or just a prompt. BadInput only for what concerns the call as a whole.
 
         Calls are numbered in the order in which they are made, and ids go by these numbers."""
@@ -116,7 +126,7 @@ class Desk:
         results, ready = await self._sorted_out(tasks, at_once)
         if ready:
             async for index, outcome in self._carried_out(call, ready):
-                results[index] = result_of(index, outcome)
+                results[index] = delegated_result(index, outcome)
                 if progress is not None:
                     await progress(len(results), len(tasks))
         return [results.get(index, self._not_reached(index)) for index in range(len(tasks))]
@@ -132,26 +142,26 @@ class Desk:
 
     async def _sorted_out(
         self, tasks: Iterable[Any], at_once: int
-    ) -> tuple[dict[int, Result], dict[int, tuple[Errand, Terms]]]:
+    ) -> tuple[dict[int, DelegatedResult], dict[int, tuple[DelegatedTask, Terms]]]:
         """Those that cannot go, with their results, and those that can, with their terms."""
-        results: dict[int, Result] = {}
-        ready: dict[int, tuple[Errand, Terms]] = {}
+        results: dict[int, DelegatedResult] = {}
+        ready: dict[int, tuple[DelegatedTask, Terms]] = {}
         for index, given in enumerate(tasks):
             try:
-                errand = errand_of(given)
+                errand = delegated_task(given)
                 terms = await self._terms(errand, "delegate", at_once)
             except BadInput as error:
-                results[index] = Result(index=index, status="error", message=str(error))
+                results[index] = DelegatedResult(index=index, status="error", message=str(error))
                 continue
             if isinstance(terms, str):
                 message = f"No member fits: {terms}. {_YOURSELF}."
-                results[index] = Result(index=index, status="no_fit", message=message)
+                results[index] = DelegatedResult(index=index, status="no_fit", message=message)
             else:
                 ready[index] = errand, terms
         return results, ready
 
     async def _carried_out(
-        self, call: int, ready: Mapping[int, tuple[Errand, Terms]]
+        self, call: int, ready: Mapping[int, tuple[DelegatedTask, Terms]]
     ) -> AsyncIterator[tuple[int, Outcome]]:
         indexes = list(ready)
         items = [Item(f"{call}.{index}", {"text": ready[index][0].prompt}) for index in indexes]
@@ -173,17 +183,17 @@ class Desk:
             if self._run.stopping is None:
                 raise
 
-    def _not_reached(self, index: int) -> Result:
+    def _not_reached(self, index: int) -> DelegatedResult:
         stop = self._run.stopping
         if stop is None:
             return msgspec.structs.replace(NO_RESULT, index=index)
         status = "unfunded" if stop.rest == "unfunded" else "error"
         message = f"Not done: {stop.reason}. {_YOURSELF}, or leave it."
-        return Result(index=index, status=status, message=message)  # type: ignore[arg-type]
+        return DelegatedResult(index=index, status=status, message=message)  # type: ignore[arg-type]
 
     # ── who takes it, and how ──
 
-    async def _terms(self, errand: Errand, step: str, at_once: int) -> Terms | str:
+    async def _terms(self, errand: DelegatedTask, step: str, at_once: int) -> Terms | str:
         """The terms of an errand; a text says why nobody fits."""
         if errand.member is not None and errand.member not in self._company.traits:
             known = ", ".join(one["id"] for one in self.menu()) or "nobody"
@@ -191,7 +201,7 @@ class Desk:
         schema = None if errand.schema is None else Schema.of(errand.schema)
         gate = standard(None, schema)
         while True:
-            found = fitting(self._company.traits.values(), errand, self._rules())
+            found = eligible(self._company.traits.values(), errand, self._rules())
             if isinstance(found, str):
                 return found
             if all([await self._made_ready(id) for id in found]):
@@ -214,10 +224,10 @@ class Desk:
                 self._ready[id] = " ".join(text.split())[:300]
         return not self._ready[id]
 
-    def _rules(self) -> Rules:
+    def _rules(self) -> DelegationRules:
         broken = {id: why for id, why in self._ready.items() if why}
         priced = self._run.settings.budget.usd is not None
-        return Rules(self._company.settings.allow_paid, priced, self._without, broken)
+        return DelegationRules(self._company.settings.allow_paid, priced, self._without, broken)
 
     # ── folding ──
 
@@ -228,7 +238,7 @@ class Desk:
         *,
         ids: list[str] | None = None,
         options: Mapping[str, Any] | None = None,
-    ) -> Result:
+    ) -> DelegatedResult:
         """Many results into one: by a pure kind, or `ask` (a member writes it; options `prompt`,
         `fan_in` and who, as for a task). Of `values`, or of the passed results that `ids` name."""
         given = dict(options or {})
@@ -237,8 +247,8 @@ class Desk:
             return await self._reduce_by_asking(parts, given)
         if kind not in REDUCES:
             raise BadInput(f"there is no reduce `{kind}`; there are: {', '.join(REDUCES)}")
-        value = stated.from_plan(kind, given, _nothing)(parts)
-        return Result(
+        value = fold.from_plan(kind, given, _nothing)(parts)
+        return DelegatedResult(
             status="ok", **({"text": value} if isinstance(value, str) else {"data": value})
         )
 
@@ -271,20 +281,22 @@ class Desk:
             if part.id in ids
         }
 
-    async def _reduce_by_asking(self, parts: list[Part], given: dict[str, Any]) -> Result:
-        errand, fan_in = read_options(given)
+    async def _reduce_by_asking(self, parts: list[Part], given: dict[str, Any]) -> DelegatedResult:
+        errand, fan_in = reduce_options(given)
         terms = await self._terms(errand, "reduce", self._concurrency)
         if isinstance(terms, str):
-            return Result(status="no_fit", message=f"No member fits: {terms}. {_YOURSELF}.")
+            return DelegatedResult(
+                status="no_fit", message=f"No member fits: {terms}. {_YOURSELF}."
+            )
         try:
-            return await gather(self._run, parts, errand, terms, fan_in)
+            return await reduce_by_asking(self._run, parts, errand, terms, fan_in)
         except RunStopped:
             if self._run.stopping is None:
                 raise
             return self._not_reached(0)
 
 
-def _ask(errand: Errand, terms: Terms, item: Item) -> Ask:
+def _ask(errand: DelegatedTask, terms: Terms, item: Item) -> Ask:
     """The prompt as it is: no template is made of it."""
     schema = None if errand.schema is None else Schema.of(errand.schema)
     params = Params(max_tokens=errand.max_tokens)
@@ -324,3 +336,38 @@ async def new_run(
             await finish(journal, run)
     finally:
         journal.close()
+
+
+# ── a run, and its members, for a session that has no plan ───────────────────────────────────────
+
+
+class RosterMembers(Listed):
+    """Functions are imported from the roster's folder; programs are started in `folder`."""
+
+    def __init__(
+        self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None
+    ) -> None:
+        super().__init__(roster, folder, allow_paid=allow_paid, at_once=at_once)
+        self.roster, self.folder = roster, folder
+        file = None if roster.file in (None, str(DEFAULT_ROSTER)) else roster.file
+        self._home = folder if file is None else Path(file).absolute().parent
+
+    def build(self, id: str) -> Member:
+        self.roster.check_keys([id])
+        function = self.roster.entry(id).traits.kind == "function"
+        return self.roster.build(id, folder=self._home if function else self.folder)
+
+
+def find_members(
+    roster: str | None, folder: Path, *, allow_paid: bool = False, at_once: int | None = None
+) -> RosterMembers:
+    """Those of the roster that counts: the one named, or the one that is found from `folder`."""
+    found = load_roster(find_roster(roster, None, folder))
+    return RosterMembers(found, folder, allow_paid=allow_paid, at_once=at_once)
+
+
+def budget_words(budget: Budget) -> list[str]:
+    """A budget as the command line takes it; nothing where there is no limit."""
+    amounts = {name: getattr(budget, name) for name in budget.__struct_fields__}
+    said = ",".join(f"{name}={amount}" for name, amount in amounts.items() if amount is not None)
+    return ["--budget", said] if said else []

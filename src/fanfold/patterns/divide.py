@@ -8,9 +8,9 @@ from typing import Any, Protocol, Unpack, cast
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.patterns.asked import Asked, get_ready
-from fanfold.patterns.conquer import Conquest, Problem
-from fanfold.patterns.how import Folded, How, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.asked_reduce import AskedReduce, begin_asked
+from fanfold.patterns.conquer import DivideRun, Problem
 from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -39,25 +39,25 @@ class Division(msgspec.Struct, frozen=True):
     `max_pieces` are the pieces that are asked about, `max_depth` the splits above any of them.
     """
 
-    combine: Reducer | Asked
+    combine: Reducer | AskedReduce
     fits: Fits = Fits()
-    split: str | Splitter | Asked = "items"
+    split: str | Splitter | AskedReduce = "items"
     max_depth: int = 8
     max_pieces: int = 1000
 
     def __post_init__(self) -> None:
-        if not isinstance(self.combine, Asked):
+        if not isinstance(self.combine, AskedReduce):
             reducer("combine", self.combine)
         if isinstance(self.split, str) and self.split not in SPLITS:
             raise BadInput(f"unknown split `{self.split}`: {remedy(self.split, SPLITS)}")
-        if not isinstance(self.split, str | Asked) and not callable(self.split):
+        if not isinstance(self.split, str | AskedReduce) and not callable(self.split):
             raise BadInput(f"`split` is a word, a function or asked(...), not {self.split!r}")
         for name, limit in (("max_depth", self.max_depth), ("max_pieces", self.max_pieces)):
             needed(name, limit, whole(least=1))
 
     @property
     def way(self) -> Way:
-        return "asked" if isinstance(self.split, Asked) else cast(Way, self.split)
+        return "asked" if isinstance(self.split, AskedReduce) else cast(Way, self.split)
 
 
 @public
@@ -65,14 +65,14 @@ async def divide_and_conquer(
     run: Run,
     items: str | Source | Iterable[Any],
     *,
-    combine: Reducer | Asked,
+    combine: Reducer | AskedReduce,
     prompt: str | None = None,
     schema: dict[str, Any] | type | None = None,
     fits: Fits = Fits(),
-    split: str | Splitter | Asked = "items",
+    split: str | Splitter | AskedReduce = "items",
     max_depth: int = 8,
     max_pieces: int = 1000,
-    **how: Unpack[How],
+    **how: Unpack[PatternOptions],
 ) -> Folded:
     """Split all items, or one text, into pieces that fit, ask `prompt` about each, and combine.
 
@@ -105,11 +105,11 @@ async def divide_batch(
 ) -> Any:
     """The same for a batch that is planned: the combined value. Each item has its outcome then."""
     cutter, ask = cutting(run, terms, prompt, division)
-    way = division.split if isinstance(division.split, Asked) else None
+    way = division.split if isinstance(division.split, AskedReduce) else None
     for other in (way, division.combine):
-        if isinstance(other, Asked):
-            await get_ready(run, other)
-    return await Conquest(Problem(run, batch, terms, ask, cutter, division.combine, way)).result()
+        if isinstance(other, AskedReduce):
+            await begin_asked(run, other)
+    return await DivideRun(Problem(run, batch, terms, ask, cutter, division.combine, way)).result()
 
 
 class KnowsMembers(Protocol):
@@ -122,20 +122,20 @@ class KnowsMembers(Protocol):
 
 def cutting(
     run: KnowsMembers, terms: Terms, prompt: Prompt, division: Division
-) -> tuple[Cutter, Asking]:
+) -> tuple[Cutter, PieceAsk]:
     """How items become pieces, and a piece an ask."""
     fits = _measure(run, terms, prompt, division.fits)
     cutter = Cutter(fits, division.way, division.max_depth, division.max_pieces)
     alone = _limit(prompt, division.fits) == 1
     if not run.reads_messages(terms):
         prompt = Prompt(schema=prompt.schema, params=prompt.params)
-    return cutter, Asking(prompt, alone)
+    return cutter, PieceAsk(prompt, alone)
 
 
 # ── how a piece is asked about ───────────────────────────────────────────────────────────────
 
 
-class Asking(msgspec.Struct, frozen=True):
+class PieceAsk(msgspec.Struct, frozen=True):
     """From a piece to its ask. `alone`: a piece never has more than one item."""
 
     prompt: Prompt

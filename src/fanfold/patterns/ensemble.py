@@ -9,9 +9,16 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.patterns.how import By, Folded, How, terms_of
-from fanfold.patterns.judged import Judge, judge_terms, judged
-from fanfold.patterns.panel import Decide, Knobs, Panel, panel_of
+from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, terms_of
+from fanfold.patterns.panel import (
+    Decide,
+    Panel,
+    VoteJudge,
+    VoteOptions,
+    judge_terms,
+    judged,
+    panel_of,
+)
 from fanfold.patterns.poll import Poll, decision, escalated, put_to_vote
 from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
 from fanfold.run.planning import Batch
@@ -25,13 +32,13 @@ from fanfold.work.options import member_ids, reducer
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Reducer, Task, Terms
 
-__all__ = ["Decide", "Judge", "Voting", "ensemble", "judged", "vote_batch", "voters"]
+__all__ = ["Decide", "VoteJudge", "Voting", "ensemble", "judged", "vote_batch", "voters"]
 
 OFTEN = 64  # questions between two looks at what is written down
 Note = Callable[[int, dict[str, Any]], None]
 
 
-class Voting(How, Knobs, total=False):
+class Voting(PatternOptions, VoteOptions, total=False):
     """What `ensemble` takes: how to ask, and how the votes decide."""
 
 
@@ -79,7 +86,7 @@ async def ensemble(
 
 
 @public
-def voters(members: Sequence[str | Named] = (), **knobs: Unpack[Knobs]) -> By:
+def voters(members: Sequence[str | Named] = (), **knobs: Unpack[VoteOptions]) -> TaskHandler:
     """Let a vote answer any task: a stage of a pipeline, or `asked(..., by=voters([...]))`.
 
     The value is the bare answer; who said otherwise stands in the outcome's reasons. Without
@@ -98,7 +105,7 @@ class Voters(msgspec.Struct, frozen=True):
         members = tuple(dict.fromkeys(one.member for one in self.panel.voters if one.member))
         if members:
             await run.begin_with(members)
-        if isinstance(self.panel.decide, Judge):
+        if isinstance(self.panel.decide, VoteJudge):
             await run.prepare(self.panel.decide.terms)
 
     async def __call__(self, run: Run, task: Task) -> Outcome:
@@ -118,7 +125,7 @@ async def vote_batch(
 
     The answers are in the journal afterwards; `note` hears of each by its position as it is made.
     """
-    if not (run.reads_messages(terms) or isinstance(panel.decide, Judge)):
+    if not (run.reads_messages(terms) or isinstance(panel.decide, VoteJudge)):
         prompt = Prompt(schema=prompt.schema, params=prompt.params)
     tasks = enumerate(make_tasks(run.remaining(batch, terms), batch.no, terms, prompt), 1)
 
@@ -152,5 +159,5 @@ async def _put(run: Run, panel: Panel, task: Task) -> tuple[Outcome, dict[str, A
 async def _begin(run: Run, panel: Panel, terms: Terms) -> None:
     """So that what is wrong with those who will be asked shows before anybody is."""
     await run.begin(terms)
-    if isinstance(panel.decide, Judge):
+    if isinstance(panel.decide, VoteJudge):
         await run.begin(judge_terms(panel.decide, terms))

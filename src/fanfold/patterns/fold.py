@@ -1,4 +1,4 @@
-"""Pure reducers: many passed replies into one value.
+"""Pure reducers: many passed replies into one value, and their names in a plan.
 
 Each function here returns a Reducer. Parts come in planned order, one at a time, and what is kept
 is the result, not the parts. A value that does not fit raises a FanfoldError that names its item.
@@ -7,9 +7,9 @@ All of them work in a tree too, with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import nlargest
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -27,6 +27,7 @@ from fanfold.patterns.piecewise import (
 from fanfold.work.arguments import public
 from fanfold.work.check import described
 from fanfold.work.fields import MISSING, Path, leaves, number, path_of, spread
+from fanfold.work.nearest import remedy
 from fanfold.work.outcome import Part
 from fanfold.work.task import Reducer
 from fanfold.work.vote import ballot as _ballot
@@ -325,3 +326,58 @@ def _merged(whole: Any, value: Any, item: str, where: str) -> Any:
 def _extended(whole: list[Any], value: list[Any]) -> list[Any]:
     whole.extend(value)
     return whole
+
+
+# ── their names in a plan ────────────────────────────────────────────────────────────────────────
+
+
+Resolve: TypeAlias = Callable[[str], Any]
+"""From `module:attribute` to what it names; raises BadInput when there is no such thing."""
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    build: Callable[..., Reducer]
+    needs: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+
+
+def _sorted(by: str, order: str = "ascending") -> Reducer:
+    if order not in ("ascending", "descending"):
+        raise BadInput(f"reduce `sort`: order is ascending or descending, not {order!r}")
+    return sort_by(by, descending=order == "descending")
+
+
+_KINDS: dict[str, _Kind] = {
+    "concat": _Kind(concat, may=("sep",)),
+    "collect": _Kind(collect),
+    "sum": _Kind(total, may=("field",)),
+    "count": _Kind(count, may=("by",)),
+    "union": _Kind(union, may=("field",)),
+    "merge": _Kind(merge),
+    "sort": _Kind(_sorted, needs=("by",), may=("order",)),
+    "top": _Kind(top, needs=("n", "by")),
+    "best": _Kind(best, needs=("by",)),
+    "vote": _Kind(vote, may=("field",)),
+    "python": _Kind(python, needs=("target",)),
+}
+KINDS = tuple(_KINDS)
+
+
+def from_plan(kind: str, options: Mapping[str, Any], resolve: Resolve) -> Reducer:
+    """The reducer of a plan's `reduce: {kind: …}`; `options` are its other fields."""
+    if kind not in _KINDS:
+        raise BadInput(f"unknown reduce kind `{kind}`: {remedy(str(kind), KINDS)}")
+    chosen = _KINDS[kind]
+    known = chosen.needs + chosen.may
+    for name, given in options.items():
+        if name not in known:
+            what = remedy(str(name), known) if known else "it takes no other field"
+            raise BadInput(f"reduce `{kind}` has no field `{name}`: {what}")
+        if name != "n" and not isinstance(given, str):
+            raise BadInput(f"reduce `{kind}`: `{name}` is a text, not {given!r}")
+    for name in chosen.needs:
+        if name not in options:
+            raise BadInput(f"reduce `{kind}` lacks its `{name}`")
+    if kind == "python":
+        return python(resolve(options["target"]))
+    return chosen.build(**options)

@@ -10,9 +10,8 @@ from typing import Any, Literal, TypeAlias, Unpack, cast
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.patterns.how import By, Folded, How, by_run, terms_of
-from fanfold.patterns.kept import PARENT, Kept
-from fanfold.patterns.pace import Pace
+from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, ask_member, terms_of
+from fanfold.patterns.graph_state import PARENT_REASON, KeptOutcomes, Pace
 from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
@@ -35,7 +34,7 @@ Partial: TypeAlias = bool | Literal["always"]
 """Whether a task can do without some of its parents: True needs one at least, `always` none."""
 
 
-class Node(msgspec.Struct, frozen=True):
+class GraphNode(msgspec.Struct, frozen=True):
     """One task of a graph.
 
     `partial`: it can do with the answers of some of its parents, or `always`. `weight` is about how long it
@@ -50,8 +49,8 @@ class Node(msgspec.Struct, frozen=True):
     partial: Partial = False
     weight: float = 1.0
     data: Any = None
-    by: By = by_run
-    stated: How | None = None
+    by: TaskHandler = ask_member
+    stated: PatternOptions | None = None
     sample: int = 0
 
     def fields(self) -> dict[str, Any]:
@@ -70,10 +69,10 @@ def node(
     partial: Partial = False,
     weight: float = 1.0,
     data: Any = None,
-    by: By = by_run,
+    by: TaskHandler = ask_member,
     sample: int = 0,
-    **how: Unpack[How],
-) -> Node:
+    **how: Unpack[PatternOptions],
+) -> GraphNode:
     """A task of a graph. In `prompt`, `parents.ID` is the answer of a parent (`parents["a-b"]` for
     an id that is no plain name) and the fields of `data` are names. A function member receives them
     all: `{**data, "id": ..., "parents": {...}, "missing": [...]}`.
@@ -86,7 +85,7 @@ def node(
     for name in (name for name in _OF_ALL if name in how):
         raise BadInput(f"task `{id}` cannot have a `{name}` of its own; give it to the graph")
     parents = (depends_on,) if isinstance(depends_on, str) else tuple(dict.fromkeys(depends_on))
-    plain = Node(id, Prompt(), _PLAIN, parents, partial, weight, data, by, how, sample)
+    plain = GraphNode(id, Prompt(), _PLAIN, parents, partial, weight, data, by, how, sample)
     _check_node(plain)
     made = prompt_of(prompt, schema, NAMES.union(plain.fields()))
     return msgspec.structs.replace(plain, prompt=made, terms=terms_of(how, made.schema, "graph"))
@@ -95,7 +94,7 @@ def node(
 _PLAIN = terms_of({}, None, "graph")
 
 
-def _check_node(one: Node) -> None:
+def _check_node(one: GraphNode) -> None:
     for id in (one.id, *one.depends_on):
         if not isinstance(id, str) or not id:
             raise BadInput(f"the id of a task is a text, not {id!r}")
@@ -115,7 +114,11 @@ def _check_node(one: Node) -> None:
 
 @public
 async def graph(
-    run: Run, tasks: Iterable[Node | dict[str, Any]], *, delay: float = 0.0, **how: Unpack[How]
+    run: Run,
+    tasks: Iterable[GraphNode | dict[str, Any]],
+    *,
+    delay: float = 0.0,
+    **how: Unpack[PatternOptions],
 ) -> Folded:
     """Carry tasks out that depend on one another; the value is {id: answer} of those that passed.
 
@@ -135,7 +138,7 @@ async def graph(
 
 
 async def graph_batch(
-    run: Run, nodes: Sequence[Node], concurrency: int, step: str, delay: float = 0.0
+    run: Run, nodes: Sequence[GraphNode], concurrency: int, step: str, delay: float = 0.0
 ) -> dict[str, Any]:
     """The same for nodes that are ready made: their terms hold, but for step and concurrency."""
     if not nodes:
@@ -147,8 +150,8 @@ async def graph_batch(
 # ── what was stated ──────────────────────────────────────────────────────────────────────────
 
 
-def _node_of(task: Node | dict[str, Any], position: int) -> Node:
-    if isinstance(task, Node):
+def _node_of(task: GraphNode | dict[str, Any], position: int) -> GraphNode:
+    if isinstance(task, GraphNode):
         return task
     if not isinstance(task, dict):
         raise BadInput(f"task {position} must be a node or a dict, not {type(task).__name__}")
@@ -157,17 +160,17 @@ def _node_of(task: Node | dict[str, Any], position: int) -> Node:
     return node(**task)
 
 
-def _with_defaults(made: Node, how: How) -> Node:
+def _with_defaults(made: GraphNode, how: PatternOptions) -> GraphNode:
     """A task that says who answers says it whole: the graph's words on that are left out then."""
     if made.stated is None or not how:
         return made
     who = set(_WHO) if any(name in made.stated for name in _WHO[:3]) else set()
     behind = {name: value for name, value in how.items() if name not in who}
-    terms = terms_of(cast(How, {**behind, **made.stated}), made.prompt.schema, "graph")
+    terms = terms_of(cast(PatternOptions, {**behind, **made.stated}), made.prompt.schema, "graph")
     return msgspec.structs.replace(made, terms=terms)
 
 
-def check_reads(nodes: Iterable[Node]) -> None:
+def check_reads(nodes: Iterable[GraphNode]) -> None:
     """A prompt that reads the answer of a task it does not depend on is BadInput."""
     for one in nodes:
         user = one.prompt.user
@@ -180,7 +183,7 @@ def check_reads(nodes: Iterable[Node]) -> None:
             )
 
 
-def _check(nodes: Sequence[Node], concurrency: int, delay: float) -> None:
+def _check(nodes: Sequence[GraphNode], concurrency: int, delay: float) -> None:
     needed("concurrency", concurrency, whole(least=1))
     needed("delay", delay, number(least=0))
     dag.check(nodes)
@@ -193,7 +196,7 @@ def _check(nodes: Sequence[Node], concurrency: int, delay: float) -> None:
 
 
 async def _planned(
-    run: Run, nodes: Sequence[Node], concurrency: int, step: str, common: Terms, delay: float
+    run: Run, nodes: Sequence[GraphNode], concurrency: int, step: str, common: Terms, delay: float
 ) -> _Walk:
     """Check it all, get everyone ready who may answer, and write the tasks down as planned items."""
     _check(nodes, concurrency, delay)
@@ -202,7 +205,7 @@ async def _planned(
         msgspec.structs.replace(one, terms=msgspec.structs.replace(one.terms, **same))
         for one in nodes
     ]
-    plain = {(n.terms.who, n.terms.escalate): n.terms for n in nodes if n.by is by_run}
+    plain = {(n.terms.who, n.terms.escalate): n.terms for n in nodes if n.by is ask_member}
     for terms in plain.values():
         await run.begin(terms)
     for one in nodes:
@@ -214,9 +217,9 @@ async def _planned(
     return _Walk(run, batch, nodes, common, Pace(run.clock, delay))
 
 
-async def _prepare(run: Run, one: Node) -> None:
+async def _prepare(run: Run, one: GraphNode) -> None:
     """Nodes that share their members may still have gates and prompts of their own."""
-    if one.by is by_run:
+    if one.by is ask_member:
         await run.prepare(one.terms)
         check_prompt(one.prompt, one.id, run.traits(one.terms))
         return
@@ -227,27 +230,29 @@ async def _prepare(run: Run, one: Node) -> None:
         await begin(run)
 
 
-def _is_of_agents(run: Run, one: Node) -> bool:
-    return one.by is by_run and all(traits.agent for traits in run.traits(one.terms))
+def _is_of_agents(run: Run, one: GraphNode) -> bool:
+    return one.by is ask_member and all(traits.agent for traits in run.traits(one.terms))
 
 
 class _Walk:
     """One pass over a graph: what is under way, what has passed, how the others ended."""
 
     def __init__(
-        self, run: Run, batch: Batch, nodes: Sequence[Node], common: Terms, pace: Pace
+        self, run: Run, batch: Batch, nodes: Sequence[GraphNode], common: Terms, pace: Pace
     ) -> None:
         self.batch, self.common = batch, common
         self._run, self._pace = run, pace
         self._nodes = {one.id: one for one in nodes}
         self._positions = {one.id: position for position, one in enumerate(nodes)}
-        kept = Kept(run, batch, common, {one.id for one in nodes if _is_of_agents(run, one)})
+        kept = KeptOutcomes(
+            run, batch, common, {one.id for one in nodes if _is_of_agents(run, one)}
+        )
         self._schedule = dag.Schedule(kept.without(nodes))
         self._under_way: Counter[Who] = Counter()
-        self._pool: Pool[Node] = Pool(
+        self._pool: Pool[GraphNode] = Pool(
             common.concurrency, self._do, self._next, lambda: run.stopping is not None
         )
-        whos = {one.terms.who: one.terms for one in nodes if one.by is by_run}
+        whos = {one.terms.who: one.terms for one in nodes if one.by is ask_member}
         rooms = {who: run.room(terms) for who, terms in whos.items()}
         self._narrow = {who: room for who, room in rooms.items() if room < common.concurrency}
         self._values, self._amiss = kept.values, kept.amiss
@@ -264,7 +269,7 @@ class _Walk:
         await self._run.flush()
         return {id: self._values[id] for id in self._nodes if id in self._values}
 
-    def _next(self) -> Node | None:
+    def _next(self) -> GraphNode | None:
         """The most urgent one that may start now.
 
         Those whose members have no slot left stay where they are: in a queue they would keep slots
@@ -282,12 +287,12 @@ class _Walk:
                 return one
         return None
 
-    async def _do(self, one: Node) -> None:
+    async def _do(self, one: GraphNode) -> None:
         try:
             outcome = await self._carry(one)
         finally:
             self._under_way[one.terms.who] -= 1
-        if one.by is by_run and not outcome.calls:
+        if one.by is ask_member and not outcome.calls:
             self._pace.asked_nobody(one.id)
         if outcome.state == "passed":
             self._values[one.id] = outcome.value
@@ -295,13 +300,13 @@ class _Walk:
             self._amiss[one.id] = outcome.state
         self._pool.wake(1 + self._sift(self._schedule.end(one.id)))
 
-    async def _carry(self, one: Node) -> Outcome:
+    async def _carry(self, one: GraphNode) -> Outcome:
         task = self._task(one)
-        if one.by is by_run or task.flaw is not None:
+        if one.by is ask_member or task.flaw is not None:
             return await self._run.do_or_set_aside(task)
         return await one.by(self._run, task)
 
-    def _task(self, one: Node) -> Task:
+    def _task(self, one: GraphNode) -> Task:
         made = task_item(one.fields(), one.depends_on, self._values)
         place = Place(self.batch.no, self._positions[one.id])
         try:
@@ -312,7 +317,7 @@ class _Walk:
     def _sift(self, freed: list[str]) -> int:
         """These may start now, or have lost a parent they need: then they end too, and so do their
         dependents. But when the run was killed it was not for a parent that they were not reached.
-        How many may start."""
+        PatternOptions many may start."""
         stop, ready = self._run.stopping, 0
         while freed and (stop is None or stop.status != "killed"):
             one = self._nodes[freed.pop()]
@@ -325,19 +330,19 @@ class _Walk:
                 ready += 1
         return ready
 
-    def _can_do_without(self, one: Node, lost: list[str]) -> bool:
+    def _can_do_without(self, one: GraphNode, lost: list[str]) -> bool:
         """They will not come. One that only lacks money may, when the run is resumed."""
         enough = one.partial == "always" or (one.partial and len(lost) < len(one.depends_on))
         return enough and all(self._amiss[id] != "unfunded" for id in lost)
 
-    def _fail(self, one: Node, lost: list[str]) -> None:
+    def _fail(self, one: GraphNode, lost: list[str]) -> None:
         """It has failed with its parents; while one of them may still be resumed, so may it, and
         what waits for one that lacks money lacks money too."""
         open_yet = {self._amiss[id] for id in lost}.intersection(UNTIL_RESUMED)
         state: State = "failed"
         if open_yet:
             state = "unfunded" if "unfunded" in open_yet else "cancelled"
-        reasons = tuple(f"{PARENT}{id} {self._amiss[id]}" for id in lost)
+        reasons = tuple(f"{PARENT_REASON}{id} {self._amiss[id]}" for id in lost)
         task = Task(one.id, Ask(), one.terms, Place(self.batch.no, self._positions[one.id]))
         self._run.settle(task, Outcome(one.id, state, reasons=reasons))
         self._amiss[one.id] = state

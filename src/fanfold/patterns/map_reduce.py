@@ -7,14 +7,14 @@ from contextlib import aclosing
 from typing import Any, Unpack, cast
 
 from fanfold.errors import FanfoldError
-from fanfold.patterns.asked import Asked
-from fanfold.patterns.how import Folded, How, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.asked_reduce import AskedReduce
 from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
 from fanfold.patterns.reduce import (
     Landing,
     Reducing,
     absent_of,
-    get_ready,
+    begin_reduce,
     grow,
     reduce_batch,
     reducing,
@@ -42,9 +42,9 @@ async def map_reduce(
     prompt: str | None = None,
     schema: dict[str, Any] | type | None = None,
     shard: int | None = None,
-    reduce: Reducer | Asked | None = None,
+    reduce: Reducer | AskedReduce | None = None,
     fan_in: int | None = None,
-    **how: Unpack[How],
+    **how: Unpack[PatternOptions],
 ) -> Folded:
     """Ask `prompt` about each item, gate the replies, and reduce what passed.
 
@@ -86,7 +86,7 @@ async def fold_batch(
     way: Reducing,
 ) -> Any:
     """Carry every item of a batch through one step, and reduce: in a tree, while they land."""
-    await get_ready(run, way)
+    await begin_reduce(run, way)
     if way.fan_in is None:
         await map_batch(run, batch, terms, prompt, shard)
         return await reduce_batch(run, batch, terms, way)

@@ -1,26 +1,41 @@
-"""A model that leads by tools: it says which to use, they are used, it hears what came of it, until
-it answers. Every word of it is an ordinary ask of the run, so what is on record is not paid again.
+"""One request to a member that leads: who that is and who is next when it fails; and a model that
+leads by tools.
+
+It says which to use, they are used, it gets the results, until it answers. Every turn is an
+ordinary ask of the run, so what is on record is not paid again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 
 import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.gates.default import standard
 from fanfold.patterns.delegate import Desk
-from fanfold.patterns.toolbox import ASKING, our_name, steady, use
-from fanfold.patterns.tools import INSTRUCTIONS, desk_tools
+from fanfold.patterns.delegate_tools import (
+    ASKING,
+    INSTRUCTIONS,
+    delegation_tools,
+    our_name,
+    steady,
+    use_tool,
+)
+from fanfold.patterns.delegated_task import DelegatedTask, DelegationRules, eligible
 from fanfold.run.branch import open_branch
 from fanfold.run.choose import Company
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
-from fanfold.work.ask import Ask, Call, Message, Reply, Schema, Tools
-from fanfold.work.member import Event, Tell
+from fanfold.run.sources import Rows
+from fanfold.work.ask import Ask, Call, Message, Params, Reply, Schema, Tools
+from fanfold.work.item import Item
+from fanfold.work.member import Event, Tell, Traits
 from fanfold.work.outcome import PASS, Outcome, Verdict
-from fanfold.work.task import AskPower, Gate, Task, known_as
+from fanfold.work.task import AskPower, Gate, Place, Task, Terms, Who, known_as
+
+# ── a model that leads by tools ──────────────────────────────────────────────────────────────────
+
 
 MOST_ROUNDS = 12  # times that tools are used for one answer; then it is due
 MOST_CALLS = 32  # of tools in one reply
@@ -28,7 +43,7 @@ NAME = "delegates"
 _encode = msgspec.json.Encoder().encode
 
 
-class Session:
+class LeadSession:
     """One who leads, at one request. What it delegates is a run of its own below the attempt that
     first wanted it. Only steady things are told to it, and calls of one reply are numbered in its
     order, so that the next time all asks are the same.
@@ -45,11 +60,11 @@ class Session:
         if not menu:
             return ask
         messages = (Message("system", INSTRUCTIONS), *ask.messages)
-        tools = Tools.of(desk_tools(menu))
+        tools = Tools.of(delegation_tools(menu))
         return msgspec.structs.replace(ask, messages=messages, tools=tools)
 
     async def answer(self, task: Task) -> Outcome:
-        """Ask, use tools, ask again, at most so many times; then it must answer without them."""
+        """Ask, use_tool tools, ask again, at most so many times; then it must answer without them."""
         ask = task.ask
         try:
             for left in range(MOST_ROUNDS, -1, -1):
@@ -85,7 +100,7 @@ class Session:
 
     async def _one(self, call: Call) -> str:
         try:
-            return _told(steady(await use(self._desk, call.name, call.given)))
+            return _told(steady(await use_tool(self._desk, call.name, call.given)))
         except BadInput as error:
             return _told({"error": str(error)})
 
@@ -105,3 +120,109 @@ def leading_gate(schema: Schema | None) -> Gate:
         return whole(task, reply, ask)
 
     return known_as("pure", check)
+
+
+# ── who leads ────────────────────────────────────────────────────────────────────────────────────
+
+
+STEP = "ask"
+LAST_TRIES = 3  # for whoever is the last to be asked; before that one failure suffices
+
+
+class LeadOrder(msgspec.Struct, frozen=True):
+    """Who is asked, one after the other. `direct`: nobody can orchestrate, so `turns` is one turn of
+    all who can answer, and the router chooses; `unable` says why those cannot who would. `misfit`:
+    nobody is good at what is needed."""
+
+    turns: tuple[tuple[str, ...], ...]
+    direct: bool = False
+    misfit: bool = False
+    unable: str = ""
+
+
+def lead_order(
+    members: Iterable[Traits],
+    errand: DelegatedTask,
+    rules: DelegationRules,
+    last: str | None = None,
+) -> LeadOrder:
+    """Those who can orchestrate, beginning after `last`, the one who answered the last time. What
+    the errand needs is a preference here: better an answer from somebody else than none.
+
+    BadInput when nobody may answer at all.
+    """
+    known = list(members)
+    if errand.member is not None and all(traits.id != errand.member for traits in known):
+        there = ", ".join(traits.id for traits in known) or "nobody"
+        raise BadInput(f"there is no member `{errand.member}`; there are: {there}")
+    anyone = msgspec.structs.replace(errand, needs=())
+    found = eligible(known, anyone, rules)
+    if isinstance(found, str):
+        raise BadInput(f"nobody can answer: {found}")
+    able = [traits for traits in known if traits.id in found]
+    leading = [traits for traits in able if traits.can_orchestrate]
+    if errand.member is not None:
+        return LeadOrder((found,))
+    fit = [traits for traits in leading or able if set(errand.tags) <= set(traits.good_at)]
+    ids = tuple(traits.id for traits in fit or leading or able)
+    if not leading:
+        would = [one for one in known if one.can_orchestrate]
+        unable = eligible(would, anyone, rules) if would else ""
+        return LeadOrder((ids,), direct=True, misfit=not fit, unable=str(unable))
+    after = ids.index(last) + 1 if last is not None and last in ids else 0
+    return LeadOrder(tuple((id,) for id in ids[after:] + ids[:after]), misfit=not fit)
+
+
+async def answer(
+    run: Run,
+    lead_order: LeadOrder,
+    errand: DelegatedTask,
+    company: Company,
+    tell: Tell | None = None,
+) -> Outcome:
+    """Ask one after the other until an answer passes. One item of the run, however many are asked.
+
+    Those who orchestrate and take tools get those of a desk. `tell` hears what is said meanwhile.
+    Raises RunStopped when the run stops: for lack of money, say.
+    """
+    item = Item("ask", {"text": errand.prompt})
+    schema = None if errand.schema is None else Schema.of(errand.schema)
+    ask = Ask((Message("user", errand.prompt),), (item,), (), schema,
+              Params(max_tokens=errand.max_tokens))  # fmt: skip
+    terms = [
+        Terms(
+            STEP, leading_gate(schema), who, concurrency=1, needed=False,
+            attempts=1 if number < len(lead_order.turns) else LAST_TRIES,
+        )
+        for number, who in enumerate(_whos(lead_order, errand), 1)
+    ]  # fmt: skip
+    batch = await run.plan(Rows([item]), terms[0])
+    outcome = Outcome(item.id, "failed", reasons=("nobody was asked",))
+    told: list[str] = []
+    for one, turn in zip(terms, lead_order.turns, strict=True):
+        outcome = await _turn(run, Task(item.id, ask, one), company, turn, tell)
+        if outcome.state == "passed":
+            break
+        told.append("; ".join(outcome.reasons) or outcome.state)
+    if outcome.state != "passed":
+        outcome = msgspec.structs.replace(outcome, reasons=tuple(told))
+    return run.settle(Task(item.id, ask, terms[0], Place(batch.no, 0)), outcome)
+
+
+def _whos(lead_order: LeadOrder, errand: DelegatedTask) -> list[Who]:
+    """A named one, or whose turn it is; if nobody leads, whom the router chooses."""
+    if lead_order.direct:
+        needs = () if lead_order.misfit else errand.tags
+        return [Who(needs=needs, among=turn) for turn in lead_order.turns]
+    why = "its turn to lead_order" if errand.member is None else "named"
+    return [Who(turn, why=why) for turn in lead_order.turns]
+
+
+async def _turn(
+    run: Run, task: Task, company: Company, turn: tuple[str, ...], tell: Tell | None
+) -> Outcome:
+    traits = company.traits[turn[0]]
+    if len(turn) > 1 or not (traits.can_orchestrate and traits.takes_tools):
+        return await run.do(task, tell)
+    session = LeadSession(run, company, traits.id, tell)
+    return await session.answer(msgspec.structs.replace(task, ask=session.equipped(task.ask)))

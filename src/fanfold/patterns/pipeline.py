@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, Unpack, cast
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.patterns.asked import Asked
-from fanfold.patterns.how import By, Folded, How, by_run, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, ask_member, terms_of
+from fanfold.patterns.asked_reduce import AskedReduce
 from fanfold.patterns.map_reduce import map_batch, sharding_of
 from fanfold.patterns.prompt import Prompt, check_prompt, make_task, make_tasks, prompt_of
-from fanfold.patterns.reduce import get_ready, reduce_batch, reducing
+from fanfold.patterns.reduce import begin_reduce, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
@@ -37,7 +37,7 @@ class Stage(msgspec.Struct, frozen=True):
     prompt: Prompt
     terms: Terms
     shard: Sharding | None = None
-    by: By = by_run
+    by: TaskHandler = ask_member
 
 
 @public
@@ -46,8 +46,8 @@ def stage(
     *,
     schema: dict[str, Any] | type | None = None,
     shard: int | None = None,
-    by: By = by_run,
-    **how: Unpack[How],
+    by: TaskHandler = ask_member,
+    **how: Unpack[PatternOptions],
 ) -> Stage:
     """One stage of a `pipeline`. In `prompt`, `item` has the fields of the input, and `steps` the
     replies of the stages before: `{{ steps.draft }}` for one with `step="draft"`.
@@ -55,7 +55,7 @@ def stage(
     A function member receives the item with `steps` in it; a field of the item's own that is named
     so is hidden from the second stage on. Without `step` it is called stage1, stage2 and so on.
     """
-    if shard is not None and by is not by_run:
+    if shard is not None and by is not ask_member:
         raise BadInput("a stage with `by` takes items one by one; leave `shard` out")
     size = option("shard", shard, whole(least=1))
     made = prompt_of(prompt, schema)
@@ -72,7 +72,7 @@ async def pipeline(
     items: Source | Iterable[Any],
     *stages: Stage,
     mode: Mode = "streaming",
-    reduce: Reducer | Asked | None = None,
+    reduce: Reducer | AskedReduce | None = None,
 ) -> Folded:
     """Carry each item through the stages; one that does not pass leaves there with its outcome.
 
@@ -82,7 +82,7 @@ async def pipeline(
     """
     way, named = reducing(reduce), _checked(stages, mode)
     await begin_stages(run, named)
-    await get_ready(run, way)
+    await begin_reduce(run, way)
     last = named[-1].terms
     batch = await run.plan(source_of(items, run.spool), named[0].terms, last)
     await pipe_batch(run, batch, named, mode)
@@ -96,7 +96,7 @@ async def begin_stages(run: Run, stages: Sequence[Stage]) -> None:
     """Before anything is planned: steps are numbered along the flow, and who is to answer is there."""
     for stage in stages:
         await run.begin(stage.terms)
-        if stage.by is by_run:
+        if stage.by is ask_member:
             check_prompt(stage.prompt, stage.terms.step, run.traits(stage.terms))
         begin = getattr(stage.by, "begin", None)
         if begin is not None:
@@ -151,7 +151,7 @@ def _check_reads(prompt: Prompt, name: str, before: list[str]) -> None:
 
 async def _whole(run: Run, batch: Batch, stage: Stage) -> None:
     terms = stage.terms
-    if stage.by is by_run:
+    if stage.by is ask_member:
         await map_batch(run, batch, terms, stage.prompt, stage.shard)
         return
     tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, stage.prompt)
@@ -230,7 +230,7 @@ class _Leg:
     def __init__(self, run: Run, batch: Batch, stage: Stage) -> None:
         self._run, self._batch, self.stage = run, batch.no, stage
         self._prompt = prompt = stage.prompt
-        if stage.by is by_run and not run.reads_messages(stage.terms):
+        if stage.by is ask_member and not run.reads_messages(stage.terms):
             self._prompt = Prompt(schema=prompt.schema, params=prompt.params)
         self._under_way: dict[int, _Carried] = {}
 
@@ -238,7 +238,7 @@ class _Leg:
         self, tasks: Iterable[Task] | AsyncGenerator[Task, None]
     ) -> AsyncGenerator[Outcome, None]:
         stage = self.stage
-        way = None if stage.by is by_run else partial(_by, self._run, stage.by)
+        way = None if stage.by is ask_member else partial(_by, self._run, stage.by)
         landing = self._run.stream(tasks, stage.shard, stage.terms, way)
         return cast("AsyncGenerator[Outcome, None]", landing)
 
@@ -270,7 +270,7 @@ class _Leg:
         return make_task(self._prompt, item, self.stage.terms, Place(self._batch, position))
 
 
-async def _by(run: Run, by: By, task: Task) -> Outcome:
+async def _by(run: Run, by: TaskHandler, task: Task) -> Outcome:
     """The outcome is that of the task's place, whatever stands behind it."""
     assert task.place is not None
     return msgspec.structs.replace(await by(run, task), position=task.place.position)

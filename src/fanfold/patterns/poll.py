@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.patterns.judged import Judge, hearing, judge_task
-from fanfold.patterns.panel import Panel
+from fanfold.patterns.panel import Panel, VoteJudge, anonymous, judge_task
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.work.ask import Reply, Usage
@@ -189,7 +188,7 @@ async def decision(run: Run, poll: Poll) -> Outcome:
     panel = poll.panel
     if len(poll.votes) < panel.rule.turnout:
         return poll.too_few()
-    if isinstance(panel.decide, Judge):
+    if isinstance(panel.decide, VoteJudge):
         return await _by_judge(run, poll, panel.decide)
     if callable(panel.decide):
         return await _by_function(run, poll, panel.decide)
@@ -224,11 +223,11 @@ def _ask_better(question: Task, better: str) -> Task:
     return Task(question.id, question.ask, own)
 
 
-async def _by_judge(run: Run, poll: Poll, judge: Judge) -> Outcome:
+async def _by_judge(run: Run, poll: Poll, judge: VoteJudge) -> Outcome:
     """Where all agree there is nothing to pick."""
     if judge.picks and len(count(poll.votes)) == 1:
         return poll.won(poll.votes[0].reply)
-    heard = hearing(poll.question, poll.votes)
+    heard = anonymous(poll.question, poll.votes)
     try:
         task = judge_task(judge, poll.question, heard)
     except FanfoldError as error:

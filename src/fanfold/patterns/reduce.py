@@ -12,8 +12,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fanfold.errors import BadInput, RunStopped
-from fanfold.patterns import asked
-from fanfold.patterns.asked import Asked, Whole, compose, value_of
+from fanfold.patterns.asked_reduce import (
+    AskedReduce,
+    SourcedPart,
+    begin_asked,
+    compose,
+    value_or_flag,
+)
 from fanfold.patterns.piecewise import Piecewise, piecewise
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
@@ -34,25 +39,25 @@ Absent: TypeAlias = Callable[[int, int], Iterable[Missing]]
 class Reducing(msgspec.Struct, frozen=True):
     """`how` is a pure reducer, or an ask, or nothing; with a `fan_in` it goes by a tree."""
 
-    how: Reducer | Asked | None = None
+    how: Reducer | AskedReduce | None = None
     fan_in: int | None = None
 
 
-def reducing(reduce: Reducer | Asked | None, fan_in: int | None = None) -> Reducing:
+def reducing(reduce: Reducer | AskedReduce | None, fan_in: int | None = None) -> Reducing:
     """From what a script gives. An ask goes by a tree always; `fan_in` stands before its own."""
     if reduce is None and fan_in is not None:
         raise BadInput("`fan_in` needs a `reduce` that it is for")
-    if isinstance(reduce, Asked):
+    if isinstance(reduce, AskedReduce):
         fan_in = reduce.fan_in if fan_in is None else fan_in
     elif reduce is not None:
         reducer("reduce", reduce)
     return Reducing(reduce, None if fan_in is None else check_fan_in(fan_in))
 
 
-async def get_ready(run: Run, way: Reducing) -> None:
+async def begin_reduce(run: Run, way: Reducing) -> None:
     """Before anything is asked: who would make the result is there."""
-    if isinstance(way.how, Asked):
-        await asked.get_ready(run, way.how)
+    if isinstance(way.how, AskedReduce):
+        await begin_asked(run, way.how)
 
 
 async def reduce_batch(run: Run, batch: Batch, terms: Terms, way: Reducing) -> Any:
@@ -94,14 +99,14 @@ async def grow(
     member is not asked for that, so None. An asked node is told who is `absent` among its items."""
     assert way.fan_in is not None
     async with aclosing(landings):
-        if isinstance(way.how, Asked):
+        if isinstance(way.how, AskedReduce):
             composing = Composing(run, ReduceTree(size, way.fan_in), way.how, absent)
             return await _grow_asked(run, composing, landings, way.how)
         return await _grow_pure(ReduceTree(size, way.fan_in), landings, _pure(way))
 
 
 def _pure(way: Reducing) -> Piecewise:
-    assert way.how is not None and not isinstance(way.how, Asked)
+    assert way.how is not None and not isinstance(way.how, AskedReduce)
     return piecewise(way.how)
 
 
@@ -139,7 +144,7 @@ async def _grow_pure(
 
 
 async def _grow_asked(
-    run: Run, composing: Composing, landings: AsyncGenerator[Landing, None], way: Asked
+    run: Run, composing: Composing, landings: AsyncGenerator[Landing, None], way: AskedReduce
 ) -> Any:
     """The map goes on to its end also when a node does not pass."""
     tree = composing.tree
@@ -148,7 +153,7 @@ async def _grow_asked(
     pool.start()
     try:
         async for position, part in landings:
-            whole = None if part is None else Whole(part.id, (part.id,), part.value)
+            whole = None if part is None else SourcedPart(part.id, (part.id,), part.value)
             composing.land(position, whole)
             await pool.room(WAITING * way.terms.concurrency)
         pool.close_source()
@@ -161,7 +166,7 @@ async def _grow_asked(
     if pool.error is not None:
         raise pool.error
     if composing.fallen is not None:
-        return value_of(run, way.terms.step, composing.fallen)
+        return value_or_flag(run, way.terms.step, composing.fallen)
     assert tree.done
     return None if tree.result is None else tree.result.value
 
@@ -172,28 +177,30 @@ class Composing:
     `fallen` is the first that did not pass; after it nothing more is asked for.
     """
 
-    def __init__(self, run: Run, tree: ReduceTree[Whole], way: Asked, absent: Absent) -> None:
+    def __init__(
+        self, run: Run, tree: ReduceTree[SourcedPart], way: AskedReduce, absent: Absent
+    ) -> None:
         self._run, self.tree, self._way, self._absent = run, tree, way, absent
         self._gaps = array("q")  # positions without a part, in order
-        self.pool: Pool[ReduceNode[Whole]] = Pool(way.terms.concurrency, self._make)
+        self.pool: Pool[ReduceNode[SourcedPart]] = Pool(way.terms.concurrency, self._make)
         self.fallen: Outcome | None = None
 
-    def land(self, position: int, part: Whole | None) -> None:
+    def land(self, position: int, part: SourcedPart | None) -> None:
         if not self.pool.closed:
             if part is None:
                 insort(self._gaps, position)
             self._add(self.tree.land(position, part))
 
-    def _add(self, node: ReduceNode[Whole] | None) -> None:
+    def _add(self, node: ReduceNode[SourcedPart] | None) -> None:
         if node is not None and not self.pool.closed:
             self.pool.add(node)
 
-    async def _make(self, node: ReduceNode[Whole]) -> None:
+    async def _make(self, node: ReduceNode[SourcedPart]) -> None:
         absent = await self._absent_below(node)
         outcome = await compose(self._run, self._way, node.name, node.parts, absent)
         if outcome.state == "passed":
             ids = tuple([id for part in node.parts for id in part.ids])
-            self._add(self.tree.reduced(node, Whole(node.name, ids, outcome.value)))
+            self._add(self.tree.reduced(node, SourcedPart(node.name, ids, outcome.value)))
             await asyncio.sleep(
                 0
             )  # one that failed at the same moment is heard before the next ask
@@ -201,7 +208,7 @@ class Composing:
             self.fallen = self.fallen or outcome
             self.pool.close()
 
-    async def _absent_below(self, node: ReduceNode[Whole]) -> Iterable[Missing]:
+    async def _absent_below(self, node: ReduceNode[SourcedPart]) -> Iterable[Missing]:
         """All items below the node have their outcome by now; it is read when it is durable."""
         first, end = node.span(self.tree.fan_in)
         if bisect_left(self._gaps, first) == bisect_left(self._gaps, end):

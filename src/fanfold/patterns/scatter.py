@@ -10,10 +10,9 @@ from typing import Any, Unpack, cast
 import msgspec
 
 from fanfold.errors import BadInput, RunStopped
-from fanfold.patterns.asked import Asked
-from fanfold.patterns.how import Folded, How, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.asked_reduce import AskedReduce, begin_synthesis, named_after, synthesis
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, check_prompt, make_task, prompt_of
-from fanfold.patterns.synthesis import get_ready, named, synthesis
 from fanfold.run.planning import Batch
 from fanfold.run.pool import end_all
 from fanfold.run.run import Run
@@ -71,8 +70,8 @@ async def scatter_gather(
     schema: dict[str, Any] | type | None = None,
     first: int | None = None,
     within: float | None = None,
-    synthesise: Reducer | Asked | None = None,
-    **how: Unpack[How],
+    synthesise: Reducer | AskedReduce | None = None,
+    **how: Unpack[PatternOptions],
 ) -> Folded:
     """Ask all entries at once, gather the answers, and make one of them.
 
@@ -96,8 +95,8 @@ async def scatter_gather(
         await run.begin(own)
     for question in questions:
         check_prompt(question.prompt, question.terms.step, run.traits(question.terms))
-    way = named(synthesise, terms.step)
-    await get_ready(run, way)
+    way = named_after(synthesise, terms.step)
+    await begin_synthesis(run, way)
     asked = questions[0].terms if questions else terms
     batch = await run.plan(Rows([question.item for question in questions]), asked)
     outcomes = await gather(run, batch, questions, reach)

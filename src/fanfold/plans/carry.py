@@ -8,19 +8,23 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
-from fanfold.patterns.asked import NAMES as PART_NAMES
-from fanfold.patterns.asked import Asked, standins, value_of
+from fanfold.patterns.asked_reduce import (
+    PART_NAMES,
+    AskedReduce,
+    placeholder_asks,
+    synthesis,
+    value_or_flag,
+)
 from fanfold.patterns.conductor import check_size, conduct_batch
 from fanfold.patterns.divide import divide_batch
 from fanfold.patterns.ensemble import vote_batch
 from fanfold.patterns.graph import graph_batch
-from fanfold.patterns.judged import NAMES as JUDGE_NAMES
 from fanfold.patterns.map_reduce import fold_batch, map_batch
+from fanfold.patterns.panel import JUDGE_NAMES
 from fanfold.patterns.pipeline import Stage, onward, pipe_batch
 from fanfold.patterns.prompt import KNOWN_NAMES, make_task
 from fanfold.patterns.reduce import Reducing, reduce_batch, reducing
 from fanfold.patterns.scatter import Question, Reach, gather
-from fanfold.patterns.synthesis import synthesis
 from fanfold.plans.flow import leg, produced, takes_items
 from fanfold.plans.output import Output
 from fanfold.plans.plan import (
@@ -228,7 +232,7 @@ class Carrying:
     async def _stages(self, stages: tuple[Stage, ...], mode: Any) -> None:
         assert self._batch is not None
         for stage in stages if self._unforeseen else ():
-            await self._run.govern(stage.terms, standins(self._batch.size))
+            await self._run.govern(stage.terms, placeholder_asks(self._batch.size))
         await pipe_batch(self._run, self._batch, stages, mode, self._passed)
         self._went_through([stage.terms for stage in stages])
 
@@ -263,10 +267,10 @@ class Carrying:
 
     async def _govern_reduce(self, way: Reducing) -> None:
         """The asks of a tree over items that nobody could count beforehand."""
-        if self._unforeseen and isinstance(way.how, Asked) and way.fan_in is not None:
+        if self._unforeseen and isinstance(way.how, AskedReduce) and way.fan_in is not None:
             assert self._batch is not None
             nodes = sum(widths(self._batch.size, way.fan_in)[1:])
-            await self._run.govern(way.how.terms, standins(nodes))
+            await self._run.govern(way.how.terms, placeholder_asks(nodes))
 
     async def _safely(self, step: Reduce, making: Any) -> Any:
         """A reduce that fails gives no result and flags the run; the replies are in the journal."""
@@ -293,7 +297,7 @@ class Carrying:
             batch = self._items()
             questions = [Question(at, item, prompt, terms) for at, item in batch.source.walk()]
             if self._unforeseen:
-                await self._run.govern(terms, standins(len(questions)))
+                await self._run.govern(terms, placeholder_asks(len(questions)))
         first = step.first if step.over or step.first is None else min(step.first, len(questions))
         reach = Reach(first or None, step.within)
         reach.check(len(questions))
@@ -305,7 +309,7 @@ class Carrying:
         batch, terms = self._items(), self._ready.terms(step, step.name)
         prompt = self._ready.prompt(step)
         if self._unforeseen:
-            await self._run.govern(terms, standins(batch.size))
+            await self._run.govern(terms, placeholder_asks(batch.size))
         outcomes = await conduct_batch(self._run, batch, terms, prompt, None, self._say)
         way = None if step.synthesise is None else self._ready.into_one(step.synthesise)
         return await synthesis(self._run, outcomes, way)
@@ -315,7 +319,7 @@ class Carrying:
             Item(step.name, {"steps": dict(self._results)})
         )
         outcome = await self._run.do(Task(step.name, ask, self._ready.terms(step, step.name)))
-        return value_of(self._run, step.name, outcome)
+        return value_or_flag(self._run, step.name, outcome)
 
     def _write(self, step: Write) -> None:
         """A step that gave no result has nothing that could be written."""

@@ -11,18 +11,15 @@ import msgspec
 from fanfold.errors import FanfoldError
 from fanfold.gates import stated as gates
 from fanfold.gates.default import standard
+from fanfold.patterns import fold as reduces
 from fanfold.patterns import graph
-from fanfold.patterns import stated as reduces
-from fanfold.patterns.asked import NAMES as PART_NAMES
-from fanfold.patterns.asked import Asked
+from fanfold.patterns.arguments import TaskHandler, ask_member
+from fanfold.patterns.asked_reduce import PART_NAMES, AskedReduce
 from fanfold.patterns.divide import Division
 from fanfold.patterns.ensemble import voters
-from fanfold.patterns.how import By, by_run
-from fanfold.patterns.inside import map_reduce_inside
-from fanfold.patterns.judged import NAMES as JUDGE_NAMES
-from fanfold.patterns.judged import Judge
 from fanfold.patterns.map_reduce import sharding_of
-from fanfold.patterns.panel import Knobs, Panel, panel_of
+from fanfold.patterns.nested import map_reduce_inside
+from fanfold.patterns.panel import JUDGE_NAMES, Panel, VoteJudge, VoteOptions, panel_of
 from fanfold.patterns.pipeline import Stage
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, Verbatim, WithParents
 from fanfold.patterns.scatter import Question
@@ -97,16 +94,16 @@ class Ready:
         names = {"task": self.plan.task or "", VARS: self.plan.vars, "steps": dict(self.results)}
         return Prompt(user, None, asking.schema, asking.params, names)
 
-    def into_one(self, reduce: Reduce) -> Reducer | Asked:
+    def into_one(self, reduce: Reduce) -> Reducer | AskedReduce:
         if reduce.vote is not None:
             return self._asked(reduce, reduce.vote, self.voters(reduce.vote))
         if reduce.ask is not None:
-            return self._asked(reduce, reduce.ask, by_run)
+            return self._asked(reduce, reduce.ask, ask_member)
         return reduces.from_plan(reduce.kind, reduce.options, self.resolve)
 
-    def _asked(self, reduce: Reduce, asking: Asking, by: By) -> Asked:
+    def _asked(self, reduce: Reduce, asking: Asking, by: TaskHandler) -> AskedReduce:
         prompt, terms = self.prompt(asking, PART_NAMES), self.terms(asking, reduce.name)
-        return Asked(prompt, terms, reduce.fan_in or 10, by)
+        return AskedReduce(prompt, terms, reduce.fan_in or 10, by)
 
     # ── steps that give each item a reply ──
 
@@ -160,7 +157,7 @@ class Ready:
             case MapReduce():
                 return Stage(Prompt(), terms, None, self._inside(step))
 
-    def _inside(self, step: MapReduce) -> By:
+    def _inside(self, step: MapReduce) -> TaskHandler:
         return map_reduce_inside(
             _at(step.over), self.prompt(step.map), self.terms(step.map, step.map.name, step.map.keep),
             self.into_one(step.reduce), step.reduce.fan_in,
@@ -171,7 +168,7 @@ class Ready:
     def panel(self, step: Ensemble) -> Panel:
         return panel_of(self._voters(step), self._knobs(step))
 
-    def voters(self, step: Ensemble) -> By:
+    def voters(self, step: Ensemble) -> TaskHandler:
         return voters(self._voters(step), **self._knobs(step))
 
     def _voters(self, step: Ensemble) -> list[str]:
@@ -180,15 +177,15 @@ class Ready:
         terms = msgspec.structs.replace(self.terms(step, step.name), escalate=())
         return [traits.id for traits in self._run.traits(terms)]
 
-    def _knobs(self, step: Ensemble) -> Knobs:
+    def _knobs(self, step: Ensemble) -> VoteOptions:
         decide: Any = step.decide
         if step.judge is not None:
-            decide = Judge(
+            decide = VoteJudge(
                 self.prompt(step.judge, JUDGE_NAMES), self.terms(step.judge, ""), step.picks
             )
         elif ":" in step.decide:
             decide = self.resolve(step.decide)
-        return Knobs(
+        return VoteOptions(
             samples=step.samples, decide=decide, weights=step.weights or None, quorum=step.quorum,
             stop_early=step.stop_early, confidence=step.confidence, field=step.field,
         )  # fmt: skip
@@ -213,9 +210,9 @@ class Ready:
             made.append(Question(at, Item(entry.id, entry.data), asked, own))
         return made
 
-    def nodes(self, step: Graph) -> list[graph.Node]:
+    def nodes(self, step: Graph) -> list[graph.GraphNode]:
         return [
-            graph.Node(
+            graph.GraphNode(
                 task.id, self.prompt(task, TASK_NAMES), self.terms(task, step.name),
                 task.depends_on, task.partial, task.weight, sample=task.sample,
             )

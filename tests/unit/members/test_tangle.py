@@ -13,7 +13,7 @@ import pytest
 from fanfold.errors import BadInput, InvalidReply, MemberError, RateLimited, Terminal, Transient
 from fanfold.members.command import Command, Talk
 from fanfold.members.roster import Roster, load_roster
-from fanfold.patterns.toolbox import TOOLS
+from fanfold.patterns.delegate_tools import TOOLS
 from fanfold.price import FREE, Price
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
 from fanfold.work.member import Traits, tell_nobody

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fanfold.errors import BadInput
 from fanfold.gates.checks import require
 from fanfold.gates.default import default
-from fanfold.patterns.conductor import Result, check_size, conduct, over_all
+from fanfold.patterns.conductor import ConductedResult, check_size, conduct, over_all
 from fanfold.work.ask import Ask, Message, Reply
 from fanfold.work.outcome import Outcome, Verdict, fail, unjudged
 from fanfold.work.task import Place, Task, Terms, Who
@@ -22,11 +22,11 @@ ASKING = Terms("conduct", default(), who=Who(("worker",)), revise=0, on_failure=
 ASK = Ask((Message("user", "Look."),))
 
 
-def result(terms: Terms = TERMS) -> Result:
-    return Result(Task("a", ASK, terms, Place(0, 4)), ASKING)
+def result(terms: Terms = TERMS) -> ConductedResult:
+    return ConductedResult(Task("a", ASK, terms, Place(0, 4)), ASKING)
 
 
-def judged(one: Result, reply: Reply, verdict: Verdict) -> Result:
+def judged(one: ConductedResult, reply: Reply, verdict: Verdict) -> ConductedResult:
     one.reply, one.own, one.verdict = Outcome("a", "passed", reply), verdict, verdict
     return one
 

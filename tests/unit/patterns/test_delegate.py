@@ -11,8 +11,14 @@ import pytest
 
 from fanfold.errors import BadInput, Terminal
 from fanfold.patterns.delegate import MOST_TASKS, Desk, new_run
-from fanfold.patterns.errand import Errand, Result, Rules, errand_of, fitting
-from fanfold.patterns.toolbox import use
+from fanfold.patterns.delegate_tools import use_tool
+from fanfold.patterns.delegated_task import (
+    DelegatedResult,
+    DelegatedTask,
+    DelegationRules,
+    delegated_task,
+    eligible,
+)
 from fanfold.price import Price
 from fanfold.run.choose import Given
 from fanfold.run.settings import Settings
@@ -71,7 +77,7 @@ def states(receipt: Receipt) -> dict[str, int]:
 
 # ── who takes it ─────────────────────────────────────────────────────────────────────────────
 
-RULES = Rules(allow_paid=False, priced=False)
+RULES = DelegationRules(allow_paid=False, priced=False)
 LOCAL = traits("near", tier="local", good_at=("grunt",), context=100, max_tokens=10)
 LAWYER = traits("lawyer", tier="subscription", good_at=("legal", "long"))
 
@@ -79,20 +85,20 @@ LAWYER = traits("lawyer", tier="subscription", good_at=("legal", "long"))
 @pytest.mark.parametrize(
     ("errand", "expected"),
     [
-        (Errand("x"), ("near", "lawyer")),
-        (Errand("x", needs=("legal",)), ("lawyer",)),
-        (Errand("x", needs="legal"), ("lawyer",)),
-        (Errand("x", local=True), ("near",)),
-        (Errand("x", needs=("legal",), local=True), ("lawyer",)),
-        (Errand("x", member="near", needs=("legal",)), ("near",)),
-        (Errand("x" * 400), ("lawyer",)),
-        (Errand("x", max_tokens=100), ("lawyer",)),
+        (DelegatedTask("x"), ("near", "lawyer")),
+        (DelegatedTask("x", needs=("legal",)), ("lawyer",)),
+        (DelegatedTask("x", needs="legal"), ("lawyer",)),
+        (DelegatedTask("x", local=True), ("near",)),
+        (DelegatedTask("x", needs=("legal",), local=True), ("lawyer",)),
+        (DelegatedTask("x", member="near", needs=("legal",)), ("near",)),
+        (DelegatedTask("x" * 400), ("lawyer",)),
+        (DelegatedTask("x", max_tokens=100), ("lawyer",)),
     ],
 )
 def test_member_goes_before_needs_and_needs_before_local(
-    errand: Errand, expected: tuple[str, ...]
+    errand: DelegatedTask, expected: tuple[str, ...]
 ) -> None:
-    assert fitting([LOCAL, LAWYER], errand, RULES) == expected
+    assert eligible([LOCAL, LAWYER], errand, RULES) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,25 +107,27 @@ def test_member_goes_before_needs_and_needs_before_local(
         ({"can_delegate": False}, RULES, "m takes no delegated work"),
         ({"enabled": False}, RULES, "m is disabled"),
         ({"tier": "paid", "enabled_written": True}, RULES, "m is paid, which is not allowed here"),
-        ({"tier": "paid"}, Rules(True, False), "m is paid, which is not allowed here"),
-        ({"price": None}, Rules(False, True), "m has no known price"),
-        ({}, Rules(False, False, frozenset({"m"})), "m is the one who delegates"),
-        ({}, Rules(False, False, broken={"m": "no key"}), "m cannot be used: no key"),
+        ({"tier": "paid"}, DelegationRules(True, False), "m is paid, which is not allowed here"),
+        ({"price": None}, DelegationRules(False, True), "m has no known price"),
+        ({}, DelegationRules(False, False, frozenset({"m"})), "m is the one who delegates"),
+        ({}, DelegationRules(False, False, broken={"m": "no key"}), "m cannot be used: no key"),
         ({"enabled": False, "good_at": ()}, RULES, "m is disabled and is not good at law"),
     ],
 )
-def test_who_may_not_take_it_and_why(changes: dict[str, Any], rules: Rules, why: str) -> None:
+def test_who_may_not_take_it_and_why(
+    changes: dict[str, Any], rules: DelegationRules, why: str
+) -> None:
     needs = ("law",) if "good_at" in changes else ()
-    assert fitting([traits("m", **changes)], Errand("x", needs=needs), rules) == why
+    assert eligible([traits("m", **changes)], DelegatedTask("x", needs=needs), rules) == why
 
 
 def test_a_paid_member_that_is_named_needs_only_the_one_switch() -> None:
     paid = traits("m", tier="paid")
-    assert fitting([paid], Errand("x", member="m"), Rules(True, False)) == ("m",)
+    assert eligible([paid], DelegatedTask("x", member="m"), DelegationRules(True, False)) == ("m",)
 
 
 def test_nobody_at_all_is_said_too() -> None:
-    assert fitting([], Errand("x"), RULES) == "there is nobody to delegate to"
+    assert eligible([], DelegatedTask("x"), RULES) == "there is nobody to delegate to"
 
 
 # ── what a task may be ───────────────────────────────────────────────────────────────────────
@@ -141,7 +149,7 @@ def test_nobody_at_all_is_said_too() -> None:
 )
 def test_a_task_that_cannot_be_read_says_why(given: Any, why: str) -> None:
     with pytest.raises(BadInput) as caught:
-        errand_of(given)
+        delegated_task(given)
     assert str(caught.value) == why
 
 
@@ -205,7 +213,7 @@ def test_a_schema_gives_data_and_is_checked(tmp_path: Path) -> None:
     def answer(ask: Ask, n: int) -> Reply:
         return Reply("…", {"n": 3} if "good" in ask.messages[0].content else {"m": 1}, USED)
 
-    async def act(desk: Desk) -> list[Result]:
+    async def act(desk: Desk) -> list[DelegatedResult]:
         return [
             await desk.delegate("good", schema=schema),
             await desk.delegate("bad", schema=schema),
@@ -220,7 +228,7 @@ def test_a_schema_gives_data_and_is_checked(tmp_path: Path) -> None:
 def test_nothing_is_asked_of_those_who_lead_or_may_not_be_delegated_to(tmp_path: Path) -> None:
     chief, closed, worker = member("chief"), member("closed", can_delegate=False), member("worker")
 
-    async def act(desk: Desk) -> tuple[Any, list[Result]]:
+    async def act(desk: Desk) -> tuple[Any, list[DelegatedResult]]:
         return desk.menu(), await desk.delegate_many(
             ["a", "b", "c", {"prompt": "d", "member": "chief"}]
         )
@@ -286,11 +294,11 @@ def test_the_tools_and_fields_of_tanglebrain_are_understood(tmp_path: Path) -> N
 
     async def act(desk: Desk) -> Any:
         tasks = [{"prompt": "a", "target": "far"}, {"prompt": "b", "task": "legal"}, "c"]
-        many = await use(desk, "delegate_many", {"tasks": tasks, "max_concurrency": 1})
-        one = await use(desk, "delegate", {"prompt": "d", "target": None, "task": "legal"})
-        local = await use(desk, "delegate_local", {"prompt": "e", "max_tokens": 10})
-        both = await use(desk, "delegate", {"prompt": "x", "target": "far", "member": "near"})
-        return await use(desk, "delegate_targets", {}), both, [*many["results"], one, local]
+        many = await use_tool(desk, "delegate_many", {"tasks": tasks, "max_concurrency": 1})
+        one = await use_tool(desk, "delegate", {"prompt": "d", "target": None, "task": "legal"})
+        local = await use_tool(desk, "delegate_local", {"prompt": "e", "max_tokens": 10})
+        both = await use_tool(desk, "delegate", {"prompt": "x", "target": "far", "member": "near"})
+        return await use_tool(desk, "delegate_targets", {}), both, [*many["results"], one, local]
 
     (menu, both, results), _ = at_desk(tmp_path, members, act)
     assert str(both["message"]).startswith("a task has no field `target`")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.patterns.asked import asked
-from fanfold.patterns.divide import Asking, Division
+from fanfold.patterns.asked_reduce import asked
+from fanfold.patterns.divide import Division, PieceAsk
 from fanfold.patterns.fold import collect
 from fanfold.patterns.prompt import prompt_of
 from fanfold.work.item import Item
@@ -19,7 +19,7 @@ BOTH = Piece("a..b", REVIEWS)
 
 
 def said(prompt: str, piece: Piece) -> str:
-    (message,) = Asking(prompt_of(prompt, None), alone=False)(piece).messages
+    (message,) = PieceAsk(prompt_of(prompt, None), alone=False)(piece).messages
     return message.content
 
 
@@ -40,19 +40,21 @@ def test_an_item_without_text_is_appended_as_json(data: Any, shown: str) -> None
 
 
 def test_a_function_receives_all_items_of_a_piece_in_one_call() -> None:
-    ask = Asking(prompt_of(None, None), alone=False)(BOTH)
+    ask = PieceAsk(prompt_of(None, None), alone=False)(BOTH)
     data = {"items": [item.data for item in REVIEWS], "text": "Good.\n\nBad."}
     assert (ask.messages, ask.items) == ((), (Item("a..b", data),))
 
 
 def test_a_function_receives_the_item_itself_when_a_piece_is_never_more() -> None:
-    ask = Asking(prompt_of(None, None), alone=True)(Piece("a", REVIEWS[:1]))
+    ask = PieceAsk(prompt_of(None, None), alone=True)(Piece("a", REVIEWS[:1]))
     assert ask.items == REVIEWS[:1]
 
 
 def test_the_key_hangs_on_the_content_not_on_ids_or_places() -> None:
     renamed = Piece("x..y", tuple(Item(f"new {item.id}", item.data) for item in REVIEWS))
-    ask = Asking(prompt_of("Sum up: {{ items | map(attribute='text') | join }}", None), alone=False)
+    ask = PieceAsk(
+        prompt_of("Sum up: {{ items | map(attribute='text') | join }}", None), alone=False
+    )
     for takes in ("messages", "items"):
         assert ask(BOTH).key(takes) == ask(renamed).key(takes)
     other = Piece("a..b", REVIEWS[::-1])

@@ -14,7 +14,7 @@ from fanfold.errors import BadInput, Terminal, TimedOut, Transient
 from fanfold.gates.checks import regex, require
 from fanfold.journal import opening
 from fanfold.journal.facts import EndItems
-from fanfold.patterns.asked import Whole, asked, compose
+from fanfold.patterns.asked_reduce import SourcedPart, asked, compose
 from fanfold.patterns.ensemble import ensemble, judged, voters
 from fanfold.patterns.fold import collect, concat
 from fanfold.run.run import Run
@@ -452,7 +452,9 @@ def test_a_vote_can_make_one_answer_of_many(memory_path: Path) -> None:
     async def pattern(run: Run) -> None:
         way = asked("Sum up.", by=voters(["a", "b", "c"], stop_early=True), step="sum")
         found.append(
-            await compose(run, way, "all", [Whole("x", ("x",), "1"), Whole("y", ("y",), 2)])
+            await compose(
+                run, way, "all", [SourcedPart("x", ("x",), "1"), SourcedPart("y", ("y",), 2)]
+            )
         )
 
     members = (member("a", "Two"), member("b", "three"), member("c", "three."))

@@ -10,8 +10,8 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.observe.script import open_run
+from fanfold.patterns.arguments import ask_member
 from fanfold.patterns.graph import check_reads, graph, node
-from fanfold.patterns.how import by_run
 from fanfold.testing.member import Scripted
 from fanfold.work.ask import Reply
 from fanfold.work.task import Who
@@ -21,7 +21,7 @@ def test_a_node_holds_what_was_stated() -> None:
     made = node("b", "Sum {{ parents.a }}", depends_on=["a", "a"], weight=3, member="m", revise=0)
     assert (made.id, made.depends_on, made.partial, made.weight) == ("b", ("a",), False, 3)
     assert (made.terms.step, made.terms.who, made.terms.revise) == ("graph", Who(("m",)), 0)
-    assert (made.by, made.data, made.stated) == (by_run, None, {"member": "m", "revise": 0})
+    assert (made.by, made.data, made.stated) == (ask_member, None, {"member": "m", "revise": 0})
 
 
 def test_one_parent_may_stand_alone() -> None:

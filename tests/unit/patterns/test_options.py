@@ -15,8 +15,8 @@ import fanfold as ff
 from fanfold.errors import BadInput
 from fanfold.patterns.fold import total
 from fanfold.patterns.graph import node
-from fanfold.patterns.inside import inside
-from fanfold.patterns.judged import judged
+from fanfold.patterns.nested import inside
+from fanfold.patterns.panel import judged
 from fanfold.plans.load import read_plan
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Reply

@@ -14,10 +14,9 @@ from fanfold.errors import Terminal
 from fanfold.journal import opening
 from fanfold.observe.tree import tree, tree_json
 from fanfold.patterns.delegate import new_run
-from fanfold.patterns.errand import Errand, Rules
-from fanfold.patterns.lead import answer, lead
-from fanfold.patterns.orchestrate import MOST_CALLS, MOST_ROUNDS
-from fanfold.patterns.toolbox import TOOLS
+from fanfold.patterns.delegate_tools import TOOLS
+from fanfold.patterns.delegated_task import DelegatedTask, DelegationRules
+from fanfold.patterns.orchestrate import MOST_CALLS, MOST_ROUNDS, answer, lead_order
 from fanfold.run.choose import Given
 from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
@@ -68,10 +67,10 @@ class Team:
     ) -> tuple[Outcome, Receipt]:
         async def main() -> tuple[Outcome, Receipt]:
             company = Given(self.chief, *self.others)
-            who = lead(company.traits.values(), Errand("Do it"), RULES)
+            who = lead_order(company.traits.values(), DelegatedTask("Do it"), RULES)
             settings = Settings(budget=budget)
             async with new_run("ask", company, settings, folder / "store") as run:
-                outcome = await answer(run, who, Errand("Do it"), company, **more)
+                outcome = await answer(run, who, DelegatedTask("Do it"), company, **more)
             assert run.closing is not None
             return outcome, run.closing
 
@@ -82,7 +81,7 @@ class Team:
         return tuple(len(one.asked) for one in (self.chief, *self.others))
 
 
-RULES = Rules(allow_paid=True, priced=False, leading=True)
+RULES = DelegationRules(allow_paid=True, priced=False, leading=True)
 PARTS = [{"prompt": "a", "needs": ["law"]}, {"prompt": "b", "needs": ["art"]}]
 
 
@@ -135,7 +134,7 @@ def test_the_tree_has_what_it_delegated_below_the_attempt_that_wanted_it(tmp_pat
         ("alba", "best that is good at law", "passed"),
         ("bruno", "best that is good at art", "passed"),
     ]
-    assert {one["why"] for one in attempts} == {"its turn to lead"}
+    assert {one["why"] for one in attempts} == {"its turn to lead_order"}
     assert found["own"]["cost_usd"] == pytest.approx(3 * PER_CALL)
     assert found["total"]["cost_usd"] == pytest.approx(5 * PER_CALL)
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.gates.checks import require
 from fanfold.members.function import Function, function
-from fanfold.patterns.asked import asked
+from fanfold.patterns.arguments import TaskHandler, terms_of
+from fanfold.patterns.asked_reduce import asked
 from fanfold.patterns.fold import collect, total
-from fanfold.patterns.how import By, terms_of
-from fanfold.patterns.inside import MOST_LEVELS, map_reduce_inside
+from fanfold.patterns.nested import MOST_LEVELS, map_reduce_inside
 from fanfold.patterns.pipeline import Mode, Stage, pipeline, stage
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.run.run import Run
@@ -359,7 +359,7 @@ def leaver(k: int, case: Case, called: set[int]) -> Callable[[Any], Any]:
 # ── another way to carry a stage out ─────────────────────────────────────────────────────────
 
 
-def settled(value: str) -> By:
+def settled(value: str) -> TaskHandler:
     async def way(run: Run, task: Task) -> Outcome:
         await run.clock.sleep(1)
         said = Reply(f"{value} {task.ask.items[0].data['steps']['stage1']}")
@@ -395,7 +395,7 @@ def parts_of(item: dict[str, Any]) -> list[Any]:
     return [{"n": n} for n in item["ns"]]
 
 
-def inside_of(over: Any = parts_of, reduce: Any = None, **how: Any) -> By:
+def inside_of(over: Any = parts_of, reduce: Any = None, **how: Any) -> TaskHandler:
     return map_reduce_inside(over, Prompt(), inner_terms(**how), reduce or total("twice"))
 
 

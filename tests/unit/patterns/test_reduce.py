@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns import fold
-from fanfold.patterns.asked import Asked, asked
+from fanfold.patterns.asked_reduce import AskedReduce, asked
 from fanfold.patterns.piecewise import Piecewise, piecewise
 from fanfold.patterns.reduce import Landing, Reducing, grow, reducing
 from fanfold.run.run import Run
@@ -84,10 +84,14 @@ def test_a_tree_gives_the_same_as_all_at_once(name: str) -> None:
 
 
 def test_every_reducer_is_among_them() -> None:
-    """A reducer is a function that returns one; `python` takes whatever a user gives."""
+    """A reducer is a function that returns one; `python` takes whatever a user gives, and `from_plan`
+    is how a plan names them."""
     made = {name for name in vars(fold) if _makes_reducer(name)}
     tested = {name.split()[0] for name in CASES}
-    assert made == {"sort_by" if name == "sort" else name for name in tested} | {"python"}
+    assert made == {"sort_by" if name == "sort" else name for name in tested} | {
+        "python",
+        "from_plan",
+    }
 
 
 def _makes_reducer(name: str) -> bool:
@@ -198,7 +202,7 @@ def carried(folder: Path, pattern: Callable[[Run], Awaitable[Any]]) -> str | Non
     return play(Scene(folder, (nobody,), pattern=pattern)).reason
 
 
-def way(desk: Desk, fan_in: int = 3, concurrency: int = 2) -> Asked:
+def way(desk: Desk, fan_in: int = 3, concurrency: int = 2) -> AskedReduce:
     return asked("Make one", fan_in=fan_in, concurrency=concurrency, by=desk)
 
 

@@ -24,10 +24,9 @@ from fanfold.journal import opening
 from fanfold.observe.amounts import count, duration, usd
 from fanfold.observe.closing import headline
 from fanfold.observe.detail import receipt_json
-from fanfold.patterns.delegate import new_run
-from fanfold.patterns.errand import Errand, Rules, errand_of
-from fanfold.patterns.lead import Lead, answer, lead
-from fanfold.patterns.staff import Staff, find_staff
+from fanfold.patterns.delegate import RosterMembers, find_members, new_run
+from fanfold.patterns.delegated_task import DelegatedTask, DelegationRules, delegated_task
+from fanfold.patterns.orchestrate import LeadOrder, answer, lead_order
 from fanfold.plans.load import parse_budget
 from fanfold.price import dollars
 from fanfold.run.inherited import inherited
@@ -59,8 +58,8 @@ def ask(question: str, as_json: bool, **given: Any) -> int:
     if question == "-":
         question = sys.stdin.read()
     tags, member, local = given["needs"], given["member"], given["local"]
-    errand = errand_of(Errand(question, member, tags, local and member is None))
-    staff = find_staff(
+    errand = delegated_task(DelegatedTask(question, member, tags, local and member is None))
+    staff = find_members(
         given["roster"], Path.cwd(), allow_paid=given["allow_paid"], at_once=given["concurrency"]
     )
     budget = Budget() if given["budget"] is None else parse_budget(given["budget"])
@@ -69,9 +68,13 @@ def ask(question: str, as_json: bool, **given: Any) -> int:
     return run_sync(_ask(errand, Front(staff, view), settings, given["store"], as_json))
 
 
-async def _ask(errand: Errand, front: Front, settings: Settings, store: str, as_json: bool) -> int:
-    rules = Rules(front.settings.allow_paid, settings.budget.usd is not None, leading=True)
-    who = lead(front.traits.values(), errand, rules, _last(store))
+async def _ask(
+    errand: DelegatedTask, front: Front, settings: Settings, store: str, as_json: bool
+) -> int:
+    rules = DelegationRules(
+        front.settings.allow_paid, settings.budget.usd is not None, leading=True
+    )
+    who = lead_order(front.traits.values(), errand, rules, _last(store))
     _explain(who, errand)
     who = _with_extra(who, front)
     _end_on_signals()
@@ -94,7 +97,7 @@ async def _ask(errand: Errand, front: Front, settings: Settings, store: str, as_
     return EXIT[run.closing.status]
 
 
-def _explain(who: Lead, errand: Errand) -> None:
+def _explain(who: LeadOrder, errand: DelegatedTask) -> None:
     if who.misfit and errand.tags:
         _say(f"nobody is good at {', '.join(errand.tags)}; another member answers")
     if who.direct:
@@ -102,7 +105,7 @@ def _explain(who: Lead, errand: Errand) -> None:
         _say(f"nobody here can orchestrate ({why}): answered directly")
 
 
-def _with_extra(who: Lead, front: Front) -> Lead:
+def _with_extra(who: LeadOrder, front: Front) -> LeadOrder:
     """Without those who could not delegate, since the extra for it is missing. When nobody else leads
     it is refused: nothing is started, and nothing paid."""
     by_mcp = [turn for turn in who.turns if not who.direct and front.by_mcp(turn[0])]
@@ -186,7 +189,7 @@ class Front:
     """The members of a roster; agents that orchestrate, and commands with `delegate_args`,
     can delegate over MCP."""
 
-    def __init__(self, staff: Staff, view: View) -> None:
+    def __init__(self, staff: RosterMembers, view: View) -> None:
         self._staff, self.view = staff, view
         self.traits, self.settings, self.given = staff.traits, staff.settings, staff.given
         self._run: Run | None = None

@@ -19,7 +19,7 @@ from fanfold.errors import MemberError, Terminal
 from fanfold.journal.contract import ReportQuestions
 from fanfold.members.entry import Entry
 from fanfold.members.roster import Roster, RosterSettings
-from fanfold.patterns.staff import Staff, budget_words
+from fanfold.patterns.delegate import RosterMembers, budget_words
 from fanfold.price import cost, nanos
 from fanfold.run.ledger import Sum
 from fanfold.run.run import Run
@@ -44,7 +44,7 @@ class Orchestrator:
     """An agent, or a command with `delegate_args`. While it works, a launcher for `fanfold mcp` is
     there, with what is left of the run's budget; what was spent through it is taken off that."""
 
-    def __init__(self, staff: Staff, entry: Entry) -> None:
+    def __init__(self, staff: RosterMembers, entry: Entry) -> None:
         self._staff, self._entry = staff, entry
         self._inner = staff.build(entry.traits.id)
         self.run: Run | None = None
@@ -126,7 +126,7 @@ def spent_below(read: ReportQuestions, run: int) -> tuple[int, int, int]:
 
 @asynccontextmanager
 async def launcher(
-    staff: Staff, leading: str, request: Request, more: list[str]
+    staff: RosterMembers, leading: str, request: Request, more: list[str]
 ) -> AsyncIterator[Path]:
     """A program that starts `fanfold mcp` as it is meant here, whatever its caller's environment.
     `more`: words of its command line, beside what this request says.
@@ -154,7 +154,7 @@ def _settings_words(settings: Settings, roster: RosterSettings) -> list[str]:
     return [*fresh, "--concurrency", str(roster.max_concurrency)]
 
 
-def _command(staff: Staff, leading: str, store: str) -> list[str]:
+def _command(staff: RosterMembers, leading: str, store: str) -> list[str]:
     words = [sys.executable, "-P", "-m", "fanfold", "mcp", "--store", store, "--without", leading]
     if staff.roster.file is not None:
         words += ["--roster", str(Path(staff.roster.file).absolute())]

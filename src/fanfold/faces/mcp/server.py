@@ -24,7 +24,7 @@ from mcp.server.stdio import stdio_server
 from fanfold.errors import FanfoldError
 from fanfold.faces.mcp.tools import McpOptions, Toolset, open_toolset, tool_list
 from fanfold.patterns.delegate import Progress
-from fanfold.patterns.tools import INSTRUCTIONS
+from fanfold.patterns.delegate_tools import INSTRUCTIONS
 from fanfold.run.loop import on_ending_signals
 from fanfold.work.nesting import too_deep
 from fanfold.work.outcome import Receipt

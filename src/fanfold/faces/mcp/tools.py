@@ -21,10 +21,22 @@ from fanfold.observe.detail import detail_json
 from fanfold.observe.report import report
 from fanfold.observe.standing import Standing, stand
 from fanfold.observe.status import overview_json
-from fanfold.patterns.delegate import Desk, Progress, new_run
-from fanfold.patterns.staff import Staff, budget_words, find_staff
-from fanfold.patterns.toolbox import TOOLS, Given, our_name, use
-from fanfold.patterns.tools import arguments, desk_tools
+from fanfold.patterns.delegate import (
+    Desk,
+    Progress,
+    RosterMembers,
+    budget_words,
+    find_members,
+    new_run,
+)
+from fanfold.patterns.delegate_tools import (
+    TOOLS,
+    ToolArguments,
+    arguments,
+    delegation_tools,
+    our_name,
+    use_tool,
+)
 from fanfold.plans.load import load_plan
 from fanfold.price import dollars, nanos
 from fanfold.run.ledger import Sum
@@ -57,7 +69,7 @@ class McpOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Toolset:
     """The tools of one server. Each returns plain data, or raises a FanfoldError for the caller."""
 
-    def __init__(self, run: Run, staff: Staff, options: McpOptions) -> None:
+    def __init__(self, run: Run, staff: RosterMembers, options: McpOptions) -> None:
         self.run, self._options, self._folder = run, options, staff.folder
         self.desk = Desk(run, staff, without=options.without)
         self._one_plan = asyncio.Lock()
@@ -66,7 +78,7 @@ class Toolset:
 
     async def call(self, tool: str, given: dict[str, Any], progress: Progress | None = None) -> Any:
         if (ours := our_name(tool)) in TOOLS:
-            found = await use(self.desk, tool, given, progress)
+            found = await use_tool(self.desk, tool, given, progress)
             return {**found, **self._money()} if ours in ("menu", "delegate_many") else found
         match tool:
             case "run_plan":
@@ -170,7 +182,7 @@ class Toolset:
 def tool_list(menu: list[dict[str, Any]]) -> list[Tool]:
     """The tools as a model reads of them, with the present members in their descriptions."""
     return [
-        *desk_tools(menu),
+        *delegation_tools(menu),
         Tool(
             "run_plan",
             "Run a fanfold plan file (YAML) in this server's folder, for work with many items: it is "
@@ -195,7 +207,7 @@ def tool_list(menu: list[dict[str, Any]]) -> list[Tool]:
 async def open_toolset(options: McpOptions, folder: Path) -> AsyncIterator[Toolset]:
     """A run for the lifetime of one server, closed with its receipt at the end. Its tasks are
     independent: one that exceeds the budget stops no other."""
-    staff = find_staff(
+    staff = find_members(
         options.roster, folder, allow_paid=options.allow_paid, at_once=options.concurrency
     )
     settings = Settings(budget=options.budget, fresh=options.fresh, serving=True)
@@ -221,9 +233,9 @@ def _smaller(stated: Budget, remaining: Budget) -> Budget:
 # ── arguments ────────────────────────────────────────────────────────────────────────────
 
 
-class _Plan(Given):
+class _Plan(ToolArguments):
     plan: str
 
 
-class _OneRun(Given):
+class _OneRun(ToolArguments):
     run: str | None = None

@@ -16,10 +16,9 @@ from fanfold.faces.serve.wire import AUTO, Answer, Chat
 from fanfold.faces.web import RequestRefused
 from fanfold.gates.default import standard
 from fanfold.members.ensembles import Ensemble
+from fanfold.patterns.arguments import TaskHandler
 from fanfold.patterns.ensemble import voters
-from fanfold.patterns.how import By
-from fanfold.patterns.judged import judged
-from fanfold.patterns.panel import Knobs
+from fanfold.patterns.panel import VoteOptions, judged
 from fanfold.price import dollars
 from fanfold.run.branch import open_branch
 from fanfold.run.choose import Company
@@ -252,12 +251,12 @@ class ReadyEnsemble(msgspec.Struct, frozen=True):
     """An ensemble whose votes can be held."""
 
     members: tuple[str, ...]
-    by: By
+    by: TaskHandler
 
 
 def ready(ensemble: Ensemble) -> ReadyEnsemble:
     """BadInput for votes that cannot be held, before the server starts."""
-    knobs: Knobs = {"stop_early": ensemble.stop_early}
+    knobs: VoteOptions = {"stop_early": ensemble.stop_early}
     if ensemble.judge is not None:
         knobs["decide"] = judged(member=ensemble.judge, picks=ensemble.picks)
     else:

@@ -10,7 +10,7 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.gates import stated as gates
-from fanfold.patterns.judged import Hearing, Judge, judge_task, judge_terms
+from fanfold.patterns.panel import AnonymousAnswers, VoteJudge, judge_task, judge_terms
 from fanfold.patterns.prompt import Prompt
 from fanfold.plans.plan import Asking, Ensemble
 from fanfold.plans.preview.askers import Asker, Desk
@@ -37,7 +37,7 @@ class Votes:
         ]  # fmt: skip
         self._better = [Asker(desk, _of_better(terms, id), prompt) for id in terms.escalate]
         self._judge: Asker | None = None
-        if isinstance(judge, Judge):
+        if isinstance(judge, VoteJudge):
             self._judge = Asker(desk, judge_terms(judge, terms), judge.prompt)
 
     @property
@@ -70,14 +70,14 @@ class Votes:
 
     def _heard(self, question: Task) -> Task | None:
         """What the judge would be asked; None where its prompt reads what the item does not have."""
-        assert isinstance(self._panel.decide, Judge)
+        assert isinstance(self._panel.decide, VoteJudge)
         votes = [
             Vote(voter, asker.reply, "", Reply(text=asker.reply))
             for voter, asker in zip(self._panel.voters, self._askers, strict=True)
         ]
         labels = tuple(chr(65 + n % 26) for n in range(len(votes)))
         try:
-            return judge_task(self._panel.decide, question, Hearing(labels, tuple(votes)))
+            return judge_task(self._panel.decide, question, AnonymousAnswers(labels, tuple(votes)))
         except FanfoldError:
             return None
 

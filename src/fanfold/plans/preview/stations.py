@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.patterns.asked import Asked, Whole, asks_of
+from fanfold.patterns.asked_reduce import AskedReduce, SourcedPart, ask_about_parts
 from fanfold.patterns.prompt import make_task
 from fanfold.plans.plan import Conduct, Ensemble, Map, MapReduce, Reduce, Scatter
 from fanfold.plans.preview.answers import Answers, Votes, judges_of, rows_of
@@ -151,7 +151,7 @@ class Reduced:
 
     def __init__(self, desk: Desk, step: Reduce, size: int, kind: str = "reduce") -> None:
         made = desk.ready.into_one(step)
-        assert isinstance(made, Asked)
+        assert isinstance(made, AskedReduce)
         self._step, self.way, self._kind = step, made, kind
         self.answers: Answers
         if step.vote is not None:
@@ -159,7 +159,7 @@ class Reduced:
         else:
             judges = [] if step.ask is None else judges_of(desk, step.ask)
             self.answers = Asker(desk, made.terms, made.prompt, judges=judges)
-        self._tree: ReduceTree[Whole] = ReduceTree(size, made.fan_in)
+        self._tree: ReduceTree[SourcedPart] = ReduceTree(size, made.fan_in)
         self._nodes = 0
 
     @property
@@ -171,10 +171,10 @@ class Reduced:
         for at in span:
             one = here.get(at)
             value = None if one is None else list(one.steps.values())[-1]
-            self.land(at, None if one is None else Whole(one.item.id, (one.item.id,), value))
+            self.land(at, None if one is None else SourcedPart(one.item.id, (one.item.id,), value))
         return list(passing)
 
-    def land(self, at: int, part: Whole | None) -> None:
+    def land(self, at: int, part: SourcedPart | None) -> None:
         node = self._tree.land(at, part)
         while node is not None:
             node = self._tree.reduced(node, self.made(node.name, node.parts))
@@ -187,18 +187,20 @@ class Reduced:
     def result(self) -> Any:
         return None if self._tree.result is None else self._tree.result.value
 
-    def made(self, name: str, parts: Sequence[Whole]) -> Whole | None:
+    def made(self, name: str, parts: Sequence[SourcedPart]) -> SourcedPart | None:
         """One of these parts, by one ask."""
         self._nodes += 1
         try:
-            task = Task(name, asks_of(self.way, parts), self.way.terms)
+            task = Task(name, ask_about_parts(self.way, parts), self.way.terms)
         except FanfoldError as error:
             given = Item(name, {"steps": {n: part.value for n, part in enumerate(parts)}})
             task = Task(name, Ask(items=(given,)), self.way.terms, flaw=str(error))
         (value,) = self.answers.take([task])
         if value is None:
             return None
-        return Whole(name, tuple(dict.fromkeys(id for part in parts for id in part.ids)), value)
+        return SourcedPart(
+            name, tuple(dict.fromkeys(id for part in parts for id in part.ids)), value
+        )
 
     def rows(self, times: float | None) -> list[StepPreview]:
         return rows_of(self._step.name, self._kind, self.answers, self._nodes, times)

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.patterns.asked import Whole, asks_of
+from fanfold.patterns.asked_reduce import SourcedPart, ask_about_parts
 from fanfold.patterns.divide import cutting
-from fanfold.patterns.graph import Node
+from fanfold.patterns.graph import GraphNode
 from fanfold.patterns.prompt import make_task
 from fanfold.plans.plan import Divide, Graph, Once, Scatter
 from fanfold.plans.preview.answers import UNKNOWN, judges_of, rows_of
@@ -82,12 +82,12 @@ class Divided:
         cutter, ask = cutting(self._desk, self._asker.terms, self._prompt, division)
         tree = cutter.whole(items)
         leaves = [] if tree is None else list(leaves_of(tree))
-        parts: list[Whole | None] = []
+        parts: list[SourcedPart | None] = []
         for leaf, held in zip(leaves, contents(leaves, iter(items)), strict=True):
             own = tuple(item for _, item in held)
             ids = tuple(item.id for item in own) if leaf.origin is None else (leaf.origin,)
             value = None if leaf.flaw else self._taken(leaf.id, ask(Piece(leaf.id, own)))
-            parts.append(None if value is None else Whole(leaf.id, ids, value))
+            parts.append(None if value is None else SourcedPart(leaf.id, ids, value))
         rows = rows_of(step.name, "divide", self._asker, len(leaves), 1, watched=True)
         if self._combine is not None:
             if tree is not None:
@@ -100,7 +100,7 @@ class Divided:
         (value,) = self._asker.take([Task(id, ask, self._asker.terms)])
         return value
 
-    def _combined_in(self, tree: Tree, parts: Iterator[Whole | None]) -> Whole | None:
+    def _combined_in(self, tree: Tree, parts: Iterator[SourcedPart | None]) -> SourcedPart | None:
         """Bottom-up: what a branch comes to."""
         assert self._combine is not None
         if isinstance(tree, Leaf):
@@ -139,10 +139,10 @@ class Divided:
         combine = self._combine
         if combine is None or not isinstance(combine.answers, Asker):
             return UNKNOWN
-        parts = [Whole("", (), combine.answers.reply)] * 2
+        parts = [SourcedPart("", (), combine.answers.reply)] * 2
         asker, size = combine.answers, max(self._asker.size.most, combine.size.most)
         try:
-            ask = asks_of(combine.way, parts)
+            ask = ask_about_parts(combine.way, parts)
         except FanfoldError:
             return UNKNOWN
         left = Left(ask, ask, asker.terms.revise, most=2 * (size + _AROUND_AN_ITEM))
@@ -161,7 +161,7 @@ def scattered(desk: Desk, step: Scatter) -> tuple[list[StepPreview], Size]:
                 desk, one.terms, one.prompt, judges=judges_of(desk, step)
             )
         (value,) = asker.take([make_task(one.prompt, one.item, one.terms, None)])
-        parts.append(None if value is None else Whole(one.item.id, (one.item.id,), value))
+        parts.append(None if value is None else SourcedPart(one.item.id, (one.item.id,), value))
     rows = _as_one(step.name, "scatter", list(askers.values()), len(parts))
     way = step.synthesise
     if way is None or not (way.ask or way.vote):
@@ -211,7 +211,7 @@ def graphed(desk: Desk, step: Graph) -> tuple[list[StepPreview], Size]:
     return [own, *judges], _sum(asker.size for asker in askers)
 
 
-def _parents_first(nodes: Sequence[Node]) -> Iterator[Node]:
+def _parents_first(nodes: Sequence[GraphNode]) -> Iterator[GraphNode]:
     waiting, done = list(nodes), set[str]()
     while waiting:
         one = next(one for one in waiting if done.issuperset(one.depends_on))

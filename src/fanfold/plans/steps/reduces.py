@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fanfold.errors import BadInput
-from fanfold.patterns import stated as reduces
-from fanfold.patterns.asked import NAMES
+from fanfold.patterns import fold as reduces
+from fanfold.patterns.asked_reduce import PART_NAMES
 from fanfold.plans.plan import Asking, Ensemble, Reduce
 from fanfold.plans.steps.asking import ASK_FIELDS, Reading, lines_of, noting
 from fanfold.plans.steps.voting import VOTE_FIELDS, read_votes
@@ -15,7 +15,7 @@ from fanfold.work.document import Lines, Node
 
 _KINDS = (*reduces.KINDS, "ask", "ensemble")
 _OWN = ("kind", "name", "fan_in")
-_NAMES = tuple(sorted(NAMES))
+_NAMES = tuple(sorted(PART_NAMES))
 
 
 def read_reduce(node: Node, reading: Reading) -> Reduce:

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.patterns.judged import NAMES, PICK, WRITE
-from fanfold.patterns.panel import KNOBS, RULES
+from fanfold.patterns.panel import JUDGE_NAMES, PICK, RULES, VOTE_OPTIONS, WRITE
 from fanfold.plans.plan import Asking
 from fanfold.plans.steps.asking import ASK_FIELDS, Reading, read_target
 from fanfold.work.check import Check, anything, fields, flag, text
@@ -16,7 +15,7 @@ from fanfold.work.document import Node
 from fanfold.work.nearest import remedy
 
 _RULES = (*RULES, "judge")
-_JUDGE_NAMES = tuple(sorted(NAMES))
+_JUDGE_NAMES = tuple(sorted(JUDGE_NAMES))
 
 
 def read_votes(
@@ -26,7 +25,7 @@ def read_votes(
     if "fallback" in stated:
         raise node.child("fallback").bad("a voter has no `fallback`; `escalate` is for questions")
     made = reading.asking(node, stated, known)
-    made |= {name: stated[name] for name in KNOBS if name in stated}
+    made |= {name: stated[name] for name in VOTE_OPTIONS if name in stated}
     if "decide" in stated:
         made["decide"] = _read_decide(node.child("decide"), reading)
     if "judge" in stated:
@@ -57,4 +56,4 @@ def _read_judge(node: Node, reading: Reading) -> dict[str, Any]:
     return {"judge": judge, "picks": stated.get("picks", True)}
 
 
-VOTE_FIELDS: dict[str, Check] = {**KNOBS, "decide": anything, "judge": anything}
+VOTE_FIELDS: dict[str, Check] = {**VOTE_OPTIONS, "decide": anything, "judge": anything}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.patterns.stated import KINDS, from_plan
+from fanfold.patterns.fold import KINDS, from_plan
 from fanfold.work.outcome import Part
 
 PARTS = [Part("a", 0, {"n": 2, "t": "x"}), Part("b", 1, {"n": 3, "t": "x"})]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.patterns.asked_reduce import PART_NAMES, AskedReduce
+from fanfold.patterns.prompt import Prompt, prompt_of
+from fanfold.patterns.reduce import Landing, Reducing, grow
 from fanfold.price import dollars
-from fanfold.work.ask import Usage
+from fanfold.run.run import Run
+from fanfold.work.ask import Params, Usage
 from fanfold.work.member import Traits
 from fanfold.work.nearest import remedy
-from fanfold.work.outcome import Outcome, State
+from fanfold.work.outcome import Outcome, Part, State
 from fanfold.work.split import estimate_tokens
+from fanfold.work.task import Task, Terms
 
 Status = Literal["ok", "no_fit", "error", "kicked", "unfunded"]
 
@@ -21,7 +26,7 @@ NAMED = 5  # members whose obstacles are told when nobody fits
 _STATUS: dict[State, Status] = {"passed": "ok", "kicked": "kicked", "unfunded": "unfunded"}
 
 
-class Errand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DelegatedTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One task for somebody else. Who takes it: `member`, else whoever is good at all `needs`,
     else (`local`) somebody on this machine, else anyone.
 
@@ -40,9 +45,9 @@ class Errand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (self.needs,) if isinstance(self.needs, str) else self.needs
 
 
-def errand_of(given: Any) -> Errand:
+def delegated_task(given: Any) -> DelegatedTask:
     """From what a caller wrote: an object, or just the prompt. BadInput says what is wrong with it."""
-    if isinstance(given, Errand):
+    if isinstance(given, DelegatedTask):
         errand = given
     else:
         given = {"prompt": given} if isinstance(given, str) else given
@@ -50,7 +55,7 @@ def errand_of(given: Any) -> Errand:
             raise BadInput(f"a task is an object with a `prompt`, not {type(given).__name__}")
         _refuse_unknown(given)
         try:
-            errand = msgspec.convert(dict(given), Errand)
+            errand = msgspec.convert(dict(given), DelegatedTask)
         except msgspec.ValidationError as error:
             raise BadInput(f"this task cannot be read: {error}") from None
     if not errand.prompt.strip():
@@ -63,7 +68,7 @@ def errand_of(given: Any) -> Errand:
 
 
 def _refuse_unknown(given: Mapping[Any, Any]) -> None:
-    known = Errand.__struct_fields__
+    known = DelegatedTask.__struct_fields__
     for name in given:
         if name not in known:
             raise BadInput(f"a task has no field `{name}`: {remedy(str(name), known)}")
@@ -74,7 +79,7 @@ def _refuse_unknown(given: Mapping[Any, Any]) -> None:
 # ── what comes back ──────────────────────────────────────────────────────────────────────────
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class DelegatedResult(msgspec.Struct, frozen=True, kw_only=True):
     """How one delegated task ended. `text` or `data` is there when it is `ok`, else `message`.
 
     `no_fit` is no error: nobody here is for it, so whoever delegates does it. `kicked`: the reply
@@ -105,7 +110,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def result_of(index: int, outcome: Outcome) -> Result:
+def delegated_result(index: int, outcome: Outcome) -> DelegatedResult:
     reply = outcome.reply
     common = {
         "index": index, "id": outcome.id, "member": outcome.member,
@@ -114,9 +119,9 @@ def result_of(index: int, outcome: Outcome) -> Result:
     }  # fmt: skip
     if outcome.state == "passed" and reply is not None:
         said = {"text": reply.text} if reply.data is None else {"data": reply.data}
-        return Result(status="ok", **said, **common)  # type: ignore[arg-type]
+        return DelegatedResult(status="ok", **said, **common)  # type: ignore[arg-type]
     message = "; ".join(outcome.reasons) or f"it ended {outcome.state}"
-    return Result(status=_STATUS.get(outcome.state, "error"), message=message, **common)  # type: ignore[arg-type]
+    return DelegatedResult(status=_STATUS.get(outcome.state, "error"), message=message, **common)  # type: ignore[arg-type]
 
 
 def _used(outcome: Outcome) -> Usage:
@@ -128,7 +133,7 @@ def _used(outcome: Outcome) -> Usage:
 # ── who may take it ──────────────────────────────────────────────────────────────────────────
 
 
-class Rules(msgspec.Struct, frozen=True):
+class DelegationRules(msgspec.Struct, frozen=True):
     """What holds for all errands of a desk. `without`: those who lead, who are never asked.
     `priced`: there is a dollar budget, so a price must be known. `broken`: why some cannot be used.
     `leading`: it is not delegated work, so it does not matter who takes that."""
@@ -140,7 +145,9 @@ class Rules(msgspec.Struct, frozen=True):
     leading: bool = False
 
 
-def fitting(members: Iterable[Traits], errand: Errand, rules: Rules) -> tuple[str, ...] | str:
+def eligible(
+    members: Iterable[Traits], errand: DelegatedTask, rules: DelegationRules
+) -> tuple[str, ...] | str:
     """The ids of those who may take it; or, when there are none, why not, in one sentence."""
     known = list(members)
     if errand.member is not None:
@@ -154,7 +161,7 @@ def fitting(members: Iterable[Traits], errand: Errand, rules: Rules) -> tuple[st
     return told or "there is nobody to delegate to"
 
 
-def _obstacles(traits: Traits, errand: Errand, rules: Rules) -> list[str]:
+def _obstacles(traits: Traits, errand: DelegatedTask, rules: DelegationRules) -> list[str]:
     """All that stands in the way, the heaviest first."""
     named = errand.member is not None
     paid = rules.allow_paid and (traits.enabled_written or named)
@@ -174,8 +181,74 @@ def _obstacles(traits: Traits, errand: Errand, rules: Rules) -> list[str]:
     return [why for there, why in checks if there]
 
 
-def _too_long(traits: Traits, errand: Errand) -> bool:
+def _too_long(traits: Traits, errand: DelegatedTask) -> bool:
     if traits.context is None:
         return False
     answer = errand.max_tokens or traits.max_tokens
     return estimate_tokens(errand.prompt) + answer > traits.context
+
+
+# ── results that a member makes one of ───────────────────────────────────────────────────────────
+
+
+FAN_IN = 10
+OPTIONS = (*DelegatedTask.__struct_fields__, "fan_in")
+
+
+def reduce_options(given: dict[str, Any]) -> tuple[DelegatedTask, int]:
+    """What a caller says of an asked reduce: the errand, and how many parts go into one ask."""
+    for name in given:
+        if name not in OPTIONS:
+            raise BadInput(f"reduce `ask` has no option `{name}`: known: {', '.join(OPTIONS)}")
+    fan_in = given.get("fan_in", FAN_IN)
+    if not isinstance(fan_in, int) or isinstance(fan_in, bool) or fan_in < 2:
+        raise BadInput(f"reduce `ask`: `fan_in` is a whole number of at least 2, not {fan_in!r}")
+    return delegated_task(
+        {name: value for name, value in given.items() if name != "fan_in"}
+    ), fan_in
+
+
+async def reduce_by_asking(
+    run: Run, parts: list[Part], errand: DelegatedTask, terms: Terms, fan_in: int
+) -> DelegatedResult:
+    """One answer of these parts, by a member. A part that does not pass ends it."""
+    asking = _Asking()
+    way = Reducing(AskedReduce(_instruction(errand), terms, fan_in, asking), fan_in)
+    await grow(run, len(parts), _landings(parts), way)
+    return asking.result()
+
+
+class _Asking:
+    """Carries the asks out; remembers what they took, and the first that did not pass or the last."""
+
+    def __init__(self) -> None:
+        self._cost, self._used = 0, Usage()
+        self._telling: Outcome | None = None
+
+    async def __call__(self, run: Run, task: Task) -> Outcome:
+        outcome = await run.do(task)
+        self._cost += outcome.cost
+        self._used += delegated_result(0, outcome).tokens
+        if self._telling is None or self._telling.state == "passed":
+            self._telling = outcome
+        return outcome
+
+    def result(self) -> DelegatedResult:
+        if self._telling is None:
+            return DelegatedResult(status="ok", message="there was nothing to reduce")
+        made = delegated_result(0, self._telling)
+        changes = {"id": None, "cost_usd": dollars(self._cost), "tokens": self._used}
+        whole: DelegatedResult = msgspec.structs.replace(made, **changes)
+        return whole
+
+
+def _instruction(errand: DelegatedTask) -> Prompt:
+    """The caller's text is a name in a fixed template, so it is not one itself."""
+    made = prompt_of("{{ instruction }}", errand.schema, PART_NAMES | {"instruction"})
+    params = Params(max_tokens=errand.max_tokens)
+    return msgspec.structs.replace(made, params=params, names={"instruction": errand.prompt})
+
+
+async def _landings(parts: Iterable[Part]) -> AsyncGenerator[Landing, None]:
+    for part in parts:
+        yield part.position, part

@@ -18,11 +18,11 @@ from fanfold.work.options import HOW, TERMS, stated, who_of
 from fanfold.work.outcome import Missing, Outcome, Receipt
 from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Task, Terms
 
-By: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
+TaskHandler: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 """How a task is carried to its outcome: by the run itself, by a vote, by a pattern inside."""
 
 
-class How(TypedDict, total=False):
+class PatternOptions(TypedDict, total=False):
     """`member` or `members` or `needs` say who; `use`: at most so many of them. `fallback`: these,
     in order, each only when all before it are closed or have failed."""
 
@@ -44,7 +44,7 @@ class How(TypedDict, total=False):
     keep: Callable[[Any], bool]
 
 
-def terms_of(how: How, schema: Schema | None, step: str) -> Terms:
+def terms_of(how: PatternOptions, schema: Schema | None, step: str) -> Terms:
     """The terms that a pattern's arguments state; `step` is its name when none is given."""
     told = stated({name: value for name, value in how.items() if name in HOW}, HOW, step)
     keep = told.get("keep")
@@ -58,7 +58,7 @@ def terms_of(how: How, schema: Schema | None, step: str) -> Terms:
 TERM_NAMES = (*TERMS, "attempts")
 
 
-async def by_run(run: Run, task: Task) -> Outcome:
+async def ask_member(run: Run, task: Task) -> Outcome:
     """The plain way: one ask, with all that a run does for it."""
     return await run.do(task)
 

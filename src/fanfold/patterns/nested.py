@@ -8,12 +8,12 @@ from typing import Any, TypeAlias, Unpack
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
-from fanfold.patterns.asked import Asked, standins
-from fanfold.patterns.how import By, How, by_run, terms_of
+from fanfold.patterns.arguments import PatternOptions, TaskHandler, ask_member, terms_of
+from fanfold.patterns.asked_reduce import AskedReduce, placeholder_asks
 from fanfold.patterns.map_reduce import fold_batch
 from fanfold.patterns.pipeline import Stage, begin_stages, pipe_batch
 from fanfold.patterns.prompt import Prompt, make_task, prompt_of
-from fanfold.patterns.reduce import Reducing, get_ready, reduce_batch, reducing
+from fanfold.patterns.reduce import Reducing, begin_reduce, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, as_item
@@ -35,10 +35,10 @@ def map_reduce_inside(
     over: Over,
     prompt: Prompt,
     terms: Terms,
-    reduce: Reducer | Asked,
+    reduce: Reducer | AskedReduce,
     fan_in: int | None = None,
-    by: By = by_run,
-) -> By:
+    by: TaskHandler = ask_member,
+) -> TaskHandler:
     """As a stage: take a list out of the item, ask `prompt` about each part of it, and reduce.
 
     The parts are planned as a batch of their own, `STAGE/ITEM`, so they count in `planned`, each
@@ -51,7 +51,7 @@ def map_reduce_inside(
             f"map_reduce is nested {levels} levels deep; at most {MOST_LEVELS} are possible:"
             " make one list of the inner ones"
         )
-    return Inside(over, prompt, terms, reducing(reduce, fan_in), by, levels)
+    return NestedMapReduce(over, prompt, terms, reducing(reduce, fan_in), by, levels)
 
 
 @public
@@ -59,12 +59,12 @@ def inside(
     over: Over,
     prompt: str | None = None,
     *,
-    reduce: Reducer | Asked,
+    reduce: Reducer | AskedReduce,
     schema: dict[str, Any] | type | None = None,
     fan_in: int | None = None,
-    by: By = by_run,
-    **how: Unpack[How],
-) -> By:
+    by: TaskHandler = ask_member,
+    **how: Unpack[PatternOptions],
+) -> TaskHandler:
     """A map_reduce for a stage, with the arguments of `map_reduce`: `stage(by=inside(...))`."""
     made = prompt_of(prompt, schema)
     return map_reduce_inside(over, made, terms_of(how, made.schema, "inside"), reduce, fan_in, by)
@@ -74,29 +74,29 @@ class NoValue(FanfoldError):
     """Nothing could be made of this item; the text says why."""
 
 
-class Inside(msgspec.Struct, frozen=True):
+class NestedMapReduce(msgspec.Struct, frozen=True):
     """The way of a task through its parts. `levels`: how deep such ways are nested in it."""
 
     over: Over
     prompt: Prompt
     terms: Terms
     way: Reducing
-    by: By = by_run
+    by: TaskHandler = ask_member
     levels: int = 1
 
     async def begin(self, run: Run) -> None:
         """Before the first ask: those who work on the parts are there, and who makes one of them."""
         await begin_stages(run, [self._stage])
-        await get_ready(run, self.way)
+        await begin_reduce(run, self.way)
 
     async def __call__(self, run: Run, task: Task) -> Outcome:
         try:
             parts = _parts(self.over, task)
             batch = await run.plan(Rows(parts), self.terms, name=f"{task.terms.step}/{task.id}")
             await run.govern(self.terms, self._asks(parts))
-            if isinstance(self.way.how, Asked) and self.way.fan_in is not None:
+            if isinstance(self.way.how, AskedReduce) and self.way.fan_in is not None:
                 nodes = sum(widths(len(parts), self.way.fan_in)[1:])
-                await run.govern(self.way.how.terms, standins(nodes))
+                await run.govern(self.way.how.terms, placeholder_asks(nodes))
             reply = _reply(await self._folded(run, batch))
         except NoValue as error:
             return run.settle(task, Outcome(task.id, "failed", reasons=(str(error),)))
@@ -125,7 +125,7 @@ class Inside(msgspec.Struct, frozen=True):
         return value
 
     async def _made(self, run: Run, batch: Batch) -> Any:
-        if self.by is by_run:
+        if self.by is ask_member:
             return await fold_batch(run, batch, self.terms, self.prompt, None, self.way)
         await pipe_batch(run, batch, [self._stage], "batch")
         return await reduce_batch(run, batch, self.terms, self.way)

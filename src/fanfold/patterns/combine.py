@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.patterns.asked import Asked, Whole, compose, value_of
+from fanfold.patterns.asked_reduce import AskedReduce, SourcedPart, compose, value_or_flag
 from fanfold.run.run import Run
 from fanfold.work.outcome import Missing, Part
 from fanfold.work.pieces import Branch, Leaf, Tree
@@ -22,7 +22,7 @@ Made: TypeAlias = tuple[Any] | None
 """A value, in a tuple because it may be None; or None when none could be made."""
 
 
-class Solved(msgspec.Struct, frozen=True):
+class Solution(msgspec.Struct, frozen=True):
     """What a part of the tree came to.
 
     `nothing`: none of its pieces passed. `stuck`: it waits for the operator, or its combine failed,
@@ -40,56 +40,56 @@ class Solved(msgspec.Struct, frozen=True):
     whole: bool = False
 
 
-class Node:
+class BranchState:
     """A branch on its way: what its parts came to, in order, and how many are still out."""
 
-    __slots__ = ("branch", "landed", "left", "spot")
+    __slots__ = ("branch", "landed", "left", "slot")
 
-    def __init__(self, branch: Branch, spot: Spot) -> None:
-        self.branch, self.spot = branch, spot
+    def __init__(self, branch: Branch, slot: Slot) -> None:
+        self.branch, self.slot = branch, slot
         self.left = len(branch.parts)
-        self.landed: list[Solved | None] = [None] * self.left
+        self.landed: list[Solution | None] = [None] * self.left
 
-    def taken(self) -> list[Solved]:
+    def taken(self) -> list[Solution]:
         """What has landed; it is not kept here any longer."""
         parts = [part for part in self.landed if part is not None]
         self.landed.clear()
         return parts
 
 
-class Spot(msgspec.Struct, frozen=True):
+class Slot(msgspec.Struct, frozen=True):
     """Where something goes when it is solved: into a node, or nowhere, when it is the root."""
 
-    node: Node | None = None
+    node: BranchState | None = None
     at: int = 0
 
 
-def planted(tree: Tree, spot: Spot) -> Iterator[Spot]:
-    """Nodes for the branches, and the spots of the leaves in them."""
+def slots_of(tree: Tree, slot: Slot) -> Iterator[Slot]:
+    """Nodes for the branches, and the slots of the leaves in them."""
     if isinstance(tree, Leaf):
-        yield spot
+        yield slot
         return
-    node = Node(tree, spot)
+    node = BranchState(tree, slot)
     for at, part in enumerate(tree.parts):
-        yield from planted(part, Spot(node, at))
+        yield from slots_of(part, Slot(node, at))
 
 
-class Combining:
+class Combiner:
     """Combines the parts of a branch by a reducer or by asking, each branch when its parts are there.
 
     When one combine fails the result is lost, so those that would come after it are not made.
     """
 
-    def __init__(self, run: Run, way: Reducer | Asked, step: str) -> None:
+    def __init__(self, run: Run, way: Reducer | AskedReduce, step: str) -> None:
         self._run, self._way, self._step = run, way, step
         self._broken = False
 
-    async def combined(self, branch: Branch, parts: list[Solved]) -> Solved:
+    async def combined(self, branch: Branch, parts: list[Solution]) -> Solution:
         """Cases: something below is stuck; nothing passed; made of what passed, or that failed."""
         made = [part for part in parts if part.state == "made"]
         missing = tuple(chain.from_iterable([part.missing for part in parts]))
         lacks = next((part.lacks for part in parts if part.lacks is not None), None)
-        blank = Solved(branch.id, branch.start, "stuck", lacks=lacks)
+        blank = Solution(branch.id, branch.start, "stuck", lacks=lacks)
         if self._broken or any(part.state == "stuck" for part in parts):
             return blank
         if not made:
@@ -102,11 +102,11 @@ class Combining:
             blank, state="made", value=found[0], ids=ids, missing=missing
         )
 
-    def final(self, root: Solved | None) -> Any:
+    def final(self, root: Solution | None) -> Any:
         """The result. A reducer is applied to a single piece too, and to nothing at all."""
         if root is not None and root.state == "stuck":
             return None
-        if isinstance(self._way, Asked):
+        if isinstance(self._way, AskedReduce):
             return None if root is None else root.value
         made = [] if root is None or root.state == "nothing" else [root]
         if made and not made[0].whole:
@@ -115,19 +115,19 @@ class Combining:
         return None if found is None else self._plain(found[0])
 
     async def _made_of(
-        self, branch: Branch, made: list[Solved], missing: tuple[Missing, ...]
+        self, branch: Branch, made: list[Solution], missing: tuple[Missing, ...]
     ) -> Made:
-        if not isinstance(self._way, Asked):
+        if not isinstance(self._way, AskedReduce):
             return self._reduced(self._way, made)
-        parts = [Whole(part.id, part.ids, part.value) for part in made]
+        parts = [SourcedPart(part.id, part.ids, part.value) for part in made]
         outcome = await compose(self._run, self._way, branch.id, parts, missing)
-        value = value_of(self._run, self._way.terms.step, outcome)
+        value = value_or_flag(self._run, self._way.terms.step, outcome)
         if outcome.state == "passed":
             return (value,)
         self._broken = True
         return None
 
-    def _reduced(self, way: Reducer, made: list[Solved]) -> Made:
+    def _reduced(self, way: Reducer, made: list[Solution]) -> Made:
         """A reducer may be anybody's function: what it raises flags the run, and loses no item."""
         try:
             return (way(Part(part.id, part.start, part.value) for part in made),)

@@ -1,0 +1,244 @@
+"""One ask that makes one answer of many: an asked reduce, a combine, a synthesis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Unpack
+
+import msgspec
+
+from fanfold.errors import FanfoldError, RunStopped, StoreError
+from fanfold.patterns.arguments import PatternOptions, TaskHandler, ask_member, terms_of
+from fanfold.patterns.fold import collect
+from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
+from fanfold.run.pool import in_order
+from fanfold.run.run import Run
+from fanfold.work.arguments import public
+from fanfold.work.ask import Ask, Message
+from fanfold.work.item import Item
+from fanfold.work.options import reducer
+from fanfold.work.outcome import Missing, Outcome, Part
+from fanfold.work.raised import error_text
+from fanfold.work.task import Reducer, Task, Terms
+from fanfold.work.tree import check_fan_in
+
+PART_NAMES = frozenset({"parts", "items", "missing", "steps", "task"})
+TOLD = 100  # ids behind a part that are listed when a prompt does not show its parts by itself
+
+_encode = msgspec.json.Encoder().encode
+
+
+class SourcedPart(msgspec.Struct, frozen=True, gc=False):
+    """One part on its way into an asked reduce: its own id, and those of the items behind it."""
+
+    id: str
+    ids: tuple[str, ...]
+    value: Any
+
+    def view(self) -> dict[str, Any]:
+        return {"id": self.id, "ids": list(self.ids), "value": self.value}
+
+
+class AskedReduce(msgspec.Struct, frozen=True):
+    """Who is asked to make one of many, and how. `fan_in`: at most so many in one ask."""
+
+    prompt: Prompt
+    terms: Terms
+    fan_in: int = 10
+    by: TaskHandler = ask_member
+
+
+@public
+def asked(
+    prompt: str | None = None,
+    *,
+    fan_in: int = 10,
+    schema: dict[str, Any] | type | None = None,
+    by: TaskHandler = ask_member,
+    **how: Unpack[PatternOptions],
+) -> AskedReduce:
+    """Let a member make one answer of many. In `prompt`, `parts` are the answers, each with `id`,
+    `ids` and `value` (`items` is another name for them), and `missing` the items that have none;
+    what it does not show is appended.
+
+    A function member receives `{"parts": [...], "missing": [...]}`. `by` is another way to carry
+    the ask out: a vote, say. A reduce of more than `fan_in` parts is a tree of such asks: higher up
+    a part is an answer of this ask, and its `ids` are all the items behind it. Each is told who is
+    missing among the items below it; the last one, of all.
+    """
+    check_fan_in(fan_in)
+    made = prompt_of(prompt, schema, PART_NAMES)
+    return AskedReduce(made, terms_of(how, made.schema, "reduce"), fan_in, by)
+
+
+async def begin_asked(run: Run, way: AskedReduce) -> None:
+    """Before anything is asked: those who would make one of many are there."""
+    await run.begin(way.terms)
+    if way.by is ask_member:
+        check_prompt(way.prompt, way.terms.step, run.traits(way.terms))
+    begin = getattr(way.by, "begin", None)
+    if begin is not None:
+        await begin(run)
+
+
+async def compose(
+    run: Run,
+    way: AskedReduce,
+    id: str,
+    parts: Sequence[SourcedPart],
+    missing: Iterable[Missing] = (),
+) -> Outcome:
+    """One answer of these parts. It is gated like any ask; look at the outcome's state."""
+    absent = [{"id": one.id, "state": one.state, "reasons": list(one.reasons)} for one in missing]
+    made = Item(id, {"parts": [part.view() for part in parts], "missing": absent})
+    try:
+        prompt = way.prompt.knowing(items=made.data["parts"])
+        ask = prompt.about(made, _listing(prompt, parts, absent))
+    except FanfoldError as error:
+        return Outcome(id, "failed", reasons=(str(error),))
+    return await way.by(run, Task(id, ask, way.terms))
+
+
+def ask_about_parts(way: AskedReduce, parts: Sequence[SourcedPart]) -> Ask:
+    """The ask of `compose` for these parts, for those who only want to know its size."""
+    made = Item("", {"parts": [part.view() for part in parts], "missing": []})
+    return way.prompt.about(made, _listing(way.prompt, parts, []))
+
+
+def placeholder_asks(many: int) -> Iterator[Ask]:
+    """So many asks that differ, for the governor to count when theirs cannot be made yet."""
+    return (Ask((Message("user", str(n)),)) for n in range(many))
+
+
+def value_or_flag(run: Run, step: str, outcome: Outcome) -> Any:
+    """The value that passed; else none, and the run is flagged with the reason."""
+    if outcome.state == "passed":
+        return outcome.value
+    why = "; ".join(outcome.reasons) or "no reason was given"
+    run.flawed(f"{step}: {outcome.state}: {why}")
+    return None
+
+
+def _listing(prompt: Prompt, parts: Sequence[SourcedPart], absent: list[dict[str, Any]]) -> str:
+    """What the prompt does not show by itself: the parts under their ids, and who is missing."""
+    blocks = []
+    if not (prompt.shows("parts") or prompt.shows("items")):
+        blocks += [f"### {_label(part)}\n{_text(part.value)}" for part in parts]
+    if absent and not prompt.shows("missing"):
+        named = ", ".join(f"{one['id']} ({one['state'] or 'not reached'})" for one in absent[:TOLD])
+        more = f", and {len(absent) - TOLD} more" if len(absent) > TOLD else ""
+        blocks.append(f"There is no answer for: {named}{more}")
+    return "\n\n".join(blocks)
+
+
+def _label(part: SourcedPart) -> str:
+    if part.ids in ((), (part.id,)):
+        return part.id
+    more = f", and {len(part.ids) - TOLD} more" if len(part.ids) > TOLD else ""
+    return f"{part.id} ({', '.join(part.ids[:TOLD])}{more})"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+# ── a synthesis: of the answers that came, told who is missing ───────────────────────────────────
+
+
+async def begin_synthesis(run: Run, way: Reducer | AskedReduce | None) -> None:
+    """Before anything is asked: who would write the synthesis is there."""
+    if isinstance(way, AskedReduce):
+        await begin_asked(run, way)
+    elif way is not None:
+        reducer("synthesise", way)
+
+
+def named_after(way: Reducer | AskedReduce | None, step: str) -> Reducer | AskedReduce | None:
+    """An asked synthesis that was given no name of its own goes by that of its step."""
+    if isinstance(way, AskedReduce) and way.terms.step == "reduce":
+        terms = msgspec.structs.replace(way.terms, step=f"{step}.synthesise")
+        return msgspec.structs.replace(way, terms=terms)
+    return way
+
+
+async def synthesis(
+    run: Run, outcomes: Sequence[Outcome], way: Reducer | AskedReduce | None = None
+) -> Any:
+    """One value of those that passed, in planned order; it becomes the run's result.
+
+    A reducer that raises, an asked synthesis that does not pass, or one of nothing gives None and
+    a flagged run. An asked one sees all answers at once, or `fan_in` at a time in a tree.
+    """
+    if isinstance(way, AskedReduce):
+        value = await _synthesised(run, way, outcomes)
+    else:
+        value = _reduced(run, way or collect(), outcomes)
+    run.set_result(value)
+    return value
+
+
+def _reduced(run: Run, reduce: Reducer, outcomes: Sequence[Outcome]) -> Any:
+    passed = (one for one in outcomes if one.state == "passed")
+    try:
+        value = reduce(Part(one.id, one.position, one.value) for one in passed)
+        _encode(value)
+    except (RunStopped, StoreError):
+        raise
+    except FanfoldError as error:
+        run.flawed(f"synthesis: {error}")
+    except Exception as error:
+        run.flawed(f"synthesis raised {error_text(error)}")
+    else:
+        return value
+    return None
+
+
+async def _synthesised(run: Run, way: AskedReduce, outcomes: Sequence[Outcome]) -> Any:
+    """Groups are fixed by the planned order, so that one without an answer shifts no other."""
+    step = way.terms.step
+    slots = [SourcedPart(o.id, (o.id,), o.value) if o.state == "passed" else None for o in outcomes]
+    missing = [
+        Missing(o.id, o.position, o.state, o.reasons) for o in outcomes if o.state != "passed"
+    ]
+    if len(missing) == len(outcomes):
+        if missing:
+            run.flawed(f"{step}: there is no answer that it could be made of")
+        return None
+    absent = {one.position: one for one in missing}
+    lost = [[absent[o.position]] if o.state != "passed" else [] for o in outcomes]
+    level = 0
+    while sum(slot is not None for slot in slots) > way.fan_in:
+        level += 1
+        groups = [list(chain(*lost[n : n + way.fan_in])) for n in range(0, len(lost), way.fan_in)]
+        grouped = await _grouped(run, way, slots, groups, f"{step} {level}")
+        if grouped is None:
+            return None
+        slots, lost = grouped, groups
+    parts = [slot for slot in slots if slot is not None]
+    return value_or_flag(run, step, await compose(run, way, step, parts, missing))
+
+
+async def _grouped(
+    run: Run,
+    way: AskedReduce,
+    slots: list[SourcedPart | None],
+    lost: list[list[Missing]],
+    name: str,
+) -> list[SourcedPart | None] | None:
+    """The next level: one for each group, which is told whom it has `lost`. A group of one goes up
+    as it is. None: one did not pass."""
+    chunks = [slots[n : n + way.fan_in] for n in range(0, len(slots), way.fan_in)]
+    groups = [[slot for slot in chunk if slot is not None] for chunk in chunks]
+    above: list[SourcedPart | None] = [group[0] if group else None for group in groups]
+    several = [n for n, group in enumerate(groups) if len(group) > 1]
+    made = await in_order(
+        several, lambda n: compose(run, way, f"{name}.{n + 1}", groups[n], lost[n])
+    )
+    for n, outcome in zip(several, made, strict=True):
+        if outcome.state != "passed":
+            value_or_flag(run, way.terms.step, outcome)
+            return None
+        ids = tuple(id for part in groups[n] for id in part.ids)
+        above[n] = SourcedPart(outcome.id, ids, outcome.value)
+    return above
