@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from fanfold.gates.combine import all_of, any_of
     from fanfold.gates.judge import judge
     from fanfold.gates.predicate import predicate
+    from fanfold.members.agents.agent import agent
+    from fanfold.members.anthropic import anthropic
+    from fanfold.members.command import command
     from fanfold.members.function import function
-    from fanfold.members.scripted import agent, anthropic, command, openai
+    from fanfold.members.openai import openai
     from fanfold.observe.script import open_run, run_sync
     from fanfold.patterns import fold
     from fanfold.patterns.arguments import Folded
@@ -45,8 +48,11 @@ _HOMES = {
     "gates.combine": ("all_of", "any_of"),
     "gates.judge": ("judge",),
     "gates.predicate": ("predicate",),
+    "members.agents.agent": ("agent",),
+    "members.anthropic": ("anthropic",),
+    "members.command": ("command",),
     "members.function": ("function",),
-    "members.scripted": ("agent", "anthropic", "command", "openai"),
+    "members.openai": ("openai",),
     "observe.script": ("open_run", "run_sync"),
     "patterns.arguments": ("Folded",),
     "patterns.asked_reduce": ("asked",),

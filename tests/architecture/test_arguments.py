@@ -78,7 +78,7 @@ def test_too_many_arguments_are_refused_in_one_line(thing: Any) -> None:
 def test_no_function_of_a_pattern_a_gate_or_a_run_takes_keywords_it_does_not_write_out() -> None:
     """`**options` of no stated type would swallow a misspelt gate."""
     rooms = ("gates", "patterns", "run", "members")
-    names_of_values = {"render", "knowing"}  # any name of a template is one
+    names_of_values = {"render", "knowing", "put"}  # any name of a template or record is one
     loose = [
         f"{module}.{node.name}"
         for module, path in modules().items()
@@ -86,6 +86,7 @@ def test_no_function_of_a_pattern_a_gate_or_a_run_takes_keywords_it_does_not_wri
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.args.kwarg
         and node.name not in names_of_values
-        and not (node.args.kwarg.annotation and ast.unparse(node.args.kwarg.annotation).startswith("Unpack["))
+        and not (node.args.kwarg.annotation
+                 and ast.unparse(node.args.kwarg.annotation).startswith(("Unpack[", "P.kwargs")))
     ]  # fmt: skip
     assert loose == []

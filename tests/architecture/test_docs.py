@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from functools import cache
 from inspect import getmembers, isclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fanfold import errors
 from fanfold.faces.cli import main as cli
+from fanfold.members.roster import roster_schema
 from tests.architecture.sources import ROOT, imports, modules, room, tree
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -117,7 +119,18 @@ def readers() -> list[str]:
     checking = {found.module for found in imports() if found.target == "fanfold.work.check"}
     stated = {name for name in modules() if name.endswith(".stated")}
     shared = {"fanfold.work.options", "fanfold.work.task"}
-    return sorted(name for name in checking | stated if room(name) != "work" or name in shared)
+    found = {name for name in checking | stated if room(name) not in ("work", "members")}
+    return sorted(found | (shared & checking))
+
+
+def names_in(schema: Any) -> Iterator[str]:
+    """The fields of a file, by its JSON Schema."""
+    for inner in schema if isinstance(schema, list) else ():
+        yield from names_in(inner)
+    if isinstance(schema, dict):
+        yield from schema.get("properties", ())
+        for inner in schema.values():
+            yield from names_in(inner)
 
 
 def fields_of(module: str) -> set[str]:
@@ -150,6 +163,7 @@ def _texts(nodes: list[ast.expr] | list[ast.expr | None]) -> Iterator[str]:
 def test_the_fields_are_found_in_the_code() -> None:
     """So that the next test cannot pass by finding nothing."""
     found = {name for module in readers() for name in fields_of(module)}
+    found |= set(names_in(roster_schema()))
     roster = {"members", "settings", "id", "kind", "budget_usd_month", "cache_write", "rpm", "cmd"}
     plan = {"steps", "input", "prompt", "shard", "concurrency", "on_failure", "quotes", "sort"}
     assert (roster | plan) - found == set()
@@ -159,6 +173,7 @@ def test_every_field_that_users_can_write_is_documented() -> None:
     assert {
         module: lacks for module in readers() if (lacks := fields_of(module) - code_words())
     } == {}
+    assert set(names_in(roster_schema())) - code_words() == set()
 
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────

@@ -38,11 +38,6 @@ LAZY = {
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.session"): "another face, with its own extra",
     ("fanfold.faces.cli.serve", "fanfold.faces.web"): "only for a server, with its own extra",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
-    ("fanfold.members.roster", "fanfold.members.agents.agent"): "few rosters have agents",
-    ("fanfold.members.roster", "fanfold.members.agents.dialects"): "few rosters have agents",
-    ("fanfold.members.roster", "fanfold.members.anthropic"): "the HTTP client is slow to import",
-    ("fanfold.members.roster", "fanfold.members.local"): "the HTTP client is slow to import",
-    ("fanfold.members.roster", "fanfold.members.openai"): "the HTTP client is slow to import",
 }
 
 # A face of its own that needs an extra throughout: loaded as a whole, and only when it is started.

@@ -17,7 +17,8 @@ import msgspec
 
 from fanfold.errors import MemberError
 from fanfold.members.agents.claude import Claude
-from fanfold.members.agents.dialect import Setup, Start, Words
+from fanfold.members.agents.dialect import Start, Words
+from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.worker import Exit
 from fanfold.price import Price
 from fanfold.testing.script import Asked, Says, Script
@@ -41,7 +42,7 @@ class Case(msgspec.Struct, kw_only=True):
     """`after`: another case, whose folder and session it goes on with."""
 
     script: Script
-    setup: Setup = Setup()
+    setup: AgentFields = AgentFields()
     schema: Schema | None = None
     stated: bool = True
     after: str = ""
@@ -127,34 +128,34 @@ def cases(out: str) -> dict[str, Case]:
     usual = calls(look)
     return {
         "write": Case(script=calls(write("here.txt"), write(f"{out}/there.txt"), bash("touch no")),
-                      setup=Setup(type="write")),
-        "read-only": Case(script=calls(*tries), setup=Setup(type="read-only")),
+                      setup=AgentFields(type="write")),
+        "read-only": Case(script=calls(*tries), setup=AgentFields(type="read-only")),
         "plain": Case(script=calls(*tries)),
-        "code-run": Case(script=calls(bash("echo ran > ran.txt")), setup=Setup(type="code-run")),
+        "code-run": Case(script=calls(bash("echo ran > ran.txt")), setup=AgentFields(type="code-run")),
         "reviewer": Case(script=calls(write("verdict.md"), bash("touch no")),
-                         setup=Setup(type="reviewer")),
+                         setup=AgentFields(type="reviewer")),
         "research": Case(script=calls(write("found.md"), bash("touch no")),
-                         setup=Setup(type="research")),
+                         setup=AgentFields(type="research")),
         "orchestrator": Case(script=calls(bash("echo ran > ran.txt")),
-                             setup=Setup(type="orchestrator")),
-        "git only": Case(script=calls(bash("touch no.txt")), setup=Setup(tools=("Bash(git *)",))),
-        "no tools": Case(script=calls(look), setup=Setup(tools=())),
+                             setup=AgentFields(type="orchestrator")),
+        "git only": Case(script=calls(bash("touch no.txt")), setup=AgentFields(tools=("Bash(git *)",))),
+        "no tools": Case(script=calls(look), setup=AgentFields(tools=())),
         "own figures": Case(script=usual, stated=False),
         "budget": Case(script=calls(look, look, look, usage=BIG),
-                       setup=Setup(max_budget_usd=0.5)),
-        "turns": Case(script=calls(look, look, look), setup=Setup(max_turns=2)),
+                       setup=AgentFields(max_budget_usd=0.5)),
+        "turns": Case(script=calls(look, look, look), setup=AgentFields(max_turns=2)),
         "api error": Case(script=lambda asked: Says(status=500),
-                          setup=Setup(env={"CLAUDE_CODE_MAX_RETRIES": "1"})),
+                          setup=AgentFields(env={"CLAUDE_CODE_MAX_RETRIES": "1"})),
         "bad key": Case(script=lambda asked: Says(status=401),
-                        setup=Setup(env={"CLAUDE_CODE_MAX_RETRIES": "0"})),
+                        setup=AgentFields(env={"CLAUDE_CODE_MAX_RETRIES": "0"})),
         "refusal": Case(script=lambda asked: Says(finish="refusal", text="no")),
         "schema": Case(script=lambda asked: Says(tool="StructuredOutput", data={"n": 3}),
                        schema=NUMBER),
         "schema wrong": Case(script=lambda asked: Says(tool="StructuredOutput", data={"n": "x"}),
-                             schema=NUMBER, setup=Setup(env={"MAX_STRUCTURED_OUTPUT_RETRIES": "2"})),
+                             schema=NUMBER, setup=AgentFields(env={"MAX_STRUCTURED_OUTPUT_RETRIES": "2"})),
         "schema never": Case(script=calls(), schema=NUMBER),
         "killed": Case(script=hangs_after_a_tool, meanwhile=kill_at_the_second_ask),
-        "resumed": Case(script=usual, setup=Setup(session=f"{SESSION}{9}"), after="own figures"),
+        "resumed": Case(script=usual, setup=AgentFields(session=f"{SESSION}{9}"), after="own figures"),
         "session in use": Case(script=usual, after="own figures"),
     }  # fmt: skip
 

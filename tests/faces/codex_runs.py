@@ -16,7 +16,7 @@ import msgspec
 from fanfold.errors import MemberError
 from fanfold.members.agents.agent import Agent, Site
 from fanfold.members.agents.codex import Codex
-from fanfold.members.agents.dialect import Setup
+from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.worker import read_host
 from fanfold.price import Price, dollars
 from fanfold.testing.script import Asked, Says, Script, by_prompt
@@ -54,7 +54,7 @@ class Case(msgspec.Struct, kw_only=True):
     its program is killed behind everybody's back."""
 
     script: Script
-    setup: Setup = Setup(type="code-run")
+    setup: AgentFields = AgentFields(type="code-run")
     schema: Schema | None = None
     after: str = ""
     waits: asyncio.Event | None = None
@@ -127,9 +127,9 @@ def cases(port: int) -> dict[str, Case]:
     return {
         "works": Case(script=works),
         "goes on": Case(script=works, after="works"),
-        "looks": Case(script=runs("touch made.txt"), setup=Setup(type="read-only")),
+        "looks": Case(script=runs("touch made.txt"), setup=AgentFields(type="read-only")),
         "is cut off": Case(script=runs(connects)),
-        "researches": Case(script=runs(connects), setup=Setup(type="research")),
+        "researches": Case(script=runs(connects), setup=AgentFields(type="research")),
         "has no key": Case(script=runs("env | grep -c dummy-key || true")),
         "fails": Case(script=lambda asked: Says(status=500)),
         "is slowed down": Case(script=lambda asked: Says(status=429)),
@@ -137,9 +137,9 @@ def cases(port: int) -> dict[str, Case]:
         "gives no data": Case(script=lambda asked: Says(text="not json"), schema=NUMBER),
         "is killed": Case(script=hangs(begun), waits=begun),
         "spends": Case(
-            script=never_ends, setup=Setup(type="code-run", max_budget_usd=0.45)
+            script=never_ends, setup=AgentFields(type="code-run", max_budget_usd=0.45)
         ),
-        "turns": Case(script=never_ends, setup=Setup(type="code-run", max_turns=2)),
+        "turns": Case(script=never_ends, setup=AgentFields(type="code-run", max_turns=2)),
     }  # fmt: skip
 
 

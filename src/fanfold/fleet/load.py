@@ -13,7 +13,7 @@ from fanfold.errors import BadInput
 from fanfold.fleet.prompts import PROMPT, read_prompt
 from fanfold.fleet.records import FILE, PROVIDERS, TYPES, Fleet, FleetConfig, Isolation, WorkerSpec
 from fanfold.fleet.targets import overlap, read_pattern
-from fanfold.members.agents.dialect import Effort, Overrun
+from fanfold.members.agents.worker import Effort, Overrun
 from fanfold.work import dag
 from fanfold.work.check import (
     Check,

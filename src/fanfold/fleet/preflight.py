@@ -14,8 +14,9 @@ from fanfold.errors import BadInput
 from fanfold.fleet.records import Fleet, Provider, WorkerSpec
 from fanfold.members.agents.agent import least_of
 from fanfold.members.agents.dialects import DIALECTS
+from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.models import pricing_model
-from fanfold.members.entry import Entry
+from fanfold.members.entry import MemberEntry
 from fanfold.plans.execute import Job
 from fanfold.plans.plan import Graph, Node
 from fanfold.price import dollars, lookup, nanos
@@ -136,10 +137,11 @@ def _tasks(job: Job) -> Iterator[Node]:
             yield from step.tasks
 
 
-def _budget(task: Node, entry: Entry) -> list[WorkerBudget]:
-    cap, most = entry.setup.max_budget_usd, None
-    if entry.traits.kind in DIALECTS:
-        most = DIALECTS[entry.traits.kind].most(entry.traits, entry.setup)
+def _budget(task: Node, entry: MemberEntry) -> list[WorkerBudget]:
+    if not isinstance(entry.fields, AgentFields):
+        return []
+    cap = entry.fields.max_budget_usd
+    most = DIALECTS[entry.traits.kind].most(entry.traits, entry.fields)
     if cap is None or most is None:
         return []
     return [WorkerBudget(task, cap, most, least_of(cap, most))]

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.members.agents.dialect import Effort, Overrun, WorkerType
+from fanfold.members.agents.worker import Effort, Overrun, WorkerType
 
 FILE = "fleet.json"
 Provider = Literal["claude", "codex"]

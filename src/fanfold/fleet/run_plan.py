@@ -11,7 +11,8 @@ from fanfold.errors import FanfoldError
 from fanfold.journal.answers import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.members.agents.dialects import DIALECTS
-from fanfold.members.entry import Entry
+from fanfold.members.agents.fields import AgentFields
+from fanfold.members.entry import MemberEntry
 from fanfold.members.roster import DEFAULT_ROSTER, load_roster, read_roster
 from fanfold.price import nanos
 from fanfold.work.document import Node
@@ -131,13 +132,14 @@ def _members(stored: StartedWith) -> dict[str, PlannedMember]:
     return {id: _planned_member(entry) for id, entry in roster.entries.items()}
 
 
-def _planned_member(entry: Entry) -> PlannedMember:
-    traits, effort = entry.traits, entry.setup.effort
-    model = traits.model or ""
-    named = f"{model}({effort})" if effort else model
-    cap, dialect = entry.setup.max_budget_usd, DIALECTS.get(traits.kind)
+def _planned_member(entry: MemberEntry) -> PlannedMember:
+    traits, fields, model = entry.traits, entry.fields, entry.traits.model or ""
+    lane = LANES[traits.tier]
+    if not isinstance(fields, AgentFields):
+        return PlannedMember(model, lane, traits.kind, traits.pool, False, None, None)
+    named = f"{model}({fields.effort})" if fields.effort else model
+    cap = fields.max_budget_usd
     return PlannedMember(
-        named, LANES[traits.tier], traits.kind, traits.pool, entry.isolation == "worktree",
-        None if cap is None else nanos(cap),
-        None if dialect is None else dialect.most(traits, entry.setup),
+        named, lane, traits.kind, traits.pool, fields.isolation == "worktree",
+        None if cap is None else nanos(cap), DIALECTS[traits.kind].most(traits, fields),
     )  # fmt: skip

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.endpoint import ApiFields, Endpoint
+from fanfold.members.entry import constructor
 from fanfold.members.finish import ended
+from fanfold.members.keys import Key, fetcher
+from fanfold.members.kinds import BuildContext
 from fanfold.members.reported import Reported, merged, of_messages
 from fanfold.members.status import table
 from fanfold.members.structured import closed, find, in_words
@@ -21,6 +24,20 @@ ROWS = table(
     too_long=("too long", "too large", "context limit", "context window"),
 )
 _STREAMED = b',"stream":true}'
+
+
+class AnthropicFields(ApiFields, frozen=True, tag="anthropic"):
+    """A model of the Messages API: `members=[ff.anthropic("claude-sonnet-5")]`. Fields as in
+    `ff.openai`; the key is `env:ANTHROPIC_API_KEY` by default."""
+
+    usual_host: ClassVar[str] = "https://api.anthropic.com"
+    usual_key: ClassVar[str] = "env:ANTHROPIC_API_KEY"
+
+    def build(self, traits: Traits, context: BuildContext) -> Anthropic:
+        return Anthropic(traits, self.base_url, fetcher(self.id, self.key, context.roster))
+
+
+anthropic = constructor(AnthropicFields, lambda given: given["model"])
 
 
 # ── what goes over the wire, as far as it is read or written here ────────────────────────────

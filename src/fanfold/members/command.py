@@ -8,32 +8,117 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
+from fanfold.members.entry import constructor
+from fanfold.members.interpreters import run_as_code
+from fanfold.members.kinds import BuildContext, MemberFields, Texts, Version, check_variables
 from fanfold.members.output import Parse, read_output
 from fanfold.members.process import Ended, carry_out
+from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Usage
-from fanfold.work.member import PARENT, STORE, Request, Tell, Traits
+from fanfold.work.item import canonical, digest
+from fanfold.work.member import MAX_BYTES, PARENT, STORE, Request, Tell, Traits
 from fanfold.work.nesting import decode_json
+from fanfold.work.reader import Count, Misfit, Text, listed
 from fanfold.work.usage import with_plausible_usage
 
 PROMPT = "{prompt}"
-Giving = Literal["stdin", "argument"]
+PromptBy = Literal["stdin", "argument"]
 _CANNOT_START = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EPERM})
 
 
-class Talk(msgspec.Struct, frozen=True):
+class _CommandOptions(MemberFields, frozen=True, kw_only=True):
     """How a program is given the prompt, and how its output is read.
 
     As an argument the prompt takes the place of `{prompt}` in the command, or comes last; other
     users of the machine can see it there, and it must be shorter than on stdin.
     """
 
-    prompt: Giving = "stdin"
+    version: Version | None = None
+    effects: bool = False
+    max_bytes: Count = MAX_BYTES
+    prompt: PromptBy | None = None
     parse: Parse = "plain"
+    scrub_env: Texts = ()
+    delegate_args: Sequence[Text] = ()
+
+
+class CommandFields(_CommandOptions, frozen=True, tag="command"):
+    """A program that gets the prompt on stdin, or in place of `{prompt}`, and prints the answer:
+    `members=[ff.command(["llm", "-m", "qwen"])]`. It runs in the current folder."""
+
+    cmd: Annotated[Sequence[Text], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_command(self.cmd)
+        self.put(cmd=tuple(self.cmd), delegate_args=tuple(self.delegate_args))
+        self.put(scrub_env=listed(self.scrub_env))
+        check_variables(self.scrub_env, "scrub_env")
+        named = any(PROMPT in word for word in self.cmd)
+        self.put(prompt=self.prompt or ("argument" if named else "stdin"))
+
+    def traits(self, roster: Path) -> Traits:
+        """What it is, as far as its replies go: its words, and how it is given and read. `@run`:
+        without a version its replies serve no other run. A price that is not stated is unknown."""
+        manner = [self.prompt, self.parse]
+        words = self.cmd if manner == ["stdin", "plain"] else [self.cmd, *manner]
+        version = "run" if self.version is None else str(self.version)
+        return Traits(
+            **self.common(), answerer=f"command:{digest(canonical(words)).hex()}@{version}",
+            shared=self.version is not None, price=self.stated_price, max_bytes=self.max_bytes,
+            metered=self.effects or self.stated_price != FREE,
+        )  # fmt: skip
+
+    def build(self, traits: Traits, context: BuildContext) -> Command:
+        hidden, prompt = context.hidden.union(self.scrub_env), self.prompt or "stdin"
+        return Command(
+            traits, self.cmd, context.folder, hidden=hidden, prompt=prompt, parse=self.parse
+        )
+
+    @property
+    def leads_by_mcp(self) -> bool:
+        return bool(self.delegate_args)
+
+    def delegating(self, mcp_json: str, mcp_command: str) -> CommandFields:
+        """With its `delegate_args` filled in."""
+        filled = (
+            word.replace("{delegate_mcp_json}", mcp_json)
+            .replace("{delegate_mcp_command}", mcp_command)
+            for word in self.delegate_args
+        )  # fmt: skip
+        return msgspec.structs.replace(self, cmd=(*self.cmd, *filled))
+
+    async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
+        found = await super().trouble(traits, context)
+        missing = shutil.which(self.cmd[0]) is None
+        return found or (f"{self.cmd[0]}: no such program" if missing else None)
+
+
+def check_command(words: Sequence[str]) -> None:
+    """`{prompt}` may be a whole word of a command or a part of one, but not where it would be run:
+    a text that is asked about must never become a program."""
+    if PROMPT in words[0]:
+        raise Misfit(f"`cmd` must begin with a program, not with {PROMPT}", "cmd")
+    position = run_as_code(tuple(words), PROMPT)
+    if position is not None:
+        what = f"{PROMPT} after `{words[position - 1]}` would be run as code, or choose what is run"
+        remedy = f"leave {PROMPT} out and read it from stdin, or pass it as a later argument"
+        raise Misfit(f"`cmd`: {what}; {remedy}", "cmd")
+
+
+def _file_name(given: dict[str, Any]) -> str:
+    """The id of a command: its program's."""
+    first = given["cmd"][0] if isinstance(given["cmd"], list | tuple) and given["cmd"] else ""
+    return Path(first).name if isinstance(first, str) else ""
+
+
+command = constructor(CommandFields, _file_name)
 
 
 class _Report(msgspec.Struct, frozen=True):
@@ -64,10 +149,11 @@ class Command:
         folder: str | Path,
         *,
         hidden: frozenset[str] = frozenset(),
-        talk: Talk = Talk(),
+        prompt: PromptBy = "stdin",
+        parse: Parse = "plain",
     ) -> None:
         self._traits, self._folder, self._hidden = traits, Path(folder), hidden
-        self._cmd, self._talk = list(cmd), talk
+        self._cmd, self._prompt, self._parse = list(cmd), prompt, parse
         self._env: dict[str, str] | None = None
 
     @property
@@ -107,7 +193,7 @@ class Command:
         if ended.full:
             most = f"max_bytes ({self._traits.max_bytes:,})"
             raise InvalidReply(f"{self._traits.id}: its output is larger than {most}; killed")
-        if self._talk.parse != "plain":
+        if self._parse != "plain":
             return self._parsed(ended, request.ask)
         if ended.code:
             raise self._failed(ended)
@@ -119,7 +205,7 @@ class Command:
         A prompt that begins with a dash gets a space before it, so that no program takes what it
         is asked about for one of its options.
         """
-        if self._talk.prompt == "stdin":
+        if self._prompt == "stdin":
             return self._cmd, prompt
         text = prompt.decode()
         if "\0" in text:
@@ -133,7 +219,7 @@ class Command:
 
     def _parsed(self, ended: Ended, ask: Ask) -> Reply:
         """The reply out of a program's JSON, which also tells of failures."""
-        parse = self._talk.parse
+        parse = self._parse
         said = read_output(parse, self._traits.id, ended.out, ended.code)
         if said is None:
             if ended.code:
@@ -170,7 +256,7 @@ class Command:
         why = (error.strerror or str(error)).lower()
         if error.errno == errno.ENOENT and not self._folder.is_dir():
             what, why = f"{self._traits.id}: cannot run in {self._folder}", "no such folder"
-        if error.errno == errno.E2BIG and self._talk.prompt == "argument":
+        if error.errno == errno.E2BIG and self._prompt == "argument":
             text = f"{self._traits.id}: the prompt is too long for an argument; use `prompt: stdin`"
             return Terminal(text, scope="ask", too_long=True)
         if error.errno in _CANNOT_START:

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fanfold.errors import BadInput
+from fanfold.members.keys import check_reference, looks_like_key
 from fanfold.members.roster import DEFAULT_ROSTER, read_roster
-from fanfold.members.stated import looks_like_key, read_key
 from fanfold.work.document import Node, Place, parse, read_text
 from fanfold.work.nearest import remedy
+from fanfold.work.reader import Misfit
 from fanfold.work.rewrite import NotCleanly, with_field, without
 from fanfold.work.written import Part, written
 
@@ -68,17 +69,17 @@ def parse_edit(word: str) -> Edit:
     if not said:
         return Edit(path, REMOVED)
     if path[-1] in ("key", "key_ref"):
-        _refuse_key(path[-1], said)
+        check_key(path[-1], said)
     if looks_like_key(said):
         raise BadInput(f"`{name}`: that looks like a key; write key=env:NAME or key=file:PATH")
     return Edit(path, _value(name, said))
 
 
-def _refuse_key(name: str, said: str) -> None:
+def check_key(name: str, said: str) -> None:
     try:
-        read_key(Node(said, "", {}, (name,)))
-    except BadInput as error:
-        raise BadInput(error.what) from None
+        check_reference(said, name)
+    except Misfit as misfit:
+        raise BadInput(misfit.what) from None
 
 
 def _value(name: str, said: str) -> Any:

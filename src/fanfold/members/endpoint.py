@@ -1,21 +1,99 @@
-"""One URL of one account: adds the key, and turns what is no answer into a MemberError."""
+"""Models over HTTP: the fields that both APIs have, and one URL of one account, which adds the key
+and turns what is no answer into a MemberError."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import ClassVar, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
+from fanfold import price
 from fanfold.errors import InvalidReply, Terminal, Transient
 from fanfold.members.http import Answer, Http
+from fanfold.members.keys import Key, KeyReference
+from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.members.secrets import scrubbed
 from fanfold.members.status import Row, refused, shortened, told
-from fanfold.work.member import Traits
+from fanfold.work.member import MAX_BYTES, Tier, Traits
 from fanfold.work.nesting import TooDeep
+from fanfold.work.reader import Count, Misfit, Text
 
-Key = Callable[[], str | None]
 T = TypeVar("T")
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+_CONNECTING = 3.0  # seconds that a connection may take when members are looked at
+
+
+class _AddressFields(MemberFields, frozen=True, kw_only=True):
+    base_url: Text = ""
+    key: KeyReference = ""
+    max_bytes: Count = MAX_BYTES
+
+
+class ApiFields(_AddressFields, frozen=True):
+    """A model behind an API. The usual key goes to the usual host only."""
+
+    model: Text
+
+    usual_host: ClassVar[str]
+    usual_key: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        usual_key = "none" if self.base_url else self.usual_key
+        self.put(base_url=_checked_url(self.base_url or self.usual_host), key=self.key or usual_key)
+
+    @property
+    def key_reference(self) -> str:
+        return self.key
+
+    def traits(self, roster: Path) -> Traits:
+        """An account, which shares a quota, is a server and a key (the reference, never its value).
+        A price that nobody knows stays unknown, also of a server on this machine."""
+        here = urlsplit(self.base_url).hostname in _THIS_MACHINE
+        tier: Tier = "local" if here else "paid"
+        known = self.stated_price
+        return Traits(
+            **self.common() | {
+                "tier": self.tier or tier,
+                "pool": self.pool or f"{self.kind}:{self.base_url}:{self.key}",
+            },
+            answerer=f"{self.kind}:{self.model}", model=self.model, max_bytes=self.max_bytes,
+            price=price.lookup(self.model, self.kind, self.base_url) if known is None else known,
+            remote=True, takes_tools=True,
+        )  # fmt: skip
+
+    async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
+        """Behind a proxy this may be wrong: it tries to connect directly."""
+        if found := await super().trouble(traits, context):
+            return found
+        parts = urlsplit(self.base_url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            async with asyncio.timeout(_CONNECTING):
+                _, writer = await asyncio.open_connection(parts.hostname, port)
+        except (OSError, TimeoutError):
+            return f"{parts.hostname}:{port} cannot be reached"
+        writer.close()
+        return None
+
+
+def _checked_url(written: str) -> str:
+    url = written.rstrip("/")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        secret = parts.username is not None or parts.password is not None
+    except ValueError:
+        usable, secret = False, False
+    if secret:
+        raise Misfit("`base_url` must not hold a name or password; use `key`", "base_url")
+    if not usable:
+        raise Misfit(f"`base_url` must begin with http:// or https://, not `{url}`", "base_url")
+    return url
 
 
 class Endpoint:

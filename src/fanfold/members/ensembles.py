@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, Literal, get_args
+from collections.abc import Collection, Mapping
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
+from msgspec import Meta
 
-from fanfold.work.check import anything, entries, fields, flag, many, number, one_of, text, whole
 from fanfold.work.document import Node
 from fanfold.work.nearest import remedy
+from fanfold.work.reader import Count, Misfit, NonNegative, Text
 
 Rule = Literal["majority", "weighted", "quorum"]
-RULES: tuple[Rule, ...] = get_args(Rule)
 TAKEN = ("auto",)
 
 
@@ -29,45 +29,56 @@ class Ensemble(msgspec.Struct, frozen=True, kw_only=True):
     picks: bool = True
 
 
-def read_ensembles(node: Node, members: Collection[str]) -> dict[str, Ensemble]:
-    """The section `ensembles:` of a roster with these members."""
-    found: dict[str, Ensemble] = {}
-    for name, child in entries(node, "`ensembles`"):
+class JudgeFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    called: ClassVar[str] = "a judge"
+    member: Text
+    picks: bool = True
+
+
+class EnsembleFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As a roster states it. As in a plan, `judge: {member: …}` goes with `decide: judge`, which may
+    be left out."""
+
+    called: ClassVar[str] = "an ensemble"
+    members: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    decide: Literal["majority", "weighted", "quorum", "judge"] | None = None
+    weights: dict[str, NonNegative] = {}
+    quorum: Count | None = None
+    samples: Count | None = None
+    stop_early: bool = False
+    judge: JudgeFields | None = None
+
+    def __post_init__(self) -> None:
+        if self.judge is None and self.decide == "judge":
+            raise Misfit("`decide: judge` needs a `judge: {member: …}`", "decide")
+        if self.judge is not None and self.decide not in ("judge", None):
+            raise Misfit("`judge` goes with `decide: judge`", "judge")
+
+    @property
+    def ensemble(self) -> Ensemble:
+        judge, decide = self.judge, self.decide or "majority"
+        return Ensemble(
+            members=self.members, decide="majority" if decide == "judge" else decide,
+            weights=self.weights, quorum=self.quorum, samples=self.samples,
+            stop_early=self.stop_early, judge=None if judge is None else judge.member,
+            picks=judge is None or judge.picks,
+        )  # fmt: skip
+
+
+def check_ensembles(
+    top: Node, ensembles: Mapping[str, EnsembleFields], members: Collection[str]
+) -> None:
+    """Of a roster with these members: whom they name is there, and their own names are free."""
+    for name, stated in ensembles.items():
+        node = top.child("ensembles").child(name)
         if name in members or name in TAKEN:
-            raise child.bad(f"`{name}` is taken; give the ensemble a name of its own")
-        found[name] = _read_one(child, members)
-    return found
+            raise node.bad(f"`{name}` is taken; give the ensemble a name of its own")
+        for n, id in enumerate(stated.members):
+            _check_member(node.child("members").child(n), id, members)
+        if stated.judge is not None:
+            _check_member(node.child("judge").child("member"), stated.judge.member, members)
 
 
-def _read_one(node: Node, members: Collection[str]) -> Ensemble:
-    known = {
-        "members": many(text, least=1), "decide": one_of(*RULES, "judge"), "weights": anything,
-        "quorum": whole(least=1), "samples": whole(least=1), "stop_early": flag, "judge": anything,
-    }  # fmt: skip
-    stated = fields(node, known, "an ensemble", required=("members",))
-    for n, id in enumerate(stated["members"]):
-        _is_member(node.child("members").child(n), id, members)
-    if "weights" in stated:
-        weights = entries(node.child("weights"))
-        stated["weights"] = {name: number(least=0)(child) for name, child in weights}
-    return Ensemble(**(stated | _decision(node, stated, members)))
-
-
-def _decision(node: Node, stated: dict[str, Any], members: Collection[str]) -> dict[str, Any]:
-    """As in a plan: `judge: {member: …}` goes with `decide: judge`, which may be left out."""
-    decide = stated.get("decide", "judge" if "judge" in stated else "majority")
-    if decide != "judge":
-        if "judge" in stated:
-            raise node.child("judge").bad("`judge` goes with `decide: judge`")
-        return {"decide": decide}
-    if "judge" not in stated:
-        raise node.child("decide").bad("`decide: judge` needs a `judge: {member: …}`")
-    child = node.child("judge")
-    judge = fields(child, {"member": text, "picks": flag}, "a judge", required=("member",))
-    _is_member(child.child("member"), judge["member"], members)
-    return {"decide": "majority", "judge": judge["member"], "picks": judge.get("picks", True)}
-
-
-def _is_member(node: Node, id: str, members: Collection[str]) -> None:
+def _check_member(node: Node, id: str, members: Collection[str]) -> None:
     if id not in members:
         raise node.bad(f"there is no member `{id}`: {remedy(id, members)}")

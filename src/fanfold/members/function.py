@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, cast
 
 import msgspec
 
 from fanfold.errors import BadInput, InvalidReply, Transient
-from fanfold.members.stated import CommonFields, FunctionFields, Short, checks_of, with_limits
+from fanfold.members.entry import for_scripts, read_fields
+from fanfold.members.kinds import BuildContext, MemberFields, Version
+from fanfold.members.target import resolve_target
+from fanfold.members.unloaded import look_for
 from fanfold.price import FREE
-from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.check import described
 from fanfold.work.item import Item
 from fanfold.work.member import Request, Tell, Traits
 from fanfold.work.nesting import TooDeep, decode_json, too_deep
-from fanfold.work.options import stated
 from fanfold.work.raised import error_text
+from fanfold.work.reader import Positive, Text
+
+P = ParamSpec("P")
 
 
 def _dumped(value: Any) -> Any:
@@ -33,38 +38,66 @@ def _dumped(value: Any) -> Any:
 _encode = msgspec.json.Encoder(enc_hook=_dumped).encode
 
 
-class FunctionOptions(CommonFields, FunctionFields, Short, total=False):
-    """What can be said of a function: the fields of a roster, by the same names and checks."""
+class FunctionOptions(MemberFields, frozen=True, kw_only=True, tag="function"):
+    """What can be said of a function, in a script as in a roster. It keeps its own time unless a
+    timeout is stated: most cannot be interrupted."""
+
+    timeout: Positive = 0.0
+    version: Version | None = None
+    effects: bool = False
+    threads: bool = False
+
+    def traits_of(self, target: str) -> Traits:
+        """`@run`: without a version its replies serve no other run."""
+        price = self.stated_price or FREE
+        version = "run" if self.version is None else str(self.version)
+        return Traits(
+            **self.common() | {"keeps_time": False}, answerer=f"function:{target}@{version}",
+            takes="items", shared=self.version is not None, price=price,
+            metered=self.effects or price != FREE,
+        )  # fmt: skip
 
 
-_CHECKS = {**checks_of(CommonFields), **checks_of(FunctionFields)}
-_SAME = (
-    "good_at", "tier", "max_tokens", "context", "limits", "timeout", "enabled", "can_orchestrate",
-    "can_delegate", "budget_usd_month",
-)  # fmt: skip
+class FunctionFields(FunctionOptions, frozen=True, kw_only=True, tag="function"):
+    """`target`: `module:attribute`, imported from the plan's folder."""
+
+    target: Text
+
+    def traits(self, roster: Path) -> Traits:
+        return self.traits_of(self.target)
+
+    def build(self, traits: Traits, context: BuildContext) -> Function:
+        file, line = context.file, context.line("target")
+        target = resolve_target(self.target, context.folder, file=file, line=line)
+        return Function(traits, target, threads=self.threads)
+
+    async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
+        """Looking at it does not run it."""
+        look_for(self.target, context.folder, file=context.file, line=context.line("target"))
+        return None
 
 
-@public
-def function(target: Callable[..., Any], **fields: Unpack[FunctionOptions]) -> Function:
-    """A member out of a Python function, for scripts: `members=[ff.function(flag_risks)]`.
+def _constructor(
+    record: Callable[P, FunctionOptions],
+) -> Callable[Concatenate[Callable[..., Any], P], Function]:
+    def function(target: Callable[..., Any], *args: P.args, **fields: P.kwargs) -> Function:
+        """A member out of a Python function, for scripts: `members=[ff.function(flag_risks)]`.
 
-    `version=1` lets its replies serve later runs too. `concurrency`, `good_at`, `timeout` and the
-    other fields of a roster can be given by name.
-    """
-    if not callable(target):
-        raise BadInput(f"function() needs a function to call, not {described(target)}")
-    told = stated(with_limits(fields), _CHECKS, "function()")
-    name = told.get("id") or str(getattr(target, "__name__", "function"))
-    version, price = told.get("version"), told.get("price", FREE)
-    where = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', name)}"
-    given = {field: told[field] for field in _SAME if field in told}
-    traits = Traits(
-        id=name, kind="function", answerer=f"function:{where}#{name}@{version or 'run'}",
-        takes="items", shared=version is not None, price=price, pool=told.get("pool", name),
-        metered=bool(told.get("effects")) or price != FREE,
-        **{"timeout": 0.0, **given},
-    )  # fmt: skip
-    return Function(traits, target, threads=told.get("threads", False))
+        `version=1` lets its replies serve later runs too. `concurrency`, `good_at`, `timeout` and
+        the other fields of a roster can be given by name.
+        """
+        if not callable(target):
+            raise BadInput(f"function() needs a function to call, not {described(target)}")
+        name = str(getattr(target, "__name__", "function"))
+        read = read_fields(FunctionOptions, {"id": name, **fields})
+        where = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', name)}"
+        return Function(read.traits_of(f"{where}#{read.id}"), target, threads=read.threads)
+
+    made: Any = for_scripts(function, record, "target")
+    return cast("Callable[Concatenate[Callable[..., Any], P], Function]", made)
+
+
+function = _constructor(FunctionOptions)
 
 
 class Function:

@@ -4,16 +4,70 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
+import msgspec
+
+from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.members.local_labels import Labels
 from fanfold.members.local_server import Server, Serving
-from fanfold.members.local_store import CONTEXT, Tuning, cache_folder, find_engine, find_weights
+from fanfold.members.local_store import WEIGHTS, cache_folder, find_engine, find_weights
 from fanfold.members.openai import OpenAI
+from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply
-from fanfold.work.member import Member, Request, Tell, Traits
+from fanfold.work.item import canonical, digest
+from fanfold.work.member import MAX_BYTES, Member, Request, Tell, Traits
+from fanfold.work.reader import Count, Positive, Text
 
+CONTEXT = 2048  # tokens of a slot, where the roster does not say
 _NOWHERE = "http://127.0.0.1:0"
+
+
+class LocalFields(MemberFields, frozen=True, kw_only=True, tag="local"):
+    """How the embedded model is served. No `model`: the one that setup fetched. `slots` is how many
+    asks at once; no `threads`: half of the processors. `weights`: a label's probability is
+    multiplied by its own, 1 where none is stated."""
+
+    context: Count | None = CONTEXT
+    max_tokens: Count = 512
+    max_bytes: Count = MAX_BYTES
+    model: Text = ""
+    slots: Count = 4
+    threads: Count | None = None
+    answers: Literal["chat", "labels"] = "chat"
+    weights: Mapping[str, Positive] = msgspec.field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What the model is called: its file's name."""
+        assert WEIGHTS.proof is not None
+        return Path(self.model or WEIGHTS.proof.path).name.removesuffix(".gguf")
+
+    def traits(self, roster: Path) -> Traits:
+        """More asks at once than its slots would only wait in line, and their time runs."""
+        common, price = self.common(), self.stated_price or FREE
+        limits = common["limits"]
+        most = min(limits.concurrency, self.slots)
+        weights = digest(canonical(self.weights)).hex()[:16] if self.weights else ""
+        size = _file_size(roster, self.model)
+        return Traits(
+            **common | {"limits": msgspec.structs.replace(limits, concurrency=most)},
+            answerer=f"local:{self.name}:{size}:{self.answers}{weights}", model=self.name,
+            max_bytes=self.max_bytes, price=price, metered=price != FREE,
+        )  # fmt: skip
+
+    def build(self, traits: Traits, context: BuildContext) -> Local:
+        return Local(traits, self, beside=context.roster)
+
+
+def _file_size(folder: Path, model: str) -> str:
+    """Of the model that is stated; nobody waits for a hash of many gigabytes."""
+    try:
+        return str((folder / Path(model).expanduser()).stat().st_size) if model else "usual"
+    except OSError:
+        return "unreadable"
 
 
 class Local:
@@ -22,9 +76,9 @@ class Local:
     """
 
     def __init__(
-        self, traits: Traits, tuning: Tuning, *, beside: Path, cache: Path | None = None
+        self, traits: Traits, fields: LocalFields, *, beside: Path, cache: Path | None = None
     ) -> None:
-        self._traits, self._tuning, self._beside = traits, tuning, beside
+        self._traits, self._fields, self._beside = traits, fields, beside
         self._cache = cache or cache_folder()
         self._server: Server | None = None
         self._wire = self._speaking(_NOWHERE)
@@ -64,8 +118,8 @@ class Local:
                 await self._wire.open()
 
     def _speaking(self, address: str) -> Member:
-        if self._tuning.answers == "labels":
-            return Labels(self._traits, address, self._key, self._tuning.weights)
+        if self._fields.answers == "labels":
+            return Labels(self._traits, address, self._key, self._fields.weights)
         return OpenAI(self._traits, f"{address}/v1", self._key, own=True)
 
     def _key(self) -> str | None:
@@ -73,15 +127,15 @@ class Local:
 
     def _serving(self) -> Serving:
         """BadInput when something is missing, with what to do."""
-        tuning = self._tuning
-        stated = self._beside / Path(tuning.model).expanduser() if tuning.model else None
+        fields = self._fields
+        stated = self._beside / Path(fields.model).expanduser() if fields.model else None
         return Serving(
             model=str(find_weights(stated, self._cache).absolute()),
-            name=tuning.name,
+            name=fields.name,
             path=find_engine(self._cache),
-            slots=tuning.slots,
+            slots=fields.slots,
             context=self._traits.context or CONTEXT,
-            threads=tuning.threads or usual_threads(_processors()),
+            threads=fields.threads or usual_threads(_processors()),
         )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from fanfold.errors import Terminal
-from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.endpoint import Endpoint
+from fanfold.members.keys import Key
 from fanfold.members.labels import Fork, Tokens, best, choice, ended, fork, weighted
 from fanfold.members.openai import ROWS, bearer
 from fanfold.work.ask import Ask, Reply, Usage

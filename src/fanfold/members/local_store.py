@@ -7,36 +7,12 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from fanfold.errors import BadInput
 
 MODULE = "xllamacpp"
 """The engine, as it is imported."""
-
-Answers = Literal["chat", "labels"]
-CONTEXT = 2048
-"""Tokens of a slot, where the roster does not say."""
-
-
-class Tuning(msgspec.Struct, frozen=True):
-    """How a member of kind `local` is served. No `model`: the one that setup fetched. `slots` is
-    how many asks at once; `threads` 0: half of the processors. `weights`: a label's probability is
-    multiplied by its own, 1 where none is stated."""
-
-    model: str = ""
-    slots: int = 4
-    threads: int = 0
-    answers: Answers = "chat"
-    weights: dict[str, float] = {}
-
-    @property
-    def name(self) -> str:
-        """What the model is called: its file's name."""
-        assert WEIGHTS.proof is not None
-        return Path(self.model or WEIGHTS.proof.path).name.removesuffix(".gguf")
 
 
 class Proof(NamedTuple):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from fanfold.errors import MemberError
-from fanfold.members.endpoint import Endpoint, Key
+from fanfold.members.endpoint import ApiFields, Endpoint
+from fanfold.members.entry import constructor
 from fanfold.members.finish import Ended, ended
+from fanfold.members.keys import Key, fetcher
+from fanfold.members.kinds import BuildContext
 from fanfold.members.reported import of_completions
 from fanfold.members.status import table
 from fanfold.members.structured import find, in_words, is_object
@@ -29,6 +32,23 @@ ROWS = table(
     too_long=("context_length_exceeded", "context length", "context size", "too long", "too large"),
 )
 _STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'
+
+
+class OpenAIFields(ApiFields, frozen=True, tag="openai"):
+    """A model with an OpenAI-compatible API: `members=[ff.openai("gpt-5-mini")]`.
+
+    The fields are those of a roster entry: `id` (the model's name by default), `key`
+    (`env:OPENAI_API_KEY`), `base_url` for another server, `price`, `max_tokens`, `limits`, …
+    """
+
+    usual_host: ClassVar[str] = "https://api.openai.com/v1"
+    usual_key: ClassVar[str] = "env:OPENAI_API_KEY"
+
+    def build(self, traits: Traits, context: BuildContext) -> OpenAI:
+        return OpenAI(traits, self.base_url, fetcher(self.id, self.key, context.roster))
+
+
+openai = constructor(OpenAIFields, lambda given: given["model"])
 
 
 # ── what goes over the wire, as far as it is read or written here ────────────────────────────

@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fanfold.errors import BadInput, Terminal
+from fanfold.members.kinds import BuildContext, MemberFields
+from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.document import why_unreadable
 from fanfold.work.item import Item
 from fanfold.work.member import Request, Tell, Traits
 from fanfold.work.nesting import decode_json
+from fanfold.work.reader import Text
 from fanfold.work.usage import with_plausible_usage
+
+
+class ReplayFields(MemberFields, frozen=True, kw_only=True, tag="replay"):
+    """`file` is looked for beside the roster."""
+
+    file: Text
+
+    def traits(self, roster: Path) -> Traits:
+        price = self.stated_price or FREE
+        answerer = f"replay:{_digest(roster / Path(self.file).expanduser())}"
+        return Traits(**self.common(), answerer=answerer, price=price, metered=price != FREE)
+
+    def build(self, traits: Traits, context: BuildContext) -> Replay:
+        return Replay(traits, context.roster / Path(self.file).expanduser())
+
+
+def _digest(path: Path) -> str:
+    """Of the recorded replies. A missing file shows when the member is opened, not before."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError:
+        return "unreadable"
 
 
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from operator import or_
 from pathlib import Path
+from typing import Any, ClassVar
 
 import msgspec
 
-from fanfold.errors import BadInput, Terminal
-from fanfold.members.command import Command, Talk
-from fanfold.members.ensembles import Ensemble, read_ensembles
-from fanfold.members.entry import Entry, read_entry
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.members.ensembles import Ensemble, EnsembleFields, check_ensembles
+from fanfold.members.entry import MemberEntry, read_entry
 from fanfold.members.found import DEFAULT_ROSTER as DEFAULT_ROSTER
 from fanfold.members.found import find_roster as find_roster
-from fanfold.members.function import Function
-from fanfold.members.replay import Replay
-from fanfold.members.stated import APIS, refuse_pasted_keys
+from fanfold.members.keys import refuse_pasted_keys, value_of
+from fanfold.members.kinds import KINDS, BuildContext, record_of
 from fanfold.members.tangle import read_tangle_entry
-from fanfold.members.target import resolve_target
-from fanfold.work.check import Check, anything, elements, fields, flag, number, whole
+from fanfold.work.check import Check, elements, flag, number, whole
 from fanfold.work.document import Node, read
 from fanfold.work.member import Member
 from fanfold.work.nearest import remedy
+from fanfold.work.reader import Count, NonNegative, read_record, schema_of
 
-Key = Callable[[], str | None]
 """Fetches a key at the last moment; None when the member needs none."""
 
 
-class RosterSettings(msgspec.Struct, frozen=True):
+class RosterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`allow_paid`: members of tier paid may be used. `max_concurrency` is for the whole process.
     `max_wait`: seconds that a run waits at most for a member that says when to come back."""
 
+    called: ClassVar[str] = "settings"
     allow_paid: bool = False
-    max_concurrency: int = 64
-    max_wait: float = 600.0
+    max_concurrency: Count = 64
+    max_wait: NonNegative = 600.0
 
     def said(self, allow_paid: bool, at_once: int | None = None) -> RosterSettings:
         """With what the command line says: `--allow-paid`, `--concurrency`."""
@@ -55,7 +56,7 @@ class Roster(msgspec.Struct, frozen=True):
     """The members by id. `file` is None for one that was made by hand. `elsewhere`: variables that
     hold keys of members that are asked in the same run, but are not in here."""
 
-    entries: dict[str, Entry] = {}
+    entries: dict[str, MemberEntry] = {}
     settings: RosterSettings = RosterSettings()
     file: str | None = None
     ensembles: dict[str, Ensemble] = {}
@@ -73,7 +74,12 @@ class Roster(msgspec.Struct, frozen=True):
             return "fanfold's own roster (no roster.yaml was found)"
         return f"the roster {self.file}" if self.file else "the roster"
 
-    def entry(self, id: str) -> Entry:
+    @property
+    def folder(self) -> Path:
+        """Files that it names are looked for here."""
+        return Path(self.file or ".").parent
+
+    def entry(self, id: str) -> MemberEntry:
         found = self.entries.get(id)
         if found is None:
             known = remedy(id, self.entries) if self.entries else "the roster has no members"
@@ -83,102 +89,54 @@ class Roster(msgspec.Struct, frozen=True):
     @property
     def hidden(self) -> frozenset[str]:
         """The variables that hold keys; commands do not get to see them."""
-        keys = (entry.key for entry in self.entries.values())
+        keys = (entry.fields.key_reference for entry in self.entries.values())
         own = (key.removeprefix("env:") for key in keys if key.startswith("env:"))
         return self.elsewhere.union(own)
 
     def build(self, entry_id: str, *, folder: str | Path) -> Member:
-        """The member itself. Functions are imported from `folder`, commands run there: the plan's.
-
-        Recorded replies and key files are looked for beside the roster.
-        """
+        """The member itself. Functions are imported from `folder`, commands run there: the plan's."""
         entry = self.entry(entry_id)
-        traits = entry.traits
-        match traits.kind:
-            case "function":
-                line = entry.line("target")
-                target = resolve_target(entry.target, folder, file=self.file, line=line)
-                return Function(traits, target, threads=entry.threads)
-            case "command":
-                hidden = self.hidden.union(entry.scrub_env)
-                talk = Talk(entry.prompt, entry.parse)
-                return Command(traits, entry.cmd, folder, hidden=hidden, talk=talk)
-            case "replay":
-                return Replay(traits, self._beside(entry.file))
-            case "claude" | "codex" | "gemini" | "opencode":
-                return self._agent(entry, Path(folder))
-            case "local":
-                return _local_member(entry, self._beside(""))
-            case _:
-                return _api_member(entry, self._key(entry))
+        return entry.fields.build(entry.traits, self._context(entry, folder))
 
-    def _agent(self, entry: Entry, folder: Path) -> Member:
-        """Imported only when one is used."""
-        from fanfold.members.agents.agent import Agent, Site
-        from fanfold.members.agents.dialects import DIALECTS
+    async def trouble_with(self, entry_id: str, *, folder: str | Path) -> str | None:
+        """Can a member be used from here? Looks without asking anything that costs. None: it can;
+        otherwise what is in the way, in a few words."""
+        entry = self.entry(entry_id)
+        try:
+            self.check_keys([entry_id])
+            return await entry.fields.trouble(entry.traits, self._context(entry, folder))
+        except FanfoldError as error:
+            return str(error)
 
-        where = folder / Path(entry.folder).expanduser()
-        place = None if not entry.place else where / entry.place
-        site = Site(where.absolute(), place and place.absolute(), entry.isolation, self.hidden)
-        return Agent(entry.traits, entry.setup, DIALECTS[entry.traits.kind], site)
+    def _context(self, entry: MemberEntry, folder: str | Path) -> BuildContext:
+        return BuildContext(Path(folder), self.folder, self.hidden, self.file, entry.lines)
 
     def check_keys(self, ids: Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
         """Before a run: every key that will be needed can be found. BadInput for the first not."""
         for id in ids:
             entry = self.entry(id)
-            how, _, name = entry.key.partition(":")
-            if how == "env" and not environ.get(name, "").strip():
-                what = f"member `{id}`: the variable {name} is not set; export it, or change `key`"
-                raise BadInput(what, file=self.file, line=entry.line("key"))
-            if how == "file" and not _read_key(self._beside(name)):
-                what = f"member `{id}`: its key file is missing, empty or not readable"
-                raise BadInput(what, file=self.file, line=entry.line("key"))
-
-    def _beside(self, name: str) -> Path:
-        return Path(self.file or ".").parent / Path(name).expanduser()
-
-    def _key(self, entry: Entry) -> Key:
-        """Resolves the reference when it is called, so a key is never kept."""
-        how, _, name = entry.key.partition(":")
-
-        def fetch() -> str | None:
-            if how == "none":
-                return None
-            key = os.environ.get(name, "") if how == "env" else _read_key(self._beside(name))
-            if not key.strip():
-                raise Terminal(f"{entry.traits.id}: its key is no longer set", scope="pool")
-            return key.strip()
-
-        return fetch
-
-
-def _read_key(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _local_member(entry: Entry, beside: Path) -> Member:
-    """Imported only when one is used: the HTTP client would slow every start down."""
-    from fanfold.members.local import Local
-
-    return Local(entry.traits, entry.tuning, beside=beside)
-
-
-def _api_member(entry: Entry, key: Key) -> Member:
-    """Imported only when one is used: the HTTP client would slow every start down."""
-    assert entry.traits.kind in APIS
-    if entry.traits.kind == "openai":
-        from fanfold.members.openai import OpenAI
-
-        return OpenAI(entry.traits, entry.base_url, key)
-    from fanfold.members.anthropic import Anthropic
-
-    return Anthropic(entry.traits, entry.base_url, key)
+            reference = entry.fields.key_reference
+            if reference == "none" or value_of(reference, self.folder, environ):
+                continue
+            name = reference.removeprefix("env:")
+            why = (
+                "its key file is missing, empty or not readable"
+                if name == reference
+                else f"the variable {name} is not set; export it, or change `key`"
+            )
+            raise BadInput(f"member `{id}`: {why}", file=self.file, line=entry.line("key"))
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+
+class RosterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A roster file. Its members are read one by one: only the kinds that they name are imported."""
+
+    called: ClassVar[str] = "a roster"
+    members: tuple[Any, ...]
+    settings: RosterSettings = RosterSettings()
+    ensembles: dict[str, EnsembleFields] = {}
 
 
 def load_roster(path: str | Path) -> Roster:
@@ -191,19 +149,15 @@ def read_roster(top: Node) -> Roster:
     refuse_pasted_keys(top)
     if isinstance(top.value, list):
         return Roster(_read_members(top, read_tangle_entry), file=top.file)
-    known = {"members": _read_own, "settings": _read_settings, "ensembles": anything}
-    found = fields(top, known, "a roster", required=("members",))
-    members, settings = found["members"], found.get("settings", RosterSettings())
-    groups = read_ensembles(top.child("ensembles"), members) if "ensembles" in found else {}
-    return Roster(members, settings, top.file, groups)
+    found = read_record(top, RosterFile)
+    members = _read_members(top.child("members"), read_entry)
+    check_ensembles(top, found.ensembles, members)
+    groups = {name: fields.ensemble for name, fields in found.ensembles.items()}
+    return Roster(members, found.settings, top.file, groups)
 
 
-def _read_own(node: Node) -> dict[str, Entry]:
-    return _read_members(node, read_entry)
-
-
-def _read_members(node: Node, read_one: Callable[[Node], Entry]) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
+def _read_members(node: Node, read_one: Callable[[Node], MemberEntry]) -> dict[str, MemberEntry]:
+    found: dict[str, MemberEntry] = {}
     for child in elements(node):
         entry = read_one(child)
         id = entry.traits.id
@@ -214,5 +168,21 @@ def _read_members(node: Node, read_one: Callable[[Node], Entry]) -> dict[str, En
     return found
 
 
-def _read_settings(node: Node) -> RosterSettings:
-    return RosterSettings(**fields(node, SETTINGS, "settings"))
+def roster_schema() -> dict[str, Any]:
+    """The JSON Schema of a roster file: members of all kinds. A roster's members need an id; fields
+    that a kind does not have are left out."""
+    records = [record_of(kind) for kind in KINDS]
+    members: Any = reduce(or_, records)
+    whole = msgspec.defstruct(
+        "Roster",
+        [("members", list[members]), ("settings", RosterSettings, RosterSettings()),
+         ("ensembles", dict[str, EnsembleFields], {})],
+        forbid_unknown_fields=True,
+    )  # fmt: skip
+    schema = schema_of(whole)
+    for record in records:
+        kind = schema["$defs"][record.__name__]
+        kind["required"] = ["kind", "id", *(one for one in kind["required"] if one != "kind")]
+        for name in record.absent:
+            del kind["properties"][name]
+    return schema

@@ -1,4 +1,4 @@
-"""TangleBrain's roster: a list of entries with `invoke`. It is read as it stands.
+"""TangleBrain's roster: a list of entries with `invoke`, read without a change.
 
 What it calls openai-compat, cli and api are our kinds openai, command and openai; its tiers sub and
 api are subscription and paid; where its tools are allowed to a command line, ours are. Our own
@@ -9,85 +9,116 @@ added to an entry.
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from fanfold.members.entry import Entry, make_entry
-from fanfold.members.stated import BY_KIND, COMMON, TALK, Kind, read_key, read_url
-from fanfold.price import FREE
-from fanfold.work.check import Check, entries, fields, one_of, text
-from fanfold.work.document import Node
+import msgspec
 
-_KINDS: dict[str, Kind] = {"openai-compat": "openai", "cli": "command", "api": "openai"}
-_SECONDS = {"command": 300.0}  # how long its command line adapter waits
+from fanfold.members.entry import MemberEntry, read_entry
+from fanfold.members.keys import check_reference
+from fanfold.members.kinds import MemberFields
+from fanfold.work.check import Check, anything, entries, fields, one_of, text
+from fanfold.work.document import Lines, Node
+from fanfold.work.reader import Misfit
+
+_SECONDS = 300.0  # how long its command line adapter waits
 _FREE = re.compile(r"\s*(free\b|\$?0(\.0+)?\s*$)", re.IGNORECASE)
 _TOOL = re.compile(r"mcp__tanglebrain[-_]delegate(__\w+)?(,mcp__tanglebrain[-_]delegate(__\w+)?)*")
 _TOOLS = ",".join(
     f"mcp__fanfold__{tool}" for tool in ("menu", "delegate", "delegate_many", "reduce")
 )
-_API: dict[str, Check] = {"model": text, "base_url": read_url, "key_ref": read_key}
-_NEEDS = {
-    "openai-compat": ("base_url", "model"),
-    "cli": ("cmd",),
-    "api": ("base_url", "model", "key_ref"),
+_PROGRAMS_ONLY = ("version", "effects")  # fields that mean nothing for a model over HTTP
+
+
+class _Invoke(NamedTuple):
+    """One of its kinds: ours, and which fields it has and needs."""
+
+    kind: str
+    known: tuple[str, ...]
+    needs: tuple[str, ...]
+
+
+_KINDS = {
+    "openai-compat": _Invoke("openai", ("base_url", "model", "key_ref"), ("base_url", "model")),
+    "cli": _Invoke("command", ("cmd", "parse", "scrub_env", "delegate_args"), ("cmd",)),
+    "api": _Invoke(
+        "openai", ("base_url", "model", "key_ref"), ("base_url", "model", "key_ref")
+    ),
+}  # fmt: skip
+_ENTRY: dict[str, Check] = {
+    **dict.fromkeys((*MemberFields.__struct_fields__, *_PROGRAMS_ONLY, "max_bytes"), anything),
+    "invoke": anything,
+    "cost": text,
 }
 
 
-def read_tangle_entry(node: Node) -> Entry:
-    """One element of the list, as one of our members."""
+def read_tangle_entry(node: Node) -> MemberEntry:
+    """One element of the list, as one of our members: it is put into our words, then read."""
     top = dict(entries(node, "a member"))
     if "invoke" not in top and "kind" in top:
         raise node.bad("this is a member without `invoke`; put the list under `members:`")
     stated = fields(node, _ENTRY, "an entry", required=("id", "tier", "invoke"))
-    invoke: Node = stated.pop("invoke")
-    kind, called = _invoked(invoke)
-    lines = {name: child.line for name, child in (*entries(invoke), *top.items())}
-    if "key_ref" in lines:
-        lines["key"] = lines["key_ref"]
-    stated["cost_text"] = stated.pop("cost", "")
-    return make_entry(kind, {**_usual(kind, stated), **stated, **called}, lines, Path(node.file))
+    invoke = node.child("invoke")
+    word = _word(invoke)
+    kind, known, needs = _KINDS[word]
+    called = fields(
+        invoke, dict.fromkeys(("kind", *known), anything), f"an invoke of kind {word}",
+        required=needs,
+    )  # fmt: skip
+    ours = _translated(kind, {**stated, **called}, invoke)
+    usual = {"can_delegate": stated["tier"] == "local"}
+    if kind == "command":
+        usual |= {"timeout": _SECONDS, "prompt": "argument"}
+    if _FREE.match(stated.get("cost", "")):
+        usual["price"] = {"call": 0}
+    entry = read_entry(_placed({**usual, **ours, "kind": kind}, node, invoke))
+    traits = msgspec.structs.replace(entry.traits, cost_text=stated.get("cost", ""))
+    return msgspec.structs.replace(entry, traits=traits)
 
 
-def _invoked(invoke: Node) -> tuple[Kind, dict[str, Any]]:
-    """Our kind, and the fields that go with it under our names."""
+def _word(invoke: Node) -> str:
     if "kind" not in dict(entries(invoke)):
         raise invoke.bad(f"`invoke` needs the field `kind`: one of {', '.join(_KINDS)}")
     word: str = one_of(*_KINDS)(invoke.child("kind"))
-    known = {"kind": text, **(TALK if word == "cli" else _API)}
-    called = fields(invoke, known, f"an invoke of kind {word}", required=_NEEDS[word])
-    del called["kind"]
-    if word == "cli":
-        words = [_with_our_tools(one) for one in called.pop("delegate_args", ())]
-        return "command", {"prompt": "argument", "delegate_args": tuple(words), **called}
-    key = called.pop("key_ref", "none")
-    return "openai", {**called, "key": key}
+    return word
 
 
-def _usual(kind: Kind, stated: dict[str, Any]) -> dict[str, Any]:
-    """Its `delegate_local` may use every local entry; all others are delegated to when they say so.
-    `cost: free`, with or without a remark, is a price; other words about the cost are for people."""
-    free = _FREE.match(stated["cost_text"]) is not None
-    return {
-        "can_delegate": stated["tier"] == "local",
-        **({"price": FREE} if free else {}),
-        **({"timeout": _SECONDS[kind]} if kind in _SECONDS else {}),
-    }
+def _translated(kind: str, stated: dict[str, Any], invoke: Node) -> dict[str, Any]:
+    """The fields of an entry and its `invoke` under our names."""
+    ours = {name: stated[name] for name in stated if name not in ("invoke", "cost", "key_ref")}
+    if kind == "openai":
+        for name in _PROGRAMS_ONLY:
+            ours.pop(name, None)
+        return ours | {"key": _key(invoke)}
+    if isinstance(words := ours.get("delegate_args"), list):
+        ours["delegate_args"] = [_with_our_tools(word) for word in words]
+    return ours
 
 
-def _with_our_tools(word: str) -> str:
+def _key(invoke: Node) -> str:
+    if "key_ref" not in invoke.value:
+        return "none"
+    node = invoke.child("key_ref")
+    try:
+        return check_reference(node.value, "key_ref")
+    except Misfit as misfit:
+        raise node.bad(misfit.what) from None
+
+
+def _with_our_tools(word: Any) -> Any:
     """Its tools where they are allowed by name (`--allowedTools`), as ours."""
-    return _TOOL.sub(_TOOLS, word)
+    return _TOOL.sub(_TOOLS, word) if isinstance(word, str) else word
 
 
-def _as_is(node: Node) -> Node:
-    return node
-
-
-_ENTRY: dict[str, Check] = {
-    **{name: check for name, check in COMMON.items() if name != "kind"},
-    "version": BY_KIND["command"]["version"],
-    "effects": BY_KIND["command"]["effects"],
-    "max_bytes": BY_KIND["command"]["max_bytes"],
-    "invoke": _as_is,
-    "cost": text,
-}
+def _placed(ours: dict[str, Any], node: Node, invoke: Node) -> Node:
+    """Our fields, with the lines of theirs."""
+    lines: Lines = {node.place: node.line}
+    for above in (invoke, node):
+        size = len(above.place)
+        lines |= {
+            (*node.place, *place[size:]): line
+            for place, line in node.lines.items()
+            if place[:size] == above.place and len(place) > size
+        }
+    key = (*invoke.place, "key_ref")
+    lines[(*node.place, "key")] = node.lines.get(key, node.line)
+    return Node(ours, node.file, lines, node.place)

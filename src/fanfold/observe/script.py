@@ -15,8 +15,8 @@ from typing import Any, TextIO, TypeVar, Unpack, cast
 
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, RunStopped
+from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import Roster
-from fanfold.members.scripted import ScriptedEntry
 from fanfold.observe.closing import interrupted
 from fanfold.observe.progress import Progress, Quiet, watched
 from fanfold.run import loop

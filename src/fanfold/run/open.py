@@ -16,8 +16,8 @@ from fanfold.errors import AlreadyRunning, BadInput, RunStopped, StoreError
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import AddRun, ReopenRun, RunRecord
 from fanfold.journal.opening import open_store
+from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import SETTINGS, Roster, RosterSettings, load_roster
-from fanfold.members.scripted import ScriptedEntry
 from fanfold.run.choose import Company, Given
 from fanfold.run.engine import Stop
 from fanfold.run.govern import Approve, Govern

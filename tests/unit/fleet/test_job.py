@@ -24,6 +24,7 @@ from fanfold.fleet.job import (
 from fanfold.fleet.load import outline
 from fanfold.journal import opening
 from fanfold.journal.facts import RunRecord
+from fanfold.members.agents.fields import AgentFields
 from fanfold.plans.execute import Audience, Job, Options, Stored, execute, prepare
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
@@ -232,7 +233,9 @@ def test_changed_members_are_a_change_but_not_which_program_they_are(tmp_path: P
     environ = installed(tmp_path / "bin", "claude")
     environ["FANFOLD_CLAUDE"] = str(tmp_path / "bin" / "claude")
     job = prepare_fleet(root, Options(), environ)
-    assert job.roster.entries["a"].setup.program == environ["FANFOLD_CLAUDE"]
+    fields = job.roster.entries["a"].fields
+    assert isinstance(fields, AgentFields)
+    assert fields.program == environ["FANFOLD_CLAUDE"]
     assert changes(job.stored) == Changes()
     file = root / "fleet.json"
     file.write_text(file.read_text().replace('"type": "write"', '"type": "research"', 1))

@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fanfold.members.local import Local
+from fanfold.members.local import Local, LocalFields
 from fanfold.members.local_store import (
     ENGINE,
     WEIGHTS,
-    Tuning,
     cache_folder,
     engine_installed,
     home_of,
@@ -50,9 +49,9 @@ def traits(**given: Any) -> Traits:
     return Traits(id="m", kind="local", answerer="local:x", model="tiny", **{**usual, **given})
 
 
-def pretender(folder: Path, **tuning: Any) -> Local:
-    tuned = Tuning(**{"model": "tiny.gguf", "slots": 2, "threads": 1, **tuning})
-    return Local(traits(), tuned, beside=folder, cache=pretending(folder))
+def pretender(folder: Path, **given: Any) -> Local:
+    fields = LocalFields(**{"model": "tiny.gguf", "slots": 2, "threads": 1, **given})
+    return Local(traits(), fields, beside=folder, cache=pretending(folder))
 
 
 def ask(text: str, schema: dict[str, Any] | None = None, **params: Any) -> Ask:

@@ -90,9 +90,10 @@ def test_the_packaged_roster_needs_nothing_and_answers(tmp_path: Path) -> None:
     """Also where a module of the user's own is called like ours."""
     (tmp_path / "fanfold.py").write_text("raise RuntimeError('not this one')\n")
     roster = load_roster(DEFAULT_ROSTER)
-    assert {id: (e.traits.kind, e.traits.good_at, e.key) for id, e in roster.entries.items()} == {
-        "extractive": ("function", ("summaries", "extraction"), "none")
-    }
+    assert {
+        id: (e.traits.kind, e.traits.good_at, e.fields.key_reference)
+        for id, e in roster.entries.items()
+    } == {"extractive": ("function", ("summaries", "extraction"), "none")}
     member = roster.build("extractive", folder=tmp_path)
     ask = Ask(items=(Item("c1", {"text": LEASE}),))
     assert asyncio.run(member.ask(member.prepare(ask), tell_nobody)) == Reply(" ".join(CENTRAL))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.members.stated import read_cmd
+from fanfold.members.command import CommandFields
+from fanfold.members.entry import read_entry
 from fanfold.work.document import Node
 
 RUN = [
@@ -38,8 +39,10 @@ DATA = [
 
 def read(line: str) -> tuple[str, ...]:
     words = line.split(" ")
-    top = Node({"cmd": words}, "roster.yaml", {("cmd",): 4})
-    return read_cmd(top.child("cmd"))
+    top = Node({"id": "m", "kind": "command", "cmd": words}, "roster.yaml", {("cmd",): 4})
+    fields = read_entry(top).fields
+    assert isinstance(fields, CommandFields)
+    return tuple(fields.cmd)
 
 
 @pytest.mark.parametrize("line", RUN)

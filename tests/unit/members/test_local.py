@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import BadInput, Terminal, Transient
-from fanfold.members.entry import Entry
-from fanfold.members.local import Local, usual_threads
-from fanfold.members.local_store import Tuning, cache_folder
+from fanfold.members.entry import MemberEntry
+from fanfold.members.local import Local, LocalFields, usual_threads
+from fanfold.members.local_store import cache_folder
 from fanfold.members.openai import OpenAI
 from fanfold.members.roster import load_roster
 from fanfold.price import FREE
@@ -41,7 +41,7 @@ ARRAY = {"type": "array", "items": {"type": "integer"}}
 MOOD = {"type": "object", "properties": {"mood": {"enum": ["bad", "fine", "good"]}}}
 
 
-def entry(folder: Path, fields: str) -> Entry:
+def entry(folder: Path, fields: str) -> MemberEntry:
     path = folder / "roster.yaml"
     path.write_text(f"members:\n  - {{id: m, kind: local{fields}}}\n")
     return load_roster(path).entries["m"]
@@ -65,7 +65,11 @@ def test_what_a_roster_may_say(tmp_path: Path) -> None:
         ", model: my.model.gguf, slots: 3, threads: 2, context: 4096, max_tokens: 99,"
         " answers: labels, limits: {concurrency: 9, rpm: 5}, good_at: [sentiment]",
     )
-    assert said.tuning == Tuning("my.model.gguf", 3, 2, "labels")
+    assert isinstance(said.fields, LocalFields)
+    fields = said.fields
+    assert (fields.model, fields.slots, fields.threads, fields.answers) == (
+        "my.model.gguf", 3, 2, "labels",
+    )  # fmt: skip
     assert said.traits.answerer == "local:my.model:4:labels"
     assert said.traits.model == "my.model"
     assert (said.traits.context, said.traits.max_tokens) == (4096, 99)
@@ -111,17 +115,21 @@ def opened(member: Local) -> None:
 def test_a_missing_engine_names_the_command(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(b"GGUF")
     with pytest.raises(BadInput, match=r"the engine .* is not there; run: fanfold local setup"):
-        opened(Local(traits(), Tuning("a.gguf"), beside=tmp_path, cache=tmp_path))
+        opened(Local(traits(), LocalFields(model="a.gguf"), beside=tmp_path, cache=tmp_path))
 
 
 def test_missing_weights_name_the_command(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"the weights .* are not there; run: fanfold local setup"):
-        opened(Local(traits(), Tuning(), beside=tmp_path, cache=pretending(tmp_path)))
+        opened(Local(traits(), LocalFields(), beside=tmp_path, cache=pretending(tmp_path)))
 
 
 def test_a_missing_model_of_ones_own(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"no\.gguf: there is no such model; `model` is the path"):
-        opened(Local(traits(), Tuning("no.gguf"), beside=tmp_path, cache=pretending(tmp_path)))
+        opened(
+            Local(
+                traits(), LocalFields(model="no.gguf"), beside=tmp_path, cache=pretending(tmp_path)
+            )
+        )
 
 
 @without_engine
@@ -304,7 +312,9 @@ def test_a_weight_of_no_label(tmp_path: Path) -> None:
 
 def test_other_weights_are_another_answerer(tmp_path: Path) -> None:
     said = [entry(tmp_path, f", answers: labels, weights: {{bad: {w}, 1: 2}}") for w in (2, 3, 3)]
-    assert [one.tuning.weights for one in said] == [{"bad": w, "1": 2.0} for w in (2.0, 3.0, 3.0)]
+    assert [getattr(one.fields, "weights", None) for one in said] == [
+        {"bad": w, "1": 2.0} for w in (2.0, 3.0, 3.0)
+    ]
     first, second, third = (one.traits.answerer for one in said)
     assert first != second == third
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fanfold.errors import MemberError, Terminal
-from fanfold.members.local import Local
-from fanfold.members.local_store import Tuning
+from fanfold.members.local import Local, LocalFields
 from fanfold.members.openai import OpenAI
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import tell_nobody
@@ -51,8 +50,8 @@ Sentiment:
 
 
 def served(answers: str = "chat") -> Local:
-    tuning = Tuning(slots=2, threads=1, answers=answers)  # type: ignore[arg-type]
-    return Local(traits(timeout=110.0), tuning, beside=Path(), cache=CACHE)
+    fields = LocalFields(slots=2, threads=1, answers=answers)  # type: ignore[arg-type]
+    return Local(traits(timeout=110.0), fields, beside=Path(), cache=CACHE)
 
 
 class Chat(NamedTuple):
@@ -191,7 +190,7 @@ def test_no_server_outlives_its_owner() -> None:
 
 def test_a_file_that_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "no.gguf").write_text("just a text")
-    member = Local(traits(), Tuning("no.gguf"), beside=tmp_path, cache=CACHE)
+    member = Local(traits(), LocalFields(model="no.gguf"), beside=tmp_path, cache=CACHE)
     with pytest.raises(Terminal, match="cannot be started: invalid magic characters") as refused:
         asyncio.run(member.open())
     assert refused.value.scope == "member"

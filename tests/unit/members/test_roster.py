@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import BadInput, Terminal
-from fanfold.members.entry import Entry
+from fanfold.members.endpoint import ApiFields
+from fanfold.members.entry import MemberEntry
+from fanfold.members.keys import fetcher
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, RosterSettings, find_roster, load_roster
 from fanfold.price import FREE, Price, lookup
 from fanfold.work.ask import Ask, Message, Reply
@@ -54,7 +56,7 @@ def roster(folder: Path, text: str) -> Roster:
     return load_roster(path)
 
 
-def one(folder: Path, fields: str) -> Entry:
+def one(folder: Path, fields: str) -> MemberEntry:
     return roster(folder, f"members:\n  - {{id: m, {fields}}}\n").entries["m"]
 
 
@@ -83,9 +85,9 @@ def test_every_field_of_a_roster_is_taken_up(tmp_path: Path) -> None:
         ),
     ]  # fmt: skip
     haiku = found.entries["haiku"]
-    assert (haiku.base_url, haiku.key, haiku.line(), haiku.line("key"), haiku.line("none")) == (
-        "https://example.test", "env:ZZ_KEY", 8, 12, 8,
-    )  # fmt: skip
+    assert isinstance(haiku.fields, ApiFields)
+    assert (haiku.fields.base_url, haiku.fields.key) == ("https://example.test", "env:ZZ_KEY")
+    assert (haiku.line(), haiku.line("key"), haiku.line("none")) == (8, 12, 8)
 
 
 def test_a_function_without_a_version_answers_for_its_own_run_only(tmp_path: Path) -> None:
@@ -129,17 +131,22 @@ def test_api_members_default_to_the_public_host_its_usual_key_and_the_price_tabl
     entry = one(tmp_path, "kind: anthropic, model: claude-haiku-4-5")
     listed = lookup("claude-haiku-4-5", "anthropic")
     assert listed is not None
-    assert (entry.base_url, entry.key, entry.traits.price, entry.traits.tier) == (
+    assert isinstance(entry.fields, ApiFields)
+    assert (entry.fields.base_url, entry.fields.key, entry.traits.price, entry.traits.tier) == (
         "https://api.anthropic.com", "env:ANTHROPIC_API_KEY", listed, "paid",
     )  # fmt: skip
     assert entry.traits.pool == "anthropic:https://api.anthropic.com:env:ANTHROPIC_API_KEY"
     entry = one(tmp_path, "kind: openai, model: gpt-4o-mini")
-    assert (entry.base_url, entry.key) == ("https://api.openai.com/v1", "env:OPENAI_API_KEY")
+    assert isinstance(entry.fields, ApiFields)
+    assert (entry.fields.base_url, entry.fields.key) == (
+        "https://api.openai.com/v1",
+        "env:OPENAI_API_KEY",
+    )
 
 
 def test_a_key_is_never_sent_to_another_host_by_default(tmp_path: Path) -> None:
     entry = one(tmp_path, "kind: openai, model: m, base_url: 'http://127.0.0.1:8000/v1'")
-    assert entry.key == "none"
+    assert entry.fields.key_reference == "none"
     assert entry.traits.pool == "openai:http://127.0.0.1:8000/v1:none"
 
 
@@ -268,7 +275,8 @@ def test_keys_are_fetched_at_the_last_moment_and_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = roster(tmp_path, KEYS)
-    by_env, by_file, none = (found._key(found.entries[id]) for id in "efn")
+    references = {id: found.entries[id].fields.key_reference for id in "efn"}
+    by_env, by_file, none = (fetcher(id, key, tmp_path) for id, key in references.items())
     monkeypatch.setenv("ZZ_KEY", "secret")
     (tmp_path / "key.txt").write_text("filed\n")
     assert (by_env(), by_file(), none()) == ("secret", "filed", None)

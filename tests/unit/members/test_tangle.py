@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput, InvalidReply, MemberError, RateLimited, Terminal, Transient
-from fanfold.members.command import Command, Talk
+from fanfold.members.command import Command, CommandFields
 from fanfold.members.roster import Roster, load_roster
 from fanfold.patterns.delegate_tools import TOOLS
 from fanfold.price import FREE, Price
@@ -64,6 +64,12 @@ def roster(folder: Path, text: str = WHOLE) -> Roster:
     return load_roster(path)
 
 
+def of_command(found: Roster, id: str) -> CommandFields:
+    fields = found.entries[id].fields
+    assert isinstance(fields, CommandFields)
+    return fields
+
+
 def test_a_roster_of_tanglebrain_loads_unchanged(tmp_path: Path) -> None:
     found = roster(tmp_path)
     answerers = {id: entry.traits.answerer for id, entry in found.entries.items()}
@@ -89,15 +95,18 @@ def test_a_roster_of_tanglebrain_loads_unchanged(tmp_path: Path) -> None:
             can_delegate=False, budget_usd_month=5.0, keeps_time=True, takes_tools=True, remote=True,
         ),
     ]  # fmt: skip
-    claude, agy = found.entries["claude"], found.entries["agy"]
+    claude, agy = of_command(found, "claude"), of_command(found, "agy")
     assert (claude.cmd, claude.prompt, claude.parse, claude.scrub_env, claude.delegate_args) == (
         ("claude", "-p", "--output-format", "json"), "argument", "claude-json",
         ("ANTHROPIC_API_KEY",), ("--mcp-config", "{delegate_mcp_json}", "--strict-mcp-config"),
     )  # fmt: skip
-    assert (agy.cmd, agy.prompt, agy.parse, claude.traits.price_text) == (
+    assert (agy.cmd, agy.prompt, agy.parse, found.entries["claude"].traits.price_text) == (
         ("agy", "-p", "{prompt}"), "argument", "plain", "flat monthly fee",
     )  # fmt: skip
-    assert (found.entries["paid"].key, found.entries["paid"].line("key")) == ("env:ZZ_KEY", 34)
+    assert (found.entries["paid"].fields.key_reference, found.entries["paid"].line("key")) == (
+        "env:ZZ_KEY",
+        34,
+    )
     assert found.settings.allow_paid is False
 
 
@@ -141,7 +150,7 @@ OURS = ",".join(f"mcp__fanfold__{tool}" for tool in TOOLS)
 def test_where_its_tools_are_allowed_ours_are(tmp_path: Path, written: str, word: str) -> None:
     args = f'["--mcp-config", "{{delegate_mcp_json}}", "--allowedTools", "{written}"]'
     text = f"- id: a\n  tier: sub\n  invoke: {{kind: cli, cmd: [a], delegate_args: {args}}}\n"
-    assert roster(tmp_path, text).entries["a"].delegate_args[-1] == word
+    assert of_command(roster(tmp_path, text), "a").delegate_args[-1] == word
 
 
 def test_our_own_fields_may_be_added_to_an_entry(tmp_path: Path) -> None:
@@ -155,7 +164,8 @@ def test_our_own_fields_may_be_added_to_an_entry(tmp_path: Path) -> None:
 
 def test_delegate_args_are_filled_in_for_an_orchestrator(tmp_path: Path) -> None:
     entry = roster(tmp_path).entries["claude"].delegating('{"mcpServers": {}}', "fanfold mcp")
-    assert entry.cmd == (
+    assert isinstance(entry.fields, CommandFields)
+    assert entry.fields.cmd == (
         "claude", "-p", "--output-format", "json", "--mcp-config", '{"mcpServers": {}}',
         "--strict-mcp-config",
     )  # fmt: skip
@@ -212,17 +222,17 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, says: s
 # ── a prompt as an argument ──────────────────────────────────────────────────────────────────
 
 
-def member(cmd: list[str], talk: Talk, **changes: Any) -> Command:
+def member(cmd: list[str], **changes: Any) -> Command:
     traits = Traits(id="cli", kind="command", answerer="command:0@run", timeout=30)
-    return Command(traits, cmd, Path(), talk=talk, **changes)
+    return Command(traits, cmd, Path(), **{"prompt": "argument", **changes})
 
 
-def asked(cmd: list[str], prompt: str, talk: Talk = Talk("argument"), **changes: Any) -> Reply:
+def asked(cmd: list[str], text: str, **changes: Any) -> Reply:
     schema = changes.pop("schema", None)
 
     async def once() -> Reply:
-        one = member(cmd, talk, **changes)
-        ask = Ask((Message("user", prompt),), schema=schema)
+        one = member(cmd, **changes)
+        ask = Ask((Message("user", text),), schema=schema)
         return await one.ask(one.prepare(ask), tell_nobody)
 
     return asyncio.run(once())
@@ -254,7 +264,7 @@ def test_the_prompt_is_one_argument_never_an_option_and_stdin_is_closed(
 
 
 def test_on_stdin_the_words_stay_as_they_are() -> None:
-    given = asked([*SHOW, "{prompt}"], "hi", Talk("stdin"))
+    given = asked([*SHOW, "{prompt}"], "hi", prompt="stdin")
     assert json.loads(given.text) == ["{prompt}", "hi"]
 
 
@@ -286,7 +296,7 @@ def test_our_own_commands_take_the_prompt_either_way(
     tmp_path: Path, fields: str, prompt: str
 ) -> None:
     found = roster(tmp_path, f"members:\n  - {{id: a, kind: command, {fields}}}\n")
-    assert found.entries["a"].prompt == prompt
+    assert of_command(found, "a").prompt == prompt
 
 
 def test_how_a_command_is_given_and_read_is_part_of_who_answers(tmp_path: Path) -> None:
@@ -336,7 +346,7 @@ def claude(**changes: Any) -> dict[str, Any]:
 def printed(parse: str, out: str | dict[str, Any] | list[Any], code: int = 0, **more: Any) -> Reply:
     text = out if isinstance(out, str) else json.dumps(out)
     program = f"import sys; sys.stdout.write(sys.argv[1]); sys.exit({code})"
-    return asked([sys.executable, "-c", program, text], "hi", Talk("stdin", parse), **more)  # type: ignore[arg-type]
+    return asked([sys.executable, "-c", program, text], "hi", prompt="stdin", parse=parse, **more)
 
 
 def failed(parse: str, out: str | dict[str, Any], code: int = 1) -> tuple[type[MemberError], str]:

@@ -17,7 +17,7 @@ import msgspec
 
 from fanfold.errors import MemberError, Terminal
 from fanfold.journal.contract import ReportQuestions
-from fanfold.members.entry import Entry
+from fanfold.members.entry import MemberEntry
 from fanfold.members.roster import Roster, RosterSettings
 from fanfold.patterns.delegate import RosterMembers, budget_words
 from fanfold.price import cost, nanos
@@ -35,16 +35,16 @@ concurrency_option = click.option(
 )  # fmt: skip
 
 
-def leads_by_mcp(entry: Entry) -> bool:
+def leads_by_mcp(entry: MemberEntry) -> bool:
     """An agent that may orchestrate, or a command with `delegate_args`."""
-    return bool(entry.delegate_args) or (entry.traits.agent and entry.traits.can_orchestrate)
+    return entry.fields.leads_by_mcp
 
 
 class Orchestrator:
     """An agent, or a command with `delegate_args`. While it works, a launcher for `fanfold mcp` is
     there, with what is left of the run's budget; what was spent through it is taken off that."""
 
-    def __init__(self, staff: RosterMembers, entry: Entry) -> None:
+    def __init__(self, staff: RosterMembers, entry: MemberEntry) -> None:
         self._staff, self._entry = staff, entry
         self._inner = staff.build(entry.traits.id)
         self.run: Run | None = None

@@ -36,7 +36,6 @@ from fanfold.fleet.status import (
 )
 from fanfold.journal import opening
 from fanfold.journal.decide import month_of
-from fanfold.members.reach import trouble_with
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.observe.detail import detail, detail_json
 from fanfold.observe.menu import menu, menu_json
@@ -189,7 +188,7 @@ def _used(traits: Mapping[str, Traits], store: str) -> dict[str, int]:
 async def _check(roster: Roster, file: Path) -> dict[str, str | None]:
     folder = Path.cwd() if file == DEFAULT_ROSTER else file.parent
     ids = list(roster.entries)
-    found = await asyncio.gather(*(trouble_with(roster, id, folder) for id in ids))
+    found = await asyncio.gather(*(roster.trouble_with(id, folder=folder) for id in ids))
     troubles = dict(zip(ids, found, strict=True))
     leading = [id for id in ids if leads_by_mcp(roster.entry(id))]
     if leading and (missing := missing_extra()):

@@ -7,15 +7,18 @@ import errno
 import os
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, cast, get_args
 
 import msgspec
 
-from fanfold.errors import AlreadyRunning, CalledOff, MemberError, Terminal, Transient
-from fanfold.members.agents.dialect import Dialect, Reader, Reading, Setup, Start, Words
+from fanfold.errors import AlreadyRunning, BadInput, CalledOff, MemberError, Terminal, Transient
+from fanfold.members.agents.dialect import Dialect, Reader, Reading, Start, Words
+from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.endings import not_started, required_servers
 from fanfold.members.agents.environment import references
+from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.hosting import Host, find, start
 from fanfold.members.agents.launching import NotHosted
 from fanfold.members.agents.meter import Meter
@@ -23,14 +26,65 @@ from fanfold.members.agents.parents import INDEX, Parents
 from fanfold.members.agents.tail import Tail
 from fanfold.members.agents.worker import ERRORS, LOG, OUTPUT, Exit, Spec, Why
 from fanfold.members.agents.worktree import make_worktree
+from fanfold.members.entry import ScriptedEntry, for_scripts, state
+from fanfold.members.kinds import BuildContext
 from fanfold.price import dollars, nanos
 from fanfold.work.ask import Ask, Reply, Schema
+from fanfold.work.check import described
 from fanfold.work.member import PARENT, STORE, Event, Request, Tell, Traits, tell_nobody
+from fanfold.work.nearest import remedy
 
 LOOK = 0.5  # seconds between looks at a log that somebody listens to
 _COMPLAINT = 200  # letters of what a program complained about that an error repeats
 LEAST = 0.25  # of its budget: with less than that left, a worker is not worth starting
 UNBOUNDED = 1_000_000_000  # tokens of an agent without `max_turns`: no budget of tokens bears that
+
+
+AgentKind = Literal["claude", "codex", "gemini", "opencode"]
+P = ParamSpec("P")
+
+
+class _BuiltFields(AgentFields, frozen=True, kw_only=True):
+    def build(self, traits: Traits, context: BuildContext) -> Agent:
+        folder = context.folder / Path(self.folder).expanduser()
+        place = (folder / self.place).absolute() if self.place else None
+        site = Site(folder.absolute(), place, self.isolation, context.hidden)
+        return Agent(traits, self, DIALECTS[self.kind], site)
+
+
+class ClaudeFields(_BuiltFields, frozen=True, kw_only=True, tag="claude"):
+    absent: ClassVar[tuple[str, ...]] = ("sandbox", "network")
+    priced_as: ClassVar[str] = "anthropic"
+
+
+class CodexFields(_BuiltFields, frozen=True, kw_only=True, tag="codex"):
+    absent: ClassVar[tuple[str, ...]] = ("fallback_model", "tools", "system")
+
+
+class GeminiFields(_BuiltFields, frozen=True, kw_only=True, tag="gemini"):
+    absent: ClassVar[tuple[str, ...]] = (*ClaudeFields.absent, *CodexFields.absent)
+
+
+class OpencodeFields(_BuiltFields, frozen=True, kw_only=True, tag="opencode"):
+    absent: ClassVar[tuple[str, ...]] = GeminiFields.absent
+
+
+def _constructor(
+    record: Callable[P, AgentFields],
+) -> Callable[Concatenate[AgentKind, P], ScriptedEntry]:
+    def agent(kind: AgentKind, *args: P.args, **fields: P.kwargs) -> ScriptedEntry:
+        kinds = get_args(AgentKind)
+        if kind not in kinds:
+            hint = remedy(kind, kinds) if isinstance(kind, str) else f"known: {', '.join(kinds)}"
+            raise BadInput(f"agent() needs the kind of an agent, not {described(kind)}: {hint}")
+        return state(kind, {"id": kind, **fields})
+
+    agent.__doc__ = record.__doc__
+    made: Any = for_scripts(agent, record, "kind")
+    return cast("Callable[Concatenate[AgentKind, P], ScriptedEntry]", made)
+
+
+agent = _constructor(AgentFields)
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -51,8 +105,8 @@ class Agent:
     worker goes on, and `adopt` finds it again.
     """
 
-    def __init__(self, traits: Traits, setup: Setup, dialect: Dialect, site: Site) -> None:
-        self._traits, self._setup, self._dialect, self._site = traits, setup, dialect, site
+    def __init__(self, traits: Traits, fields: AgentFields, dialect: Dialect, site: Site) -> None:
+        self._traits, self._fields, self._dialect, self._site = traits, fields, dialect, site
         self._at_work: set[Host] = set()
 
     @property
@@ -66,24 +120,24 @@ class Agent:
         """Nothing to close."""
 
     def prepare(self, ask: Ask) -> Request:
-        turns = self._setup.max_turns
+        turns = self._fields.max_turns
         room = (self._traits.context or 200_000) + self._traits.max_tokens
         tokens = UNBOUNDED if turns is None else turns * room
         body = ask.spoken().encode()
-        most = self._dialect.most(self._traits, self._setup)
+        most = self._dialect.most(self._traits, self._fields)
         return Request(ask, body, tokens, most=most, least=self._least(most))
 
     def _least(self, most: int | None) -> int | None:
-        cap = self._setup.max_budget_usd
+        cap = self._fields.max_budget_usd
         return None if most is None or cap is None else least_of(cap, most)
 
-    def _granted(self, request: Request) -> Setup:
+    def _granted(self, request: Request) -> AgentFields:
         """What it is started with: its budget is smaller where less is left for it."""
-        most, cap = self._dialect.most(self._traits, self._setup), self._setup.max_budget_usd
+        most, cap = self._dialect.most(self._traits, self._fields), self._fields.max_budget_usd
         if cap is None or most is None or request.most is None or request.most >= most:
-            return self._setup
+            return self._fields
         lower = dollars(nanos(cap) - (most - request.most))
-        return msgspec.structs.replace(self._setup, max_budget_usd=lower)
+        return msgspec.structs.replace(self._fields, max_budget_usd=lower)
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
         place = self.place_of(request.span, request.store)
@@ -138,19 +192,19 @@ class Agent:
     # ── one worker ──
 
     async def _start(self, request: Request, place: Path, folder: Path) -> Host:
-        ask, traits, setup = request.ask, self._traits, self._granted(request)
+        ask, traits, fields = request.ask, self._traits, self._granted(request)
         session = str(uuid.uuid4())
         label = ask.items[0].id if ask.items else traits.id
         given = Start(ask, str(folder), str(place), session, label)
-        words = self._dialect.words(traits, setup, given)
+        words = self._dialect.words(traits, fields, given)
         spec = Spec(
             span=request.span, id=label, dialect=self._dialect.name, words=words.words,
-            folder=str(folder), model=traits.model, session=setup.session or session,
+            folder=str(folder), model=traits.model, session=fields.session or session,
             meter=words.meter, price=self._dialect.rates(traits),
-            call=msgspec.structs.replace(self._dialect.call(traits, setup), prompt=len(words.stdin)),
+            call=msgspec.structs.replace(self._dialect.call(traits, fields), prompt=len(words.stdin)),
             schema=None if ask.schema is None else ask.schema.definition,
-            bounds=self._dialect.bounds(traits, setup), begun=time.time(),
-            resumed=setup.session is not None,
+            bounds=self._dialect.bounds(traits, fields), begun=time.time(),
+            resumed=fields.session is not None,
         )  # fmt: skip
         try:
             self._make_room(request, place, words)
@@ -176,9 +230,9 @@ class Agent:
             (place / name).write_bytes(content)
 
     def _environment(self, request: Request, place: Path) -> dict[str, str]:
-        unseen = self._site.hidden - references(self._setup.env)
+        unseen = self._site.hidden - references(self._fields.env)
         shown = {name: value for name, value in os.environ.items() if name not in unseen}
-        made = self._dialect.environment(shown, self._traits, self._setup)
+        made = self._dialect.environment(shown, self._traits, self._fields)
         made |= {PARENT: request.span, STORE: request.store}
         if self._site.place is not None:
             made |= {"WORKER_ID": self._traits.id, "FLEET_ROOT": str(self._site.folder),
@@ -225,7 +279,7 @@ class Agent:
         """Read along while somebody listens, or there are MCP servers that may be missing: then it
         is ended, before it spends more. Else the log is read once, at the end."""
         log, meter = Tail(host.place / LOG), Meter(host.spec)
-        idle = tell is tell_nobody and not self._setup.mcp
+        idle = tell is tell_nobody and not self._fields.mcp
         ended = asyncio.ensure_future(host.ended())
         try:
             while not ended.done():

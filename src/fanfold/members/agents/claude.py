@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.claude_events import ClaudeReader, ClaudeReading
 from fanfold.members.agents.claude_meter import CONTEXT, worst_call
-from fanfold.members.agents.dialect import Reading, Setup, Start, Words
+from fanfold.members.agents.dialect import Reading, Start, Words
 from fanfold.members.agents.endings import (
     from_outside,
     reply_of,
@@ -32,6 +32,9 @@ from fanfold.members.printed import decoded, failure, said_by
 from fanfold.price import Price, lookup, nanos
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import Traits
+
+if TYPE_CHECKING:
+    from fanfold.members.agents.fields import AgentFields
 
 MCP = "mcp.json"
 LAST = 64_000  # tokens of context that its last call may have, above its budget, unless stated else
@@ -58,19 +61,19 @@ class Claude:
 
     name = "claude"
 
-    def words(self, traits: Traits, setup: Setup, start: Start) -> Words:
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words:
         """Raises a Terminal for an `mcp` that cannot be read."""
-        mcp = _Mcp.of(setup.mcp, start)
+        mcp = _Mcp.of(fields.mcp, start)
         words = [
-            setup.program or "claude", "-p", "--output-format", "stream-json", "--verbose",
+            fields.program or "claude", "-p", "--output-format", "stream-json", "--verbose",
             "--include-partial-messages", "--permission-mode", "dontAsk",
-            *_tools(setup, mcp.servers), *_options(traits, setup, start), "--strict-mcp-config",
+            *_tools(fields, mcp.servers), *_options(traits, fields, start), "--strict-mcp-config",
             *(("--mcp-config", mcp.file) if mcp.file else ()),
         ]  # fmt: skip
         return Words(tuple(words), start.ask.spoken().encode(), mcp.files)
 
     def environment(
-        self, around: Mapping[str, str], traits: Traits, setup: Setup
+        self, around: Mapping[str, str], traits: Traits, fields: AgentFields
     ) -> dict[str, str]:
         """A subscription's worker gets no API key, unless the roster states one."""
         without = INSIDE | (ACCOUNTS if traits.tier == "subscription" else frozenset())
@@ -78,26 +81,26 @@ class Claude:
         bounds = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(traits.max_tokens)}
         if (traits.context or CONTEXT) <= CONTEXT:
             bounds["CLAUDE_CODE_DISABLE_1M_CONTEXT"] = "1"
-        return {**kept, "DISABLE_AUTOUPDATER": "1", **bounds, **resolved(setup.env, around)}
+        return {**kept, "DISABLE_AUTOUPDATER": "1", **bounds, **resolved(fields.env, around)}
 
     def going_on(self, program: str, session: str) -> tuple[str, ...]:
         return program, "--resume", session
 
-    def bounds(self, traits: Traits, setup: Setup) -> Bounds:
+    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
         """It sees to its turns and its budget itself, the latter by its own table of prices: where
         the roster states others, the host counts too. Under a budget the host also sees to it that
         no call of a large context takes more than is reserved for the last one."""
-        cap = None if setup.max_budget_usd is None else nanos(setup.max_budget_usd)
+        cap = None if fields.max_budget_usd is None else nanos(fields.max_budget_usd)
         usd = None if self.rates(traits) is None else cap
-        most = None if cap is None or setup.overrun == "allow" else self.most(traits, setup)
-        return Bounds(seconds=traits.timeout or None, silence=setup.silence, usd=usd, most=most)
+        most = None if cap is None or fields.overrun == "allow" else self.most(traits, fields)
+        return Bounds(seconds=traits.timeout or None, silence=fields.silence, usd=usd, most=most)
 
     def rates(self, traits: Traits) -> Price | None:
         """A price that the roster states goes before claude's own figures. One that was looked up
         does not: each call is billed by the model that answered it, which may be a fallback."""
         return None if traits.price == _listed(traits.model) else traits.price
 
-    def call(self, traits: Traits, setup: Setup) -> Call:
+    def call(self, traits: Traits, fields: AgentFields) -> Call:
         return Call(traits.context or CONTEXT, traits.max_tokens)
 
     def reader(
@@ -111,19 +114,21 @@ class Claude:
             return made
         return with_cost(made, reading, reading.unknown(exit.at))
 
-    def most(self, traits: Traits, setup: Setup) -> int | None:
+    def most(self, traits: Traits, fields: AgentFields) -> int | None:
         """It looks at its budget after each call, so one call more is possible."""
-        prices = _prices(self.rates(traits), traits, setup)
+        prices = _prices(self.rates(traits), traits, fields)
         if prices is None:
             return None
         flat = 0 if traits.price is None else nanos(traits.price.call)
-        if setup.max_budget_usd is not None:
+        if fields.max_budget_usd is not None:
             room = traits.context or LAST
-            last = 0 if setup.overrun == "allow" else _worst(prices, room, traits.max_tokens)
-            return flat + nanos(setup.max_budget_usd) + last
-        if setup.max_turns is None:
+            last = 0 if fields.overrun == "allow" else _worst(prices, room, traits.max_tokens)
+            return flat + nanos(fields.max_budget_usd) + last
+        if fields.max_turns is None:
             return None
-        return flat + setup.max_turns * _worst(prices, traits.context or CONTEXT, traits.max_tokens)
+        return flat + fields.max_turns * _worst(
+            prices, traits.context or CONTEXT, traits.max_tokens
+        )
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────
@@ -160,9 +165,9 @@ def _servers(text: bytes, where: str) -> tuple[str, ...]:
     return tuple(servers)
 
 
-def _tools(setup: Setup, servers: tuple[str, ...]) -> Iterator[str]:
+def _tools(fields: AgentFields, servers: tuple[str, ...]) -> Iterator[str]:
     """Those there are, and those it may use: `Bash(git *)` is the tool Bash, for git alone."""
-    tools = claude_tools(setup.type) if setup.tools is None else setup.tools
+    tools = claude_tools(fields.type) if fields.tools is None else fields.tools
     there = dict.fromkeys(tool.partition("(")[0] for tool in tools if not tool.startswith("mcp__"))
     allowed = (*tools, *(f"mcp__{server}" for server in servers))
     yield from ("--tools", ",".join(there))
@@ -170,19 +175,19 @@ def _tools(setup: Setup, servers: tuple[str, ...]) -> Iterator[str]:
         yield from ("--allowed-tools", *allowed)
 
 
-def _options(traits: Traits, setup: Setup, start: Start) -> Iterator[str]:
-    budget, schema = setup.max_budget_usd, start.ask.schema
-    fallback = setup.fallback_model if setup.fallback_model != traits.model else None
+def _options(traits: Traits, fields: AgentFields, start: Start) -> Iterator[str]:
+    budget, schema = fields.max_budget_usd, start.ask.schema
+    fallback = fields.fallback_model if fields.fallback_model != traits.model else None
     stated: dict[str, Any] = {
         "--model": traits.model,
         "--fallback-model": fallback,
-        "--effort": setup.effort,
-        "--max-turns": setup.max_turns,
+        "--effort": fields.effort,
+        "--max-turns": fields.max_turns,
         "--max-budget-usd": None if budget is None else _plain(budget),
-        "--resume": setup.session,
-        "--session-id": None if setup.session else start.session,
+        "--resume": fields.session,
+        "--session-id": None if fields.session else start.session,
         "--name": start.label,
-        "--append-system-prompt": setup.system,
+        "--append-system-prompt": fields.system,
         "--json-schema": schema and msgspec.json.encode(schema.definition).decode(),
     }
     for option, value in stated.items():
@@ -202,21 +207,21 @@ def _listed(model: str | None) -> Price | None:
     return lookup(pricing_model("claude", model), "anthropic")
 
 
-def _models(traits: Traits, setup: Setup) -> Iterator[str | None]:
+def _models(traits: Traits, fields: AgentFields) -> Iterator[str | None]:
     """All that it may ask: its own, those that take over, the small one it uses in the background,
     and that of its subagents where one is stated."""
     yield traits.model
-    yield from filter(None, (setup.fallback_model or "").split(","))
-    yield from filter(None, (setup.env.get(name) for name in _OTHERS))
-    if not any(name in setup.env for name in _SMALL):
+    yield from filter(None, (fields.fallback_model or "").split(","))
+    yield from filter(None, (fields.env.get(name) for name in _OTHERS))
+    if not any(name in fields.env for name in _SMALL):
         yield "haiku"
 
 
-def _prices(stated: Price | None, traits: Traits, setup: Setup) -> list[Price] | None:
+def _prices(stated: Price | None, traits: Traits, fields: AgentFields) -> list[Price] | None:
     """Of all the models that it may use. None: one of them has no known price."""
     if stated is not None:
         return [stated]
-    found = [_listed(model) for model in _models(traits, setup)]
+    found = [_listed(model) for model in _models(traits, fields)]
     return None if None in found else [price for price in found if price]
 
 

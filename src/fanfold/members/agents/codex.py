@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,16 +15,19 @@ from fanfold.members.agents.codex_config import ALWAYS, mcp_settings, options, t
 from fanfold.members.agents.codex_failure import failed
 from fanfold.members.agents.codex_meter import BEGUN, CONTEXT, LONG, OUTPUT
 from fanfold.members.agents.codex_reader import CodexReader, CodexReading
-from fanfold.members.agents.dialect import Reading, Sandbox, Setup, Start, Words
+from fanfold.members.agents.dialect import Reading, Start, Words
 from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.meter import SESSION
 from fanfold.members.agents.permissions import codex_network, codex_sandbox, codex_web_search
-from fanfold.members.agents.worker import Bounds, Call, Exit
+from fanfold.members.agents.worker import Bounds, Call, Exit, Sandbox
 from fanfold.members.printed import decoded
 from fanfold.price import Price, nanos, worst
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.member import Traits
+
+if TYPE_CHECKING:
+    from fanfold.members.agents.fields import AgentFields
 
 ANSWER, SCHEMA, OUTPUT_FOLDER = "last-message.txt", "schema.json", "output"
 _KEYS = ("OPENAI_API_KEY", "CODEX_API_KEY")
@@ -48,63 +52,63 @@ class Codex:
 
     # ── the start ──
 
-    def words(self, traits: Traits, setup: Setup, start: Start) -> Words:
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words:
         schema = start.ask.schema
         words = (
-            setup.program or "codex", "exec", "--json",
+            fields.program or "codex", "exec", "--json",
             *(() if traits.model is None else ("-m", traits.model)),
-            "-s", _sandbox(setup), "-C", start.folder, "--skip-git-repo-check",
+            "-s", _sandbox(fields), "-C", start.folder, "--skip-git-repo-check",
             "-o", str(Path(start.home, ANSWER)),
-            *options(_settings(traits, setup, start)),
+            *options(_settings(traits, fields, start)),
             *(() if schema is None else ("--output-schema", str(Path(start.home, SCHEMA)))),
-            *(() if setup.session is None else ("resume", setup.session)),
+            *(() if fields.session is None else ("resume", fields.session)),
             "-",
         )  # fmt: skip
         files = {} if schema is None else {SCHEMA: _encode(schema.definition)}
-        return Words(words, start.ask.spoken().encode(), files, self._meter(setup))
+        return Words(words, start.ask.spoken().encode(), files, self._meter(fields))
 
     def environment(
-        self, around: Mapping[str, str], traits: Traits, setup: Setup
+        self, around: Mapping[str, str], traits: Traits, fields: AgentFields
     ) -> dict[str, str]:
         """A subscription is not to be paid by a key that happens to lie around."""
         hidden = (*_INSIDE, *(_KEYS if traits.tier == "subscription" else ()))
         shown = {name: value for name, value in around.items() if name not in hidden}
-        return shown | resolved(setup.env, around)
+        return shown | resolved(fields.env, around)
 
     def going_on(self, program: str, session: str) -> tuple[str, ...]:
         return program, "resume", session
 
-    def bounds(self, traits: Traits, setup: Setup) -> Bounds:
-        budget = setup.max_budget_usd
+    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
+        budget = fields.max_budget_usd
         kept = budget is not None and traits.price is not None
         return Bounds(
             seconds=traits.timeout or None,
-            silence=setup.silence,
+            silence=fields.silence,
             usd=nanos(budget or 0.0) if kept else None,
-            turns=setup.max_turns,
-            most=self.most(traits, setup) if kept and setup.overrun != "allow" else None,
+            turns=fields.max_turns,
+            most=self.most(traits, fields) if kept and fields.overrun != "allow" else None,
         )
 
     def rates(self, traits: Traits) -> Price | None:
         return traits.price
 
-    def call(self, traits: Traits, setup: Setup) -> Call:
+    def call(self, traits: Traits, fields: AgentFields) -> Call:
         return Call(traits.context or CONTEXT, OUTPUT)
 
-    def most(self, traits: Traits, setup: Setup) -> int | None:
+    def most(self, traits: Traits, fields: AgentFields) -> int | None:
         """Its cap is looked at after each reply: that reply can go over it by a whole call, and the
         next call may have begun before the host has ended it."""
-        price, budget = traits.price, setup.max_budget_usd
+        price, budget = traits.price, fields.max_budget_usd
         if price is None or budget is None:
             return None
-        if setup.overrun == "allow":
+        if fields.overrun == "allow":
             return nanos(budget)
         context = traits.context or LAST
         return nanos(budget) + worst(price, context, LONG) + worst(price, context, BEGUN)
 
-    def _meter(self, setup: Setup) -> str:
+    def _meter(self, fields: AgentFields) -> str:
         """Where its rollout will be. The folder is no secret, so it may stand in a record."""
-        told = {name: value for name, value in setup.env.items() if name in ("CODEX_HOME", "HOME")}
+        told = {name: value for name, value in fields.env.items() if name in ("CODEX_HOME", "HOME")}
         env = {**self._around, **resolved(told, self._around)}
         home = env.get("CODEX_HOME") or os.path.join(env.get("HOME") or str(Path.home()), ".codex")
         return os.path.join(glob.escape(os.path.abspath(home)), *_ROLLOUT)
@@ -123,25 +127,25 @@ class Codex:
         return with_cost(made, reading, _unknown(reading, exit))
 
 
-def _sandbox(setup: Setup) -> Sandbox:
-    return setup.sandbox or codex_sandbox(setup.type)
+def _sandbox(fields: AgentFields) -> Sandbox:
+    return fields.sandbox or codex_sandbox(fields.type)
 
 
-def _settings(traits: Traits, setup: Setup, start: Start) -> Iterator[str]:
+def _settings(traits: Traits, fields: AgentFields, start: Start) -> Iterator[str]:
     yield from ALWAYS
-    if setup.effort is not None:
-        yield f"model_reasoning_effort={toml(setup.effort)}"
-    yield f"web_search={toml('live' if codex_web_search(setup.type) else 'disabled')}"
-    if _sandbox(setup) == "workspace-write":
-        network = codex_network(setup.type) if setup.network is None else setup.network
+    if fields.effort is not None:
+        yield f"model_reasoning_effort={toml(fields.effort)}"
+    yield f"web_search={toml('live' if codex_web_search(fields.type) else 'disabled')}"
+    if _sandbox(fields) == "workspace-write":
+        network = codex_network(fields.type) if fields.network is None else fields.network
         yield f"sandbox_workspace_write.network_access={toml(network)}"
         output = Path(start.home, OUTPUT_FOLDER)
         if not output.is_relative_to(start.folder) and output.is_dir():  # else no command runs
             yield f"sandbox_workspace_write.writable_roots={toml([str(output)])}"
-    if setup.system is not None:
-        yield f"developer_instructions={toml(setup.system)}"
-    if setup.mcp is not None:
-        yield from mcp_settings(traits.id, setup.mcp, Path(start.folder))
+    if fields.system is not None:
+        yield f"developer_instructions={toml(fields.system)}"
+    if fields.mcp is not None:
+        yield from mcp_settings(traits.id, fields.mcp, Path(start.folder))
 
 
 def _unknown(reading: Reading, exit: Exit) -> int:

@@ -6,7 +6,7 @@ A dialect only translates. It starts nothing, and keeps nothing but what it has 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -16,36 +16,8 @@ from fanfold.price import Price
 from fanfold.work.ask import Ask, Finish, Reply, Usage
 from fanfold.work.member import Traits
 
-WorkerType = Literal["read-only", "write", "code-run", "research", "reviewer", "orchestrator"]
-Effort = Literal["low", "medium", "high"]
-Overrun = Literal["reserve", "allow"]
-Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
-
-
-class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the roster states of an agent, beside the traits that every member has.
-
-    `type` is what it may do (tools or sandbox follow from it); `tools` states them one by one
-    instead. `max_budget_usd`: as it is given to the program. `overrun`: what its last call may take
-    above that is reserved too, or allowed without. `silence`: seconds without a word, then it is
-    ended. `session`: the program's own session to go on with. `mcp`: a file, or JSON.
-    """
-
-    program: str = ""
-    fallback_model: str | None = None
-    type: WorkerType | None = None
-    tools: tuple[str, ...] | None = None
-    effort: Effort | None = None
-    sandbox: Sandbox | None = None
-    network: bool | None = None
-    max_turns: int | None = None
-    max_budget_usd: float | None = None
-    overrun: Overrun = "reserve"
-    silence: float | None = None
-    session: str | None = None
-    mcp: str | None = None
-    system: str | None = None
-    env: dict[str, str] = {}
+if TYPE_CHECKING:  # a host that meters loads the dialects, and no more
+    from fanfold.members.agents.fields import AgentFields
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -149,10 +121,10 @@ class Dialect(Protocol):
     @property
     def name(self) -> str: ...
 
-    def words(self, traits: Traits, setup: Setup, start: Start) -> Words: ...
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words: ...
 
     def environment(
-        self, around: Mapping[str, str], traits: Traits, setup: Setup
+        self, around: Mapping[str, str], traits: Traits, fields: AgentFields
     ) -> dict[str, str]:
         """The variables for the program, from those around: what would make it misbehave or be
         billed to another account is taken out, bounds that only the environment takes are put in."""
@@ -162,7 +134,7 @@ class Dialect(Protocol):
         """The words by which a person goes on with a session, in its folder; none: unknown."""
         return ()
 
-    def bounds(self, traits: Traits, setup: Setup) -> Bounds:
+    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
         """What the worker's host must see to, since the program does not by itself."""
         ...
 
@@ -171,7 +143,7 @@ class Dialect(Protocol):
         models that its events name."""
         return traits.price
 
-    def call(self, traits: Traits, setup: Setup) -> Call:
+    def call(self, traits: Traits, fields: AgentFields) -> Call:
         """The most that one call can take in and give out."""
         return Call()
 
@@ -183,7 +155,7 @@ class Dialect(Protocol):
         """How it ended: a reply, or what went wrong, with what it took all the same."""
         ...
 
-    def most(self, traits: Traits, setup: Setup) -> int | None:
+    def most(self, traits: Traits, fields: AgentFields) -> int | None:
         """The most that one ask can cost, in nano-dollars: its own cap and one worst call above it.
         None: nothing bounds it."""
         return None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fanfold.errors import InvalidReply, MemberError, Terminal
-from fanfold.members.agents.dialect import Dialect, Reading, Setup, Start, Told, Words
+from fanfold.members.agents.dialect import Dialect, Reading, Start, Told, Words
 from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.permissions import may_run, may_write
@@ -22,29 +22,32 @@ from fanfold.price import Price, cost
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Traits
 
+if TYPE_CHECKING:
+    from fanfold.members.agents.fields import AgentFields
+
 
 class Gemini(Dialect):
     """Success is: exit code 0 and a last result of status `success`."""
 
     name = "gemini"
 
-    def words(self, traits: Traits, setup: Setup, start: Start) -> Words:
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words:
         model = () if traits.model is None else ("-m", traits.model)
         words = (
-            setup.program or "gemini", "-o", "stream-json", *model, "--skip-trust",
-            "--approval-mode", _approval(setup),
+            fields.program or "gemini", "-o", "stream-json", *model, "--skip-trust",
+            "--approval-mode", _approval(fields),
         )  # fmt: skip
         return Words(words, start.ask.spoken().encode())
 
     def environment(
-        self, around: Mapping[str, str], traits: Traits, setup: Setup
+        self, around: Mapping[str, str], traits: Traits, fields: AgentFields
     ) -> dict[str, str]:
         keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY") if traits.tier == "subscription" else ()
         kept = {name: value for name, value in around.items() if name not in keys}
-        return kept | resolved(setup.env, around)
+        return kept | resolved(fields.env, around)
 
-    def bounds(self, traits: Traits, setup: Setup) -> Bounds:
-        return Bounds(seconds=traits.timeout or None, silence=setup.silence)
+    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
+        return Bounds(seconds=traits.timeout or None, silence=fields.silence)
 
     def reader(
         self, price: Price | None, *, resumed: bool = False, call: Call | None = None
@@ -56,12 +59,12 @@ class Gemini(Dialect):
         return made if isinstance(made, Reply) else with_cost(made, reading)
 
 
-def _approval(setup: Setup) -> str:
+def _approval(fields: AgentFields) -> str:
     """In the default mode it has no tools that would ask somebody; `auto_edit` adds those that write
     files, `yolo` all of them."""
-    if may_run(setup.type):
+    if may_run(fields.type):
         return "yolo"
-    return "auto_edit" if may_write(setup.type) else "default"
+    return "auto_edit" if may_write(fields.type) else "default"
 
 
 class GeminiReader:

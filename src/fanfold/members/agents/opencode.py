@@ -7,12 +7,12 @@ it may do is a matter of its own configuration; `--auto` only spares it from ask
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fanfold.errors import InvalidReply, MemberError
-from fanfold.members.agents.dialect import Dialect, Reading, Setup, Start, Told, Words
+from fanfold.members.agents.dialect import Dialect, Reading, Start, Told, Words
 from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.permissions import may_run, may_write
@@ -22,6 +22,9 @@ from fanfold.members.printed import amount, count, decoded, failure, status_of
 from fanfold.price import Price, cost, nanos
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Traits
+
+if TYPE_CHECKING:
+    from fanfold.members.agents.fields import AgentFields
 
 CONFIG = "OPENCODE_CONFIG_CONTENT"
 
@@ -33,33 +36,33 @@ class Opencode(Dialect):
 
     name = "opencode"
 
-    def words(self, traits: Traits, setup: Setup, start: Start) -> Words:
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words:
         """A title, else it asks the model for one; the prompt on stdin, where nothing is quoted."""
         model = () if traits.model is None else ("-m", traits.model)
-        session = () if setup.session is None else ("--session", setup.session)
+        session = () if fields.session is None else ("--session", fields.session)
         words = (
-            setup.program or "opencode", "run", "--format", "json", "--auto", "--title",
+            fields.program or "opencode", "run", "--format", "json", "--auto", "--title",
             start.label or traits.id, *model, *session,
         )  # fmt: skip
         return Words(words, start.ask.spoken().encode())
 
     def environment(
-        self, around: Mapping[str, str], traits: Traits, setup: Setup
+        self, around: Mapping[str, str], traits: Traits, fields: AgentFields
     ) -> dict[str, str]:
         """What its type does not allow is denied in its configuration, whatever else stands there."""
-        made = {**around, **resolved(setup.env, around)}
+        made = {**around, **resolved(fields.env, around)}
         config = decoded(made.get(CONFIG, "{}").encode())
         config = config if isinstance(config, dict) else {}
-        denied = {"bash": may_run(setup.type), "edit": may_write(setup.type)}
+        denied = {"bash": may_run(fields.type), "edit": may_write(fields.type)}
         rules = {tool: "allow" if allowed else "deny" for tool, allowed in denied.items()}
         stated = config.get("permission")
         config["permission"] = {**(stated if isinstance(stated, dict) else {}), **rules}
         return {**made, CONFIG: msgspec.json.encode(config).decode()}
 
-    def bounds(self, traits: Traits, setup: Setup) -> Bounds:
-        usd = None if setup.max_budget_usd is None else nanos(setup.max_budget_usd)
+    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
+        usd = None if fields.max_budget_usd is None else nanos(fields.max_budget_usd)
         return Bounds(
-            seconds=traits.timeout or None, silence=setup.silence, usd=usd, turns=setup.max_turns
+            seconds=traits.timeout or None, silence=fields.silence, usd=usd, turns=fields.max_turns
         )
 
     def reader(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fanfold.members.agents.dialect import Sandbox, WorkerType
+from fanfold.members.agents.worker import Sandbox, WorkerType
 
 _LOOK = ("Read", "Glob", "Grep")
 _EDIT = ("Write", "Edit", "NotebookEdit")

@@ -26,6 +26,12 @@ Why = Literal["", "killed", "cancelled", "time", "silence", "budget", "turns", "
 or one of the limits that it was given."""
 
 
+WorkerType = Literal["read-only", "write", "code-run", "research", "reviewer", "orchestrator"]
+Effort = Literal["low", "medium", "high"]
+Overrun = Literal["reserve", "allow"]
+Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
+
+
 class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
     """Limits that the host of a worker carries out by itself, whether a run watches or not.
 

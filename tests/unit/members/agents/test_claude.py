@@ -9,8 +9,9 @@ import pytest
 
 from fanfold.errors import Terminal
 from fanfold.members.agents.claude import Claude
-from fanfold.members.agents.dialect import Setup, Start
+from fanfold.members.agents.dialect import Start
 from fanfold.members.agents.dialects import DIALECTS
+from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.worker import Bounds
 from fanfold.price import Price, lookup, nanos
 from fanfold.work.member import Traits
@@ -25,11 +26,11 @@ ALWAYS = (
 )  # fmt: skip
 
 
-def words(setup: Setup, traits: Traits = PLAIN, start: Start = START) -> tuple[str, ...]:
+def words(setup: AgentFields, traits: Traits = PLAIN, start: Start = START) -> tuple[str, ...]:
     return CLAUDE.words(traits, setup, start).words
 
 
-def option(name: str, setup: Setup, **more: object) -> str | None:
+def option(name: str, setup: AgentFields, **more: object) -> str | None:
     """The word behind an option; None without it."""
     found = words(setup, **more)  # type: ignore[arg-type]
     return found[found.index(name) + 1] if name in found else None
@@ -42,7 +43,7 @@ def test_all_dialects_are_known() -> None:
 
 
 def test_a_plain_worker_may_only_look() -> None:
-    assert words(Setup()) == (
+    assert words(AgentFields()) == (
         *ALWAYS, "--tools", "Read,Glob,Grep", "--allowed-tools", "Read", "Glob", "Grep",
         "--model", "claude-sonnet-4-5", "--session-id", START.session, "--name", "fleet-w",
         "--strict-mcp-config",
@@ -50,7 +51,7 @@ def test_a_plain_worker_may_only_look() -> None:
 
 
 def test_everything_that_can_be_stated() -> None:
-    setup = Setup(
+    setup = AgentFields(
         program="/opt/claude", fallback_model="haiku", type="reviewer", effort="high", max_turns=30,
         max_budget_usd=0.5, system="Be brief.",
     )  # fmt: skip
@@ -65,29 +66,34 @@ def test_everything_that_can_be_stated() -> None:
 
 
 def test_the_prompt_goes_to_stdin_only() -> None:
-    made = CLAUDE.words(PLAIN, Setup(), START)
+    made = CLAUDE.words(PLAIN, AgentFields(), START)
     assert (made.stdin, "do it" in made.words, made.meter) == (b"do it", False, "")
 
 
 def test_a_session_is_gone_on_with_under_its_own_id() -> None:
-    found = words(Setup(session="abc"))
-    assert (option("--resume", Setup(session="abc")), "--session-id" in found) == ("abc", False)
+    found = words(AgentFields(session="abc"))
+    assert (option("--resume", AgentFields(session="abc")), "--session-id" in found) == (
+        "abc",
+        False,
+    )
 
 
 def test_a_fallback_that_is_the_model_itself_is_left_out() -> None:
-    assert option("--fallback-model", Setup(fallback_model="claude-sonnet-4-5")) is None
+    assert option("--fallback-model", AgentFields(fallback_model="claude-sonnet-4-5")) is None
 
 
 @pytest.mark.parametrize(
     ("budget", "word"), [(1.0, "1"), (0.25, "0.25"), (0.00001, "0.00001"), (1e6, "1000000")]
 )
 def test_a_budget_is_written_in_plain_decimals(budget: float, word: str) -> None:
-    assert option("--max-budget-usd", Setup(max_budget_usd=budget)) == word
+    assert option("--max-budget-usd", AgentFields(max_budget_usd=budget)) == word
 
 
 def test_stated_tools_go_before_the_type() -> None:
     """A rule names its tool for the list of those there are; tools of servers are not in that."""
-    found = words(Setup(type="write", tools=("Read", "Bash(git *)", "Bash(ls *)", "mcp__x__y")))
+    found = words(
+        AgentFields(type="write", tools=("Read", "Bash(git *)", "Bash(ls *)", "mcp__x__y"))
+    )
     at = found.index("--tools")
     assert found[at : at + 7] == (
         "--tools", "Read,Bash", "--allowed-tools", "Read", "Bash(git *)", "Bash(ls *)", "mcp__x__y",
@@ -95,14 +101,14 @@ def test_stated_tools_go_before_the_type() -> None:
 
 
 def test_no_tools_at_all() -> None:
-    found = words(Setup(tools=()))
+    found = words(AgentFields(tools=()))
     assert (found[found.index("--tools") + 1], "--allowed-tools" in found) == ("", False)
 
 
 def test_servers_stated_in_the_roster_are_in_a_file_and_allowed() -> None:
     """The words are for all to see, and a server's settings may hold a key."""
     stated = '{"mcpServers": {"fan": {"command": "x", "env": {"KEY": "secret"}}}}'
-    made = CLAUDE.words(PLAIN, Setup(mcp=stated), START)
+    made = CLAUDE.words(PLAIN, AgentFields(mcp=stated), START)
     assert made.files == {"mcp.json": stated.encode()}
     assert made.words[-3:] == ("--strict-mcp-config", "--mcp-config", "/srv/home/mcp.json")
     assert "mcp__fan" in made.words and not any("secret" in word for word in made.words)
@@ -111,7 +117,7 @@ def test_servers_stated_in_the_roster_are_in_a_file_and_allowed() -> None:
 def test_servers_stated_in_a_file_beside_the_work(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"a": {}, "b": {}}}')
     start = msgspec.structs.replace(START, folder=str(tmp_path))
-    made = CLAUDE.words(PLAIN, Setup(mcp="mcp.json"), start)
+    made = CLAUDE.words(PLAIN, AgentFields(mcp="mcp.json"), start)
     assert made.files == {} and made.words[-1] == str(tmp_path / "mcp.json")
     assert {"mcp__a", "mcp__b"} <= set(made.words)
 
@@ -125,7 +131,7 @@ def test_servers_stated_in_a_file_beside_the_work(tmp_path: Path) -> None:
 )
 def test_servers_that_cannot_be_read(stated: str, text: str) -> None:
     with pytest.raises(Terminal) as caught:
-        CLAUDE.words(PLAIN, Setup(mcp=stated), START)
+        CLAUDE.words(PLAIN, AgentFields(mcp=stated), START)
     assert (str(caught.value), caught.value.scope) == (text, "member")
 
 
@@ -139,7 +145,7 @@ def test_a_claude_inside_another_does_not_know_it() -> None:
         "CLAUDE_CODE_SESSION_ID": "x", "CLAUDE_CODE_MESSAGING_SOCKET": "x", "IS_SANDBOX": "1",
         "ANTHROPIC_API_KEY": "k",
     }  # fmt: skip
-    assert CLAUDE.environment(around, PLAIN, Setup()) == {
+    assert CLAUDE.environment(around, PLAIN, AgentFields()) == {
         "PATH": "/bin", "IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "k", "DISABLE_AUTOUPDATER": "1",
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "4096", "CLAUDE_CODE_DISABLE_1M_CONTEXT": "1",
     }  # fmt: skip
@@ -148,20 +154,20 @@ def test_a_claude_inside_another_does_not_know_it() -> None:
 def test_a_subscription_is_not_billed_to_a_key_that_lies_around() -> None:
     around = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_AUTH_TOKEN": "t", "CLAUDE_CODE_USE_BEDROCK": "1"}
     own = msgspec.structs.replace(PLAIN, tier="subscription")
-    assert set(CLAUDE.environment(around, own, Setup())) & set(around) == set()
-    stated = Setup(env={"ANTHROPIC_API_KEY": "env:ANTHROPIC_API_KEY", "X": "1"})
+    assert set(CLAUDE.environment(around, own, AgentFields())) & set(around) == set()
+    stated = AgentFields(env={"ANTHROPIC_API_KEY": "env:ANTHROPIC_API_KEY", "X": "1"})
     made = CLAUDE.environment(around, own, stated)
     assert (made["ANTHROPIC_API_KEY"], made["X"]) == ("k", "1")
 
 
 def test_a_reference_to_nothing_is_an_error() -> None:
     with pytest.raises(Terminal, match="the variable NONE is not set"):
-        CLAUDE.environment({}, PLAIN, Setup(env={"X": "env:NONE"}))
+        CLAUDE.environment({}, PLAIN, AgentFields(env={"X": "env:NONE"}))
 
 
 def test_what_the_roster_states_of_a_context_holds() -> None:
     wide = msgspec.structs.replace(PLAIN, context=1_000_000, max_tokens=32_000)
-    made = CLAUDE.environment({}, wide, Setup())
+    made = CLAUDE.environment({}, wide, AgentFields())
     assert made == {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "32000"}
 
 
@@ -172,28 +178,28 @@ LAST_CALL = nanos(64_000 * 2 * 3e-6 + 4_096 * 15e-6)
 
 
 def test_the_most_is_the_budget_and_a_bounded_last_call() -> None:
-    assert CLAUDE.most(PLAIN, Setup(max_budget_usd=0.5)) == nanos(0.5) + LAST_CALL
+    assert CLAUDE.most(PLAIN, AgentFields(max_budget_usd=0.5)) == nanos(0.5) + LAST_CALL
 
 
 def test_where_an_overrun_is_allowed_only_the_budget_is_reserved() -> None:
-    setup = Setup(max_budget_usd=0.5, overrun="allow")
+    setup = AgentFields(max_budget_usd=0.5, overrun="allow")
     assert CLAUDE.most(PLAIN, setup) == nanos(0.5)
     assert CLAUDE.bounds(PLAIN, setup).most is None
 
 
 def test_without_a_budget_it_is_as_many_calls_as_turns() -> None:
-    assert CLAUDE.most(PLAIN, Setup(max_turns=3)) == 3 * SONNET_CALL
+    assert CLAUDE.most(PLAIN, AgentFields(max_turns=3)) == 3 * SONNET_CALL
 
 
 def test_without_either_nothing_bounds_it() -> None:
-    assert CLAUDE.most(PLAIN, Setup()) is None
+    assert CLAUDE.most(PLAIN, AgentFields()) is None
 
 
 def test_a_stated_price_and_context_count() -> None:
     stated = Price(input=1.0, output=2.0, cache_write=3.0, call=0.25)
     traits = msgspec.structs.replace(PLAIN, price=stated, context=10_000, max_tokens=1_000)
     call = nanos(0.25 + 10_000 * 3e-6 + 1_000 * 2e-6)
-    assert CLAUDE.most(traits, Setup(max_budget_usd=1.0)) == nanos(1.0) + call
+    assert CLAUDE.most(traits, AgentFields(max_budget_usd=1.0)) == nanos(1.0) + call
 
 
 def test_the_dearer_of_model_and_fallback_counts() -> None:
@@ -202,9 +208,9 @@ def test_the_dearer_of_model_and_fallback_counts() -> None:
     listed = msgspec.structs.replace(PLAIN, price=lookup("claude-sonnet-4-5", "anthropic"))
     opus, call = "claude-opus-4-1", nanos(64_000 * 30e-6 + 4_096 * 75e-6)
     for setup in (
-        Setup(max_budget_usd=1.0, fallback_model=opus),
-        Setup(max_budget_usd=1.0, fallback_model=f"haiku,{opus}"),
-        Setup(max_budget_usd=1.0, env={"CLAUDE_CODE_SUBAGENT_MODEL": opus}),
+        AgentFields(max_budget_usd=1.0, fallback_model=opus),
+        AgentFields(max_budget_usd=1.0, fallback_model=f"haiku,{opus}"),
+        AgentFields(max_budget_usd=1.0, env={"CLAUDE_CODE_SUBAGENT_MODEL": opus}),
     ):
         assert CLAUDE.most(listed, setup) == CLAUDE.most(PLAIN, setup) == nanos(1.0) + call
 
@@ -218,18 +224,20 @@ def test_a_listed_price_does_not_price_the_calls_of_a_fallback() -> None:
 
 
 def test_an_unknown_model_has_no_bound() -> None:
-    assert CLAUDE.most(msgspec.structs.replace(PLAIN, model="x-1"), Setup(max_turns=3)) is None
+    assert (
+        CLAUDE.most(msgspec.structs.replace(PLAIN, model="x-1"), AgentFields(max_turns=3)) is None
+    )
 
 
 def test_the_host_sees_to_time_and_silence() -> None:
     traits = msgspec.structs.replace(PLAIN, timeout=60.0)
-    setup = Setup(silence=30.0, max_budget_usd=1.0, max_turns=5)
+    setup = AgentFields(silence=30.0, max_budget_usd=1.0, max_turns=5)
     most = nanos(1.0) + LAST_CALL
     assert CLAUDE.bounds(traits, setup) == Bounds(seconds=60.0, silence=30.0, most=most)
-    assert CLAUDE.bounds(msgspec.structs.replace(PLAIN, timeout=0.0), Setup()) == Bounds()
+    assert CLAUDE.bounds(msgspec.structs.replace(PLAIN, timeout=0.0), AgentFields()) == Bounds()
 
 
 def test_the_host_counts_dollars_that_claude_does_not_know() -> None:
     """Its own table does not know what a gateway charges."""
     traits = msgspec.structs.replace(PLAIN, timeout=0.0, price=Price(input=30.0, output=150.0))
-    assert CLAUDE.bounds(traits, Setup(max_budget_usd=1.0)).usd == nanos(1.0)
+    assert CLAUDE.bounds(traits, AgentFields(max_budget_usd=1.0)).usd == nanos(1.0)

@@ -14,8 +14,9 @@ from fanfold.members.agents.codex import Codex
 from fanfold.members.agents.codex_failure import failed
 from fanfold.members.agents.codex_meter import CodexMeter
 from fanfold.members.agents.codex_reader import CodexReader
-from fanfold.members.agents.dialect import Setup, Start, Told
+from fanfold.members.agents.dialect import Start, Told
 from fanfold.members.agents.endings import required_servers
+from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.meter import meter_files
 from fanfold.members.agents.worker import Bounds, Exit, Why
 from fanfold.price import Price, cost, nanos
@@ -56,7 +57,9 @@ def ended(reader: CodexReader, code: int = 0, why: Why = "", ask: Ask = PLAIN) -
 # ── words ────────────────────────────────────────────────────────────────────────────────────
 
 
-def words(setup: Setup, ask: Ask = PLAIN, folder: str = "/lab", **more: Any) -> tuple[str, ...]:
+def words(
+    setup: AgentFields, ask: Ask = PLAIN, folder: str = "/lab", **more: Any
+) -> tuple[str, ...]:
     start = Start(ask, folder, f"{folder}/workers/w", "unused", "w")
     return Codex(AROUND).words(traits(**more), setup, start).words
 
@@ -69,7 +72,7 @@ def settings(found: tuple[str, ...]) -> dict[str, str]:
 
 def test_the_words_of_a_plain_worker() -> None:
     start = Start(PLAIN, "/lab", "/lab/workers/w", "unused", "w")
-    made = Codex(AROUND).words(traits(), Setup(type="write", program="/opt/codex"), start)
+    made = Codex(AROUND).words(traits(), AgentFields(type="write", program="/opt/codex"), start)
     assert made.words[:10] == (
         "/opt/codex", "exec", "--json", "-m", "gpt-5.5", "-s", "workspace-write", "-C", "/lab",
         "--skip-git-repo-check",
@@ -105,7 +108,7 @@ def test_the_words_of_a_plain_worker() -> None:
 )
 def test_what_a_type_may_do(type: Any, sandbox: str, network: str | None, search: str) -> None:
     """Network for research alone."""
-    found = words(Setup(type=type))
+    found = words(AgentFields(type=type))
     assert found[found.index("-s") + 1] == sandbox
     stated = settings(found)
     assert stated.get("sandbox_workspace_write.network_access") == network
@@ -113,20 +116,20 @@ def test_what_a_type_may_do(type: Any, sandbox: str, network: str | None, search
 
 
 def test_a_stated_sandbox_and_network_go_before_the_type() -> None:
-    found = words(Setup(type="read-only", sandbox="workspace-write", network=True))
+    found = words(AgentFields(type="read-only", sandbox="workspace-write", network=True))
     assert found[found.index("-s") + 1] == "workspace-write"
     assert settings(found)["sandbox_workspace_write.network_access"] == "true"
 
 
 def test_a_session_is_resumed_after_all_options() -> None:
     """After `resume`, codex takes no `-s` any more."""
-    found = words(Setup(session="01a1"))
+    found = words(AgentFields(session="01a1"))
     assert found[-3:] == ("resume", "01a1", "-")
     assert found.index("-s") < found.index("resume")
 
 
 def test_effort_and_instructions() -> None:
-    stated = settings(words(Setup(effort="high", system='Say "yes"\nor no')))
+    stated = settings(words(AgentFields(effort="high", system='Say "yes"\nor no')))
     assert stated["model_reasoning_effort"] == '"high"'
     assert stated["developer_instructions"] == '"Say \\"yes\\"\\nor no"'
 
@@ -137,7 +140,7 @@ def test_an_output_folder_elsewhere_may_be_written_to(tmp_path: Path) -> None:
     name = "sandbox_workspace_write.writable_roots"
 
     def roots() -> str | None:
-        made = Codex(AROUND).words(traits(), Setup(type="write"), start)
+        made = Codex(AROUND).words(traits(), AgentFields(type="write"), start)
         return settings(made.words).get(name)
 
     assert roots() is None
@@ -148,7 +151,7 @@ def test_an_output_folder_elsewhere_may_be_written_to(tmp_path: Path) -> None:
 def test_a_schema_is_handed_over_in_a_file() -> None:
     ask = Ask(messages=PLAIN.messages, schema=Schema.of(SCHEMA))
     start = Start(ask, "/lab", "/lab/workers/w", "unused", "w")
-    made = Codex(AROUND).words(traits(), Setup(), start)
+    made = Codex(AROUND).words(traits(), AgentFields(), start)
     at = made.words.index("--output-schema")
     assert made.words[at + 1] == "/lab/workers/w/schema.json"
     assert msgspec.json.decode(made.files["schema.json"]) == SCHEMA
@@ -163,7 +166,7 @@ def test_mcp_servers_are_translated(tmp_path: Path) -> None:
     text = msgspec.json.encode({"mcpServers": servers})
     (tmp_path / "mcp.json").write_bytes(text)
     for stated in (text.decode(), "mcp.json"):
-        found = settings(words(Setup(mcp=stated), folder=str(tmp_path)))
+        found = settings(words(AgentFields(mcp=stated), folder=str(tmp_path)))
         assert found["mcp_servers.a"] == (
             '{"command"="serve","args"=["-x","q\\""],"env"={"K"="v"},"env_vars"=["KEY"],'
             '"required"=true,"default_tools_approval_mode"="approve","startup_timeout_sec"=60,'
@@ -188,7 +191,7 @@ def test_mcp_servers_are_translated(tmp_path: Path) -> None:
 )
 def test_mcp_that_cannot_be_read(stated: str, said: str) -> None:
     with pytest.raises(Terminal) as caught:
-        words(Setup(mcp=stated))
+        words(AgentFields(mcp=stated))
     assert (str(caught.value), caught.value.scope) == (said, "member")
 
 
@@ -197,49 +200,51 @@ def test_mcp_that_cannot_be_read(stated: str, said: str) -> None:
 
 def test_a_subscription_is_not_paid_by_a_key_that_lies_around() -> None:
     inside = {**AROUND, "CODEX_THREAD_ID": "t", "CODEX_SANDBOX_NETWORK_DISABLED": "1"}
-    made = Codex().environment(inside, traits(tier="subscription"), Setup())
+    made = Codex().environment(inside, traits(tier="subscription"), AgentFields())
     assert made == {"PATH": "/bin", "HOME": "/u"}
 
 
 def test_a_key_that_is_stated_is_given_and_looked_up_late() -> None:
-    setup = Setup(env={"CODEX_API_KEY": "env:CODEX_API_KEY", "A": "b"})
+    setup = AgentFields(env={"CODEX_API_KEY": "env:CODEX_API_KEY", "A": "b"})
     made = Codex().environment(AROUND, traits(tier="subscription"), setup)
     assert made == {"PATH": "/bin", "HOME": "/u", "CODEX_API_KEY": "sk-c", "A": "b"}
-    assert Codex().environment(AROUND, traits(tier="paid"), Setup()) == AROUND
+    assert Codex().environment(AROUND, traits(tier="paid"), AgentFields()) == AROUND
 
 
 def test_the_rollout_is_where_the_program_will_put_it() -> None:
     start = Start(PLAIN, "/lab", "/lab/w", "unused", "w")
     at = {
-        name: Codex({**AROUND, "CODEX_HOME": "/around[1]"}).words(traits(), Setup(env=env), start)
+        name: Codex({**AROUND, "CODEX_HOME": "/around[1]"}).words(
+            traits(), AgentFields(env=env), start
+        )
         for name, env in {"around": {}, "stated": {"CODEX_HOME": "/own"}}.items()
     }
     tail = "sessions/*/*/*/rollout-*-{session}.jsonl"
     assert at["around"].meter == f"/around[[]1]/{tail}"
     assert at["stated"].meter == f"/own/{tail}"
-    moved = Codex(AROUND).words(traits(), Setup(env={"HOME": "/h"}), start)
+    moved = Codex(AROUND).words(traits(), AgentFields(env={"HOME": "/h"}), start)
     assert moved.meter == f"/h/.codex/{tail}"
 
 
 def test_the_host_carries_out_what_codex_cannot() -> None:
-    setup = Setup(max_budget_usd=2.0, max_turns=7, silence=60.0)
+    setup = AgentFields(max_budget_usd=2.0, max_turns=7, silence=60.0)
     found = Codex().bounds(traits(price=PRICE, timeout=900.0), setup)
     most = nanos(2.0) + LAST_CALL
     assert found == Bounds(seconds=900.0, silence=60.0, usd=2_000_000_000, turns=7, most=most)
-    allowed = Codex().bounds(traits(price=PRICE), Setup(max_budget_usd=2.0, overrun="allow"))
+    allowed = Codex().bounds(traits(price=PRICE), AgentFields(max_budget_usd=2.0, overrun="allow"))
     assert (allowed.usd, allowed.most) == (2_000_000_000, None)
-    unpriced = Codex().bounds(traits(timeout=0.0), Setup(max_budget_usd=2.0))
+    unpriced = Codex().bounds(traits(timeout=0.0), AgentFields(max_budget_usd=2.0))
     assert unpriced == Bounds()
 
 
 def test_the_most_is_the_cap_and_the_calls_that_can_pass_it() -> None:
-    setup = Setup(max_budget_usd=2.0)
+    setup = AgentFields(max_budget_usd=2.0)
     assert Codex().most(traits(price=PRICE), setup) == nanos(2.0) + LAST_CALL
-    allowed = Setup(max_budget_usd=2.0, overrun="allow")
+    allowed = AgentFields(max_budget_usd=2.0, overrun="allow")
     assert Codex().most(traits(price=PRICE), allowed) == nanos(2.0)
     small = Codex().most(traits(price=PRICE, context=100_000), setup)
     assert small == nanos(2.0) + 2 * nanos(0.125) + nanos((32_000 + 4_096) * 10e-6)
-    assert Codex().most(traits(price=PRICE), Setup()) is None
+    assert Codex().most(traits(price=PRICE), AgentFields()) is None
     assert Codex().most(traits(), setup) is None
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fanfold.errors import InvalidReply, MemberError, Terminal
-from fanfold.members.agents.dialect import Setup, Start, WorkerType
+from fanfold.members.agents.dialect import Start
+from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.gemini import Gemini
-from fanfold.members.agents.worker import Bounds, Exit
+from fanfold.members.agents.worker import Bounds, Exit, WorkerType
 from fanfold.price import Price, nanos
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.member import Traits
@@ -23,7 +24,7 @@ WELL = Exit(code=0, at=0.0)
     ("type", "mode"), [(None, "default"), ("research", "auto_edit"), ("code-run", "yolo")]
 )
 def test_its_words(type: WorkerType | None, mode: str) -> None:
-    made = GEMINI.words(TRAITS, Setup(type=type), Start(ASK, "/w", "/h", "id", "label"))
+    made = GEMINI.words(TRAITS, AgentFields(type=type), Start(ASK, "/w", "/h", "id", "label"))
     assert (made.words, made.stdin) == (
         ("gemini", "-o", "stream-json", "-m", "gemini-2.5-flash", "--skip-trust",
          "--approval-mode", mode),
@@ -32,7 +33,7 @@ def test_its_words(type: WorkerType | None, mode: str) -> None:
 
 
 def test_only_time_and_silence_bound_it() -> None:
-    setup = Setup(silence=5.0, max_budget_usd=1.0)
+    setup = AgentFields(silence=5.0, max_budget_usd=1.0)
     assert GEMINI.bounds(TRAITS, setup) == Bounds(seconds=60.0, silence=5.0)
     assert GEMINI.most(TRAITS, setup) is None
 

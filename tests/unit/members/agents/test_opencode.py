@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from fanfold.errors import InvalidReply, MemberError, Terminal
-from fanfold.members.agents.dialect import Setup, Start, WorkerType
+from fanfold.members.agents.dialect import Start
+from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.opencode import CONFIG, Opencode
-from fanfold.members.agents.worker import Bounds, Exit
+from fanfold.members.agents.worker import Bounds, Exit, WorkerType
 from fanfold.price import Price, nanos
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.member import Traits
@@ -21,7 +22,7 @@ WELL = Exit(code=0, at=0.0)
 
 def test_its_words() -> None:
     start = Start(ASK, "/w", "/h", "id", "label")
-    made = OPENCODE.words(TRAITS, Setup(session="ses_1"), start)
+    made = OPENCODE.words(TRAITS, AgentFields(session="ses_1"), start)
     assert (made.words, made.stdin) == (
         ("opencode", "run", "--format", "json", "--auto", "--title", "label", "-m", "fake/m",
          "--session", "ses_1"),
@@ -37,7 +38,7 @@ def test_its_type_goes_into_its_configuration(
     type: WorkerType | None, bash: str, edit: str
 ) -> None:  # fmt: skip
     around = {CONFIG: '{"model": "x", "permission": {"webfetch": "ask", "bash": "ask"}}'}
-    made = OPENCODE.environment(around, TRAITS, Setup(type=type, env={"A": "1"}))
+    made = OPENCODE.environment(around, TRAITS, AgentFields(type=type, env={"A": "1"}))
     assert made["A"] == "1"
     assert msgspec.json.decode(made[CONFIG]) == {
         "model": "x", "permission": {"webfetch": "ask", "bash": bash, "edit": edit},
@@ -45,7 +46,7 @@ def test_its_type_goes_into_its_configuration(
 
 
 def test_its_host_counts_dollars_and_turns() -> None:
-    setup = Setup(max_budget_usd=1.0, max_turns=3)
+    setup = AgentFields(max_budget_usd=1.0, max_turns=3)
     assert OPENCODE.bounds(TRAITS, setup) == Bounds(usd=nanos(1.0), turns=3)
     assert OPENCODE.most(TRAITS, setup) is None
 

@@ -6,7 +6,6 @@ from typing import get_args
 
 import pytest
 
-from fanfold.members.agents.dialect import WorkerType
 from fanfold.members.agents.permissions import (
     PERMITS,
     claude_tools,
@@ -16,6 +15,7 @@ from fanfold.members.agents.permissions import (
     may_run,
     may_write,
 )
+from fanfold.members.agents.worker import WorkerType
 
 FORBIDDEN: dict[WorkerType, set[str]] = {
     "read-only": {"Bash", "Edit", "Write", "Agent", "WebFetch", "WebSearch", "NotebookEdit"},

@@ -1,0 +1,222 @@
+"""The kinds of members: the fields that all have, and the table of the kinds.
+
+A kind is one module with a record derived from `MemberFields`: its fields as a roster or a script
+states them, what a run knows of such a member (`traits`), and how it is made (`build`). Its record is
+named in `KINDS`; that is all it takes to add one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+
+import msgspec
+
+from fanfold.price import FREE, Price
+from fanfold.work.member import Member, MemberLimits, Tier, Traits
+from fanfold.work.reader import Count, Misfit, NonNegative, Positive, Text, listed
+
+KINDS: dict[str, str] = {
+    "function": "fanfold.members.function:FunctionFields",
+    "command": "fanfold.members.command:CommandFields",
+    "openai": "fanfold.members.openai:OpenAIFields",
+    "anthropic": "fanfold.members.anthropic:AnthropicFields",
+    "replay": "fanfold.members.replay:ReplayFields",
+    "claude": "fanfold.members.agents.agent:ClaudeFields",
+    "codex": "fanfold.members.agents.agent:CodexFields",
+    "gemini": "fanfold.members.agents.agent:GeminiFields",
+    "opencode": "fanfold.members.agents.agent:OpencodeFields",
+    "local": "fanfold.members.local:LocalFields",
+}
+"""Where the record of each kind is. Its module is imported when a roster first names it."""
+
+_TIERS: dict[str, Tier] = {"sub": "subscription", "api": "paid"}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class PriceFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A price as it is written: a part that is missing must not make calls look free."""
+
+    called: ClassVar[str] = "a price"
+    input: NonNegative | None = None
+    output: NonNegative | None = None
+    cache_read: NonNegative | None = None
+    cache_write: NonNegative | None = None
+    call: NonNegative | None = None
+
+    def __post_init__(self) -> None:
+        by_tokens = {self.input, self.output, self.cache_read, self.cache_write} != {None}
+        if None in (self.input, self.output) if by_tokens else self.call is None:
+            raise Misfit(
+                "a price needs `input` and `output`, or `call`; else calls would look free"
+            )
+
+    @property
+    def price(self) -> Price:
+        return Price(
+            self.input or 0.0, self.output or 0.0, self.cache_read, self.cache_write,
+            self.call or 0.0,
+        )  # fmt: skip
+
+
+class LimitFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`limits` as they are written."""
+
+    called: ClassVar[str] = "limits"
+    concurrency: Count = MemberLimits().concurrency
+    rpm: Count | None = None
+    tpm: Count | None = None
+
+    @property
+    def limits(self) -> MemberLimits:
+        return MemberLimits(self.concurrency, self.rpm, self.tpm)
+
+
+if TYPE_CHECKING:  # what scripts may give, and what it becomes
+    Texts: TypeAlias = str | Sequence[str]
+    StatedPrice: TypeAlias = PriceFields | Price | Mapping[str, float]
+    StatedLimits: TypeAlias = LimitFields | MemberLimits | Mapping[str, int]
+else:
+    Texts = Text | tuple[Text, ...]
+    StatedPrice, StatedLimits = PriceFields, LimitFields
+Version: TypeAlias = Text | int | float
+
+
+class BuildContext(NamedTuple):
+    """What a member is built with: `folder` is the plan's, where functions are imported and commands
+    run; `roster` the folder of the roster, where files that it names are. `hidden`: variables that
+    hold keys, which programs must not see. `file` and `lines`: where its fields are written."""
+
+    folder: Path
+    roster: Path
+    hidden: frozenset[str] = frozenset()
+    file: str | None = None
+    lines: Mapping[str, int] = {}
+
+    def line(self, field: str) -> int | None:
+        return self.lines.get(field, self.lines.get("id"))
+
+
+class MemberFields(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
+):
+    """What can be said of any member. A kind derives from it, with its own fields and defaults.
+
+    `concurrency: 4` is short for `limits: {concurrency: 4}`. An `id` is required in a roster; a
+    script has a default.
+    """
+
+    called: ClassVar[str] = "a member"
+    absent: ClassVar[tuple[str, ...]] = ()
+    """Fields of a record that is shared by several kinds which this kind does not have."""
+
+    id: Text = ""
+    good_at: Texts = ()
+    tier: Literal["local", "subscription", "paid", "sub", "api"] | None = None
+    price: StatedPrice | None = None
+    max_tokens: Count = 4096
+    context: Count | None = None
+    limits: StatedLimits | None = None
+    concurrency: Count | None = None
+    pool: Text | None = None
+    timeout: Positive = 120.0
+    enabled: bool | None = None
+    can_orchestrate: bool = False
+    can_delegate: bool = True
+    budget_usd_month: Positive | None = None
+
+    usual_limits: ClassVar[MemberLimits] = MemberLimits()
+
+    def __post_init__(self) -> None:
+        """Brings what can be written in several ways into one form."""
+        self.put(good_at=listed(self.good_at), tier=_TIERS.get(self.tier or "", self.tier))
+        if isinstance(self.price, PriceFields):
+            self.put(price=self.price.price)
+        if isinstance(self.limits, LimitFields):
+            self.put(limits=self.limits.limits)
+        if self.concurrency is not None:
+            if self.limits is not None:
+                raise Misfit("state `limits` or `concurrency`, not both", "concurrency")
+            self.put(limits=MemberLimits(self.concurrency), concurrency=None)
+
+    def put(self, **fields: Any) -> None:
+        """Sets fields while the record is made; never later."""
+        for name, value in fields.items():
+            msgspec.structs.force_setattr(self, name, value)
+
+    @property
+    def kind(self) -> str:
+        return str(type(self).__struct_config__.tag)
+
+    @property
+    def stated_price(self) -> Price | None:
+        """As written; nothing, where somebody wrote that the member is on this machine."""
+        if isinstance(self.price, Price):
+            return self.price
+        return FREE if self.tier == "local" else None
+
+    def common(self) -> dict[str, Any]:
+        """The traits that follow from the fields of all kinds."""
+        return {
+            "id": self.id, "kind": self.kind, "pool": self.pool or self.id,
+            "tier": self.tier or "local", "good_at": self.good_at, "limits": self.limits or self.usual_limits,
+            "max_tokens": self.max_tokens, "context": self.context, "timeout": self.timeout,
+            "enabled": self.enabled is not False, "enabled_written": self.enabled is not None,
+            "can_orchestrate": self.can_orchestrate, "can_delegate": self.can_delegate,
+            "budget_usd_month": self.budget_usd_month, "keeps_time": True,
+        }  # fmt: skip
+
+    # ── what a kind supplies ──
+
+    def traits(self, roster: Path) -> Traits:
+        """What a run knows of it. `roster`: the folder of its roster."""
+        raise NotImplementedError
+
+    def build(self, traits: Traits, context: BuildContext) -> Member:
+        """The member itself; nothing is started or asked."""
+        raise NotImplementedError
+
+    # ── what some kinds have ──
+
+    @property
+    def key_reference(self) -> str:
+        """`env:NAME` or `file:PATH` where it needs a key."""
+        return "none"
+
+    @property
+    def leads_by_mcp(self) -> bool:
+        """Whether it can be given our MCP tools, to delegate with."""
+        return False
+
+    def delegating(self, mcp_json: str, mcp_command: str) -> Self:
+        """The same with our MCP tools. `mcp_json` is a server's configuration as JSON,
+        `mcp_command` the program that starts it."""
+        return self
+
+    async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
+        """What keeps it from being used, found without asking anything that costs. FanfoldError
+        says the same."""
+        member = self.build(traits, context)
+        await member.open()
+        await member.close()
+        return None
+
+
+def record_of(kind: str) -> type[MemberFields]:
+    """The record of a kind; its module is imported now."""
+    module, _, name = KINDS[kind].partition(":")
+    record: type[MemberFields] = getattr(import_module(module), name)
+    return record
+
+
+def field_names(record: type[MemberFields]) -> list[str]:
+    return ["kind", *(name for name in record.__struct_fields__ if name not in record.absent)]
+
+
+def check_variables(names: Sequence[str] | Mapping[str, str], field: str) -> None:
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            raise Misfit(f"`{name}` is not the name of an environment variable", field)
