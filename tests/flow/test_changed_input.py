@@ -15,8 +15,8 @@ import pytest
 from fanfold.journal import opening
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.patterns.pipeline import pipeline, stage
+from fanfold.plans.header import Input
 from fanfold.plans.inputs import open_input
-from fanfold.plans.plan import Input
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted
 from fanfold.work.ask import Ask, Reply, Usage

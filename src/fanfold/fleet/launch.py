@@ -22,7 +22,7 @@ from fanfold.fleet.runs import find_record, may_run, reading, runs_of
 from fanfold.fleet.workers import living_workers
 from fanfold.journal.facts import RunRecord
 from fanfold.plans.execute import Job, Options, prepare
-from fanfold.plans.plan import Graph
+from fanfold.plans.steps.graph import Graph
 
 Say = Callable[[str], None]
 FINISHED = ("complete", "flagged")

@@ -18,7 +18,7 @@ from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.models import pricing_model
 from fanfold.members.entry import MemberEntry
 from fanfold.plans.execute import Job
-from fanfold.plans.plan import Graph, Node
+from fanfold.plans.steps.graph import Graph, GraphTask
 from fanfold.price import dollars, lookup, nanos
 from fanfold.work import dag
 
@@ -111,7 +111,7 @@ class WorkerBudget(msgspec.Struct, frozen=True):
     """What is reserved for a worker, in nano-dollars: `most` for its budget and a last call above it;
     with less than `least` it is not started. `last` is the share of that call."""
 
-    task: Node
+    task: GraphTask
     cap: float
     most: int
     least: int
@@ -131,13 +131,13 @@ def budgets_of(job: Job) -> list[WorkerBudget]:
     return found
 
 
-def _tasks(job: Job) -> Iterator[Node]:
+def _tasks(job: Job) -> Iterator[GraphTask]:
     for step in job.stored.plan.steps:
         if isinstance(step, Graph):
             yield from step.tasks
 
 
-def _budget(task: Node, entry: MemberEntry) -> list[WorkerBudget]:
+def _budget(task: GraphTask, entry: MemberEntry) -> list[WorkerBudget]:
     if not isinstance(entry.fields, AgentFields):
         return []
     cap = entry.fields.max_budget_usd

@@ -20,7 +20,7 @@ from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.patterns.graph_state import failed_by_parents
 from fanfold.plans.execute import Job, Options, Stored, prepare, prepare_resume, revised
-from fanfold.plans.plan import Graph, Node
+from fanfold.plans.steps.graph import Graph, GraphTask
 from fanfold.work.nearest import remedy
 
 HAND_OVER_ENDS = 30.0  # seconds for a supervisor to leave
@@ -82,7 +82,7 @@ def _refuse_busy(job: Job, record: RunRecord, id: str) -> None:
             raise AlreadyRunning(f"{other} {what}; first: fanfold kill {record.name} {other}")
 
 
-def _refuse_failed_parent(store: str, record: RunRecord, task: Node) -> None:
+def _refuse_failed_parent(store: str, record: RunRecord, task: GraphTask) -> None:
     """It would fail at once again: its parent comes first."""
     with reading(store) as archive:
         failed = archive.read.endings(record.no, ("failed", "kicked", "unjudged"), limit=MOST)
@@ -131,7 +131,7 @@ def _unsettled(
     return busy & ids, ended & ids
 
 
-def dependents(tasks: Iterable[Node], id: str) -> list[str]:
+def dependents(tasks: Iterable[GraphTask], id: str) -> list[str]:
     """All that depend on it, directly or not, in planned order."""
     found = {id}
     several = list(tasks)
@@ -145,7 +145,7 @@ def dependents(tasks: Iterable[Node], id: str) -> list[str]:
 # ── what changes ─────────────────────────────────────────────────────────────────────────────
 
 
-def _tasks(stored: Stored) -> list[Node]:
+def _tasks(stored: Stored) -> list[GraphTask]:
     return [t for step in stored.plan.steps if isinstance(step, Graph) for t in step.tasks]
 
 
@@ -163,7 +163,7 @@ def _changed(stored: Stored, id: str, options: Options) -> Stored:
     return msgspec.structs.replace(plan, members=_with_member(stored.members, now.members, id))
 
 
-def _task(stored: Stored, id: str) -> Node:
+def _task(stored: Stored, id: str) -> GraphTask:
     tasks = {task.id: task for task in _tasks(stored)}
     if not tasks:
         raise BadInput("only tasks of a graph can be relaunched, such as the workers of a fleet")
@@ -186,7 +186,7 @@ def _now(stored: Stored, id: str, options: Options) -> Stored:
     return prepare(str(file), options).stored
 
 
-def _with_task(stored: Stored, task: Node) -> Stored:
+def _with_task(stored: Stored, task: GraphTask) -> Stored:
     steps = tuple(
         msgspec.structs.replace(
             step, tasks=tuple(task if one.id == task.id else one for one in step.tasks)

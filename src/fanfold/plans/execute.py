@@ -28,12 +28,12 @@ from fanfold.members.roster import (
     read_roster,
 )
 from fanfold.plans.carry import carry_out, check_fields
+from fanfold.plans.header import Overrides, combined, run_command
 from fanfold.plans.inputs import is_stream, open_input
 from fanfold.plans.load import check_plan, import_all, load_plan, with_commands
 from fanfold.plans.output import Output
 from fanfold.plans.places import check_names, check_writable
-from fanfold.plans.plan import Overrides, Plan, combined, comparable, run_command
-from fanfold.plans.walk import askings
+from fanfold.plans.plan import Plan, askings, comparable
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
 from fanfold.run.engine import Engine

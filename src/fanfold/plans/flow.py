@@ -2,106 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
 from fanfold.errors import BadInput
-from fanfold.plans.plan import (
-    INPUT_KINDS,
-    Conduct,
-    Divide,
-    Ensemble,
-    Map,
-    MapReduce,
-    Pipeline,
-    Plan,
-    Reduce,
-    Scatter,
-    Step,
-    Write,
-)
-
-ItemStep = Map | Ensemble | MapReduce | Pipeline
-"""Steps that give each item a reply of its own; it goes on from there."""
+from fanfold.plans.asking import Asking
+from fanfold.plans.header import INPUT_KINDS, PlanHeader
+from fanfold.plans.ready import Ready
+from fanfold.work.task import Terms
 
 
-def produced(step: Step) -> str | None:
-    """`steps.NAME`, when the step works on what that step produced."""
-    return step.over if isinstance(step, Map | Ensemble) else None
+class FlowStep(Protocol):
+    """A step as far as the flow of items is concerned; see `steps/kind.Step`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def line(self) -> int | None: ...
+    @property
+    def produced_by(self) -> str | None: ...
+    @property
+    def takes_items(self) -> bool: ...
+    @property
+    def gives_replies(self) -> bool: ...
+    @property
+    def folds_items(self) -> bool: ...
+
+    def asks(self) -> Iterator[tuple[str, Asking]]: ...
+    def item_terms(self, ready: Ready) -> list[Terms]: ...
+    def check_flow(self, flow: Flow) -> None: ...
 
 
-def takes_items(step: Step) -> bool:
-    """Whether the step works on the items that are in the flow."""
-    match step:
-        case Map() | Ensemble() | MapReduce() | Pipeline() | Divide() | Conduct():
-            return True
-        case Scatter():
-            return not step.over
-        case _:
-            return False
+class Flow(msgspec.Struct):
+    """What is in the flow before a step: are there items, who folded them, have they replies, and
+    are they not those of the input."""
+
+    plan: PlanHeader
+    items: bool
+    folded_by: str = ""
+    replies: bool = False
+    of_a_step: bool = False
+
+    def bad(self, step: FlowStep, what: str) -> BadInput:
+        return BadInput(what, file=self.plan.file, line=step.line)
+
+    def need_items(self, step: FlowStep) -> None:
+        if not self.items:
+            raise self.bad(
+                step, f"`{step.name}` has no items; name a file with --input, or state the plan's"
+                f" `input`: one of {', '.join(INPUT_KINDS)}",
+            )  # fmt: skip
+        if self.folded_by:
+            raise self.bad(
+                step, f"`{self.folded_by}` already reduced the items; to work on its result, state"
+                f" `over: steps.{self.folded_by}`",
+            )  # fmt: skip
 
 
-def ends_flow(step: Step) -> bool:
-    """Whether the items are folded into one there, so that no later step sees them."""
-    return isinstance(step, Divide | Conduct) or (isinstance(step, Scatter) and not step.over)
+S = TypeVar("S", bound=FlowStep)
 
 
-def leg(steps: tuple[Step, ...], first: int) -> list[Step]:
+def leg(steps: Sequence[S], first: int) -> list[S]:
     """The steps that the items of the step at `first` go through, from there on."""
     found = [steps[first]]
     for step in steps[first + 1 :]:
-        if produced(step) is not None or ends_flow(found[-1]):
+        if step.produced_by is not None or found[-1].folds_items:
             break
-        if takes_items(step):
+        if step.takes_items:
             found.append(step)
     return found
 
 
-def check_flow(plan: Plan) -> None:
+def check_flow(plan: PlanHeader) -> None:
     """Every step that needs items has some, and what the input brings is used."""
-    there, folded, replies, used = plan.input is not None, "", False, False
-    anew = False
+    flow, used = Flow(plan, plan.input is not None), False
+    step: FlowStep
     for step in plan.steps:
-        if produced(step) is not None:
-            there, folded, anew = True, "", True
-        elif takes_items(step):
-            there = there or isinstance(step, Ensemble)
-            _need_items(plan, step, there, folded)
+        if step.produced_by is not None:
+            flow.items, flow.folded_by, flow.of_a_step = True, "", True
+        elif step.takes_items:
             used = True
-        if isinstance(step, Reduce) and (not replies or folded):
-            raise _bad(
-                plan, step, f"`{step.name}` comes before any `map`; there is nothing to reduce yet"
-            )
-        if isinstance(step, Write):
-            _check_write(plan, step, replies, anew)
-        if isinstance(step, ItemStep):
-            replies = True
-        if ends_flow(step):
-            folded, replies = step.name, False
+        step.check_flow(flow)
+        if step.gives_replies:
+            flow.replies = True
+        if step.folds_items:
+            flow.folded_by, flow.replies = step.name, False
     if plan.input is not None and not used:
         raise BadInput("no step uses the `input`", file=plan.file, line=plan.input.line)
-
-
-def _check_write(plan: Plan, step: Write, replies: bool, anew: bool) -> None:
-    """What is written for each item needs replies of the items."""
-    field = "each: item" if step.each else "with: input"
-    if (step.each or step.with_input) and not replies:
-        what = f"`{field}` needs a step before it that gives each item a reply, such as `map`"
-        raise _bad(plan, step, what)
-    if step.with_input and (plan.input is None or anew):
-        why = "the items here are not those of the input" if plan.input else "there is no `input`"
-        raise _bad(plan, step, f"`{field}`: {why}")
-
-
-def _need_items(plan: Plan, step: Step, there: bool, folded: str) -> None:
-    if not there:
-        raise _bad(
-            plan, step, f"`{step.name}` has no items; name a file with --input, or state the plan's"
-            f" `input`: one of {', '.join(INPUT_KINDS)}",
-        )  # fmt: skip
-    if folded:
-        raise _bad(
-            plan, step, f"`{folded}` has made one of all items; for what it gave, state"
-            f" `over: steps.{folded}`",
-        )  # fmt: skip
-
-
-def _bad(plan: Plan, step: Step, what: str) -> BadInput:
-    return BadInput(what, file=plan.file, line=step.line)

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from fanfold.errors import BadInput
 from fanfold.plans import rows
-from fanfold.plans.plan import Input, InputKind, Overrides
+from fanfold.plans.header import Input, InputKind, Overrides
 from fanfold.plans.rows import Row
 from fanfold.run.sources import own
 from fanfold.work.document import why_unreadable

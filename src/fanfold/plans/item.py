@@ -18,22 +18,15 @@ from fanfold.journal.contract import ReportQuestions, StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.patterns.graph import task_ask, task_item
 from fanfold.patterns.prompt import Prompt
+from fanfold.plans.asking import Asking
 from fanfold.plans.execute import Stored
-from fanfold.plans.flow import leg, takes_items
+from fanfold.plans.flow import leg
 from fanfold.plans.inputs import is_stream, open_input, spool_file
-from fanfold.plans.plan import (
-    Asking,
-    Conduct,
-    Ensemble,
-    Graph,
-    Map,
-    Node,
-    Pipeline,
-    Plan,
-    Scatter,
-    Step,
-)
-from fanfold.plans.ready import TASK_NAMES, Ready
+from fanfold.plans.plan import Plan
+from fanfold.plans.ready import Ready
+from fanfold.plans.steps.graph import TASK_NAMES, Graph, GraphTask
+from fanfold.plans.steps.scatter import Scatter
+from fanfold.plans.steps.table import AnyStep
 from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
 from fanfold.work.ask import Ask, Takes
 from fanfold.work.item import Item, Source, hash_of
@@ -72,11 +65,12 @@ def first_prompt(plan: Plan, source: Source | None) -> tuple[str, Item, Ask] | N
         node = next((task for task in first.tasks if not task.depends_on), None)
         return None if node is None else (first.name, *_node_ask(plan, node, {}))
     if isinstance(first, Scatter) and first.over:
-        item, asking = _entry(first, first.over[0].id)
-        return first.name, item, _prompt(plan, asking).ask((item,))
+        own = first.own_ask(first.over[0].id)
+        assert own is not None
+        return first.name, own[0], _prompt(plan, own[1]).ask((own[0],))
     if entry is None:
         return None
-    name, stage = next(_stages(first))
+    name, stage = next(first.item_asks())
     return (
         None if isinstance(stage, str) else (name, entry[1], _prompt(plan, stage).ask((entry[1],)))
     )
@@ -178,30 +172,28 @@ class _Item:
             return
         plan, id = self._stored.plan, self._planned.id
         for step in plan.steps:
-            if isinstance(step, Graph) and any(task.id == id for task in step.tasks):
-                yield step.name, self._of_graph(plan, step)
-            elif isinstance(step, Scatter) and any(entry.id == id for entry in step.over):
-                made, asking = _entry(step, id)
-                yield step.name, _asked(plan, asking, made)
+            if isinstance(step, Graph) and (task := step.task(id)):
+                yield step.name, self._of_graph(plan, task)
+            elif isinstance(step, Scatter) and (own := step.own_ask(id)):
+                yield step.name, _asked(plan, own[1], own[0])
         if self._planned.of == "input" and item is not None:
             yield from self._through(plan, item)
 
     def _through(self, plan: Plan, item: Item) -> Iterator[tuple[str, Ask | str]]:
         """An item of the input, through the steps as far as it came."""
-        first = next((n for n, step in enumerate(plan.steps) if takes_items(step)), None)
+        first = next((n for n, step in enumerate(plan.steps) if step.takes_items), None)
         if first is None:
             return
         seen, earlier = item, Values()
         for step in leg(plan.steps, first):
-            for name, asking in _stages(step):
+            for name, asking in step.item_asks():
                 yield name, _asked(plan, asking, seen)
                 if name not in self._values:
                     return
                 earlier[name] = self._values[name]
                 seen = Item(item.id, {**item.view(), "steps": dict(earlier)})
 
-    def _of_graph(self, plan: Plan, step: Graph) -> Ask | str:
-        node = next(task for task in step.tasks if task.id == self._planned.id)
+    def _of_graph(self, plan: Plan, node: GraphTask) -> Ask | str:
         parents = {id: value for id in node.depends_on for value in self._passed(id)}
         try:
             return _node_ask(plan, node, parents)[1]
@@ -241,10 +233,10 @@ class _Item:
         """A task of a graph, an entry of a scatter; or what an earlier step gave."""
         id = self._planned.id
         for step in plan.steps:
-            if isinstance(step, Graph) and any(task.id == id for task in step.tasks):
+            if isinstance(step, Graph) and step.task(id):
                 return InputView(True, None, f"a task of step {step.name} in {plan.file}"), None
-            if isinstance(step, Scatter) and any(entry.id == id for entry in step.over):
-                return InputView(True, _entry(step, id)[0].data, f"{plan.file}, {step.name}"), None
+            if isinstance(step, Scatter) and (own := step.own_ask(id)):
+                return InputView(True, own[0].data, f"{plan.file}, {step.name}"), None
         return InputView(
             False, note=f"step {self._planned.of} worked on what another step gave"
         ), None
@@ -269,20 +261,8 @@ def _opened(stored: Stored, folder: Path) -> Any:
 # ── what a plan asks ─────────────────────────────────────────────────────────────────────────
 
 
-def _is_asking(step: Step) -> bool:
-    return isinstance(step, Graph | Scatter) or takes_items(step)
-
-
-def _stages(step: Step) -> Iterator[tuple[str, Asking | str]]:
-    """The asks about one item, in order; a text says why there is none that could be rendered."""
-    match step:
-        case Map() | Ensemble() | Conduct() | Scatter():
-            yield step.name, step
-        case Pipeline():
-            for stage in step.stages:
-                yield from _stages(stage)
-        case _:
-            yield step.name, f"{step.name} asks about parts of the item"
+def _is_asking(step: AnyStep) -> bool:
+    return isinstance(step, Graph | Scatter) or step.takes_items
 
 
 def _asked(plan: Plan, asking: Asking | str, item: Item) -> Ask | str:
@@ -298,12 +278,6 @@ def _prompt(plan: Plan, asking: Asking) -> Prompt:
     return Ready(plan, {}).prompt(asking)
 
 
-def _node_ask(plan: Plan, node: Node, parents: Values) -> tuple[Item, Ask]:
+def _node_ask(plan: Plan, node: GraphTask, parents: Values) -> tuple[Item, Ask]:
     made = task_item({"id": node.id}, node.depends_on, parents)
     return made, task_ask(Ready(plan, {}).prompt(node, TASK_NAMES), made, node.sample)
-
-
-def _entry(step: Scatter, id: str) -> tuple[Item, Asking]:
-    entry = next(entry for entry in step.over if entry.id == id)
-    own = step if entry.prompt is None else msgspec.structs.replace(step, prompt=entry.prompt)
-    return Item(entry.id, entry.data), own

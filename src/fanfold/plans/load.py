@@ -3,52 +3,122 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import UNSET, Meta
 
 from fanfold.errors import BadInput
 from fanfold.members.entry import read_entry
 from fanfold.members.roster import Roster
 from fanfold.members.route import nearest
 from fanfold.members.target import resolve_target
+from fanfold.plans.asking import Asking, BudgetField
 from fanfold.plans.flow import check_flow
+from fanfold.plans.header import INPUT_KINDS, Input, Overrides
 from fanfold.plans.inputs import overridden
 from fanfold.plans.places import check_extras
-from fanfold.plans.plan import (
-    INPUT_KINDS,
-    Asking,
-    Ensemble,
-    Input,
-    Map,
-    Overrides,
-    Plan,
-    with_concurrency,
-)
-from fanfold.plans.steps.singles import own_member
-from fanfold.plans.steps.stated import Steps
+from fanfold.plans.plan import Plan, askings, with_concurrency
+from fanfold.plans.reading import Reading, budget_of, stated_in
+from fanfold.plans.steps.command import own_member
+from fanfold.plans.steps.ensemble import Ensemble
+from fanfold.plans.steps.map import Map
+from fanfold.plans.steps.table import KINDS, AnyStep, PlanEntry
 from fanfold.plans.variables import filled, read_vars, set_vars
-from fanfold.plans.walk import askings
 from fanfold.run.govern import Govern
-from fanfold.work.check import (
-    Check,
-    anything,
-    elements,
-    fields,
-    many,
-    number,
-    one_of,
-    text,
-    whole,
-)
 from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
 from fanfold.work.options import read_budget
+from fanfold.work.reader import Count, Misfit, NonNegative, Stated, Text, read_record
 from fanfold.work.task import Budget, Who
 
 _PATHS = ("jsonl", "json", "csv", "tsv", "lines", "files")
 _NEED_NO_PROMPT = ("function", "replay")
+_Items: TypeAlias = Stated[list[Any]]
+
+
+# ── a plan as it is written ──────────────────────────────────────────────────────────────────
+
+
+class InputUrl(str):
+    """Where items are fetched from."""
+
+    @classmethod
+    def from_value(cls, value: Any) -> InputUrl:
+        try:
+            parts = urlsplit(value)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
+        except (ValueError, AttributeError, TypeError):
+            usable = False
+        if not isinstance(value, str) or not usable:
+            raise Misfit("`http` must be an http:// or https:// URL without a name or password")
+        return cls(value)
+
+
+class InputFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the items come from: one of these, and perhaps `id` and `limit`."""
+
+    called: ClassVar[str] = "an input"
+    jsonl: Annotated[Stated[Text], Meta(description="A file with a JSON value in each line.")] = (
+        UNSET
+    )
+    json: Annotated[Stated[Text], Meta(description="A file with a JSON array.")] = UNSET
+    csv: Stated[Text] = UNSET
+    tsv: Stated[Text] = UNSET
+    lines: Annotated[Stated[Text], Meta(description="A file; each line is an item.")] = UNSET
+    files: Annotated[Stated[Text], Meta(description="A pattern; each file is an item.")] = UNSET
+    list: Annotated[_Items, Meta(description="The items themselves.")] = UNSET
+    count: Annotated[Stated[Count], Meta(description="So many numbered items.")] = UNSET
+    command: Annotated[
+        Stated[Annotated[tuple[Text, ...], Meta(min_length=1)]],
+        Meta(description="A program that prints a JSON value in each line."),
+    ] = UNSET
+    http: Annotated[Stated[InputUrl], Meta(description="A URL that gives JSON lines.")] = UNSET
+    id: Annotated[Stated[Text], Meta(description="The field that holds an item's id.")] = UNSET
+    limit: Annotated[Stated[Count], Meta(description="Only the first so many items.")] = UNSET
+
+    def __post_init__(self) -> None:
+        kinds = self.kinds()
+        if len(kinds) != 1:
+            found = " and ".join(f"`{kind}`" for kind in kinds) or "none"
+            raise Misfit(f"an input needs exactly one of {', '.join(INPUT_KINDS)}; found {found}")
+        if self.id is not UNSET and kinds[0] in ("lines", "files", "count"):
+            raise Misfit(f"`id` has no use with `{kinds[0]}`: it has no fields", "id")
+
+    def kinds(self) -> tuple[Any, ...]:
+        return tuple(kind for kind in INPUT_KINDS if getattr(self, kind) is not UNSET)
+
+
+class GovernFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When a stage whose size was not known at the start needs a yes."""
+
+    called: ClassVar[str] = "govern"
+    max_tasks: Stated[Whole] = UNSET
+    approve_over: Stated[NonNegative] = UNSET
+    cap: Stated[Whole] = UNSET
+
+
+class PlanFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A plan of fanfold."""
+
+    called: ClassVar[str] = "a plan"
+    name: Annotated[Stated[Text], Meta(description="The name of its runs.")] = UNSET
+    roster: Annotated[Stated[Text], Meta(description="The file that lists the members.")] = UNSET
+    budget: Stated[BudgetField] = UNSET
+    task: Annotated[Stated[Text], Meta(description="What it is about; prompts see `task`.")] = UNSET
+    vars: Annotated[
+        Stated[dict[str, Any]], Meta(description="Values for `--set`; prompts see `vars`.")
+    ] = UNSET
+    input: Stated[InputFields] = UNSET
+    govern: Stated[GovernFields] = UNSET
+    keep: Annotated[
+        Stated[Literal["prompts"]], Meta(description="Store what is sent with the run.")
+    ] = UNSET
+    steps: tuple[PlanEntry, ...]
+
+
+# ── from there to records ────────────────────────────────────────────────────────────────────
 
 
 def load_plan(
@@ -67,25 +137,27 @@ def read_plan(
     top: Node, folder: Path, *, allow_outside: bool = False, overrides: Overrides = Overrides()
 ) -> Plan:
     """A plan that was parsed, or made of something else; its paths start from `folder`."""
-    stated = fields(top, _PLAN, "a plan", required=("steps",))
-    values = set_vars(top, stated.get("vars", {}), overrides.vars)
-    steps = Steps(folder, stated.get("task"), values, allow_outside=allow_outside)
-    steps.read(top.child("steps"))
-    given = _the_input(top, stated.get("input"), steps.input, values)
+    given = read_record(top, PlanFields)
+    stated = {} if given.vars is UNSET else read_vars(top.child("vars"))
+    values = set_vars(top, stated, overrides.vars)
+    task = given.task or None
+    steps = _Steps(Reading(folder, task, targets={}, allow_outside=allow_outside, vars=values))
+    steps.read(top.child("steps"), given.steps)
+    govern = {} if given.govern is UNSET else stated_in(given.govern)
     plan = Plan(
-        name=stated.get("name", Path(top.file).stem),
+        name=given.name or Path(top.file).stem,
         file=top.file,
         folder=str(folder),
-        roster=stated.get("roster"),
-        budget=stated.get("budget", Budget()),
-        task=stated.get("task"),
+        roster=given.roster or None,
+        budget=Budget() if given.budget is UNSET else budget_of(given.budget),
+        task=task,
         vars=values,
         overrides=overrides,
-        input=overridden(given, overrides),
-        govern=stated.get("govern", Govern()),
+        input=overridden(_the_input(top, given.input, steps.input, values), overrides),
+        govern=Govern(**govern),
         targets=steps.targets,
         allow_outside=allow_outside,
-        keep=stated.get("keep"),
+        keep=given.keep or None,
         steps=tuple(steps.steps),
     )
     check_flow(plan)
@@ -100,24 +172,72 @@ def import_all(plan: Plan) -> None:
         resolve_target(target, plan.folder, file=plan.file, line=line)
 
 
-def _the_input(
-    top: Node, stated: Input | None, listed: Input | None, values: dict[str, Any]
-) -> Input | None:
-    if stated and listed:
-        raise top.child("input").bad("state `input` or a `list_files` step, not both")
-    if stated is not None and stated.kind in _PATHS:
-        node = top.child("input").child(stated.kind)
-        return msgspec.structs.replace(stated, value=filled(node, stated.value, values))
-    return stated or listed
+def _the_input(top: Node, given: Any, listed: Input | None, values: dict[str, Any]) -> Input | None:
+    """Of the plan's `input`, or of its `list_files`."""
+    if given is UNSET:
+        return listed
+    node = top.child("input")
+    if listed is not None:
+        raise node.bad("state `input` or a `list_files` step, not both")
+    (kind,) = given.kinds()
+    value = getattr(given, kind)
+    if kind in _PATHS:
+        value = filled(node.child(kind), value, values)
+    elif isinstance(value, tuple):
+        value = list(value)
+    return Input(kind, value, given.id or None, given.limit or None, node.file, node.line)
 
 
-def _read_govern(node: Node) -> Govern:
-    known: dict[str, Check] = {
-        "max_tasks": whole(least=0),
-        "approve_over": number(least=0),
-        "cap": whole(least=0),
-    }
-    return Govern(**fields(node, known, "govern"))
+class _Steps:
+    """Reads the steps one after the other, and knows what each can see of those before it."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._replies: list[str] = []
+        self._results: list[str] = []
+        self.steps: list[AnyStep] = []
+        self.targets = reading.targets
+        self.input: Input | None = None
+
+    def read(self, node: Node, entries: tuple[PlanEntry, ...]) -> None:
+        if not entries:
+            raise node.bad("`steps` is empty; a plan needs at least a `map`")
+        for n, entry in enumerate(entries):
+            self._read_one(node.child(n).child(entry.kind), entry)
+        if not self.steps:
+            raise node.bad("`steps` is empty; a plan needs at least a `map`")
+
+    def _read_one(self, node: Node, entry: PlanEntry) -> None:
+        kind = KINDS[entry.kind]
+        if entry.kind == "write" and not self.steps:
+            raise node.bad("`write` comes before any other step; there is nothing to write")
+        made = kind.read(node, entry.given, self._around(kind.starts_anew(entry.given)))
+        if not isinstance(made, Input):
+            self._add(node, made)
+        elif self.input is not None or self.steps:
+            raise node.bad(f"`{entry.kind}` must be the first step, and there can be only one")
+        else:
+            self.input = made
+
+    def _around(self, anew: bool) -> Reading:
+        """Items of its own, or of a produced list, have no replies of earlier steps yet."""
+        replies = () if anew else tuple(self._replies)
+        results = [*self._results, *self._replies] if anew else list(self._results)
+        return msgspec.structs.replace(self._reading, replies=replies, results=results)
+
+    def _add(self, node: Node, step: AnyStep) -> None:
+        taken = [name for earlier in self.steps for name in earlier.names]
+        for name in step.names:
+            if name in taken:
+                raise node.bad(f"a second step `{name}`; give it a `name` of its own")
+            taken.append(name)
+        self.steps.append(step.settled())
+        if step.produced_by is not None:
+            self._replies = []
+        if step.gives_replies:
+            self._replies += step.names[:-1] or step.names
+        elif step.gives_result:
+            self._results.append(step.name)
 
 
 def parse_budget(said: str) -> Budget:
@@ -159,64 +279,6 @@ def _amount(written: str) -> Any:
         except ValueError:
             continue
     return written
-
-
-# ── input ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_input(node: Node) -> Input:
-    stated = fields(node, _INPUT, "an input")
-    kinds = [kind for kind in INPUT_KINDS if kind in stated]
-    if len(kinds) != 1:
-        found = " and ".join(f"`{kind}`" for kind in kinds) or "none"
-        raise node.bad(f"an input needs exactly one of {', '.join(INPUT_KINDS)}; found {found}")
-    kind = kinds[0]
-    if "id" in stated and kind in ("lines", "files", "count"):
-        raise node.child("id").bad(f"`id` has no use with `{kind}`: it has no fields")
-    value = stated[kind]
-    return Input(
-        kind, list(value) if isinstance(value, tuple) else value, stated.get("id"),
-        stated.get("limit"), node.file, node.line,
-    )  # fmt: skip
-
-
-def _read_url(node: Node) -> str:
-    url = text(node)
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-        secret = parts.username is not None
-    except ValueError:
-        usable, secret = False, False
-    if secret or not usable:
-        raise node.bad("`http` must be an http:// or https:// URL without a name or password")
-    return url
-
-
-def _read_list(node: Node) -> list[Any]:
-    return [child.value for child in elements(node)]
-
-
-_INPUT: dict[str, Check] = {
-    **dict.fromkeys(("jsonl", "json", "csv", "tsv", "lines", "files"), text),
-    "list": _read_list,
-    "count": whole(least=1),
-    "command": many(text, least=1),
-    "http": _read_url,
-    "id": text,
-    "limit": whole(least=1),
-}
-_PLAN: dict[str, Check] = {
-    "name": text,
-    "roster": text,
-    "budget": read_budget,
-    "task": text,
-    "vars": read_vars,
-    "input": _read_input,
-    "govern": _read_govern,
-    "keep": one_of("prompts"),
-    "steps": anything,
-}
 
 
 # ── does it fit the roster? ──────────────────────────────────────────────────────────────────

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fanfold.errors import FanfoldError, RunStopped, StoreError
-from fanfold.plans.places import EachName, fixed_folder
-from fanfold.plans.plan import Plan, Write
+from fanfold.plans.header import PlanHeader
+from fanfold.plans.places import EachName, WriteStep, fixed_folder
 from fanfold.plans.tables import Record, Table, columns_of
 from fanfold.plans.write import Page, parsed, write_parts, write_records, write_value
 from fanfold.run.planning import Batch
@@ -33,20 +33,20 @@ class Joined(NamedTuple):
 class Output:
     """Writes the files of a run, and notes them in `files`. What cannot be written flags the run."""
 
-    def __init__(self, run: Run, plan: Plan, page: Page | None) -> None:
+    def __init__(self, run: Run, plan: PlanHeader, page: Page | None) -> None:
         self._run, self._plan, self._page = run, plan, page
         self.files: list[FilesWritten] = []
 
-    def value(self, step: Write, value: Any) -> None:
+    def value(self, step: WriteStep, value: Any) -> None:
         self._one(step, lambda path: write_value(path, value, self._page))
 
-    def parts(self, step: Write, batch: Batch, terms: Terms) -> None:
+    def parts(self, step: WriteStep, batch: Batch, terms: Terms) -> None:
         """Each passed item with its reply."""
         self._one(
             step, lambda path: write_parts(path, lambda: self._run.passed(batch, terms), self._page)
         )
 
-    def with_input(self, step: Write, batch: Batch, terms: Terms) -> None:
+    def with_input(self, step: WriteStep, batch: Batch, terms: Terms) -> None:
         """All items with their own fields, the fields of their replies, and how they ended."""
         ending = Path(step.path).suffix.lower()
         given = columns_of(_fields(item) for _, item in batch.source.walk())
@@ -64,7 +64,7 @@ class Output:
         table = Table([*given, *fields, state], rows)
         self._one(step, lambda path: write_records(path, table, self._page))
 
-    def each(self, step: Write, batch: Batch, terms: Terms) -> None:
+    def each(self, step: WriteStep, batch: Batch, terms: Terms) -> None:
         """A file for each item that passed."""
         names, seen, many = EachName(self._plan, step), dict[str, str](), 0
         for one in self._joined(batch, terms):
@@ -82,7 +82,7 @@ class Output:
             folder = Path(self._plan.folder) / fixed_folder(step.path)
             self.files.append(FilesWritten(str(folder), many))
 
-    def _one(self, step: Write, write: Callable[[Path], None]) -> None:
+    def _one(self, step: WriteStep, write: Callable[[Path], None]) -> None:
         with self._flagging(step):
             path = Path(self._plan.folder) / step.path
             self._stay_inside(path)
@@ -96,7 +96,7 @@ class Output:
             raise FanfoldError(f"{path}: {what}")
 
     @contextmanager
-    def _flagging(self, step: Write) -> Iterator[None]:
+    def _flagging(self, step: WriteStep) -> Iterator[None]:
         try:
             yield
         except (RunStopped, StoreError):

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.plans.flow import produced
+from fanfold.plans.header import PlanHeader
 from fanfold.plans.inputs import is_stream
-from fanfold.plans.plan import Plan, Write
 from fanfold.plans.rows import READERS, matching
 from fanfold.plans.tables import missing_extra
 from fanfold.plans.variables import NAME as VARS
@@ -26,6 +27,17 @@ PATH_NAMES = ("item", VARS)
 _NOT_IN_NAMES = frozenset('/\\:*?"<>|')
 _LONGEST = 150  # bytes of a name that a value gives
 _TEMPLATE = re.compile(r"\{[{%#]")
+
+
+class WriteStep(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What is written where. `each`: a file for each item that passed, and `path` is a template.
+    `with_input`: all items, with their own fields and those of their replies."""
+
+    name: str = "write"
+    path: str
+    each: bool = False
+    with_input: bool = False
+    line: int | None = None
 
 
 # ── where files go ───────────────────────────────────────────────────────────────────────────
@@ -51,7 +63,7 @@ def safe_name(said: str) -> str:
 class EachName:
     """The file of each item. No field of an item leads out of the step's folder."""
 
-    def __init__(self, plan: Plan, step: Write) -> None:
+    def __init__(self, plan: PlanHeader, step: WriteStep) -> None:
         self._template = Template(step.path, name=plan.file, known=PATH_NAMES)
         self._reads = self._template.fields("item")
         self._folder, self._vars = Path(plan.folder), plan.vars
@@ -79,7 +91,7 @@ def _safe(value: Any) -> Any:
 # ── before anything is asked ─────────────────────────────────────────────────────────────────
 
 
-def check_extras(plan: Plan) -> None:
+def check_extras(plan: PlanHeader) -> None:
     """The packages that write its files are installed."""
     for step in _writes(plan):
         if extra := missing_extra(Path(step.path).suffix.lower()):
@@ -87,7 +99,7 @@ def check_extras(plan: Plan) -> None:
             raise _bad(plan, step, what)
 
 
-def check_writable(plan: Plan) -> None:
+def check_writable(plan: PlanHeader) -> None:
     """Its files can be written where they are to go, and not over what it reads. What is tried out
     leaves nothing behind."""
     read = _files_read(plan)
@@ -99,7 +111,7 @@ def check_writable(plan: Plan) -> None:
             raise _bad(plan, step, f"`write` {step.path} cannot be written: {why}")
 
 
-def check_names(plan: Plan, source: Source) -> None:
+def check_names(plan: PlanHeader, source: Source) -> None:
     """No two items of the input have the same file."""
     for step in _writes(plan, of_input=True):
         if not step.each:
@@ -120,7 +132,7 @@ def check_names(plan: Plan, source: Source) -> None:
                 )
 
 
-def _files_read(plan: Plan) -> set[Path]:
+def _files_read(plan: PlanHeader) -> set[Path]:
     """The plan itself, and the files of its input."""
     folder, spec = Path(plan.folder), plan.input
     found = {(folder / Path(plan.file).name).resolve()}
@@ -131,15 +143,15 @@ def _files_read(plan: Plan) -> set[Path]:
     return found
 
 
-def _writes(plan: Plan, *, of_input: bool = False) -> Iterator[Write]:
+def _writes(plan: PlanHeader, *, of_input: bool = False) -> Iterator[WriteStep]:
     for step in plan.steps:
-        if of_input and produced(step) is not None:
+        if of_input and step.produced_by is not None:
             return
-        if isinstance(step, Write):
+        if isinstance(step, WriteStep):
             yield step
 
 
-def _bad(plan: Plan, step: Write, what: str) -> BadInput:
+def _bad(plan: PlanHeader, step: WriteStep, what: str) -> BadInput:
     return BadInput(what, file=plan.file, line=step.line)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from fanfold.work.item import Item, canonical, digest
+from fanfold.work.reader import Count, NonNegative, Positive
 from fanfold.work.text import excerpt
 
 Role = Literal["system", "user", "assistant"]
@@ -40,9 +41,9 @@ class Schema(msgspec.Struct, frozen=True):
 class Params(msgspec.Struct, frozen=True, omit_defaults=True):
     """Sampling parameters that the plan states. Part of the key; `None` is the member's own default."""
 
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
+    temperature: NonNegative | None = None
+    top_p: Positive | None = None
+    max_tokens: Count | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
 

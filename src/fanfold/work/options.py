@@ -4,16 +4,47 @@ values in the same words."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET
 
 from fanfold.errors import BadInput
 from fanfold.work.arguments import is_uncalled, takes
 from fanfold.work.check import Check, at, described, fields, one_of, one_or_many, text, whole
 from fanfold.work.document import Node
 from fanfold.work.member import Traits
+from fanfold.work.reader import Count, Misfit, Positive, Stated
 from fanfold.work.task import AMOUNTS, SHARES, Budget, Hedge, Who
 
 GATE_ARGUMENTS = 3  # the task, the reply, and the power to ask
+
+
+class BudgetFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A budget as it is written. Nothing of it may be 0: leave it out instead."""
+
+    called: ClassVar[str] = "a budget"
+    usd: Stated[Positive] = UNSET
+    tokens: Stated[Count] = UNSET
+    calls: Stated[Count] = UNSET
+    seconds: Stated[Positive] = UNSET
+
+    def __post_init__(self) -> None:
+        if all(amount is UNSET for amount in msgspec.structs.astuple(self)):
+            raise Misfit("`budget` is empty; state one of usd, tokens, calls, seconds")
+
+
+class HedgeFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A hedge as it is written; `extra` is a share of the calls."""
+
+    called: ClassVar[str] = "a hedge"
+    extra: Positive
+    after: Stated[Positive] = UNSET
+
+    def __post_init__(self) -> None:
+        if self.extra > 1:
+            what = f"`extra` is a share of the calls, such as 0.05, not {self.extra:g}"
+            raise Misfit(what, "extra")
 
 
 def stated(given: Mapping[str, Any], known: Mapping[str, Check], what: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A field is stated once, in a record: its type, its bounds, its default. `read_re
 into it; `schema_of` gives the JSON Schema of the same record. What types cannot say:
 - a rule over several fields: `__post_init__` of the record raises `Misfit`;
 - a value with a form of its own (a URL, a reference to a key): a class with the class method
-  `from_value(value)`, which raises `Misfit`, and optionally `json_schema()`;
+  `from_value(value)`, which raises `Misfit` and reads its parts with `read_part`, and `json_schema()`;
 - a short form (a scalar where a mapping may stand): a union, `Dollars | Budget`.
 
 The record's class attribute `called` ("a map") is its name in error texts; records of one union by
@@ -17,7 +17,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar, Union
 
 import msgspec
 from msgspec import Meta, inspect
@@ -44,6 +44,9 @@ Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Texts: TypeAlias = Text | tuple[Text, ...]
 """`good_at: legal` is the same as `good_at: [legal]`; see `listed`."""
 
+Stated: TypeAlias = Union[T, msgspec.UnsetType]  # noqa: UP007 (generic)
+"""A field that need not be there; UNSET when it is not. Null is not the same as not there."""
+
 
 class Misfit(ValueError):
     """Raised by a record or a type of its own while it is read: what is wrong with which of its
@@ -63,14 +66,21 @@ def listed(given: Any) -> tuple[Any, ...]:
 
 def read_record(node: Node, kind: type[T]) -> T:
     """A Node as the record (or other type) `kind`. Raises BadInput for the first mistake."""
-    value = node.value
+    try:
+        return read_part(node.value, kind)
+    except _Refused as error:
+        raise error.mistake.refusal(node) from None
+
+
+def read_part(value: Any, kind: type[T], *steps: str | int) -> T:
+    """For `from_value`: a part of what was written, `steps` from it, as a record of its own."""
     while True:
         try:
             return msgspec.convert(value, kind, dec_hook=_from_value)
         except msgspec.ValidationError as error:
             mistake = _Mistake(error, value, kind)
             if not mistake.is_whole_number():
-                raise mistake.refusal(node) from None
+                raise _Refused(mistake, steps) from None
             value = _replaced(value, mistake.steps, int(mistake.value))
 
 
@@ -83,9 +93,12 @@ def read_options(given: Mapping[str, Any], kind: type[T]) -> T:
     return read_record(Node(plain, "", {}), kind)
 
 
-def schema_of(kind: Any) -> dict[str, Any]:
-    """The JSON Schema of a record."""
-    found: dict[str, Any] = _tidied(msgspec.json.schema(kind, schema_hook=_own_schema))
+def schema_of(kind: Any, *parts: Any) -> dict[str, Any]:
+    """The JSON Schema of a record. `parts` are records that its own types refer to, by name."""
+    (top, *_), named = msgspec.json.schema_components(
+        [kind, *parts], schema_hook=_own_schema, ref_template="#/$defs/{name}"
+    )
+    found: dict[str, Any] = _tidied({**top, "$defs": named})
     return found
 
 
@@ -166,6 +179,8 @@ class _Mistake:
 
     def refusal(self, node: Node) -> BadInput:
         here = _node_at(node, self.steps)
+        if isinstance(self._cause, _Refused):
+            return self._cause.mistake.refusal(_node_at(here, self._cause.steps))
         if isinstance(self._cause, Misfit):
             return _node_at(here, (self._cause.field,)).bad(self._cause.what)
         field = _FIELD.fullmatch(self._what)
@@ -211,6 +226,14 @@ class _Mistake:
         if all(isinstance(one, inspect.StructType) for one in kinds):
             name = _called(first, here)
         return f"{name} must be {_expected(kinds)}, not {described(self.value)}"
+
+
+class _Refused(ValueError):
+    """A mistake below `steps` of what is read just now."""
+
+    def __init__(self, mistake: _Mistake, steps: tuple[str | int, ...]) -> None:
+        super().__init__("refused")
+        self.mistake, self.steps = mistake, steps
 
 
 def _refused_key(error: msgspec.ValidationError, top: Any, kind: Any, steps: Place) -> Any:

@@ -88,7 +88,7 @@ PLANS = [
     (f"{COUNT}{STEPS}  - map: {{prompt: y}}\n",
      "p.yaml:4: a second step `map`; give it a `name` of its own"),
     (f"{COUNT}{STEPS}  - list_files: {{path: a}}\n",
-     "p.yaml:4: `list_files` stands once, before all other steps"),
+     "p.yaml:4: `list_files` must be the first step, and there can be only one"),
     (f"{COUNT}steps:\n  - list_files: {{path: a}}\n  - map: {{prompt: x}}\n",
      "p.yaml:1: state `input` or a `list_files` step, not both"),
     # map

@@ -8,8 +8,9 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.plans.load import load_plan
-from fanfold.plans.plan import Map, Plan
+from fanfold.plans.plan import Plan
 from fanfold.plans.ready import Ready
+from fanfold.plans.steps.map import Map
 from fanfold.run.left import Left
 from fanfold.run.meter import Cast, forecast
 from fanfold.testing.member import Scripted, traits

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput
+from fanfold.plans.header import Input
 from fanfold.plans.inputs import Records, _copy, open_input
-from fanfold.plans.plan import Input
 from fanfold.work.item import Item
 
 

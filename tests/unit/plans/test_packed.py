@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 
 from fanfold.errors import BadInput
+from fanfold.plans.header import Input
 from fanfold.plans.inputs import open_input
-from fanfold.plans.plan import Input
 
 Kind = Literal["jsonl", "json", "csv", "lines"]
 ROWS = [("1", "one"), ("2", "two")]

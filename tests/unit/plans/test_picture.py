@@ -9,27 +9,24 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.members.roster import Roster, load_roster
+from fanfold.plans.asking import Asking
 from fanfold.plans.drawing.picture import count_items, picture
-from fanfold.plans.plan import (
-    Asking,
-    Conduct,
-    Divide,
-    Ensemble,
-    Entry,
-    Graph,
-    Input,
-    Map,
-    MapReduce,
-    Once,
-    Pipeline,
-    Plan,
-    Reduce,
-    Scatter,
-    Shard,
-    Step,
-    Write,
-)
-from fanfold.plans.plan import Node as Task
+from fanfold.plans.header import Input
+from fanfold.plans.plan import Plan
+from fanfold.plans.steps.ask import Once
+from fanfold.plans.steps.conduct import Conduct
+from fanfold.plans.steps.divide import Divide
+from fanfold.plans.steps.ensemble import Ensemble
+from fanfold.plans.steps.graph import Graph
+from fanfold.plans.steps.graph import GraphTask as Task
+from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.map import Map, Shard
+from fanfold.plans.steps.map_reduce import MapReduce
+from fanfold.plans.steps.pipeline import Pipeline
+from fanfold.plans.steps.reduce import Reduce
+from fanfold.plans.steps.scatter import Scatter
+from fanfold.plans.steps.scatter import ScatterEntry as Entry
+from fanfold.plans.steps.write import Write
 from fanfold.work.ask import Schema
 from fanfold.work.picture import Arrow, Box, Picture
 from fanfold.work.task import Budget, Who

@@ -10,23 +10,21 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
+from fanfold.plans.asking import Asking
 from fanfold.plans.load import check_plan, load_plan, with_commands
-from fanfold.plans.plan import (
-    Asking,
-    Conduct,
-    Divide,
-    Ensemble,
-    Entry,
-    Graph,
-    Map,
-    MapReduce,
-    Node,
-    Once,
-    Pipeline,
-    Plan,
-    Reduce,
-    Scatter,
-)
+from fanfold.plans.plan import Plan
+from fanfold.plans.steps.ask import Once
+from fanfold.plans.steps.conduct import Conduct
+from fanfold.plans.steps.divide import Divide
+from fanfold.plans.steps.ensemble import Ensemble
+from fanfold.plans.steps.graph import Graph
+from fanfold.plans.steps.graph import GraphTask as Node
+from fanfold.plans.steps.map import Map
+from fanfold.plans.steps.map_reduce import MapReduce
+from fanfold.plans.steps.pipeline import Pipeline
+from fanfold.plans.steps.reduce import Reduce
+from fanfold.plans.steps.scatter import Scatter
+from fanfold.plans.steps.scatter import ScatterEntry as Entry
 from fanfold.run.govern import Govern
 from fanfold.work.task import Who
 
@@ -130,7 +128,7 @@ WRONG = [
     ("- divide: {prompt: x, combine: merge, max_depth: 0}", "4: `max_depth` must be 1 or more, not 0"),
     ("- scatter: {prompt: x, over: []}", "4: `over` is empty; list those whom the question is for"),
     ("- scatter: {prompt: x, over: [{topic: a}]}", "4: an entry of `over` needs the field `id`"),
-    ("- scatter: {prompt: x, gather: some}", "4: `gather` is all, {first: 3} or {within: 30}"),
+    ("- scatter: {prompt: x, gather: some}", "4: `gather` must be all, {first: 3} or {within: 30}, not the text 'some'"),
     ("- scatter: {prompt: x, gather: {within: -1}}", "4: `within` must be more than 0, not -1"),
     ("- scatter: {prompt: x, gather: {first: 0}}", "4: `first` must be 1 or more, not 0"),
     ("- scatter: {prompt: x, over: [{id: a}, {id: a}]}",
@@ -178,7 +176,7 @@ WRONG = [
     ("- ask: {prompt: '{{ steps.first }}', member: m}",
      "4: the prompt reads `steps.first`, but it cannot see an earlier step of that name; there is none"),
     ("- divide: {prompt: x, combine: merge}\n  - map: {prompt: y}",
-     "5: `divide` has made one of all items; for what it gave, state `over: steps.divide`"),
+     "5: `divide` already reduced the items; to work on its result, state `over: steps.divide`"),
 ]  # fmt: skip
 
 

@@ -14,8 +14,11 @@ from fanfold.members.roster import load_roster
 from fanfold.plans.drawing.picture import picture
 from fanfold.plans.execute import Audience, Options, execute, prepare
 from fanfold.plans.load import load_plan
-from fanfold.plans.plan import Graph, Once, Plan
-from fanfold.plans.preview.estimate import Premises, estimate
+from fanfold.plans.plan import Plan
+from fanfold.plans.preview.askers import Premises
+from fanfold.plans.preview.estimate import estimate
+from fanfold.plans.steps.ask import Once
+from fanfold.plans.steps.graph import Graph
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
 

@@ -16,8 +16,8 @@ from fanfold.members.openai import OpenAI
 from fanfold.members.replay import Replay
 from fanfold.members.structured import find
 from fanfold.members.toolcalls import call
+from fanfold.plans.header import Input
 from fanfold.plans.inputs import open_input
-from fanfold.plans.plan import Input
 from fanfold.testing.member import traits
 from fanfold.work.ask import Ask, Call, Reply
 from fanfold.work.item import Item

@@ -17,6 +17,7 @@ from fanfold.work.reader import (
     Texts,
     listed,
     read_options,
+    read_part,
     read_record,
     schema_of,
 )
@@ -62,6 +63,20 @@ class Dog(Struct, forbid_unknown_fields=True, tag_field="kind", tag="dog"):
     tricks: Texts = ()
 
 
+class Keeper:
+    """A mapping with one key, the role, which says how the rest is read."""
+
+    def __init__(self, role: str, fields: Allowance) -> None:
+        self.role, self.fields = role, fields
+
+    @classmethod
+    def from_value(cls, value: Any) -> Keeper:
+        if not isinstance(value, dict) or len(value) != 1:
+            raise Misfit("a keeper has one role")
+        (role,) = value
+        return cls(role, read_part(value[role], Allowance, role))
+
+
 class Zoo(Struct, forbid_unknown_fields=True):
     called: ClassVar[str] = "a zoo"
     name: Text
@@ -76,6 +91,7 @@ class Zoo(Struct, forbid_unknown_fields=True):
     mode: Literal["open", "closed"] = "open"
     guided: bool | Literal["always"] = False
     ticket: Money | None = None
+    keepers: tuple[Keeper, ...] = ()
     stop: Annotated[tuple[Text, ...], Meta(min_length=1)] | None = None
 
 
@@ -107,6 +123,9 @@ BAD = [
     ("name: z\nallowance:\n  usd: 1\n  calls: 2", "z.yaml:4: state `usd` or `calls`, not both"),
     ("name: z\nweights:\n  a: 1\n  b: 0\n  c: 0", "z.yaml:4: `b` must be more than 0, not 0"),
     ("name: z\nvariables:\n  A: x\n  b: y", "z.yaml:4: `b` must be in capitals, not the text 'b'"),
+    ("name: z\nkeepers:\n- x", "z.yaml:3: a keeper has one role"),
+    ("name: z\nkeepers:\n- head: {usd: 2e0}\n- vet:\n    calls: 2e3\n    cals: 3",
+     "z.yaml:6: unknown field `cals` in an allowance: did you mean `calls`?"),
     ("name: z\nticket: cheap", "z.yaml:2: must be an amount such as $2"),
     ("name: z\nanimals:\n- felix", "z.yaml:3: an animal must be a mapping, not the text 'felix'"),
     ("name: z\nanimals:\n- id: a", "z.yaml:3: an animal needs the field `kind`: one of cat, dog"),
@@ -157,7 +176,7 @@ def test_the_options_of_a_call_are_checked_by_the_same_rules() -> None:
 
 
 def test_the_schema_falls_out_of_the_same_record() -> None:
-    schema = schema_of(Allowance)
+    schema = schema_of(Zoo)
     assert schema["$defs"]["Allowance"] == {
         "title": "Allowance",
         "type": "object",

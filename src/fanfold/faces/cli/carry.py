@@ -31,9 +31,9 @@ from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import Progress, Quiet, watched
 from fanfold.observe.standing import may_resume
 from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
+from fanfold.plans.header import Overrides
 from fanfold.plans.inputs import is_stream_name
 from fanfold.plans.load import parse_budgets
-from fanfold.plans.plan import Overrides
 from fanfold.plans.variables import parse_vars
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import Approve, told

@@ -21,7 +21,8 @@ from fanfold.observe.table import one_line
 from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.execute import Job
 from fanfold.plans.item import first_prompt
-from fanfold.plans.preview.estimate import Premises, estimate, readable_input
+from fanfold.plans.preview.askers import Premises
+from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.run.forecast import Preview
 from fanfold.work.item import Source
 from fanfold.work.text import visible

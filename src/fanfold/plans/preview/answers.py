@@ -10,9 +10,9 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.gates import stated as gates
-from fanfold.patterns.panel import AnonymousAnswers, VoteJudge, judge_task, judge_terms
+from fanfold.patterns.panel import AnonymousAnswers, Panel, VoteJudge, judge_task, judge_terms
 from fanfold.patterns.prompt import Prompt
-from fanfold.plans.plan import Asking, Ensemble
+from fanfold.plans.asking import Asking
 from fanfold.plans.preview.askers import Asker, Desk
 from fanfold.plans.preview.standin import Size
 from fanfold.run.forecast import Forecast, Note, StepPreview, at_once, in_turn
@@ -27,8 +27,10 @@ class Votes:
     """The same task to several voters; a judge may decide. At worst there is no decision, and each
     of the members is asked that the question escalates to."""
 
-    def __init__(self, desk: Desk, step: Ensemble, prompt: Prompt, terms: Terms) -> None:
-        self._panel = panel = desk.ready.panel(step)
+    def __init__(
+        self, desk: Desk, step: Asking, panel: Panel, prompt: Prompt, terms: Terms
+    ) -> None:
+        self._panel = panel
         voters, judge = panel.voters, panel.decide
         self._askers = [
             Asker(desk, _of_voter(terms, voter.member, len(voters)), prompt,

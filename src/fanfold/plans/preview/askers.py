@@ -15,10 +15,10 @@ from fanfold.errors import FanfoldError
 from fanfold.journal.contract import StoreView
 from fanfold.members.roster import Roster
 from fanfold.patterns.prompt import Prompt
-from fanfold.plans.plan import Plan
+from fanfold.plans.header import PlanHeader
 from fanfold.plans.preview.standin import NOTHING, Size, StandIns, holds_stand_in
+from fanfold.plans.reading import onlooker
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.asking import onlooker
 from fanfold.run.choose import Chooser
 from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left, Look, Survey
@@ -90,7 +90,7 @@ class Desk:
     replies that do not exist yet."""
 
     def __init__(
-        self, plan: Plan, roster: Roster, archive: StoreView | None, premises: Premises
+        self, plan: PlanHeader, roster: Roster, archive: StoreView | None, premises: Premises
     ) -> None:
         self.plan, self.premises, self._archive = plan, premises, archive
         company = Unopened(roster, Path(plan.folder), allow_paid=premises.allow_paid)

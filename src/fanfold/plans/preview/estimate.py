@@ -5,51 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from fanfold.journal.contract import StoreView
 from fanfold.members.roster import Roster
+from fanfold.plans.header import PlanHeader
 from fanfold.plans.inputs import open_input
-from fanfold.plans.plan import (
-    Conduct,
-    Divide,
-    Ensemble,
-    Graph,
-    Map,
-    MapReduce,
-    Once,
-    Pipeline,
-    Plan,
-    Reduce,
-    Scatter,
-    Stage,
-    Step,
-    Write,
-)
 from fanfold.plans.preview.askers import Desk, Premises
 from fanfold.plans.preview.standin import Size
-from fanfold.plans.preview.stations import (
-    Inside,
-    Mapped,
-    Passing,
-    Reduced,
-    Station,
-    Voted,
-    result_size,
-)
-from fanfold.plans.preview.wholes import Divided, asked_once, graphed, scattered
+from fanfold.plans.preview.stations import Passing, Station
 from fanfold.run.forecast import Forecast, Note, Preview, StepPreview, at_once, in_turn
-from fanfold.run.sources import Rows
-from fanfold.work.item import Item, Source
-
-__all__ = ["Premises", "estimate", "readable_input"]
+from fanfold.work.item import Source
 
 CHUNK = 64
 _NOT_READ = {"command": "runs the program", "http": "fetches it"}
 
 
-def readable_input(plan: Plan, spool: Path | None = None, *, also: bool = False) -> Source | None:
+def readable_input(
+    plan: PlanHeader, spool: Path | None = None, *, also: bool = False
+) -> Source | None:
     """The plan's input, when it can be read without running or fetching anything; else None.
 
     `also`: the operator said that it may. What can be read only once is kept in `spool`.
@@ -59,8 +35,14 @@ def readable_input(plan: Plan, spool: Path | None = None, *, also: bool = False)
     return open_input(plan.input, plan.folder, spool=spool)
 
 
+class PreviewedStep(Protocol):
+    """A step that can be previewed; see `steps/kind.Step`."""
+
+    def preview(self, estimate: Estimate) -> PartPreview: ...
+
+
 def estimate(
-    plan: Plan,
+    plan: PlanHeader,
     roster: Roster,
     source: Source | None,
     archive: StoreView | None,
@@ -73,10 +55,10 @@ def estimate(
     the usual length. `source` None: the input is not read, so how many items there are is unknown.
     """
     desk = Desk(plan, roster, archive, premises)
-    return _Estimate(desk, _Sample(source, premises.measured)).preview()
+    return Estimate(desk, Sample(source, premises.measured)).preview()
 
 
-class _Sample:
+class Sample:
     """The items that are measured: all, or every so many of a large input."""
 
     def __init__(self, source: Source | None, most: int) -> None:
@@ -103,7 +85,7 @@ class _Sample:
             yield chunk, range(chunk[0].at, chunk[-1].at + 1)
 
 
-class _Part(msgspec.Struct):
+class PartPreview(msgspec.Struct):
     """One step of the plan: the stations its items pass, or the lines that are known at once.
 
     `flows`: items that can be measured come there. `side_by_side`: its lines take their time at
@@ -120,35 +102,36 @@ class _Part(msgspec.Struct):
         return [*(line for one in self.stations for line in one.rows(known)), *self.lines]
 
 
-class _Estimate:
+class Estimate:
     """Goes through the steps in order, then lets the items pass once through all stations."""
 
-    def __init__(self, desk: Desk, sample: _Sample) -> None:
-        self._desk, self._sample = desk, sample
-        self._known = True  # items in the flow can be measured
-        self._last = Size(0, 0)  # of one reply of the latest step with replies
-        self._notes: list[Note] = []
+    def __init__(self, desk: Desk, sample: Sample) -> None:
+        self.desk, self.sample = desk, sample
+        self.known = True  # items in the flow can be measured
+        self.last = Size(0, 0)  # of one reply of the latest step with replies
+        self.notes: list[Note] = []
 
     def preview(self) -> Preview:
-        plan = self._desk.plan
-        parts = [self._part(step) for step in plan.steps]
+        plan = self.desk.plan
+        steps: Sequence[PreviewedStep] = plan.steps
+        parts = [step.preview(self) for step in steps]
         flow = [one for part in parts if part.flows for one in part.stations]
-        for passing, span in self._sample.chunks():
+        for passing, span in self.sample.chunks():
             for station in flow:
                 passing = station.take(passing, span)
-        times = self._sample.times
+        times = self.sample.times
         rows = [part.rows(times) for part in parts]
         total = in_turn(_taken(part, lines) for part, lines in zip(parts, rows, strict=True))
         return Preview(
             name=plan.name,
             steps=tuple(line for lines in rows for line in lines),
             total=msgspec.structs.replace(total, step=""),
-            budget=self._desk.premises.budget,
-            notes=(*self._about_the_input(), *self._notes, *total.notes),
+            budget=self.desk.premises.budget,
+            notes=(*self._about_the_input(), *self.notes, *total.notes),
         )
 
     def _about_the_input(self) -> list[Note]:
-        spec, sample = self._desk.plan.input, self._sample
+        spec, sample = self.desk.plan.input, self.sample
         if spec is not None and sample.size is None:
             what = f"the input of kind {spec.kind} is not read for a preview: its size is unknown"
             return [Note(f"{what}; --read-input {_NOT_READ[spec.kind]} once to count it")]
@@ -161,94 +144,25 @@ class _Estimate:
             ]
         return []
 
-    # ── from steps to parts ──
+    # ── for the steps ──
 
-    def _part(self, step: Step) -> _Part:
-        desk = self._desk
-        match step:
-            case Map() | Ensemble():
-                return self._items(step)
-            case MapReduce():
-                return self._through([Inside(desk, step)])
-            case Pipeline():
-                stations = [self._station(stage) for stage in step.stages]
-                return self._through(stations, side_by_side=step.mode == "streaming")
-            case Divide():
-                return self._into_one(step.name, [Divided(desk, step)])
-            case Conduct():
-                return self._conduct(step)
-            case Scatter():
-                return self._scatter(step)
-            case Reduce():
-                return self._reduce(step)
-            case Graph():
-                return self._fixed(step.name, *graphed(desk, step))
-            case Once():
-                return self._fixed(step.name, *asked_once(desk, step))
-            case Write():
-                return _Part()
+    def through(self, stations: Sequence[Station], *, side_by_side: bool = False) -> PartPreview:
+        """Each item gets a reply and goes on."""
+        self.last = stations[-1].size
+        return PartPreview(stations, flows=self.known, side_by_side=side_by_side)
 
-    def _items(self, step: Map | Ensemble) -> _Part:
-        """New items come in where a step works on what another produced: then nobody knows yet."""
-        if step.over is not None:
-            self._known = False
-        elif isinstance(step, Ensemble) and self._desk.plan.input is None and self._known:
-            self._sample = _Sample(Rows([Item("question", {})]), 1)
-        return self._through([self._station(step, watched=step.over is not None)])
+    def into_one(self, name: str, stations: Sequence[Station]) -> PartPreview:
+        """The items come to one result, `steps.NAME`."""
+        self.desk.record(name, stations[-1].size)
+        return PartPreview(stations, flows=self.known)
 
-    def _station(self, stage: Stage, *, watched: bool = False) -> Station:
-        match stage:
-            case Map():
-                return Mapped(self._desk, stage, watched=watched)
-            case Ensemble():
-                return Voted(self._desk, stage, watched=watched)
-            case MapReduce():
-                return Inside(self._desk, stage)
-
-    def _through(self, stations: list[Station], *, side_by_side: bool = False) -> _Part:
-        self._last = stations[-1].size
-        return _Part(stations, flows=self._known, side_by_side=side_by_side)
-
-    def _into_one(self, name: str, stations: list[Station]) -> _Part:
-        self._desk.record(name, stations[-1].size)
-        return _Part(stations, flows=self._known)
-
-    def _fixed(self, name: str, lines: list[StepPreview], size: Size) -> _Part:
-        self._desk.record(name, size)
-        return _Part(lines=lines)
-
-    def _conduct(self, step: Conduct) -> _Part:
-        size = self._sample.size
-        if self._known and size is not None and size > step.most:
-            self._notes.append(
-                Note(
-                    f"{{}}: {size:,} items are more than `most` ({step.most}): it will be refused",
-                    step.name,
-                )
-            )
-        return self._into_one(step.name, self._with_synthesis(Mapped(self._desk, step), step))
-
-    def _scatter(self, step: Scatter) -> _Part:
-        if not step.over:
-            stations = self._with_synthesis(Mapped(self._desk, step), step)
-            return self._into_one(step.name, stations)
-        return self._fixed(step.name, *scattered(self._desk, step))
-
-    def _with_synthesis(self, first: Mapped, step: Conduct | Scatter) -> list[Station]:
-        way = step.synthesise
-        if way is None or not (way.ask or way.vote):
-            return [first]
-        return [first, Reduced(self._desk, way, self._sample.many, "synthesise")]
-
-    def _reduce(self, step: Reduce) -> _Part:
-        if step.ask or step.vote:
-            return self._into_one(step.name, [Reduced(self._desk, step, self._sample.many)])
-        many = (self._sample.size or 1) if self._known else 1
-        self._desk.record(step.name, result_size(step, self._last, many))
-        return _Part()
+    def at_once(self, name: str, lines: Sequence[StepPreview], size: Size) -> PartPreview:
+        """What does not depend on the items in the flow is known at once."""
+        self.desk.record(name, size)
+        return PartPreview(lines=lines)
 
 
-def _taken(part: _Part, lines: Sequence[StepPreview]) -> Forecast:
+def _taken(part: PartPreview, lines: Sequence[StepPreview]) -> Forecast:
     """What is not known does not count in what is expected; what is not bounded has no worst case."""
     made = [line.forecast for line in lines] or [Forecast()]
     return at_once(made) if part.side_by_side else in_turn(made)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import ceil
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -11,17 +10,16 @@ import msgspec
 from fanfold.errors import FanfoldError
 from fanfold.patterns.asked_reduce import AskedReduce, SourcedPart, ask_about_parts
 from fanfold.patterns.prompt import make_task
-from fanfold.plans.plan import Conduct, Ensemble, Map, MapReduce, Reduce, Scatter
-from fanfold.plans.preview.answers import Answers, Votes, judges_of, rows_of
+from fanfold.plans.asking import Asking
+from fanfold.plans.preview.answers import Answers, judges_of, rows_of
 from fanfold.plans.preview.askers import Asker, Desk
-from fanfold.plans.preview.standin import Size, StandIn
-from fanfold.run.forecast import StepPreview
+from fanfold.plans.preview.standin import Size
+from fanfold.run.forecast import StepPreview, at_once
 from fanfold.run.left import Left
-from fanfold.run.sources import as_item
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item
 from fanfold.work.split import Filling, estimate_tokens, shard_ask
-from fanfold.work.task import Task
+from fanfold.work.task import Task, Terms
 from fanfold.work.tree import ReduceTree
 
 
@@ -63,19 +61,20 @@ class Station(Protocol):
 class Mapped:
     """One ask for each item, or for a shard of them."""
 
-    def __init__(self, desk: Desk, step: Map | Conduct | Scatter, *, watched: bool = False) -> None:
-        self._name, self._watched = step.name, watched
-        keep, shard, own = None, None, None
-        if isinstance(step, Map):
-            keep, shard, own = step.keep, step.shard, step.command
-        self._kind = type(step).__name__.lower() if own is None else "command"
-        self._terms = desk.ready.terms(step, step.name, keep)
+    def __init__(
+        self, desk: Desk, step: Asking, kind: str, terms: Terms, *, watched: bool = False
+    ) -> None:
+        self._name, self._watched = terms.step, watched
+        self._kind, self._terms = kind, terms
         judges = judges_of(desk, step)
-        self._asker = Asker(desk, self._terms, desk.ready.prompt(step), judges=judges)
+        self._asker = Asker(desk, terms, desk.ready.prompt(step), judges=judges)
         self._tasks = 0
         self._filling: Filling[tuple[Task, Left]] | None = None
-        if shard is not None:
-            self._filling = Filling(shard.items, shard.tokens, lambda one: _size(one[0].ask))
+
+    def in_shards(self, items: int | None, tokens: int | None) -> Mapped:
+        """So many go into one ask."""
+        self._filling = Filling(items, tokens, lambda one: _size(one[0].ask))
+        return self
 
     @property
     def size(self) -> Size:
@@ -120,46 +119,12 @@ def _size(ask: Ask) -> int:
     return sum(estimate_tokens(message.content) for message in ask.messages) or 1
 
 
-class Voted:
-    """An ensemble: each item is put to the voters."""
-
-    def __init__(self, desk: Desk, step: Ensemble, *, watched: bool = False) -> None:
-        self._step, self._watched = step, watched
-        self._terms = desk.ready.terms(step, step.name, step.keep)
-        self._prompt = desk.ready.prompt(step)
-        self._votes = Votes(desk, step, self._prompt, self._terms)
-        self._tasks = 0
-
-    @property
-    def size(self) -> Size:
-        return self._votes.size
-
-    def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
-        tasks = [make_task(self._prompt, one.seen(), self._terms, None) for one in passing]
-        self._tasks += len(tasks)
-        values = self._votes.take(tasks)
-        found = zip(passing, values, strict=True)
-        return [one.onward(self._step.name, value) for one, value in found if value is not None]
-
-    def rows(self, times: float | None) -> list[StepPreview]:
-        name, watched = self._step.name, self._watched
-        return rows_of(name, "ensemble", self._votes, self._tasks, times, watched=watched)
-
-
 class Reduced:
     """An asked reduce: a tree of asks over what comes, which goes on as it is."""
 
-    def __init__(self, desk: Desk, step: Reduce, size: int, kind: str = "reduce") -> None:
-        made = desk.ready.into_one(step)
-        assert isinstance(made, AskedReduce)
-        self._step, self.way, self._kind = step, made, kind
-        self.answers: Answers
-        if step.vote is not None:
-            self.answers = Votes(desk, step.vote, made.prompt, made.terms)
-        else:
-            judges = [] if step.ask is None else judges_of(desk, step.ask)
-            self.answers = Asker(desk, made.terms, made.prompt, judges=judges)
-        self._tree: ReduceTree[SourcedPart] = ReduceTree(size, made.fan_in)
+    def __init__(self, name: str, kind: str, way: AskedReduce, answers: Answers, size: int) -> None:
+        self._name, self._kind, self.way, self.answers = name, kind, way, answers
+        self._tree: ReduceTree[SourcedPart] = ReduceTree(size, way.fan_in)
         self._nodes = 0
 
     @property
@@ -203,73 +168,30 @@ class Reduced:
         )
 
     def rows(self, times: float | None) -> list[StepPreview]:
-        return rows_of(self._step.name, self._kind, self.answers, self._nodes, times)
+        return rows_of(self._name, self._kind, self.answers, self._nodes, times)
 
 
-class Inside:
-    """For each item a map over a list of its own, and a reduce."""
-
-    def __init__(self, desk: Desk, step: MapReduce) -> None:
-        self._desk, self._step = desk, step
-        self._map = Mapped(desk, step.map, watched=True)
-        asked = step.reduce.ask or step.reduce.vote
-        self._reduce = Reduced(desk, step.reduce, 0) if asked else None
-        self._made: dict[int, StandIn] = {}
-        self._unknown = False
-
-    @property
-    def size(self) -> Size:
-        return self._map.size if self._reduce is None else self._reduce.size
-
-    def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
-        return [one.onward(self._step.name, self._value(one)) for one in passing]
-
-    def _value(self, one: Passing) -> Any:
-        found = _at(self._step.over, one.seen().view())
-        if isinstance(found, StandIn) or not isinstance(found, list):
-            self._unknown = self._unknown or isinstance(found, StandIn)
-            return self._stand_in(1)
-        parts = [as_item(row, at) for at, row in enumerate(found)]
-        passing = [
-            Passing(at, Item(f"{one.item.id}/{part.id}", part.data))
-            for at, part in enumerate(parts)
-        ]
-        span = range(len(parts))
-        passed = self._map.take(passing, span)
-        if self._reduce is None:
-            return self._stand_in(len(parts))
-        self._reduce.again(len(parts))
-        self._reduce.take(passed, span)
-        return self._reduce.result or self._stand_in(1)
-
-    def _stand_in(self, parts: int) -> StandIn:
-        if parts not in self._made:
-            size = self.size if self._reduce else result_size(self._step.reduce, self.size, parts)
-            self._made[parts] = self._desk.stand_ins.make(size)
-        return self._made[parts]
-
-    def rows(self, times: float | None) -> list[StepPreview]:
-        """Lists that replies are to bring are not there yet."""
-        known = None if self._unknown else times
-        more = [] if self._reduce is None else self._reduce.rows(known)
-        return [*self._map.rows(known), *more]
+# ── several at once ──────────────────────────────────────────────────────────────────────────
 
 
-def _at(path: str, view: dict[str, Any]) -> Any:
-    """What stands at `item.files` or `steps.NAME.parts`; None when there is nothing."""
-    root, *names = path.split(".")
-    value: Any = view.get("steps", {}) if root == "steps" else view
-    for name in names:
-        if isinstance(value, StandIn):
-            return value
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+def sum_of(sizes: Iterable[Size]) -> Size:
+    found = list(sizes)
+    return Size(sum(one.typical for one in found), sum(one.most for one in found))
 
 
-def result_size(step: Reduce, each: Size, many: int) -> Size:
-    """Of what a pure reduce makes: some give one of its parts or less, the others at most all."""
-    if step.kind in ("sum", "count", "vote", "best"):
-        return each
-    if step.kind == "top":
-        many = min(many, ceil(step.options.get("n", many)))
-    return each.times(max(1, many))
+def as_one(name: str, kind: str, askers: Sequence[Asker], tasks: int) -> list[StepPreview]:
+    """One line for several that are asked at once, and those who judge their replies."""
+    rows = [line for asker in askers for line in rows_of(name, kind, asker, tasks, 1)]
+    own = [line for line in rows if line.kind == kind]
+    who = tuple(dict.fromkeys(id for line in own for id in line.who))
+    made = at_once(line.forecast for line in own)
+    first = StepPreview(name=name, kind=kind, who=who, tasks=tasks, forecast=made)
+    return [first, *(line for line in rows if line.kind != kind)]
+
+
+def task_about(asker: Asker, made: Item, sample: int = 0) -> Task:
+    try:
+        ask = msgspec.structs.replace(asker.prompt.about(made), sample=sample)
+        return Task(made.id, ask, asker.terms)
+    except FanfoldError as error:
+        return Task(made.id, Ask(items=(made,)), asker.terms, flaw=str(error))

@@ -1,1 +1,1 @@
-"""The steps of a plan file: read, and checked so that mistakes show with their lines."""
+"""The kinds of steps of a plan: each is one module, and `table` lists them."""

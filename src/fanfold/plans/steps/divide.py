@@ -1,36 +1,127 @@
-"""Steps that do not go item by item, in a plan that is only looked at: divide, scatter, graph, ask."""
+"""`divide`: split until a piece fits, solve the pieces, combine them bottom-up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.asked_reduce import SourcedPart, ask_about_parts
-from fanfold.patterns.divide import cutting
-from fanfold.patterns.graph import GraphNode
-from fanfold.patterns.prompt import make_task
-from fanfold.plans.plan import Divide, Graph, Once, Scatter
+from fanfold.patterns.divide import Division, cutting, divide_batch
+from fanfold.plans.asking import Asking, written
+from fanfold.plans.carry import PlanState
+from fanfold.plans.drawing.describe import many
+from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.preview.answers import UNKNOWN, judges_of, rows_of
 from fanfold.plans.preview.askers import Asker, Desk
+from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.standin import Size, holds_stand_in
-from fanfold.plans.preview.stations import Passing, Reduced
-from fanfold.run.forecast import Forecast, Note, StepPreview, at_once
+from fanfold.plans.preview.stations import Passing
+from fanfold.plans.reading import Reading, read_target
+from fanfold.plans.ready import Ready
+from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.reduce import IntoOneEntry, Reduce
+from fanfold.run.forecast import Forecast, Note, StepPreview
 from fanfold.run.left import Left
 from fanfold.run.meter import forecast
 from fanfold.work.ask import Ask, Message
+from fanfold.work.document import Node
 from fanfold.work.item import Item
-from fanfold.work.pieces import Leaf, Piece, Tree, contents, grouped, leaves_of
-from fanfold.work.task import Task, Who
+from fanfold.work.picture import Box
+from fanfold.work.pieces import Fits, Leaf, Piece, Tree, contents, grouped, leaves_of
+from fanfold.work.reader import Count, Text
+from fanfold.work.task import Task, Terms
 
 _encode = msgspec.json.Encoder().encode
 _AROUND_AN_ITEM = 64  # bytes that a prompt may write around it: its id, a heading
+_SPLITS = ("items", "paragraphs")
+
+
+class FitsFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How large a piece may be, as it is written."""
+
+    called = "fits"
+    tokens: Count | None = None
+    items: Count | None = None
+
+
+class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_only=True):
+    """Split until a piece fits, solve the pieces, combine them bottom-up.
+
+    A piece fits when it has at most so many tokens or items; without either, when it fits the
+    context of those who may answer. `split` is items, paragraphs or `module:function`.
+    """
+
+    name: Text = "divide"
+    tokens: int | None = None
+    items: int | None = None
+    split: Text = "items"
+    combine: Reduce
+    max_depth: Count = 8
+    max_pieces: Count = 1000
+
+    @classmethod
+    def read(cls, node: Node, given: Any, reading: Reading) -> Divide:
+        made = reading.asking(node, given)
+        combine = Reduce.read(node.child("combine"), given.combine, reading, "combine")
+        fits = FitsFields() if given.fits is UNSET else given.fits
+        if given.split not in _SPLITS:
+            if ":" not in given.split:
+                what = f"`split` is items, paragraphs or module:function, not {given.split!r}"
+                raise node.child("split").bad(what)
+            read_target(node.child("split"), reading)
+        return cls(
+            **made, name=given.name, tokens=fits.tokens, items=fits.items, split=given.split,
+            combine=msgspec.structs.replace(combine, name=f"{given.name}.combine"),
+            max_depth=given.max_depth, max_pieces=given.max_pieces,
+        )  # fmt: skip
+
+    takes_items = True
+    folds_items = True
+
+    def asks(self) -> Iterator[tuple[str, Asking]]:
+        yield self.name, self
+        yield from self.combine.asks()
+
+    def item_terms(self, ready: Ready) -> list[Terms]:
+        return [ready.terms(self, self.name)]
+
+    def division(self, ready: Ready) -> Division:
+        split = ready.resolve(self.split) if ":" in self.split else self.split
+        fits = Fits(self.tokens, self.items)
+        into_one = self.combine.into_one(ready)
+        return Division(into_one, fits, split, self.max_depth, self.max_pieces)
+
+    async def carry(self, state: PlanState) -> None:
+        ready, (terms,) = state.ready, self.item_terms(state.ready)
+        prompt, division = ready.prompt(self), self.division(ready)
+        made = await divide_batch(state.run, state.items(), terms, prompt, division)
+        state.result(self, made)
+
+    def preview(self, estimate: Estimate) -> PartPreview:
+        return estimate.into_one(self.name, [Divided(estimate.desk, self)])
+
+    def draw(self, id: str, sketch: Sketch) -> Box:
+        sizes = [many(self.items, "item") if self.items else "",
+                 f"{self.tokens:,} tokens" if self.tokens else ""]  # fmt: skip
+        fits = " and ".join(size for size in sizes if size) or "the member's context"
+        caps = f"at most {self.max_depth} deep, {many(self.max_pieces, 'piece')}"
+        split = Box("split", f"split by {self.split}", (f"until a piece fits {fits}", caps), "fold")
+        combine = self.combine.box("combine", "combine", sketch)
+        inside = rows([split], lanes("piece", None), [gate_box(self)], [combine])
+        return Box(id, title(self.name, "divide"), sketch.asked(self), inside=inside)
+
+
+Divide.written = written(
+    Divide, "a divide", "tokens", "items", fits=(FitsFields, UNSET), combine=IntoOneEntry
+)
 
 
 class Divided:
-    """A divide: its items are cut into pieces, as the run will do it.
+    """In a preview: the items are cut into pieces, as the run will do it.
 
     Only bounds are known where a function of the user's cuts, where the length of replies decides, or
     where some items stand for more: pieces share what is to be divided, so together they hold all of
@@ -46,8 +137,8 @@ class Divided:
         source = "" if prompt.user is None else prompt.user.source
         self._frame = Ask((Message("user", source),), schema=prompt.schema, params=prompt.params)
         self._shows_steps = prompt.shows("steps")
-        asked = step.combine.ask or step.combine.vote
-        self._combine = Reduced(desk, step.combine, 0, "combine") if asked else None
+        combine = step.combine
+        self._combine = combine.station(desk, 0, "combine") if combine.is_asked else None
         self._bytes = 0
 
     @property
@@ -78,7 +169,7 @@ class Divided:
     def _cut(self) -> list[StepPreview]:
         """The pieces and the combines of the run, each measured. BadInput where it would be refused."""
         step, items = self._step, list(enumerate(self._items))
-        division = self._desk.ready.division(step)
+        division = step.division(self._desk.ready)
         cutter, ask = cutting(self._desk, self._asker.terms, self._prompt, division)
         tree = cutter.whole(items)
         leaves = [] if tree is None else list(leaves_of(tree))
@@ -147,89 +238,3 @@ class Divided:
             return UNKNOWN
         left = Left(ask, ask, asker.terms.revise, most=2 * (size + _AROUND_AN_ITEM))
         return forecast([left], asker.cast).scaled(most)
-
-
-def scattered(desk: Desk, step: Scatter) -> tuple[list[StepPreview], Size]:
-    """Entries that the plan states: all are asked at once, then one answer is made of theirs."""
-    terms, prompt = desk.ready.terms(step, step.name), desk.ready.prompt(step)
-    askers: dict[Who, Asker] = {}
-    parts = []
-    for one in desk.ready.questions(step, prompt, terms):
-        asker = askers.get(one.terms.who)
-        if asker is None:
-            asker = askers[one.terms.who] = Asker(
-                desk, one.terms, one.prompt, judges=judges_of(desk, step)
-            )
-        (value,) = asker.take([make_task(one.prompt, one.item, one.terms, None)])
-        parts.append(None if value is None else SourcedPart(one.item.id, (one.item.id,), value))
-    rows = _as_one(step.name, "scatter", list(askers.values()), len(parts))
-    way = step.synthesise
-    if way is None or not (way.ask or way.vote):
-        return rows, _sum(asker.size for asker in askers.values()).times(len(parts))
-    reduced = Reduced(desk, way, len(parts), "synthesise")
-    for at, part in enumerate(parts):
-        reduced.land(at, part)
-    return rows + reduced.rows(1), reduced.size
-
-
-def _sum(sizes: Iterable[Size]) -> Size:
-    found = list(sizes)
-    return Size(sum(one.typical for one in found), sum(one.most for one in found))
-
-
-def _as_one(name: str, kind: str, askers: Sequence[Asker], tasks: int) -> list[StepPreview]:
-    """One line for several that are asked at once, and those who judge their replies."""
-    rows = [line for asker in askers for line in rows_of(name, kind, asker, tasks, 1)]
-    own = [line for line in rows if line.kind == kind]
-    who = tuple(dict.fromkeys(id for line in own for id in line.who))
-    made = at_once(line.forecast for line in own)
-    first = StepPreview(name=name, kind=kind, who=who, tasks=tasks, forecast=made)
-    return [first, *(line for line in rows if line.kind != kind)]
-
-
-def graphed(desk: Desk, step: Graph) -> tuple[list[StepPreview], Size]:
-    """One line for all tasks; the time is that of the longest way through."""
-    stated = {task.id: task for task in step.tasks}
-    values: dict[str, Any] = {}
-    ends: dict[str, float] = {}
-    askers: list[Asker] = []
-    for one in _parents_first(desk.ready.nodes(step)):
-        asker = Asker(desk, one.terms, one.prompt, judges=judges_of(desk, stated[one.id]))
-        parents = {p: values[p] for p in one.depends_on if values[p] is not None}
-        made = Item(one.id, {**one.fields(), "parents": parents, "missing": []})
-        (values[one.id],) = asker.take([_about(asker, made, one.sample)])
-        begins = max((ends[p] for p in one.depends_on), default=0.0)
-        ends[one.id] = begins + (asker.forecast().seconds or 0.0)
-        askers.append(asker)
-    own, *judges = _as_one(step.name, "graph", askers, len(values))
-    work = sum(asker.forecast().seconds or 0.0 for asker in askers) / step.concurrency
-    if own.forecast.seconds is not None:
-        apart = step.delay * sum(asker.forecast().most_calls != 0 for asker in askers[1:])
-        seconds = max(work, apart, *ends.values())
-        timed = msgspec.structs.replace(own.forecast, seconds=seconds)
-        own = msgspec.structs.replace(own, forecast=timed)
-    return [own, *judges], _sum(asker.size for asker in askers)
-
-
-def _parents_first(nodes: Sequence[GraphNode]) -> Iterator[GraphNode]:
-    waiting, done = list(nodes), set[str]()
-    while waiting:
-        one = next(one for one in waiting if done.issuperset(one.depends_on))
-        waiting.remove(one)
-        done.add(one.id)
-        yield one
-
-
-def asked_once(desk: Desk, step: Once) -> tuple[list[StepPreview], Size]:
-    terms, prompt = desk.ready.terms(step, step.name), desk.ready.prompt(step, ("steps", "task"))
-    asker = Asker(desk, terms, prompt, judges=judges_of(desk, step))
-    asker.take([_about(asker, Item(step.name, {}))])
-    return rows_of(step.name, "ask", asker, 1, 1), asker.size
-
-
-def _about(asker: Asker, made: Item, sample: int = 0) -> Task:
-    try:
-        ask = msgspec.structs.replace(asker.prompt.about(made), sample=sample)
-        return Task(made.id, ask, asker.terms)
-    except FanfoldError as error:
-        return Task(made.id, Ask(items=(made,)), asker.terms, flaw=str(error))

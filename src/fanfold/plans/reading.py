@@ -1,54 +1,39 @@
-"""What steps that ask have in common: prompt, schema, gate, members, budget; read and checked."""
+"""How steps are read: prompts and schemas taken in, gates tried out, so that mistakes show with
+their lines."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from fanfold.errors import BadInput
 from fanfold.gates import checks
 from fanfold.gates.stated import from_plan
 from fanfold.members.target import resolve_target
 from fanfold.members.unloaded import look_for
+from fanfold.plans.asking import AskTerms
 from fanfold.plans.variables import NAME as VARS
 from fanfold.plans.variables import check_reads
 from fanfold.work.ask import Params, Schema
-from fanfold.work.check import (
-    Check,
-    anything,
-    at,
-    elements,
-    mapping,
-    number,
-    one_or_many,
-    text,
-    whole,
-)
+from fanfold.work.check import at, elements, mapping
 from fanfold.work.document import Node, read, read_text
 from fanfold.work.files import is_inside
-from fanfold.work.options import TERMS, WHO, read_who
+from fanfold.work.options import WHO, BudgetFields, read_who
+from fanfold.work.reader import listed
+from fanfold.work.task import Budget, Hedge, Who
 from fanfold.work.template import Template
-
-T = TypeVar("T")
 
 KNOWN_NAMES = ("item", "items", "steps", "task")
 _KEEP_NAMES = ("item", "reply", VARS)
-
-WHO_FIELDS: dict[str, Check] = {**WHO, "agent": text}
-PARAM_FIELDS: dict[str, Check] = {
-    "temperature": number(least=0),
-    "top_p": number(above=0),
-    "max_tokens": whole(least=1),
-    "seed": whole(),
-    "stop": one_or_many(text),
-}
-_WHO = ("member", "members", "agent", "needs", "use", "fallback")
-_SAME = (
-    "concurrency", "budget", "revise", "escalate", "on_failure", "in_doubt", "hedge", "verbatim",
-)  # fmt: skip
+_OVER = re.compile(r"steps\.([A-Za-z_][A-Za-z0-9_]*)")
+_FLOW = ("files", "items")
+_ONE = ("member", "agent", "use")
+_SEVERAL = ("members", "needs", "fallback")
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -72,30 +57,77 @@ class Reading(msgspec.Struct, frozen=True):
         return [*self.replies, *self.results]
 
     def asking(
-        self, node: Node, stated: dict[str, Any], known: Collection[str] | None = None
+        self, node: Node, given: Any, known: Collection[str] | None = None
     ) -> dict[str, Any]:
         """The fields of an `Asking` that the step states, and its lines. `known` are the names in
         its prompt, when it is not about items."""
-        made = {name: stated[name] for name in _SAME if name in stated}
-        seen = self.earlier if known is None else list(self.results)
-        if stated.get("verbatim"):
-            prompt = read_verbatim(node, self)
+        made = {
+            name: getattr(given, name) for name in AskTerms.__struct_fields__ if name in node.value
+        }
+        if verbatim := getattr(given, "verbatim", False):
+            made |= {"verbatim": verbatim, "prompt": read_verbatim(node, self)}
         else:
-            prompt = read_prompt(node, self, seen, known or KNOWN_NAMES)
-        if prompt is not None:
-            made["prompt"] = prompt
-        if (schema := read_schema(node, self)) is not None:
-            made["schema"] = schema
-        if (gate := read_gate(node, self)) is not None:
-            made["gate"] = gate
-        if "keep" in stated:
-            keep = node.child("keep")
-            check_reads(keep_template(keep.value, node.file), self.vars, keep, "`keep`")
-        if any(name in stated for name in _WHO):
-            made["who"] = read_who(node, stated)
-        if any(name in stated for name in PARAM_FIELDS):
-            made["params"] = read_params(stated)
+            seen = self.earlier if known is None else list(self.results)
+            made["prompt"] = read_prompt(node, self, seen, known or KNOWN_NAMES)
+        made |= {"schema": read_schema(node, self), "gate": read_gate(node, self)}
+        if (budget := getattr(given, "budget", UNSET)) is not UNSET:
+            made["budget"] = budget_of(budget)
+        if given.hedge is not UNSET:
+            made["hedge"] = Hedge(**stated_in(given.hedge))
+        if given.escalate:
+            made["escalate"] = listed(given.escalate)
+        if who := who_of(node, given):
+            made["who"] = who
+        if params := {
+            name: getattr(given, name) for name in Params.__struct_fields__ if name in node.value
+        }:
+            made["params"] = Params(**{**params, "stop": listed(given.stop)})
+        made = {name: value for name, value in made.items() if value is not None}
         return {**made, "lines": lines_of(node), "line": node.line}
+
+    def over(self, node: Node) -> str | None:
+        """`files` and `items` are those in the flow; `steps.NAME` is what an earlier step produced."""
+        said: str = node.value
+        if said in _FLOW:
+            return None
+        found = _OVER.fullmatch(said)
+        if found is None:
+            raise node.bad(f"`over` is items, files or steps.NAME of an earlier step, not {said!r}")
+        if found[1] not in self.earlier:
+            there = f"there are {', '.join(self.earlier)}" if self.earlier else "there is none"
+            raise node.bad(f"`over` names `{said}`, but no earlier step has that name; {there}")
+        return said
+
+    def keep(self, node: Node) -> str:
+        """A filter's expression over the reply and the item, tried out so that mistakes show now."""
+        expression: str = node.value
+        if expression == "prompts":
+            raise node.bad(
+                "`keep` of a step is a filter; to store prompts, state `keep: prompts` at the top of"
+                " the plan"
+            )
+        template = at(node, lambda: keep_template(expression, node.file))
+        check_reads(template, self.vars, node, "`keep`")
+        return expression
+
+
+def stated_in(given: msgspec.Struct) -> dict[str, Any]:
+    """The fields that a file states."""
+    return {
+        name: value for name, value in msgspec.structs.asdict(given).items() if value is not UNSET
+    }
+
+
+def budget_of(given: float | BudgetFields) -> Budget:
+    """Plain dollars, or amounts."""
+    return Budget(**stated_in(given)) if isinstance(given, BudgetFields) else Budget(usd=given)
+
+
+def who_of(node: Node, given: Any) -> Who | None:
+    """Who may answer, where that is stated."""
+    said = {name: getattr(given, name) for name in _ONE if name in node.value}
+    said |= {name: listed(getattr(given, name)) for name in _SEVERAL if name in node.value}
+    return read_who(node, said) if said else None
 
 
 def lines_of(node: Node) -> dict[str, int]:
@@ -125,10 +157,6 @@ def _lines_of_judges(node: Node, place: str = "gate") -> dict[str, int]:
     return lines
 
 
-def renamed(step: Any, name: str) -> Any:
-    return msgspec.structs.replace(step, name=name)
-
-
 def resolver(folder: Path) -> Callable[[str], Any]:
     """For a run: what a target names is imported."""
     return lambda target: resolve_target(target, folder)
@@ -150,10 +178,6 @@ def noting(node: Node, reading: Reading) -> Callable[[str], Any]:
     return look
 
 
-def read_params(stated: dict[str, Any]) -> Params:
-    return Params(**{name: stated[name] for name in PARAM_FIELDS if name in stated})
-
-
 def read_prompt(
     node: Node, reading: Reading, earlier: Collection[str], known: Collection[str] = KNOWN_NAMES
 ) -> str | None:
@@ -162,7 +186,7 @@ def read_prompt(
     if child is None:
         return None
     if child.place[-1] == "prompt":
-        source, template = text(child), _inline_template(child, known)
+        source, template = str(child.value), _inline_template(child, known)
     else:
         source = _file_text(child, reading)
         template = Template(source, name=str(reading.folder / child.value), known=known)
@@ -180,12 +204,12 @@ def read_verbatim(node: Node, reading: Reading) -> str | None:
     child = _one_way(node, "prompt", "prompt_file")
     if child is None:
         raise node.child("verbatim").bad("`verbatim` needs a `prompt` or a `prompt_file`")
-    return text(child) if child.place[-1] == "prompt" else _file_text(child, reading)
+    return str(child.value) if child.place[-1] == "prompt" else _file_text(child, reading)
 
 
 def _inline_template(node: Node, known: Collection[str]) -> Template:
     """In a block text the very line of a mistake is known; else that of the field has to do."""
-    source, first = text(node), node.line_in_text(1)
+    source, first = node.value, node.line_in_text(1)
     if first == node.line:
         return at(node, lambda: Template(source, name=node.file, known=known))
     return Template(source, name=node.file, known=known, line=first)
@@ -194,17 +218,6 @@ def _inline_template(node: Node, known: Collection[str]) -> Template:
 def keep_template(expression: str, file: str) -> Template:
     """`reply.relevant` as a template that is empty where the expression is false."""
     return Template("{% if " + expression + " %}1{% endif %}", name=file, known=_KEEP_NAMES)
-
-
-def read_keep(node: Node) -> str:
-    """A filter's expression over the reply and the item, tried out so that mistakes show now."""
-    expression = text(node)
-    if expression == "prompts":
-        raise node.bad(
-            "`keep` of a step is a filter; to store prompts, state `keep: prompts` at the top of the plan"
-        )
-    at(node, lambda: keep_template(expression, node.file))
-    return expression
 
 
 def read_schema(node: Node, reading: Reading) -> Schema | None:
@@ -216,7 +229,7 @@ def read_schema(node: Node, reading: Reading) -> Schema | None:
         found = child
     else:
         _file_text(child, reading)
-        found = read(reading.folder / text(child))
+        found = read(reading.folder / child.value)
     definition = mapping(found)
     at(found, lambda: checks.schema(definition))
     return Schema.of(definition)
@@ -237,7 +250,7 @@ def check_inside(node: Node, path: str, reading: Reading) -> None:
 
 
 def _file_text(node: Node, reading: Reading) -> str:
-    name = text(node)
+    name: str = node.value
     check_inside(node, name, reading)
     try:
         found = read_text(reading.folder / name)
@@ -263,19 +276,10 @@ def read_gate(node: Node, reading: Reading) -> tuple[dict[str, Any], ...] | None
 
 def read_target(node: Node, reading: Reading) -> str:
     """`module:attribute` that can be found from the plan's folder."""
-    target = text(node)
+    target: str = node.value
     at(node, lambda: noting(node, reading)(target))
     return target
 
 
 def _try_out(check: Node, reading: Reading) -> None:
     at(check, lambda: from_plan(check.value, noting(check, reading)))
-
-
-ASK_FIELDS: dict[str, Check] = {
-    **dict.fromkeys(("prompt", "prompt_file", "schema", "schema_file", "gate"), anything),
-    **WHO_FIELDS,
-    **PARAM_FIELDS,
-    **TERMS,
-    "name": text,
-}

@@ -1,0 +1,147 @@
+"""What every step that asks can state: as it is written in a plan file, and as a run works with it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias, Union
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from fanfold.work.ask import Params, Schema
+from fanfold.work.options import BudgetFields, HedgeFields
+from fanfold.work.reader import Count, Positive, Stated, Text, Texts, Whole
+from fanfold.work.task import Budget, Hedge, InDoubt, OnFailure, Who
+from fanfold.work.template import Template
+
+ALL_NAMES = (
+    "item", "items", "steps", "task", "parts", "missing", "parents", "question", "answers", "vars",
+)  # fmt: skip
+"""Whatever a prompt may read, wherever it is."""
+
+BudgetField: TypeAlias = Annotated[
+    Positive | BudgetFields,
+    Meta(
+        description="What may be spent: dollars, or amounts.",
+        extra={"expected": "dollars or a mapping of usd, tokens, calls, seconds"},
+    ),
+]
+
+
+class AskTerms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Written and worked with in the same form."""
+
+    concurrency: Annotated[Count, Meta(description="Calls at the same time.")] = 8
+    attempts: Annotated[
+        Count, Meta(description="How often a call that fails (rate limit, timeout, …) is tried.")
+    ] = 4
+    revise: Annotated[
+        Whole, Meta(description="How often a reply that its gate refuses is kicked back.")
+    ] = 1
+    on_failure: Annotated[
+        OnFailure, Meta(description="An item that fails is skipped, held, or ends the run.")
+    ] = "skip"
+    in_doubt: Annotated[
+        InDoubt | None, Meta(description="A call that may have been carried out before a crash.")
+    ] = None
+
+
+class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
+    """What a step asks. Without a prompt only functions and replay can answer.
+
+    `verbatim`: the prompt is no template, it is sent as it is; `parents`: but for the places of
+    parents' answers. `gate` is as written in the plan; None is the default gate alone. `line` is the
+    step's, `lines` those of its fields.
+    """
+
+    prompt: str | None = None
+    verbatim: bool | Literal["parents"] = False
+    schema: Schema | None = None
+    who: Who = Who()
+    budget: Budget = Budget()
+    gate: tuple[dict[str, Any], ...] | None = None
+    escalate: tuple[str, ...] = ()
+    hedge: Hedge | None = None
+    params: Params = Params()
+    lines: dict[str, int] = {}
+    line: int | None = None
+
+    def fields_read(self, name: str) -> set[str]:
+        """Which fields of `item`, or which of the `steps`, its prompt reads."""
+        if self.prompt is None or self.verbatim or name not in self.prompt:
+            return set()
+        return Template(self.prompt, name="prompt", known=ALL_NAMES).fields(name)
+
+
+class AskBase(AskTerms, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same as it is written in a plan file."""
+
+    prompt: Annotated[
+        Stated[Text], Meta(description="A template over item, items, steps, task and vars.")
+    ] = UNSET
+    prompt_file: Annotated[Stated[Text], Meta(description="The prompt, in a file.")] = UNSET
+    schema: Annotated[
+        Stated[dict[str, Any]], Meta(description="A JSON Schema that replies must fit.")
+    ] = UNSET
+    schema_file: Stated[Text] = UNSET
+    gate: Annotated[
+        Stated[dict[str, Any] | list[Any]],
+        Meta(description="Checks that a reply must pass, such as `require: [field]`."),
+    ] = UNSET
+    member: Annotated[Stated[Text], Meta(description="Who answers: an id of the roster.")] = UNSET
+    members: Stated[Texts] = UNSET
+    agent: Stated[Text] = UNSET
+    needs: Annotated[Stated[Texts], Meta(description="Whoever is good at this answers.")] = UNSET
+    use: Annotated[Stated[Count], Meta(description="At most so many of those who fit.")] = UNSET
+    fallback: Annotated[
+        Texts, Meta(description="Who answers when all others are closed or have failed.")
+    ] = ()
+    budget: Stated[BudgetField] = UNSET
+    escalate: Annotated[
+        Texts, Meta(description="Who is asked, in order, when kick-backs were not enough.")
+    ] = ()
+    hedge: Annotated[
+        Stated[HedgeFields], Meta(description="A second request for a call that takes long.")
+    ] = UNSET
+    stop: Texts = ()
+
+
+def written(record: type[msgspec.Struct], called: str, *without: str, **changed: Any) -> Any:
+    """What may be written for a record of a plan: its own fields, beside those of every step that
+    asks and the sampling parameters if it is one. Not those in `without`; those in `changed` in
+    another form (a type, or a type and its default)."""
+    sources: list[type[msgspec.Struct]] = (
+        [Params, AskBase, record] if issubclass(record, Asking) else [record]
+    )
+    stored = Asking.__struct_fields__ if issubclass(record, Asking) else ("lines", "line")
+    found: dict[str, Any] = {
+        field.name: (field.type, _default(field))
+        for source in sources
+        for field in msgspec.structs.fields(source)
+        if not (source is record and field.name in stored) and field.name not in without
+    }
+    found |= {name: _changed(of) for name, of in changed.items()}
+    return msgspec.defstruct(
+        f"{''.join(word.title() for word in called.replace('_', ' ').split()[1:])}Fields",
+        [(name, *of) for name, of in found.items()],
+        namespace={"called": called, "__doc__": record.__doc__},
+        module=record.__module__,
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+
+
+def _changed(of: Any) -> tuple[Any, ...]:
+    """A type and its default; what is UNSET by default need not be there."""
+    if not isinstance(of, tuple):
+        return (of,)
+    kind, default = of
+    return (Union[kind, msgspec.UnsetType] if default is UNSET else kind, default)  # noqa: UP007
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default is not msgspec.NODEFAULT:
+        return field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.field(default_factory=field.default_factory)
+    return msgspec.field()

@@ -1,0 +1,85 @@
+"""A plan but for its steps: all that steps know of the plan around them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from fanfold.run.govern import Govern
+from fanfold.work.task import Budget
+
+InputKind = Literal[
+    "jsonl", "json", "csv", "tsv", "lines", "files", "list", "count", "command", "http"
+]
+INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
+
+
+class Input(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the items come from. `id` names the field that holds an item's id, when stated."""
+
+    kind: InputKind
+    value: Any
+    id: str | None = None
+    limit: int | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+class Overrides(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the operator says in place of the plan: only so many items, another input, values of
+    variables, calls of each step at once. Part of the plan, so that a resume goes by it too."""
+
+    limit: int | None = None
+    input: str | None = None
+    vars: dict[str, str] = {}
+    concurrency: int | None = None
+
+    def words(self) -> list[str]:
+        """As they are typed."""
+        said = [("--limit", self.limit), ("--input", self.input), ("-j", self.concurrency)]
+        said += [("--set", f"{name}={value}") for name, value in self.vars.items()]
+        return [str(word) for pair in said if pair[1] is not None for word in pair]
+
+
+class PlanHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A plan whose steps may be of any kind; `plan.Plan` is one of the known kinds.
+
+    `file` is the plan as it was named, `folder` the absolute folder its paths start from.
+
+    `targets`: the Python functions that its own text names, with their lines; imported by the run.
+    `step_budgets`: by the name of a step, what the operator allows it instead of its own `budget`.
+    `allow_outside`: it may write, and read prompts, beyond its folder.
+    `vars`: what prompts and paths know as `vars`. `overrides` are worked in already.
+    `keep: prompts`: what is sent is stored with the run, so that it can always be shown.
+    """
+
+    name: str
+    file: str
+    folder: str
+    roster: str | None = None
+    budget: Budget = Budget()
+    task: str | None = None
+    vars: dict[str, Any] = {}
+    overrides: Overrides = Overrides()
+    input: Input | None = None
+    govern: Govern = Govern()
+    targets: dict[str, int] = {}
+    step_budgets: dict[str, Budget] = {}
+    allow_outside: bool = False
+    keep: Literal["prompts"] | None = None
+    steps: tuple[Any, ...]
+
+
+def run_command(plan: PlanHeader) -> str:
+    """How a run of it is started, with what the operator says in its place."""
+    return shlex.join(["fanfold", "run", plan.file, *plan.overrides.words()])
+
+
+def combined(stated: Budget, more: Budget | None) -> Budget:
+    """What the command line says counts, amount by amount."""
+    if more is None:
+        return stated
+    said = {name: getattr(more, name) for name in more.__struct_fields__}
+    return msgspec.structs.replace(stated, **{k: v for k, v in said.items() if v is not None})

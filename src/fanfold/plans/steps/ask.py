@@ -1,0 +1,59 @@
+"""`ask`: one ask, about the results so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fanfold.patterns.asked_reduce import value_or_flag
+from fanfold.plans.asking import Asking, written
+from fanfold.plans.carry import PlanState
+from fanfold.plans.drawing.sketch import Sketch, title
+from fanfold.plans.preview.answers import judges_of, rows_of
+from fanfold.plans.preview.askers import Asker
+from fanfold.plans.preview.estimate import Estimate, PartPreview
+from fanfold.plans.preview.stations import task_about
+from fanfold.plans.reading import Reading
+from fanfold.plans.steps.kind import Step
+from fanfold.work.document import Node
+from fanfold.work.item import Item
+from fanfold.work.picture import Box
+from fanfold.work.reader import Text
+from fanfold.work.task import Task
+
+_NAMES = ("steps", "task")
+
+
+class Once(Asking, Step, frozen=True, omit_defaults=True, tag="ask", kw_only=True):
+    """One ask, with the results so far under `steps`."""
+
+    name: Text = "ask"
+
+    @classmethod
+    def read(cls, node: Node, given: Any, reading: Reading) -> Once:
+        made = reading.asking(node, given, _NAMES)
+        if "prompt" not in made:
+            raise node.bad("an ask needs a `prompt`")
+        return cls(**made, name=given.name)
+
+    def asks(self) -> Iterator[tuple[str, Asking]]:
+        yield self.name, self
+
+    async def carry(self, state: PlanState) -> None:
+        item = Item(self.name, {"steps": dict(state.results)})
+        ask = state.ready.prompt(self, _NAMES).about(item)
+        outcome = await state.run.do(Task(self.name, ask, state.ready.terms(self, self.name)))
+        state.result(self, value_or_flag(state.run, self.name, outcome))
+
+    def preview(self, estimate: Estimate) -> PartPreview:
+        desk = estimate.desk
+        terms, prompt = desk.ready.terms(self, self.name), desk.ready.prompt(self, _NAMES)
+        asker = Asker(desk, terms, prompt, judges=judges_of(desk, self))
+        asker.take([task_about(asker, Item(self.name, {}))])
+        return estimate.at_once(self.name, rows_of(self.name, "ask", asker, 1, 1), asker.size)
+
+    def draw(self, id: str, sketch: Sketch) -> Box:
+        return sketch.leaf(id, title(self.name, "ask"), self)
+
+
+Once.written = written(Once, "an ask", verbatim=(bool, False))

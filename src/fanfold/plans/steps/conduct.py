@@ -1,0 +1,95 @@
+"""`conduct`: the whole batch planned, asked at once, judged together, kicked back once, synthesised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from fanfold.patterns.asked_reduce import placeholder_asks, synthesis
+from fanfold.patterns.conductor import check_size, conduct_batch
+from fanfold.plans.asking import Asking, written
+from fanfold.plans.carry import PlanState
+from fanfold.plans.drawing.describe import describe_kick_back, many
+from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
+from fanfold.plans.preview.estimate import Estimate, PartPreview
+from fanfold.plans.preview.stations import Mapped
+from fanfold.plans.reading import Reading
+from fanfold.plans.ready import Ready
+from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.reduce import IntoOneEntry, Reduce
+from fanfold.plans.steps.scatter import preview_synthesis, read_synthesise
+from fanfold.run.forecast import Note
+from fanfold.work.document import Node
+from fanfold.work.picture import Arrow, Box
+from fanfold.work.reader import Count, Text
+from fanfold.work.task import Terms
+
+
+class Conduct(Asking, Step, frozen=True, omit_defaults=True, tag="conduct", kw_only=True):
+    """Plan the whole batch, fan out, barrier, gate, one kick-back, synthesis of what passed."""
+
+    name: Text = "conduct"
+    concurrency: Count = 7
+    most: Count = 40
+    synthesise: Reduce | None = None
+
+    @classmethod
+    def read(cls, node: Node, given: Any, reading: Reading) -> Conduct:
+        made = reading.asking(node, given)
+        made["synthesise"] = read_synthesise(node, given, reading)
+        return cls(**made, name=given.name, most=given.most)
+
+    takes_items = True
+    folds_items = True
+
+    def asks(self) -> Iterator[tuple[str, Asking]]:
+        yield self.name, self
+        if self.synthesise is not None:
+            yield from self.synthesise.asks()
+
+    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
+        yield self.name, self
+
+    def item_terms(self, ready: Ready) -> list[Terms]:
+        return [ready.terms(self, self.name)]
+
+    def check_size(self, size: int) -> None:
+        check_size(size, self.most)
+
+    async def carry(self, state: PlanState) -> None:
+        ready, run = state.ready, state.run
+        batch, (terms,) = state.items(), self.item_terms(ready)
+        if state.unforeseen:
+            await run.govern(terms, placeholder_asks(batch.size))
+        outcomes = await conduct_batch(run, batch, terms, ready.prompt(self), None, state.say)
+        into_one = None if self.synthesise is None else self.synthesise.into_one(ready)
+        state.result(self, await synthesis(run, outcomes, into_one))
+
+    def preview(self, estimate: Estimate) -> PartPreview:
+        size, desk = estimate.sample.size, estimate.desk
+        if estimate.known and size is not None and size > self.most:
+            what = f"{{}}: {size:,} items are more than `most` ({self.most}): it will be refused"
+            estimate.notes.append(Note(what, self.name))
+        mapped = Mapped(desk, self, "conduct", desk.ready.terms(self, self.name))
+        return preview_synthesis(estimate, self.name, mapped, self.synthesise)
+
+    def draw(self, id: str, sketch: Sketch) -> Box:
+        asks = lanes("ask", sketch.items)
+        then = [[Box("barrier", "barrier", ("all have ended",), "fold")],
+                [gate_box(self, kick=False)]]  # fmt: skip
+        if self.synthesise is not None:
+            then.append([self.synthesise.box("synthesise", "synthesise", sketch)])
+        inside = rows(asks, *then)
+        if self.revise:
+            back = Arrow("gate", asks[-1].id, describe_kick_back(self), "back")
+            inside = msgspec.structs.replace(inside, arrows=(*inside.arrows, back))
+        lines = (*sketch.asked(self), f"at most {many(self.most, 'task')}, planned first")
+        return Box(id, title(self.name, "conduct"), lines, inside=inside)
+
+
+Conduct.written = written(
+    Conduct, "a conduct", concurrency=(Count, 7), synthesise=(IntoOneEntry, UNSET)
+)

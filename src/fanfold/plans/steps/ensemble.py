@@ -1,0 +1,288 @@
+"""`ensemble`: the same ask to several members, or several samples of one; then a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from fanfold.patterns.arguments import TaskHandler
+from fanfold.patterns.ensemble import vote_batch, voters
+from fanfold.patterns.panel import (
+    JUDGE_NAMES,
+    PICK,
+    RULES,
+    WRITE,
+    Panel,
+    VoteJudge,
+    VoteOptions,
+    panel_of,
+)
+from fanfold.patterns.pipeline import Stage
+from fanfold.patterns.prompt import Prompt, make_task
+from fanfold.plans.asking import Asking, written
+from fanfold.plans.carry import PlanState
+from fanfold.plans.drawing.describe import (
+    describe_options,
+    describe_who,
+    gate_line,
+    joined,
+    known_members,
+)
+from fanfold.plans.drawing.sketch import Sketch, lanes, rows, title
+from fanfold.plans.flow import Flow
+from fanfold.plans.preview.answers import Votes, rows_of
+from fanfold.plans.preview.askers import Desk
+from fanfold.plans.preview.estimate import Estimate, PartPreview, Sample
+from fanfold.plans.preview.standin import Size
+from fanfold.plans.preview.stations import Passing
+from fanfold.plans.reading import Reading, read_target
+from fanfold.plans.ready import Ready
+from fanfold.plans.steps.kind import Step
+from fanfold.run.forecast import StepPreview
+from fanfold.run.sources import Rows
+from fanfold.work.document import Node
+from fanfold.work.item import Item
+from fanfold.work.nearest import remedy
+from fanfold.work.picture import Box, Picture
+from fanfold.work.reader import Count, NonNegative, Positive, Text
+from fanfold.work.task import Terms
+
+_RULES = (*RULES, "judge")
+_JUDGE_NAMES = tuple(sorted(JUDGE_NAMES))
+JudgeFields = written(Asking, "a judge", name=(Text, UNSET), picks=(bool, True))
+
+
+class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw_only=True):
+    """The same ask to several members, or several samples of one; then a decision.
+
+    `decide` is majority, weighted, quorum, judge or `module:function`. `judge` says who and how; it
+    `picks` an answer, or else writes one.
+    """
+
+    name: Text = "ensemble"
+    samples: Count | None = None
+    decide: Text = "majority"
+    weights: dict[str, NonNegative] = {}  # noqa: RUF012 (a record)
+    quorum: Count | None = None
+    stop_early: bool = False
+    confidence: Annotated[Positive, Meta(description="A share of the votes, at most 1.")] | None = (
+        None
+    )
+    field: Text | None = None
+    judge: Asking | None = None
+    picks: bool = True
+    keep: Text | None = None
+    over: Text | None = None
+
+    @classmethod
+    def read(cls, node: Node, given: Any, reading: Reading) -> Ensemble:
+        made = cls.read_votes(node, given, reading, given.name)
+        over = None if given.over is None else reading.over(node.child("over"))
+        keep = None if given.keep is None else reading.keep(node.child("keep"))
+        return msgspec.structs.replace(made, over=over, keep=keep)
+
+    @classmethod
+    def starts_anew(cls, given: Any) -> bool:
+        return given.over is not None and str(given.over).startswith("steps.")
+
+    @classmethod
+    def read_votes(
+        cls,
+        node: Node,
+        given: Any,
+        reading: Reading,
+        name: str,
+        known: Collection[str] | None = None,
+    ) -> Ensemble:
+        """How many voters there are shows only with the roster. `known`: names in its prompt."""
+        if given.fallback:
+            what = "a voter has no `fallback`; `escalate` is for questions"
+            raise node.child("fallback").bad(what)
+        if given.confidence is not None and given.confidence > 1:
+            what = f"`confidence` is a share of the votes, at most 1, not {given.confidence:g}"
+            raise node.child("confidence").bad(what)
+        made = reading.asking(node, given, known) | _decision(node, given, reading)
+        same = ("samples", "weights", "quorum", "stop_early", "confidence", "field")
+        return cls(**made, **{field: getattr(given, field) for field in same}, name=name)
+
+    # ── items ──
+
+    takes_items = True
+    gives_replies = True
+
+    @property
+    def produced_by(self) -> str | None:
+        return None if self.over is None else self.over.removeprefix("steps.")
+
+    def asks(self) -> Iterator[tuple[str, Asking]]:
+        yield self.name, self
+        if self.judge is not None:
+            yield f"{self.name}.judge", self.judge
+
+    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
+        yield self.name, self
+
+    def item_terms(self, ready: Ready) -> list[Terms]:
+        return [ready.terms(self, self.name, self.keep)]
+
+    def check_flow(self, flow: Flow) -> None:
+        """Without an input it is one question."""
+        flow.items = True
+        Step.check_flow(self, flow)
+
+    # ── run ──
+
+    def panel(self, ready: Ready) -> Panel:
+        return panel_of(self._members(ready), self._knobs(ready))
+
+    def voters(self, ready: Ready) -> TaskHandler:
+        return voters(self._members(ready), **self._knobs(ready))
+
+    def _members(self, ready: Ready) -> list[str]:
+        """Those who are named, or else all that fit."""
+        assert ready.run is not None
+        terms = msgspec.structs.replace(ready.terms(self, self.name), escalate=())
+        return [traits.id for traits in ready.run.traits(terms)]
+
+    def _knobs(self, ready: Ready) -> VoteOptions:
+        decide: Any = self.decide
+        if self.judge is not None:
+            prompt = ready.prompt(self.judge, JUDGE_NAMES)
+            decide = VoteJudge(prompt, ready.terms(self.judge, ""), self.picks)
+        elif ":" in self.decide:
+            decide = ready.resolve(self.decide)
+        return VoteOptions(
+            samples=self.samples, decide=decide, weights=self.weights or None, quorum=self.quorum,
+            stop_early=self.stop_early, confidence=self.confidence, field=self.field,
+        )  # fmt: skip
+
+    def stage(self, ready: Ready) -> Stage:
+        return Stage(ready.prompt(self), self.item_terms(ready)[0], None, self.voters(ready))
+
+    async def carry(self, state: PlanState) -> None:
+        (terms,), prompt = self.item_terms(state.ready), state.ready.prompt(self)
+        if self.over is None and state.batch is None:
+            await state.start(Rows([Item("question", {})]), "input")
+        panel = self.panel(state.ready)
+        await state.begin_items(self, terms, prompt, len(panel.voters))
+        records: dict[int, dict[str, Any]] = {}
+        await vote_batch(state.run, state.items(), terms, prompt, panel, records.__setitem__)
+        state.went_through([terms])
+        state.show([records[at] for at in sorted(records)])
+
+    # ── preview ──
+
+    def votes(self, desk: Desk, prompt: Prompt, terms: Terms) -> Votes:
+        return Votes(desk, self, self.panel(desk.ready), prompt, terms)
+
+    def station(self, desk: Desk, *, watched: bool = False) -> Voted:
+        return Voted(desk, self, watched=watched)
+
+    def preview(self, estimate: Estimate) -> PartPreview:
+        if self.over is not None:
+            estimate.known = False
+        elif estimate.desk.plan.input is None and estimate.known:
+            estimate.sample = Sample(Rows([Item("question", {})]), 1)
+        return estimate.through([self.station(estimate.desk, watched=self.over is not None)])
+
+    # ── picture ──
+
+    def draw(self, id: str, sketch: Sketch) -> Box:
+        over = joined([f"over {self.over}" if self.over else "",
+                       f"keep {self.keep}" if self.keep else ""])  # fmt: skip
+        lines = (*describe_options(self), *over, *gate_line(self))
+        return Box(id, title(self.name, "ensemble"), lines, inside=self.draw_votes(sketch))
+
+    draw_stage = draw
+
+    def draw_votes(self, sketch: Sketch) -> Picture:
+        heading, *lines = self._described(sketch)
+        decision = Box("decision", heading, tuple(lines), "fold")
+        return rows(self._voter_boxes(sketch), [decision])
+
+    def _voter_boxes(self, sketch: Sketch) -> list[Box]:
+        members = known_members(self.who, sketch.roster)
+        if self.samples is not None and len(members) <= 1:
+            who = describe_who(self.who, sketch.roster)
+            return [msgspec.structs.replace(box, lines=(who,)) if box.look == "ask" else box
+                    for box in lanes("sample", self.samples)]  # fmt: skip
+        if members:
+            return [Box(f"voter {n}", id) for n, id in enumerate(members)]
+        return lanes("voter", self.who.use)
+
+    def _described(self, sketch: Sketch) -> tuple[str, ...]:
+        """First how it is decided, then the options of that."""
+        names = {
+            "majority": "majority vote", "weighted": "weighted vote", "judge": "judge",
+            "quorum": f"quorum of {self.quorum}",
+        }  # fmt: skip
+        judge = "" if self.judge is None else describe_who(self.judge.who, sketch.roster)
+        weights = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
+        field = f"on {self.field}" if self.field else ""
+        sure = f"confidence {self.confidence:g}" if self.confidence is not None else ""
+        early = "stops early" if self.stop_early else ""
+        heading = names.get(self.decide, f"decide by {self.decide}")
+        return (heading, *joined([judge, weights, field, early, sure]))
+
+
+Ensemble.written = written(Ensemble, "an ensemble", "picks", judge=(JudgeFields, UNSET))
+
+
+def _decision(node: Node, given: Any, reading: Reading) -> dict[str, Any]:
+    """`decide` and `judge`, which go together."""
+    stated = node.value
+    if given.judge is not UNSET:
+        if stated.get("decide", "judge") != "judge":
+            raise node.child("judge").bad("`judge` goes with `decide: judge`")
+        return {"decide": "judge", **_read_judge(node.child("judge"), given.judge, reading)}
+    if "decide" in stated:
+        _check_decide(node.child("decide"), given, reading)
+    return {"decide": given.decide}
+
+
+def _check_decide(node: Node, given: Any, reading: Reading) -> None:
+    said: str = given.decide
+    if ":" in said:
+        read_target(node, reading)
+    elif said not in _RULES:
+        raise node.bad(f"unknown decide `{said}`: {remedy(said, _RULES)}; or give module:function")
+    elif said == "judge":
+        raise node.bad("`decide: judge` needs a `judge: {member: …}`")
+    elif said == "weighted" and not given.weights:
+        raise node.bad("`decide: weighted` needs `weights: {member: 1.5, …}`")
+
+
+def _read_judge(node: Node, given: Any, reading: Reading) -> dict[str, Any]:
+    judge = Asking(**reading.asking(node, given, _JUDGE_NAMES))
+    if judge.prompt is None:
+        judge = msgspec.structs.replace(judge, prompt=PICK if given.picks else WRITE)
+    return {"judge": judge, "picks": given.picks}
+
+
+class Voted:
+    """In a preview: each item is put to the voters."""
+
+    def __init__(self, desk: Desk, step: Ensemble, *, watched: bool = False) -> None:
+        self._step, self._watched = step, watched
+        (self._terms,) = step.item_terms(desk.ready)
+        self._prompt = desk.ready.prompt(step)
+        self._votes = step.votes(desk, self._prompt, self._terms)
+        self._tasks = 0
+
+    @property
+    def size(self) -> Size:
+        return self._votes.size
+
+    def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
+        tasks = [make_task(self._prompt, one.seen(), self._terms, None) for one in passing]
+        self._tasks += len(tasks)
+        values = self._votes.take(tasks)
+        found = zip(passing, values, strict=True)
+        return [one.onward(self._step.name, value) for one, value in found if value is not None]
+
+    def rows(self, times: float | None) -> list[StepPreview]:
+        name, watched = self._step.name, self._watched
+        return rows_of(name, "ensemble", self._votes, self._tasks, times, watched=watched)

@@ -1,0 +1,175 @@
+"""What every kind of step answers: how it is read, what it asks, how items flow through it, how it is
+carried out, previewed and drawn. A kind is a record with these methods, in a module of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Union
+
+import msgspec
+from msgspec import UNSET
+
+from fanfold.plans.asking import Asking
+from fanfold.plans.carry import PlanState
+from fanfold.plans.drawing.sketch import Sketch
+from fanfold.plans.flow import Flow
+from fanfold.plans.preview.estimate import Estimate, PartPreview
+from fanfold.plans.reading import Reading
+from fanfold.plans.ready import Ready
+from fanfold.work.document import Node
+from fanfold.work.nearest import remedy
+from fanfold.work.picture import Box
+from fanfold.work.reader import Misfit, read_part
+from fanfold.work.task import Terms
+
+
+class Step:
+    """A step of a plan. What most kinds answer in the same way is answered here."""
+
+    __slots__ = ()
+
+    name: str
+    line: int | None
+    written: ClassVar[Any]
+    """The type of what may be written below the name of the kind; see `work/reader`."""
+
+    # ── reading ──
+
+    @classmethod
+    def read(cls, node: Node, given: Any, reading: Reading) -> Any:
+        """The record, from what is written (`given` is `written`, read from `node`)."""
+        raise NotImplementedError
+
+    @classmethod
+    def starts_anew(cls, given: Any) -> bool:
+        """Whether its items are not those of the flow, so that they have no earlier replies."""
+        return False
+
+    def settled(self) -> Any:
+        """The record once its name is final."""
+        return self
+
+    def comparable(self) -> Any:
+        """Without what an operator may change while the run goes on."""
+        return self
+
+    # ── what it asks ──
+
+    def asks(self) -> Iterator[tuple[str, Asking]]:
+        """All that it asks, each by its name, votes and judges of votes included."""
+        return iter(())
+
+    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
+        """What it asks about one item of the flow; a text says why that cannot be shown alone."""
+        yield self.name, f"{self.name} asks about parts of the item"
+
+    def item_terms(self, ready: Ready) -> list[Terms]:
+        """On which terms the items of the flow go through it, in order."""
+        return []
+
+    def all_terms(self, ready: Ready) -> list[Terms]:
+        """Of everything that it asks, so that what is wrong shows before anything is asked."""
+        own = self.item_terms(ready)
+        there = {terms.step for terms in own}
+        return own + [ready.terms(asking, at) for at, asking in self.asks() if at not in there]
+
+    # ── the flow of items ──
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Under which names later steps see it, its own last."""
+        return (self.name,)
+
+    @property
+    def produced_by(self) -> str | None:
+        """The earlier step whose result, or whose replies, are its items."""
+        return None
+
+    @property
+    def takes_items(self) -> bool:
+        """Whether it works on the items that are in the flow."""
+        return False
+
+    @property
+    def gives_replies(self) -> bool:
+        """Whether each item has a reply of its own after it, and goes on from there."""
+        return False
+
+    @property
+    def gives_result(self) -> bool:
+        """Whether later prompts can read what it made as one value."""
+        return not self.gives_replies
+
+    @property
+    def folds_items(self) -> bool:
+        """Whether the items become one there, so that no later step sees them."""
+        return False
+
+    @property
+    def needs_flow(self) -> bool:
+        """Whether it works on the items in the flow, or on their replies."""
+        return self.takes_items
+
+    @property
+    def asks_about_parts(self) -> bool:
+        """Whether its prompts are about parts of an item, not about items."""
+        return False
+
+    def lists_read(self) -> set[str]:
+        """The steps whose lists it works on, or finds in its items."""
+        return set() if self.produced_by is None else {self.produced_by}
+
+    def check_flow(self, flow: Flow) -> None:
+        """BadInput where it cannot work on what is in the flow."""
+        if self.takes_items and self.produced_by is None:
+            flow.need_items(self)
+
+    def check_size(self, size: int) -> None:
+        """BadInput for more items than it takes."""
+
+    # ── run, preview, picture ──
+
+    async def carry(self, state: PlanState) -> None:
+        raise NotImplementedError
+
+    def preview(self, estimate: Estimate) -> PartPreview:
+        return PartPreview()
+
+    def draw(self, id: str, sketch: Sketch) -> Box:
+        return Box(id, self.name)
+
+
+class StepEntry:
+    """A step as it is written: a mapping with one key, the name of its kind."""
+
+    kinds: ClassVar[Mapping[str, Any]] = {}
+    unknown: ClassVar[str] = "unknown step `{}`"
+
+    def __init__(self, kind: str, given: Any) -> None:
+        self.kind, self.given = kind, given
+
+    @classmethod
+    def from_value(cls, value: Any) -> StepEntry:
+        if not isinstance(value, dict) or not value:
+            raise Misfit("a step must be a mapping such as `map: {prompt: …}`")
+        for name in value:
+            if name not in cls.kinds and (len(value) == 1 or value[next(iter(value))] is not None):
+                raise Misfit(f"{cls.unknown.format(name)}: {remedy(name, cls.kinds)}", name)
+        kind, *others = value
+        if others:
+            what = f"`{others[0]}` is beside `{kind}`; indent what belongs to a step below its name"
+            raise Misfit(what, others[0])
+        return cls(kind, read_part(value[kind], cls.kinds[kind].written, kind))
+
+    @classmethod
+    def record(cls) -> Any:
+        """The same as a record, for the JSON Schema."""
+        fields: list[Any] = [
+            (name, Union[kind.written, msgspec.UnsetType], UNSET)  # noqa: UP007
+            for name, kind in cls.kinds.items()
+        ]
+        return msgspec.defstruct(cls.__name__, fields, forbid_unknown_fields=True)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        return {"$ref": f"#/$defs/{cls.__name__}", "minProperties": 1, "maxProperties": 1}

@@ -1,0 +1,176 @@
+"""`map`: ask once for each item, or for each shard of items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from fanfold.patterns.map_reduce import fold_batch, map_batch, sharding_of
+from fanfold.patterns.pipeline import Stage
+from fanfold.patterns.reduce import Reducing
+from fanfold.plans.asking import Asking, written
+from fanfold.plans.carry import PlanState
+from fanfold.plans.drawing.describe import gate_line, joined, many
+from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
+from fanfold.plans.preview.askers import Desk
+from fanfold.plans.preview.estimate import Estimate, PartPreview
+from fanfold.plans.preview.stations import Mapped
+from fanfold.plans.reading import Reading
+from fanfold.plans.ready import Ready
+from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.reduce import Reduce
+from fanfold.run.stream import Sharding
+from fanfold.work.document import Node
+from fanfold.work.picture import Box
+from fanfold.work.reader import Count, Misfit, Text
+from fanfold.work.task import Terms, Who
+
+
+class Shard(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How many items go into one ask; one of the two is stated."""
+
+    called = "a shard"
+    items: Count | None = None
+    tokens: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.items is None and self.tokens is None:
+            raise Misfit("`shard` needs `items` or `tokens`")
+
+
+class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True):
+    """Ask once per item (or shard).
+
+    `over` is a produced list, `steps.NAME`: the result of that step, or the lists that its replies
+    are. `command` is a member of the step's own.
+    """
+
+    name: Text = "map"
+    shard: Shard | None = None
+    keep: Text | None = None
+    over: Text | None = None
+    command: dict[str, Any] | None = None
+
+    @classmethod
+    def read(cls, node: Node, given: Any, reading: Reading) -> Map:
+        made = reading.asking(node, given)
+        if "prompt" not in made and reading.task is not None:
+            made["prompt"] = f"{_literally(reading.task.strip())}\n\n{{{{ item.text }}}}"
+        if given.over is not None:
+            made["over"] = reading.over(node.child("over"))
+        if given.keep is not None:
+            made["keep"] = reading.keep(node.child("keep"))
+        return cls(**made, name=given.name, shard=given.shard)
+
+    @classmethod
+    def starts_anew(cls, given: Any) -> bool:
+        return given.over is not None and str(given.over).startswith("steps.")
+
+    def settled(self) -> Map:
+        """A command asks the member that it is: that of its own name."""
+        if self.command is None:
+            return self
+        return msgspec.structs.replace(self, who=Who(members=(self.name,)))
+
+    # ── items ──
+
+    takes_items = True
+    gives_replies = True
+
+    @property
+    def produced_by(self) -> str | None:
+        return None if self.over is None else self.over.removeprefix("steps.")
+
+    def asks(self) -> Iterator[tuple[str, Asking]]:
+        yield self.name, self
+
+    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
+        yield self.name, self
+
+    def item_terms(self, ready: Ready) -> list[Terms]:
+        return [ready.terms(self, self.name, self.keep)]
+
+    # ── run ──
+
+    def sharding(self, ready: Ready) -> Sharding | None:
+        if self.shard is None:
+            return None
+        return sharding_of(ready.prompt(self), items=self.shard.items, tokens=self.shard.tokens)
+
+    def stage(self, ready: Ready) -> Stage:
+        return Stage(ready.prompt(self), self.item_terms(ready)[0], self.sharding(ready))
+
+    async def carry(self, state: PlanState) -> None:
+        """A reduce in a tree that follows grows while the map goes on."""
+        ready, (terms,) = state.ready, self.item_terms(state.ready)
+        prompt, shard = ready.prompt(self), self.sharding(ready)
+        await state.begin_items(self, terms, prompt)
+        following = state.following
+        way = following.way(ready) if isinstance(following, Reduce) else Reducing()
+        await state.govern_reduce(way)
+        if not isinstance(following, Reduce) or way.fan_in is None:
+            await map_batch(state.run, state.items(), terms, prompt, shard)
+            state.went_through([terms])
+            return
+        folding = fold_batch(state.run, state.items(), terms, prompt, shard, way)
+        value = await state.safely(following.name, folding)
+        state.went_through([terms])
+        state.result(following, value)
+        state.skip_following()
+
+    # ── preview ──
+
+    def station(self, desk: Desk, *, watched: bool = False) -> Mapped:
+        kind = "map" if self.command is None else "command"
+        mapped = Mapped(desk, self, kind, self.item_terms(desk.ready)[0], watched=watched)
+        return (
+            mapped if self.shard is None else mapped.in_shards(self.shard.items, self.shard.tokens)
+        )
+
+    def preview(self, estimate: Estimate) -> PartPreview:
+        """What another step produced is not known yet."""
+        estimate.known = estimate.known and self.over is None
+        return estimate.through([self.station(estimate.desk, watched=self.over is not None)])
+
+    # ── picture ──
+
+    def draw(self, id: str, sketch: Sketch) -> Box:
+        fan = lanes("ask", self._how_many(sketch.items))
+        inside = rows(fan, [gate_box(self)])
+        return Box(id, title(self.name, "map"), self.described(sketch), inside=inside)
+
+    def draw_stage(self, id: str, sketch: Sketch) -> Box:
+        """An item passes it as one ask, so no lanes are drawn."""
+        return Box(id, title(self.name, "map"), (*self.described(sketch), *gate_line(self)))
+
+    def described(self, sketch: Sketch) -> tuple[str, ...]:
+        who, *options = sketch.asked(self)
+        if self.command is not None:
+            who = f"command {' '.join(map(str, self.command.get('cmd', ())))}"
+        shard = ""
+        if self.shard is not None:
+            items = self.shard.items
+            shard = many(items, "item") if items else f"{self.shard.tokens or 0:,} tokens"
+            shard = f"{shard} in one ask"
+        over = f"over {self.over}" if self.over else ""
+        return (who, *options, *joined([over, shard, f"keep {self.keep}" if self.keep else ""]))
+
+    def _how_many(self, items: int | None) -> int | None:
+        """Asks at most; what a step produced nobody knows yet."""
+        if self.over is not None or items is None:
+            return None
+        if self.shard is None:
+            return items
+        size = self.shard.items
+        return None if size is None else math.ceil(items / size)
+
+
+def _literally(words: str) -> str:
+    """A text that a template gives back unchanged, braces and all."""
+    return "{% raw %}" + words + "{% endraw %}" if "{" in words else words
+
+
+Map.written = written(Map, "a map", "command")

@@ -1,0 +1,117 @@
+"""`pipeline`: items go through stages one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from fanfold.patterns.pipeline import Mode
+from fanfold.plans.asking import Asking, written
+from fanfold.plans.carry import PlanState
+from fanfold.plans.drawing.sketch import Sketch, rows, title
+from fanfold.plans.preview.estimate import Estimate, PartPreview
+from fanfold.plans.reading import Reading
+from fanfold.plans.ready import Ready
+from fanfold.plans.steps.command import Command
+from fanfold.plans.steps.ensemble import Ensemble
+from fanfold.plans.steps.kind import Step, StepEntry
+from fanfold.plans.steps.map import Map
+from fanfold.plans.steps.map_reduce import MapReduce
+from fanfold.work.document import Node
+from fanfold.work.picture import Box
+from fanfold.work.reader import Text
+from fanfold.work.task import Terms
+
+_MOST_STAGES = 20
+_HOW = {
+    "streaming": "streaming: an item goes on as soon as it is ready",
+    "batch": "batch: a stage waits for all of the one before",
+}
+
+StageStep: TypeAlias = Map | Ensemble | MapReduce
+
+
+class StageEntry(StepEntry):
+    """A stage as it is written."""
+
+    kinds: ClassVar[dict[str, Any]] = {
+        "map": Map, "command": Command, "ensemble": Ensemble, "map_reduce": MapReduce,
+    }  # fmt: skip
+    unknown = "`{}` cannot be a stage"
+
+
+class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipeline", kw_only=True):
+    """Stages one after the other; `streaming`: each item goes on as soon as it is ready."""
+
+    name: Text = "pipeline"
+    mode: Annotated[Mode, Meta(description="batch: a stage waits for all items.")] = "streaming"
+    stages: tuple[StageStep, ...]
+    line: int | None = None
+
+    @classmethod
+    def read(cls, node: Node, given: Any, reading: Reading) -> Pipeline:
+        listed, stages = node.child("stages"), list[StageStep]()
+        if not 1 <= len(given.stages) <= _MOST_STAGES:
+            raise listed.bad(f"a pipeline has 1 to {_MOST_STAGES} stages")
+        for n, entry in enumerate(given.stages):
+            inner = listed.child(n).child(entry.kind)
+            seen = (*reading.replies, *(stage.name for stage in stages))
+            around = msgspec.structs.replace(reading, replies=seen)
+            stage = entry.kinds[entry.kind].read(inner, entry.given, around)
+            if "name" not in inner.value:
+                stage = msgspec.structs.replace(stage, name=f"stage{n + 1}")
+            if stage.produced_by is not None:
+                raise inner.child("over").bad("`over` has no use in a stage; use `map_reduce`")
+            stages.append(stage)
+        return cls(name=given.name, mode=given.mode, stages=tuple(stages), line=node.line)
+
+    def settled(self) -> Pipeline:
+        stages = tuple(stage.settled() for stage in self.stages)
+        return msgspec.structs.replace(self, stages=stages)
+
+    # ── items ──
+
+    takes_items = True
+    gives_replies = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*(stage.name for stage in self.stages), self.name)
+
+    @property
+    def asks_about_parts(self) -> bool:
+        return self.stages[0].asks_about_parts
+
+    def asks(self) -> Iterator[tuple[str, Asking]]:
+        for stage in self.stages:
+            yield from stage.asks()
+
+    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
+        for stage in self.stages:
+            yield from stage.item_asks()
+
+    def item_terms(self, ready: Ready) -> list[Terms]:
+        return [terms for stage in self.stages for terms in stage.item_terms(ready)]
+
+    def lists_read(self) -> set[str]:
+        return set().union(*(stage.lists_read() for stage in self.stages))
+
+    # ── run, preview, picture ──
+
+    async def carry(self, state: PlanState) -> None:
+        stages = [stage.stage(state.ready) for stage in self.stages]
+        await state.through_stages(stages, self.mode)
+
+    def preview(self, estimate: Estimate) -> PartPreview:
+        stations = [stage.station(estimate.desk) for stage in self.stages]
+        return estimate.through(stations, side_by_side=self.mode == "streaming")
+
+    def draw(self, id: str, sketch: Sketch) -> Box:
+        stages = [[stage.draw_stage(f"stage {n}", sketch)] for n, stage in enumerate(self.stages)]
+        return Box(id, title(self.name, "pipeline"), (_HOW[self.mode],), inside=rows(*stages))
+
+
+Pipeline.written = written(Pipeline, "a pipeline", stages=tuple[StageEntry, ...])

@@ -1,0 +1,48 @@
+"""Which kinds of steps there are, by their names in a plan file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, Union
+
+from fanfold.plans.steps.ask import Once
+from fanfold.plans.steps.command import Command
+from fanfold.plans.steps.conduct import Conduct
+from fanfold.plans.steps.divide import Divide
+from fanfold.plans.steps.ensemble import Ensemble
+from fanfold.plans.steps.graph import Graph
+from fanfold.plans.steps.kind import Step, StepEntry
+from fanfold.plans.steps.list_files import ListFiles
+from fanfold.plans.steps.map import Map
+from fanfold.plans.steps.map_reduce import MapReduce
+from fanfold.plans.steps.pipeline import Pipeline
+from fanfold.plans.steps.reduce import Reduce
+from fanfold.plans.steps.scatter import Scatter
+from fanfold.plans.steps.write import Write
+
+KINDS: dict[str, Any] = {
+    "list_files": ListFiles,
+    "map": Map,
+    "command": Command,
+    "ensemble": Ensemble,
+    "map_reduce": MapReduce,
+    "pipeline": Pipeline,
+    "divide": Divide,
+    "scatter": Scatter,
+    "graph": Graph,
+    "conduct": Conduct,
+    "ask": Once,
+    "reduce": Reduce,
+    "write": Write,
+}
+
+if TYPE_CHECKING:
+    AnyStep: TypeAlias = Step
+else:
+    AnyStep = Union[tuple(kind for kind in KINDS.values() if issubclass(kind, Step))]  # noqa: UP007
+    """The records of a stored plan."""
+
+
+class PlanEntry(StepEntry):
+    """A step of a plan as it is written."""
+
+    kinds: ClassVar[dict[str, Any]] = KINDS
