@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
@@ -84,7 +85,7 @@ def write_lines_as_cells(out: IO[str], said: str, ending: str) -> None:
     """A text that is a table already: the same cells, none of which is a formula."""
     delimiter = _DELIMITERS[ending]
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    csv.field_size_limit(len(said) + 1)
+    csv.field_size_limit(sys.maxsize)  # as in rows: the limit holds for the whole process
     for row in csv.reader(said.splitlines(keepends=True), delimiter=delimiter):
         writer.writerow(plain_cell(one) for one in row)
 

@@ -70,10 +70,10 @@ class Graph(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="graph", 
             _read_task(children.child(n), one, reading, shared) for n, one in enumerate(given.tasks)
         )
         at(children, lambda: dag.check(tasks))
-        budget = Budget() if given.budget is UNSET else budget_of(given.budget)
+        budget = {} if given.budget is UNSET else {"budget": budget_of(given.budget)}
         return cls(
             name=given.name, tasks=tasks, concurrency=given.concurrency, delay=given.delay,
-            budget=budget, lines=lines_of(node), line=node.line,
+            lines=lines_of(node), line=node.line, **budget,
         )  # fmt: skip
 
     def comparable(self) -> Graph:
