@@ -20,6 +20,7 @@ import click
 from fanfold import errors
 from fanfold.faces.cli import main as cli
 from fanfold.members.roster import roster_schema
+from fanfold.plans.file import plan_schema
 from tests.architecture.sources import ROOT, imports, modules, room, tree
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -119,7 +120,7 @@ def readers() -> list[str]:
     checking = {found.module for found in imports() if found.target == "fanfold.work.check"}
     stated = {name for name in modules() if name.endswith(".stated")}
     shared = {"fanfold.work.options", "fanfold.work.task"}
-    found = {name for name in checking | stated if room(name) not in ("work", "members")}
+    found = {name for name in checking | stated if room(name) not in ("work", "members", "plans")}
     return sorted(found | (shared & checking))
 
 
@@ -163,7 +164,7 @@ def _texts(nodes: list[ast.expr] | list[ast.expr | None]) -> Iterator[str]:
 def test_the_fields_are_found_in_the_code() -> None:
     """So that the next test cannot pass by finding nothing."""
     found = {name for module in readers() for name in fields_of(module)}
-    found |= set(names_in(roster_schema()))
+    found |= {*names_in(roster_schema()), *names_in(plan_schema())}
     roster = {"members", "settings", "id", "kind", "budget_usd_month", "cache_write", "rpm", "cmd"}
     plan = {"steps", "input", "prompt", "shard", "concurrency", "on_failure", "quotes", "sort"}
     assert (roster | plan) - found == set()
@@ -173,7 +174,7 @@ def test_every_field_that_users_can_write_is_documented() -> None:
     assert {
         module: lacks for module in readers() if (lacks := fields_of(module) - code_words())
     } == {}
-    assert set(names_in(roster_schema())) - code_words() == set()
+    assert {*names_in(roster_schema()), *names_in(plan_schema())} - code_words() == set()
 
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────
