@@ -52,7 +52,7 @@ def filled_up(folder: Path, disk: Path, server: RunningServer, *, ballast: bool)
 def test_a_disk_that_fills_up_pauses_the_run_and_no_reply_is_paid_again(
     disk: Path, server: RunningServer, folder: Path, ballast: bool
 ) -> None:
-    """Room was set aside for what is under way, so that even that is not lost; also when somebody
+    """PageCapacity was set aside for what is under way, so that even that is not lost; also when somebody
     removed the ballast file."""
     first = filled_up(folder, disk, server, ballast=ballast)
     paid = server.books().paid_calls

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.journal import opening
-from fanfold.observe.standing import accounts
+from fanfold.observe.status import accounts
 from fanfold.plans.execute import Audience, Options, execute, prepare, prepare_resume
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run

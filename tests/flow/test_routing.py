@@ -15,7 +15,7 @@ from fanfold.journal import opening
 from fanfold.journal.answers import AttemptRecord
 from fanfold.observe.account import account
 from fanfold.observe.report import report
-from fanfold.observe.standing import stand
+from fanfold.observe.status import stand
 from fanfold.patterns.ensemble import ensemble
 from fanfold.price import Price, cost, dollars
 from fanfold.run.run import Run

@@ -20,9 +20,8 @@ from fanfold.observe.closing import cost_text, headline
 from fanfold.observe.html.account import FOOT, books, head, sections
 from fanfold.observe.html.page import Section, page
 from fanfold.observe.html.prose import prose
-from fanfold.observe.markdown import cell, table
-from fanfold.observe.report import doubt_lines, receipt_lines
-from fanfold.observe.standing import accounts, whole_receipt
+from fanfold.observe.report import cell, doubt_lines, receipt_lines, table
+from fanfold.observe.status import accounts, whole_receipt
 from fanfold.observe.table import one_line
 
 _STATUS = {"DONE": "SUCCESS"}
@@ -33,11 +32,11 @@ _FAILED = ("FAILED", "KILLED", "IN DOUBT", "UNFUNDED")
 def fleet_report(read: ReportQuestions, s: FleetStatus, diffs: dict[str, Diff]) -> str:
     """Values that come from workers are escaped and cut. `diffs`: by worker, of those that had a
     worktree of their own."""
-    whole = whole_receipt(s.standing, accounts(read, s.standing.run))
+    whole = whole_receipt(s.summary, accounts(read, s.summary.run))
     titled = [
         *workers_sections(s, diffs),
         ("Receipt", receipt_lines(whole)),
-        ("In Doubt", doubt_lines(read, s.standing)),
+        ("In Doubt", doubt_lines(read, s.summary)),
     ]
     sections = [_head(s), *([f"## {title}", "", *lines] for title, lines in titled if lines)]
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
@@ -58,17 +57,17 @@ def workers_sections(s: FleetStatus, diffs: dict[str, Diff]) -> list[tuple[str, 
 
 
 def _head(s: FleetStatus) -> list[str]:
-    run = s.standing.run
+    run = s.summary.run
     over = run.ended is not None and run.status != "running"
-    done = _utc(run.ended) if over and run.ended else f"not yet: {s.standing.status}"
+    done = _utc(run.ended) if over and run.ended else f"not yet: {s.summary.status}"
     lines = [
         f"# Fleet Report: {cell(run.name)}", "",
         f"**Completed**: {done}",
         f"**Duration**: {duration(s.elapsed)}",
         f"**Total Cost**: {_cost_text(s.total)}",
     ]  # fmt: skip
-    if s.standing.status not in ("complete", "running"):
-        lines.append(f"**Status**: {cell(headline(s.standing.status, s.standing.receipt), 400)}")
+    if s.summary.status not in ("complete", "running"):
+        lines.append(f"**Status**: {cell(headline(s.summary.status, s.summary.receipt), 400)}")
     return lines
 
 
@@ -222,9 +221,9 @@ def _billing(s: FleetStatus) -> list[str]:
         rough = any(one.cost.estimated for one in own)
         total = Cost(sum(one.cost.usd or 0 for one in own), rough, bound)
         rows.append([lane, str(len(own)), amount(total), note])
-    reserved = s.standing.under_way.at_most
+    reserved = s.summary.under_way.at_most
     held = f", {money(reserved)} of it reserved for what is under way" if reserved else ""
-    whole = f"Fleet: {cost_text(s.standing.receipt)}{held}."
+    whole = f"Fleet: {cost_text(s.summary.receipt)}{held}."
     return [*table(["Lane", "Workers", "Cost", ""], rows), "", whole]
 
 
@@ -238,4 +237,4 @@ def fleet_page(account: Account, s: FleetStatus, diffs: dict[str, Diff]) -> str:
         for title, lines in workers_sections(s, diffs)
     ]
     rest = books(account) if account.receipt.result is None else sections(account)
-    return page(s.standing.run.name, head(account), [*own, *rest], FOOT)
+    return page(s.summary.run.name, head(account), [*own, *rest], FOOT)

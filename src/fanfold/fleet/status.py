@@ -15,7 +15,7 @@ from fanfold.fleet.worker_view import Cost, WorkerState, WorkerView
 from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import duration, money, usd, utc_time
 from fanfold.observe.closing import again_command, headline, resume_command
-from fanfold.observe.standing import Standing
+from fanfold.observe.status import RunSummary
 from fanfold.observe.table import Column, aligned, cells_wide, cut, cut_name, one_line
 from fanfold.price import dollars
 
@@ -53,7 +53,7 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """All that is shown. `root` is the folder of the fleet or the plan, `store` as the operator named it,
     for the commands that are shown."""
 
-    standing: Standing
+    summary: RunSummary
     workers: Sequence[WorkerView]
     supervisor: Supervisor
     root: str
@@ -153,10 +153,10 @@ def _below(one: WorkerView, verbose: bool, width: int) -> list[str]:
 
 def _head(s: FleetStatus, width: int) -> list[str]:
     stamp = datetime.fromtimestamp(s.now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    name = one_line(s.standing.run.name, 60)
+    name = one_line(s.summary.run.name, 60)
     lines = [
         f"Fleet Status — {stamp}",
-        f"Fleet: {name} (run {s.standing.run.id})",
+        f"Fleet: {name} (run {s.summary.run.id})",
         f"Fleet root: {one_line(s.root, 400)}",
         f"Elapsed: {duration(s.elapsed)}",
     ]
@@ -169,10 +169,10 @@ def _foot(s: FleetStatus, width: int) -> list[str]:
     lines += [AT_MOST] if any(one.cost.at_most for one in s.workers) else []
     lines += [f"over: {_over(s)}"] if s.total.over else []
     folded = [part for line in lines if line for part in _folded(line, width)]
-    if s.standing.status == "flagged":
-        folded.append(f"to start one of them anew: {again_command(s.standing.receipt, s.store)}")
-    elif s.standing.resumable:
-        folded.append(f"to continue: {resume_command(s.standing.receipt, s.store)}")
+    if s.summary.status == "flagged":
+        folded.append(f"to start one of them anew: {again_command(s.summary.receipt, s.store)}")
+    elif s.summary.resumable:
+        folded.append(f"to continue: {resume_command(s.summary.receipt, s.store)}")
     return folded
 
 
@@ -207,19 +207,19 @@ def _summary(s: FleetStatus) -> str:
 
 def _state_line(s: FleetStatus) -> str:
     """Why the run is in its state; that it runs, or is complete, the table shows."""
-    if s.standing.status == "crashed":
+    if s.summary.status == "crashed":
         living = sum(one.state == "RUNNING" for one in s.workers)
         still = f"; {living:,} of its workers live on" if living else ""
         return f"run: crashed: its process died{still}"
-    if s.standing.status in ("running", "complete"):
+    if s.summary.status in ("running", "complete"):
         return ""
-    return f"run: {headline(s.standing.status, s.standing.receipt)}"
+    return f"run: {headline(s.summary.status, s.summary.receipt)}"
 
 
 def _budget_line(s: FleetStatus) -> str:
-    receipt, reserved = s.standing.receipt, s.standing.under_way.at_most
+    receipt, reserved = s.summary.receipt, s.summary.under_way.at_most
     spent = max(0.0, receipt.cost_usd + receipt.below_usd - dollars(reserved))
-    bound = receipt.cost_at_most or s.standing.in_doubt.at_most > 0
+    bound = receipt.cost_at_most or s.summary.in_doubt.at_most > 0
     parts = [f"budget: {usd(spent, at_most=bound)} spent"]
     parts += [f"{money(reserved)} reserved"] if reserved else []
     parts += [f"of {usd(receipt.budget_usd)}" if receipt.budget_usd is not None else "no limit"]
@@ -330,7 +330,7 @@ def state_counts(workers: Sequence[WorkerView]) -> Counter[WorkerState]:
 def fleet_json(s: FleetStatus) -> dict[str, Any]:
     """The names of dag-fleet, and ours beside them; to go with the fields of the receipt."""
     count, stuck = state_counts(s.workers), sum(one.stuck for one in s.workers)
-    receipt, reserved = s.standing.receipt, dollars(s.standing.under_way.at_most)
+    receipt, reserved = s.summary.receipt, dollars(s.summary.under_way.at_most)
     return {
         "fleet_root": s.root, "timestamp": utc_time(s.now), "elapsed_seconds": round(s.elapsed),
         "workers": [worker_json(one, s.now) for one in s.workers],

@@ -18,8 +18,7 @@ from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.members.agents.dialect import Dialect
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.observe.amounts import money
-from fanfold.observe.table import cells_wide, cut, cut_name, one_line
-from fanfold.observe.wrapped import wrapped
+from fanfold.observe.table import cells_wide, cut, cut_name, one_line, wrapped
 
 T = TypeVar("T")
 FIRST_WINDOW = 4  # lines of a log that are read at first, for each event that is wanted

@@ -26,7 +26,7 @@ from fanfold.journal.answers import AttemptRecord
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import Progress
-from fanfold.observe.standing import may_resume
+from fanfold.observe.status import may_resume
 from fanfold.plans.execute import Audience, Job, execute
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run

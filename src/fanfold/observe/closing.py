@@ -6,7 +6,7 @@ import re
 import shlex
 
 from fanfold.observe.amounts import count, duration, money, of_budget, usd
-from fanfold.observe.standing import DONE, outcomes
+from fanfold.observe.status import DONE, outcomes
 from fanfold.observe.table import one_line
 from fanfold.run.books import Statistics
 from fanfold.work.outcome import FilesWritten, ReasonCount, Receipt, Saving, State
@@ -122,15 +122,19 @@ def _is_short(receipt: Receipt) -> bool:
 
 def headline(status: str, receipt: Receipt) -> str:
     """`paused: the budget of the run is used up`."""
-    reason = receipt.reason
-    if reason is None and status == "flagged":
+    reason = status_reason(status, receipt)
+    return f"{status}: {reason}" if reason else status
+
+
+def status_reason(status: str, receipt: Receipt) -> str | None:
+    if receipt.reason is None and status == "flagged":
         bad = receipt.planned - receipt.passed - receipt.skipped
-        reason = f"{bad:,} of {count(receipt.planned, 'item')} did not pass"
-    return f"{status}: {one_line(reason)}" if reason else status
+        return f"{bad:,} of {count(receipt.planned, 'item')} did not pass"
+    return one_line(receipt.reason) if receipt.reason else None
 
 
 def file_text(written: FilesWritten) -> str:
-    """From the current folder, where it lies below that."""
+    """Relative to the current folder, where it is below that."""
     path = one_line(from_here(written.path))
     return path if written.files is None else f"{count(written.files, 'file')} in {path}/"
 
@@ -167,13 +171,13 @@ def hedged_text(receipt: Receipt) -> str:
 
 def saving_text(one: Saving) -> str:
     """`map: 88 items settled without opus for $0.02; opus would have taken about $1.20 for them`."""
-    said = (
+    text = (
         f"{one_line(one.step)}: {count(one.settled, 'item')} settled without {one_line(one.member)}"
     )
-    said += f" for {usd(one.cost_usd)}"
+    text += f" for {usd(one.cost_usd)}"
     if not one.instead_usd:
-        return said
-    return f"{said}; {one_line(one.member)} would have taken about {usd(one.instead_usd)} for them"
+        return text
+    return f"{text}; {one_line(one.member)} would have taken about {usd(one.instead_usd)} for them"
 
 
 def twice_text(receipt: Receipt) -> str:

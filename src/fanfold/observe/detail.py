@@ -1,4 +1,4 @@
-"""One run in detail: its account, what is under way or in doubt, what went wrong, how to go on."""
+"""One run in detail: its account, what is under way or in doubt, what went wrong, how to continue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fanfold.observe.closing import (
     twice_text,
     unusable_text,
 )
-from fanfold.observe.standing import MemberAccount, Standing, accounts, by_member, whole_receipt
+from fanfold.observe.status import MemberAccount, RunSummary, accounts, by_member, whole_receipt
 from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars
 from fanfold.work.ask import Usage
@@ -32,13 +32,13 @@ MOST_ERRORS = 5
 MOST_ITEMS = 200
 NOT_PASSED: tuple[State, ...] = tuple(state for state in STATES if state != "passed")
 LABEL = 12
-GO_ON = "to continue"
+CONTINUE = "to continue"
 _encode = msgspec.json.Encoder().encode
 
 
 def detail(
     read: ReportQuestions,
-    standing: Standing,
+    summary: RunSummary,
     *,
     verbose: bool = False,
     width: int = 80,
@@ -48,24 +48,24 @@ def detail(
 
     `store` is the folder as the operator named it, for the command to resume with.
     """
-    found = accounts(read, standing.run)
-    account = whole_receipt(standing, found)
-    lines = _labelled([("run", _title(standing)), *_facts(standing, account, store)], width)
+    found = accounts(read, summary.run)
+    account = whole_receipt(summary, found)
+    lines = _labelled([("run", _title(summary)), *_facts(summary, account, store)], width)
     if verbose:
         lines += _section("steps", _step_columns(account.steps), width)
         lines += _section("members", _member_columns(by_member(found)), width)
-        lines += _items(read, standing, width)
-    lines += _errors(read, standing, width)
+        lines += _items(read, summary, width)
+    lines += _errors(read, summary, width)
     return "\n".join(lines)
 
 
-def _title(standing: Standing) -> str:
-    return f"{one_line(standing.run.name)} ({standing.run.id})"
+def _title(summary: RunSummary) -> str:
+    return f"{one_line(summary.run.name)} ({summary.run.id})"
 
 
-def _facts(s: Standing, account: Receipt, store: str) -> list[tuple[str, str]]:
-    """What there is to say, each with its label; what is nothing is not said."""
-    said = [
+def _facts(s: RunSummary, account: Receipt, store: str) -> list[tuple[str, str]]:
+    """Each fact with its label; those that are zero or empty are omitted."""
+    facts = [
         ("status", _status(s, account)),
         ("items", items_text(account)),
         *(("why", reason_text(one)) for one in account.reasons[:MOST_REASONS]),
@@ -78,12 +78,12 @@ def _facts(s: Standing, account: Receipt, store: str) -> list[tuple[str, str]]:
         ("paid twice", f"maybe {twice_text(account)}" if account.maybe_paid_twice else ""),
         ("usage", f"unusable: {unusable_text(account)}" if account.unusable_usage else ""),
         ("time", f"started {local_time(s.run.created)}, {duration(s.seconds)} active"),
-        (GO_ON, _go_on(s, store) if s.resumable else ""),
+        (CONTINUE, _continue(s, store) if s.resumable else ""),
     ]
-    return [(label, text) for label, text in said if text]
+    return [(label, text) for label, text in facts if text]
 
 
-def _status(s: Standing, account: Receipt) -> str:
+def _status(s: RunSummary, account: Receipt) -> str:
     if s.status == "crashed":
         return "crashed: its process died; what was recorded is safe"
     return headline(s.status, account)
@@ -105,7 +105,7 @@ def _tokens(tokens: Usage) -> str:
     return ", ".join(f"{n:,} {name}" for name, n in named if n)
 
 
-def _go_on(s: Standing, store: str) -> str:
+def _continue(s: RunSummary, store: str) -> str:
     return resume_command(s.receipt, store) if s.run.plan else "run the script again"
 
 
@@ -113,7 +113,7 @@ def _labelled(pairs: list[tuple[str, str]], width: int) -> list[str]:
     """Long texts are wrapped; a command is not, so that it can be copied."""
     lines = []
     for label, text in pairs:
-        whole = label == GO_ON or len(text) <= width - LABEL
+        whole = label == CONTINUE or len(text) <= width - LABEL
         first, *rest = [text] if whole else wrap(text, max(20, width - LABEL))
         lines.append(label.ljust(LABEL) + first)
         lines += [" " * LABEL + more for more in rest]
@@ -147,10 +147,10 @@ def _member_columns(found: list[MemberAccount]) -> list[Column]:
     ]
 
 
-def _items(read: ReportQuestions, standing: Standing, width: int) -> list[str]:
-    ended = read.endings(standing.run.no, NOT_PASSED, MOST_ITEMS)
+def _items(read: ReportQuestions, summary: RunSummary, width: int) -> list[str]:
+    ended = read.endings(summary.run.no, NOT_PASSED, MOST_ITEMS)
     lines = _section("items that did not pass", _item_columns(ended), width)
-    whole = sum(getattr(standing.receipt, state) for state in NOT_PASSED)
+    whole = sum(getattr(summary.receipt, state) for state in NOT_PASSED)
     if whole > len(ended):
         lines.append(f"  … and {whole - len(ended):,} more")
     return lines
@@ -164,9 +164,9 @@ def _item_columns(ended: list[EndedItem]) -> list[Column]:
     ]
 
 
-def _errors(read: ReportQuestions, standing: Standing, width: int) -> list[str]:
+def _errors(read: ReportQuestions, summary: RunSummary, width: int) -> list[str]:
     """The last attempts that gave no reply, newest first."""
-    attempts = read.newest(standing.run.no, ("error", "in_doubt"), MOST_ERRORS)
+    attempts = read.newest(summary.run.no, ("error", "in_doubt"), MOST_ERRORS)
     return _section("last errors", [
         Column("time", [clock_time(one.ended or one.started) for one in attempts]),
         Column("member", [one_line(one.member, 40) for one in attempts], least=8),
@@ -192,22 +192,22 @@ def receipt_json(account: Receipt, resume: str | None = None, store: str = "") -
     return _encode(_plain(account) | {"resume": resume, "details": _details(account, store)})
 
 
-def detail_json(read: ReportQuestions, standing: Standing, store: str = "") -> bytes:
+def detail_json(read: ReportQuestions, summary: RunSummary, store: str = "") -> bytes:
     """The receipt of the whole run, and beside it what only status knows.
 
     `calls` and `reused` are of all invocations here; the status may be `running` or `crashed`.
     """
-    found = accounts(read, standing.run)
-    whole = _plain(whole_receipt(standing, found))
+    found = accounts(read, summary.run)
+    whole = _plain(whole_receipt(summary, found))
     whole |= {
-        "status": standing.status, "pending": standing.pending,
+        "status": summary.status, "pending": summary.pending,
         "written": None,  # which files it wrote, only the invocation itself knows
-        "started": utc_time(standing.run.created),
-        "attempts_under_way": _open(standing.under_way), "attempts_in_doubt": _open(standing.in_doubt),
+        "started": utc_time(summary.run.created),
+        "attempts_under_way": _open(summary.under_way), "attempts_in_doubt": _open(summary.in_doubt),
         "members": [_member(one) for one in by_member(found)],
-        "errors": [_error(one) for one in read.newest(standing.run.no, ("error", "in_doubt"))],
-        "resume": _go_on(standing, store) if standing.resumable else None,
-        "details": _details(standing.receipt, store),
+        "errors": [_error(one) for one in read.newest(summary.run.no, ("error", "in_doubt"))],
+        "resume": _continue(summary, store) if summary.resumable else None,
+        "details": _details(summary.receipt, store),
     }  # fmt: skip
     return _encode(whole)
 

@@ -1,17 +1,17 @@
-"""A picture for the terminal: boxes of lines, one row below the other, never wider than asked."""
+"""A picture as text: boxes of lines for the terminal, never wider than asked, and a Mermaid flowchart for
+pages that draw these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
 
-from fanfold.observe.canvas import Canvas, framed, width_of
-from fanfold.observe.lanes import listed
-from fanfold.observe.table import one_line
-from fanfold.observe.wrapped import wrapped
-from fanfold.work.picture import Arrow, Box, Picture, layers
+from fanfold.observe.canvas import Canvas, framed, listed, width_of
+from fanfold.observe.table import one_line, wrapped
+from fanfold.work.picture import Arrow, ArrowKind, Box, Look, Picture, layers
 
 WIDTH = 100
 _GAP = 2
@@ -77,7 +77,7 @@ def _wide(blocks: Sequence[Sequence[str]]) -> int:
 
 
 class _Spot(msgspec.Struct, frozen=True):
-    """Where a block stands."""
+    """The position of a block."""
 
     row: int
     column: int
@@ -179,3 +179,66 @@ def _connect(canvas: Canvas, upper: list[_Spot], lower: list[_Spot]) -> None:
     for spot in lower:
         canvas.down(spot.middle, bus, heads)
         canvas.text(heads, spot.middle, "▼")
+
+
+_MOST_LABEL_TEXT = 120
+_MERMAID_PLAIN = re.compile(r"[^\w ,.:;/()+=%…·-]")
+_LIST = re.compile(r"^(\d+[.)]|[-+]) ")
+_SHAPES: dict[Look, tuple[str, str]] = {
+    "input": ("[/", "/]"),
+    "ask": ("[", "]"),
+    "gate": ("{{", "}}"),
+    "fold": ("(", ")"),
+    "file": ("[[", "]]"),
+    "more": ("[", "]"),
+}
+_LINES: dict[ArrowKind, str] = {"flow": "-->", "reads": "-.->", "back": "-.->"}
+
+
+def mermaid(picture: Picture) -> str:
+    """`flowchart TD` with a subgraph for each box that has an inside.
+
+    Any text is safe in it: what could mean something to Mermaid is written as a character code.
+    """
+    title = [f"%% {_comment(picture.title)}"] if picture.title else []
+    return "\n".join(
+        ["flowchart TD", *(f"  {line}" for line in [*title, *_chart_lines(picture, "b")])]
+    )
+
+
+def _chart_lines(picture: Picture, prefix: str) -> Iterator[str]:
+    ids = {box.id: f"{prefix}{n}" for n, box in enumerate(picture.boxes)}
+    for box in picture.boxes:
+        yield from _box(box, ids[box.id])
+    for arrow in picture.arrows:
+        yield _arrow(arrow, ids)
+
+
+def _box(box: Box, id: str) -> Iterator[str]:
+    if box.inside is None or not box.inside.boxes:
+        before, after = _SHAPES[box.look]
+        yield f'{id}{before}"{_label(box)}"{after}'
+        return
+    yield f'subgraph {id}["{_label(box)}"]'
+    for line in _chart_lines(box.inside, f"{id}_"):
+        yield f"  {line}"
+    yield "end"
+
+
+def _arrow(arrow: Arrow, ids: dict[str, str]) -> str:
+    label = f'|"{_escaped(arrow.label)}"|' if arrow.label else ""
+    return f"{ids[arrow.start]} {_LINES[arrow.kind]}{label} {ids[arrow.end]}"
+
+
+def _label(box: Box) -> str:
+    return "<br/>".join(_escaped(line) for line in (box.title, *box.lines))
+
+
+def _escaped(text: str) -> str:
+    """A line that begins like a list would be taken for one, so its blank is one that holds."""
+    line = _MERMAID_PLAIN.sub(lambda found: f"#{ord(found[0])};", one_line(text, _MOST_LABEL_TEXT))
+    return _LIST.sub(r"\1#160;", line) or " "
+
+
+def _comment(text: str) -> str:
+    return one_line(text, _MOST_LABEL_TEXT).replace("{", "(").replace("}", ")")

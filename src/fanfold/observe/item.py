@@ -27,7 +27,7 @@ _HOW = {
 
 
 def item_text(run: RunRecord, views: Sequence[ItemView], width: int = 80) -> str:
-    """Nothing in it can steer a terminal, whatever input and replies hold."""
+    """Nothing in it can control a terminal, whatever input and replies hold."""
     lines: list[str] = []
     for view in views:
         lines += ["", *_item(run, view, width)] if lines else _item(run, view, width)
@@ -87,8 +87,8 @@ def message_lines(message: Message, named: bool) -> list[str]:
 def _reply(reply: Reply, title: str) -> list[str]:
     by = [one_line(reply.model)] if reply.model else []
     by += [f"ended with {reply.finish}"] if reply.finish != "stop" else []
-    said = f" ({', '.join(by)})" if by else ""
-    return ["", f"{title}{said}", *_indented(_shown(reply.value))]
+    note = f" ({', '.join(by)})" if by else ""
+    return ["", f"{title}{note}", *_indented(_shown(reply.value))]
 
 
 def _attempts(step: StepView, width: int) -> list[str]:
@@ -137,7 +137,7 @@ def _indented(text: str, by: str = "  ") -> list[str]:
 
 
 def item_json(run: RunRecord, views: Sequence[ItemView]) -> bytes:
-    """An object for the item; with `also`, where the same id stands in other batches too."""
+    """An object for the item; with `also`, where other batches have the same id too."""
     first, *more = (_plain(view) for view in views)
     whole = {"run": run.id, "name": run.name, **first}
     return _encode(whole | {"also": more} if more else whole)

@@ -51,7 +51,7 @@ class Rate:
 
 
 def line(stats: Statistics, name: str, width: int, rate: float | None = None) -> str:
-    """Where the run stands, in one line that fits; the least important is left out first.
+    """The state of the run, in one line that fits; the least important is dropped first.
 
     Without a rate, that of the whole time so far is taken.
     """
@@ -110,7 +110,7 @@ class Progress:
 
     `live`: `out` is a terminal, so one line is redrawn in place and erased at the end. Otherwise a
     line now and then, when something has changed. No colours and no escape sequences, ever. When
-    nobody reads `out` any more it falls silent: the run matters, not the line.
+    nobody reads `out` any more it stops writing: the run matters, not the line.
     """
 
     def __init__(self, run: Watched, out: TextIO, *, live: bool, clock: Clock) -> None:
@@ -118,19 +118,19 @@ class Progress:
         self._rate = Rate()
         self._drawn = 0
         self._last: tuple[int | None, ...] = ()
-        self._deaf = False
+        self._unread = False
 
     async def watch(self) -> None:
         try:
             await self._clock.sleep(FIRST_LOOK)
-            while not self._deaf:
+            while not self._unread:
                 self._look()
                 await self._clock.sleep(REDRAW if self._live else NEXT_LINE)
         finally:
             self.erase()
 
     def say(self, text: str) -> None:
-        """Something else for the same place, on lines of its own; the progress goes on below it."""
+        """Something else for the same place, on lines of its own, above the progress."""
         self.erase()
         self._write(self._shown(text.rstrip("\n")) + "\n")
 
@@ -165,30 +165,30 @@ class Progress:
             return 80
 
     def _write(self, text: str) -> None:
-        if self._deaf:
+        if self._unread:
             return
         try:
             self._out.write(text)
             self._out.flush()
         except (OSError, ValueError):
-            self._deaf = True
+            self._unread = True
 
 
-class Quiet:
-    """Shows nothing, in the same words as Progress."""
+class NoProgress:
+    """The same interface as Progress; shows nothing."""
 
     async def watch(self) -> None:
         """Nothing to watch."""
 
     def say(self, text: str) -> None:
-        """Nothing is said."""
+        """Prints nothing."""
 
     def erase(self) -> None:
         """Nothing was drawn."""
 
 
 @asynccontextmanager
-async def watched(progress: Progress | Quiet) -> AsyncIterator[None]:
+async def watched(progress: Progress | NoProgress) -> AsyncIterator[None]:
     """Shown while the block runs, and gone after it."""
     watching = asyncio.create_task(progress.watch())
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,18 +15,18 @@ from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
     cost_text,
-    headline,
     hedged_text,
     saving_text,
+    status_reason,
     twice_text,
     unusable_text,
 )
 from fanfold.observe.detail import ids_text
-from fanfold.observe.foliage import draw_tree
-from fanfold.observe.markdown import cell, json_block, table
 from fanfold.observe.shown import Grid, Pairs, Parts, Prose, Raw, Shown, Values, lines_of, shown
-from fanfold.observe.standing import Standing
-from fanfold.observe.tree import Branch
+from fanfold.observe.status import RunSummary
+from fanfold.observe.table import one_line
+from fanfold.observe.tree import RunNode
+from fanfold.observe.tree_view import draw_tree
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Receipt, StepAccount
 
@@ -34,18 +36,18 @@ MOST_LINES = 200
 
 
 def report(account: Account) -> str:
-    """Values that come from data are escaped and cut; a result that is text stands as it is."""
-    standing, receipt = account.standing, account.receipt
+    """Values from data are escaped and cut; a result that is text is not changed."""
+    summary, receipt = account.summary, account.receipt
     sections = [
-        _head(standing, receipt),
+        _head(summary, receipt),
         ["## Receipt", "", *receipt_lines(receipt)],
-        ["## Result", "", *_result(standing), *_rests_on(standing)],
+        ["## Result", "", *_result(summary), *_based_on(summary)],
         ["## What the gate caught", "", *_caught(account.caught)],
         _titled("## Cost and time by member", _members(account.members)),
         _titled("## Cost and time by step", _steps(receipt.steps)),
-        _titled("## Tree", _tree(account.branch)),
+        _titled("## Tree", _tree(account.tree)),
         _titled("## Escalation", [f"- {cell(saving_text(one), 300)}" for one in receipt.cascades]),
-        _titled("## In doubt", _doubts(standing, account.doubts)),
+        _titled("## In doubt", _doubts(summary, account.doubts)),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
@@ -54,10 +56,11 @@ def _titled(title: str, lines: list[str]) -> list[str]:
     return [title, "", *lines] if lines else []
 
 
-def _head(s: Standing, account: Receipt) -> list[str]:
-    reason = headline(s.status, account).removeprefix(s.status)
-    if s.status == "crashed":
-        reason = ": its process died; resume it to continue"
+def _head(s: RunSummary, account: Receipt) -> list[str]:
+    reason = "its process died; resume it to continue"
+    if s.status != "crashed":
+        reason = status_reason(s.status, account) or ""
+    reason = f": {reason}" if reason else ""
     times = f"started {local_time(s.run.created)}, {duration(s.seconds)} active"
     return [
         f"# {cell(s.run.name)}", "",
@@ -69,10 +72,10 @@ def _head(s: Standing, account: Receipt) -> list[str]:
 # ── the result ───────────────────────────────────────────────────────────────────────────────
 
 
-def _result(standing: Standing) -> list[str]:
-    value = standing.receipt.result
+def _result(summary: RunSummary) -> list[str]:
+    value = summary.receipt.result
     if value is None:
-        unfinished = standing.status in ("running", "crashed")
+        unfinished = summary.status in ("running", "crashed")
         return ["There is no result yet." if unfinished else "There is no result."]
     if isinstance(value, str):
         return [value.rstrip() or "The result is an empty text."]
@@ -112,8 +115,8 @@ def _grid(found: Grid) -> list[str]:
         [[_cell(value) for value in row] for row in found.rows],
     )
     more = found.whole - len(found.rows)
-    for said in [*([f"… and {more:,} more"] if more else []), *found.notes]:
-        lines += ["", cell(said, 400)]
+    for line in [*([f"… and {more:,} more"] if more else []), *found.notes]:
+        lines += ["", cell(line, 400)]
     return lines
 
 
@@ -121,9 +124,9 @@ def _cell(value: Any) -> str:
     return cell("; ".join(lines_of(value)))
 
 
-def _rests_on(standing: Standing) -> list[str]:
+def _based_on(summary: RunSummary) -> list[str]:
     """A result knows which planned items are not in it; their ids and reasons come further down."""
-    made = standing.receipt
+    made = summary.receipt
     if made.result is None or made.passed >= made.planned:
         return []
     return ["", f"Based on {made.passed:,} of {count(made.planned, 'item')}."]
@@ -207,20 +210,20 @@ def _time(seconds: float) -> str:
     return duration(seconds) if seconds else "–"
 
 
-def _tree(branch: Branch) -> list[str]:
-    lines = draw_tree(branch, WIDEST).replace("`", "'").splitlines()
+def _tree(root: RunNode) -> list[str]:
+    lines = draw_tree(root, WIDEST).replace("`", "'").splitlines()
     more = len(lines) - MOST_LINES
     cut = [*lines[:MOST_LINES], f"… and {more:,} more lines: fanfold tree"] if more > 0 else lines
     return ["```text", *cut, "```"]
 
 
-def doubt_lines(read: ReportQuestions, standing: Standing) -> list[str]:
+def doubt_lines(read: ReportQuestions, summary: RunSummary) -> list[str]:
     """Attempts that were lost under way: they may have been carried out, and count as spent."""
-    return _doubts(standing, tuple(doubtful(read, standing)))
+    return _doubts(summary, tuple(doubtful(read, summary)))
 
 
-def _doubts(standing: Standing, attempts: tuple[AttemptRecord, ...]) -> list[str]:
-    doubt = standing.in_doubt
+def _doubts(summary: RunSummary, attempts: tuple[AttemptRecord, ...]) -> list[str]:
+    doubt = summary.in_doubt
     if not doubt.attempts:
         return []
     verb = "was" if doubt.attempts == 1 else "were"
@@ -236,3 +239,29 @@ def _doubts(standing: Standing, attempts: tuple[AttemptRecord, ...]) -> list[str
 def _doubt(one: AttemptRecord) -> list[str]:
     what = one.error or "the process died"
     return [cell(one.member, 40), cell(ids_text(one), 60), cell(what, 200), money(one.cost)]
+
+
+_SIGNS = re.compile(r"[\\`|*\[\]<>~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
+_encode = msgspec.json.Encoder().encode
+
+
+def cell(value: Any, most: int = 120) -> str:
+    """A value for a table or a sentence: one line, cut to `most`, its markup escaped."""
+    text = value if isinstance(value, str) else "" if value is None else _encode(value).decode()
+    return _SIGNS.sub(lambda sign: "\\" + sign[0], one_line(text, most))
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
+    """The cells must be safe already (see `cell`). The last `right` columns hold numbers."""
+    left = len(titles) - right
+    rule = ["---"] * left + ["---:"] * right
+    return [f"| {' | '.join(row)} |" for row in (titles, rule, *rows)]
+
+
+def json_block(value: Any, most: int = 6000) -> list[str]:
+    """JSON between fences; cut after `most` characters, and then it says so."""
+    text = msgspec.json.format(_encode(value), indent=2).decode()
+    lines = ["```json", text[:most], "```"]
+    if len(text) > most:
+        lines += ["", f"… and {len(text) - most:,} more characters; `--json` has all of it"]
+    return lines

@@ -18,7 +18,7 @@ from fanfold.errors import BadInput, RunStopped
 from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import Roster
 from fanfold.observe.closing import interrupted
-from fanfold.observe.progress import Progress, Quiet, watched
+from fanfold.observe.progress import NoProgress, Progress, watched
 from fanfold.run import loop
 from fanfold.run.open import Options, open_quietly
 from fanfold.run.run import Run
@@ -49,9 +49,9 @@ async def open_run(
     store: str | Path | None = None,
     **options: Unpack[ScriptOptions],
 ) -> AsyncIterator[Run]:
-    """Open a run for a script. Running the script again goes on where it stopped.
+    """Open a run for a script. Running the script again continues where it stopped.
 
-    The newest run of that name goes on if it did not finish; otherwise a new one begins, which
+    The newest run of that name continues if it did not finish; otherwise a new one begins, which
     reuses every recorded reply all the same. `members` are used beside those of the roster, whose
     settings hold unless they are stated here (`max_concurrency`, `max_wait`, `allow_paid`).
     `store` is `.fanfold` by default; in a process that a command member started, the store of that
@@ -70,16 +70,16 @@ async def open_run(
     )
     async with opened as run:
         progress = _progress(run, sys.stderr, wanted)
-        with _heard_by(run, progress):
+        with _interruptible(run, progress):
             async with watched(progress):
                 yield run
 
 
-def _progress(run: Run, out: TextIO | None, wanted: bool | None) -> Progress | Quiet:
+def _progress(run: Run, out: TextIO | None, wanted: bool | None) -> Progress | NoProgress:
     """`out` is None in a program without a console."""
     live = out is not None and out.isatty()
     if out is None or not (live if wanted is None else wanted):
-        return Quiet()
+        return NoProgress()
     progress = Progress(run, out, live=live, clock=RealClock())
     run.journal.when_waiting(progress.say)
     return progress
@@ -102,7 +102,7 @@ def run_sync(main: Coroutine[Any, Any, T]) -> T:
     ours = usual and threading.current_thread() is threading.main_thread()
     try:
         return loop.run_sync(interrupts.around(main) if ours else main)
-    except RunStopped as stopped:  # its text says what to do; where it came from is no help
+    except RunStopped as stopped:  # its text says what to do; a traceback is no help
         raise stopped.with_traceback(None) from None
     except asyncio.CancelledError:
         if interrupts.cancelled:
@@ -114,20 +114,20 @@ class Interrupts:
     """What Ctrl-C does to a script, by the runs that are open in it."""
 
     def __init__(self) -> None:
-        self.open: dict[Run, Progress | Quiet] = {}
+        self.open: dict[Run, Progress | NoProgress] = {}
         self.cancelled = False
 
     async def around(self, main: Coroutine[Any, Any, T]) -> T:
         task, running = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         _interrupts.set(self)
-        running.add_signal_handler(signal.SIGINT, self._hear, task)
+        running.add_signal_handler(signal.SIGINT, self._on_interrupt, task)
         try:
             return await main
         finally:
             running.remove_signal_handler(signal.SIGINT)
 
-    def _hear(self, task: asyncio.Task[Any]) -> None:
+    def _on_interrupt(self, task: asyncio.Task[Any]) -> None:
         going = {run: progress for run, progress in self.open.items() if run.stopping is None}
         for run, progress in going.items():
             run.pause("interrupted by Ctrl-C")
@@ -144,7 +144,7 @@ _interrupts: ContextVar[Interrupts | None] = ContextVar("interrupts", default=No
 
 
 @contextmanager
-def _heard_by(run: Run, progress: Progress | Quiet) -> Iterator[None]:
+def _interruptible(run: Run, progress: Progress | NoProgress) -> Iterator[None]:
     interrupts = _interrupts.get()
     if interrupts is None:
         yield

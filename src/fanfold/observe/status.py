@@ -1,16 +1,173 @@
-"""All runs of a store in one table: where each stands, what it cost, which can be resumed."""
+"""How runs are doing: the figures of each, and all runs of a store in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import msgspec
 
+from fanfold.journal.answers import AnsweredItems, Spent, Unsettled
+from fanfold.journal.contract import ReportQuestions
+from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_time
-from fanfold.observe.standing import Shown, Standing
 from fanfold.observe.table import Column, aligned, one_line
+from fanfold.price import dollars
 from fanfold.run.inherited import USUAL, store_words
-from fanfold.work.outcome import Receipt
+from fanfold.run.receipt import receipt
+from fanfold.work.ask import Usage
+from fanfold.work.outcome import STATES, Receipt, RunStatus, State
+
+Alive = Callable[[str], bool]
+"""Does a session's process live? `Store.alive`."""
+
+Shown = RunStatus | Literal["crashed"]
+
+DONE: tuple[State, ...] = ("passed", "kicked", "failed", "skipped", "unjudged")
+AGAIN: tuple[State, ...] = ("failed", "unjudged", "unfunded", "in_doubt", "cancelled")
+
+
+class RunSummary(msgspec.Struct, frozen=True):
+    """A run as it is now. `crashed`: its process died, and nobody has resumed it.
+
+    `seconds` are its active ones, with those of the process that runs now or that died, as far as
+    the journal can tell. The attempts of a dead process are in doubt, not under way.
+    """
+
+    run: RunRecord
+    status: Shown
+    receipt: Receipt
+    seconds: float
+    under_way: Unsettled
+    in_doubt: Unsettled
+
+    @property
+    def done(self) -> int:
+        return sum(getattr(self.receipt, state) for state in DONE)
+
+    @property
+    def pending(self) -> int:
+        """Items that have no lasting outcome; resuming continues with these."""
+        return max(0, self.receipt.planned - self.done)
+
+    @property
+    def resumable(self) -> bool:
+        return self.status == "crashed" or may_resume(self.receipt)
+
+
+def may_resume(account: Receipt) -> bool:
+    """Would resuming a run that ended like this do something?"""
+    if account.status in ("running", "complete"):
+        return False
+    return account.status != "flagged" or any(getattr(account, state) for state in AGAIN)
+
+
+def summarize(read: ReportQuestions, run: RunRecord, alive: Alive, now: float) -> RunSummary:
+    """Look at a run. `now` is the clock's time, for what is still running."""
+    lives = run.status == "running" and alive(run.session)
+    crashed = run.status == "running" and not lives
+    under_way, in_doubt = read.unsettled(run.no, "started"), read.unsettled(run.no, "in_doubt")
+    if crashed:
+        in_doubt = Unsettled(
+            under_way.attempts + in_doubt.attempts, under_way.at_most + in_doubt.at_most
+        )
+        under_way = Unsettled()
+    seconds = run.active if run.status != "running" else _active(read, run, now if lives else None)
+    shown: Shown = "crashed" if crashed else run.status
+    account = receipt(read, run)
+    if in_doubt.at_most:  # also what a process reserved that has died, before that is written down
+        account = msgspec.structs.replace(account, cost_at_most=True)
+    return RunSummary(run, shown, account, seconds, under_way, in_doubt)
+
+
+def _active(read: ReportQuestions, run: RunRecord, until: float | None) -> float:
+    """The earlier processes' time, and that of the last one: from its first sign of life on while
+    it is alive, else as far as it reported."""
+    start = run.created if not run.active else read.session_began(run.no, run.session)
+    shown = 0.0 if until is None or start is None else until - start
+    return run.active + max(read.unbooked_seconds(run.no), shown)
+
+
+class MemberAccount(msgspec.Struct, frozen=True):
+    """What one member did in one step. `reused`: items answered by its replies to earlier runs.
+    `at_most`: some of the cost is a bound."""
+
+    step: int
+    member: str
+    calls: int = 0
+    answered: int = 0
+    reused: int = 0
+    errors: int = 0
+    tokens: Usage = Usage()
+    cost_usd: float = 0.0
+    at_most: bool = False
+
+    def __add__(self, other: MemberAccount) -> MemberAccount:
+        """Both together, under the first one's name."""
+        return MemberAccount(
+            self.step, self.member, self.calls + other.calls, self.answered + other.answered,
+            self.reused + other.reused, self.errors + other.errors, self.tokens + other.tokens,
+            self.cost_usd + other.cost_usd, self.at_most or other.at_most,
+        )  # fmt: skip
+
+
+def accounts(
+    read: ReportQuestions, run: RunRecord, spent: dict[tuple[int, str], Spent] | None = None
+) -> list[MemberAccount]:
+    """By step and member. Calls of unmetered members have no attempts: they are counted from the
+    replies and errors on record, so one that was kicked back before a resume is not among them.
+    `spent` is what metered ones took, where that is known already."""
+    spent = read.by_member(run.no) if spent is None else spent
+    answered = read.answered_items(run.no)
+    pairs = sorted(pair for pair in {*spent, *answered} if pair[1])
+    alone = {step for step, times in Counter(step for step, _ in pairs).items() if times == 1}
+    found = []
+    for step, member in pairs:
+        s, a = spent.get((step, member), Spent()), answered.get((step, member), AnsweredItems())
+        calls = s.calls
+        if calls == s.errors:  # unmetered: only what it could not answer is an attempt
+            vain = answered.get((step, ""), AnsweredItems()).calls if step in alone else 0
+            calls = max(a.new + s.errors, a.calls + vain)
+        found.append(
+            MemberAccount(step, member, calls, a.new + a.earlier, a.earlier, s.errors, s.usage,
+                          dollars(s.cost), s.bounds > 0)
+        )  # fmt: skip
+    return found
+
+
+def by_member(found: list[MemberAccount]) -> list[MemberAccount]:
+    """All steps together, the most expensive first."""
+    whole: dict[str, MemberAccount] = {}
+    for one in found:
+        whole[one.member] = whole[one.member] + one if one.member in whole else one
+    return sorted(whole.values(), key=lambda one: (-one.cost_usd, one.member))
+
+
+def whole_receipt(summary: RunSummary, found: list[MemberAccount]) -> Receipt:
+    """The receipt over all invocations: `calls` and `reused` are the whole run's here."""
+    steps = tuple(
+        msgspec.structs.replace(
+            step,
+            calls=sum(one.calls for one in found if one.step == no),
+            reused=sum(one.reused for one in found if one.step == no),
+        )
+        for no, step in enumerate(summary.receipt.steps)
+    )
+    return msgspec.structs.replace(
+        summary.receipt,
+        calls=sum(one.calls for one in found),
+        reused=sum(one.reused for one in found),
+        seconds=round(summary.seconds, 3),
+        steps=steps,
+    )
+
+
+def outcomes(account: Receipt) -> list[tuple[State, int]]:
+    """The outcomes that occur, in their order."""
+    counts: list[tuple[State, int]] = [(state, getattr(account, state)) for state in STATES]
+    return [(state, n) for state, n in counts if n]
+
 
 WIDE = 120
 SHORTEST_ID = 10
@@ -18,34 +175,36 @@ NOTHING = "no runs in this store yet; start one with: fanfold run PLAN"
 _encode = msgspec.json.Encoder().encode
 
 
-def overview(standings: Sequence[Standing], *, now: float, width: int = 80, store: str = "") -> str:
+def overview(
+    summaries: Sequence[RunSummary], *, now: float, width: int = 80, store: str = ""
+) -> str:
     """One line per run. In a wide terminal ids and times are written in full. `store` is for the
     command to continue one with."""
-    if not standings:
+    if not summaries:
         return NOTHING
-    lines = aligned(_columns(standings, now, width >= WIDE), width)
-    if any(s.resumable and s.run.plan for s in standings):
+    lines = aligned(_columns(summaries, now, width >= WIDE), width)
+    if any(s.resumable and s.run.plan for s in summaries):
         lines += ["", f"to continue one: fanfold resume RUN{store_words(store or USUAL)}"]
-    if any(s.status == "crashed" for s in standings):
+    if any(s.status == "crashed" for s in summaries):
         lines.append("crashed: the process died; what was recorded is safe")
     return "\n".join(lines)
 
 
-def _columns(standings: Sequence[Standing], now: float, wide: bool) -> list[Column]:
-    ids = [s.run.id for s in standings]
+def _columns(summaries: Sequence[RunSummary], now: float, wide: bool) -> list[Column]:
+    ids = [s.run.id for s in summaries]
     short = _distinct(ids)
-    times = [s.run.created for s in standings]
-    budgets = [s.receipt.budget_usd for s in standings]
+    times = [s.run.created for s in summaries]
+    budgets = [s.receipt.budget_usd for s in summaries]
     return [
-        Column("NAME", [one_line(s.run.name, 60) for s in standings], least=12),
+        Column("NAME", [one_line(s.run.name, 60) for s in summaries], least=12),
         Column("ID", ids if wide else [id[:short] for id in ids]),
-        Column("STATUS", [s.status for s in standings]),
-        Column("DONE", [f"{s.done:,}/{s.receipt.planned:,}" for s in standings], right=True),
-        Column("PASSED", [f"{s.receipt.passed:,}" for s in standings], right=True, rank=2),
-        Column("COST", [_cost(s.receipt) for s in standings], right=True),
+        Column("STATUS", [s.status for s in summaries]),
+        Column("DONE", [f"{s.done:,}/{s.receipt.planned:,}" for s in summaries], right=True),
+        Column("PASSED", [f"{s.receipt.passed:,}" for s in summaries], right=True, rank=2),
+        Column("COST", [_cost(s.receipt) for s in summaries], right=True),
         Column("BUDGET", ["-" if b is None else usd(b) for b in budgets], right=True, rank=1),
         Column("STARTED", [local_time(t) if wide else short_time(t, now) for t in times], rank=3),
-        Column("ACTIVE", [duration(s.seconds) for s in standings], right=True, rank=4),
+        Column("ACTIVE", [duration(s.seconds) for s in summaries], right=True, rank=4),
     ]
 
 
@@ -54,7 +213,7 @@ def _cost(receipt: Receipt) -> str:
 
 
 def _distinct(ids: list[str]) -> int:
-    """How many letters tell these ids apart; the commands take the beginning of an id."""
+    """How many characters distinguish these ids; the commands take the beginning of an id."""
     longest = max(map(len, ids))
     enough = (n for n in range(SHORTEST_ID, longest) if len({id[:n] for id in ids}) == len(ids))
     return next(enough, longest)
@@ -78,11 +237,11 @@ class Row(msgspec.Struct, frozen=True):
     resumable: bool
 
 
-def overview_json(standings: Sequence[Standing]) -> bytes:
-    return _encode([_row(standing) for standing in standings])
+def overview_json(summaries: Sequence[RunSummary]) -> bytes:
+    return _encode([_row(summary) for summary in summaries])
 
 
-def _row(s: Standing) -> Row:
+def _row(s: RunSummary) -> Row:
     r = s.receipt
     return Row(
         r.run, r.name, s.status, r.reason, r.planned, s.done, r.passed, r.cost_usd,

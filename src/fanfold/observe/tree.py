@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from fanfold.journal.answers import AttemptRecord, MemberTotal, Spent, StepOutcome
 from fanfold.journal.contract import ReportQuestions, StoreView
 from fanfold.journal.facts import AttemptState, RunRecord
-from fanfold.observe.standing import MemberAccount, Shown, accounts
-from fanfold.price import dollars
+from fanfold.observe.status import MemberAccount, Shown, accounts
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES
 
@@ -54,33 +52,33 @@ class Figures(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
 
-class Twig(msgspec.Struct, frozen=True):
+class AttemptNode(msgspec.Struct, frozen=True):
     """One attempt. `verdict`: how its items ended, where its reply is what they ended with; else
     what became of the attempt: kicked back, replied, came too late, error, in doubt, under way."""
 
     attempt: AttemptRecord
     span: str
     verdict: str
-    children: tuple[Branch, ...] = ()
+    children: tuple[RunNode, ...] = ()
 
 
-class Limb(msgspec.Struct, frozen=True):
+class MemberNode(msgspec.Struct, frozen=True):
     """What one member did at one step. Of many attempts some are chosen; `more` are left out."""
 
     account: MemberAccount
     in_doubt: int
     repeats: int
     seconds: float
-    attempts: tuple[Twig, ...]
+    attempts: tuple[AttemptNode, ...]
     more: int
 
 
-class StepBranch(msgspec.Struct, frozen=True):
+class StepNode(msgspec.Struct, frozen=True):
     name: str
-    members: tuple[Limb, ...]
+    members: tuple[MemberNode, ...]
 
 
-class Branch(msgspec.Struct, frozen=True):
+class RunNode(msgspec.Struct, frozen=True):
     """A run. `own` are its figures, `whole` with all runs below it. `children` were started on its
     behalf, but by no attempt that is on record; those of attempts are with these."""
 
@@ -89,18 +87,18 @@ class Branch(msgspec.Struct, frozen=True):
     outcomes: dict[str, int]
     own: Figures
     whole: Figures
-    steps: tuple[StepBranch, ...]
-    children: tuple[Branch, ...]
+    steps: tuple[StepNode, ...]
+    children: tuple[RunNode, ...]
 
 
-def tree(archive: StoreView, run: RunRecord, *, most: int = SHOWN) -> Branch:
+def tree(archive: StoreView, run: RunRecord, *, most: int = SHOWN) -> RunNode:
     """The tree below a run. Of each step and member at most `most` attempts are there (those
-    without a reply first, then the dearest), and all that started runs; the figures are of all."""
-    return _Growing(archive, run, most).branch(run.no)
+    without a reply first, then the most expensive), and all that started runs; the figures are of all."""
+    return _TreeBuilder(archive, run, most).run_node(run.no)
 
 
-class _Growing:
-    """All that is needed, read in a few passes; then put together from the leaves."""
+class _TreeBuilder:
+    """Reads all that is needed in a few passes, then builds nodes from the leaves up."""
 
     def __init__(self, archive: StoreView, root: RunRecord, most: int) -> None:
         self._read, self._alive = archive.read, archive.sessions.alive
@@ -121,19 +119,19 @@ class _Growing:
         for no, one in self._read.attempts_by_number(sorted(chosen)):
             self._attempts[no].append(one)
 
-    def branch(self, no: int) -> Branch:
+    def run_node(self, no: int) -> RunNode:
         record, totals = self._records[no], {(t.step, t.member): t for t in self._totals[no]}
-        twigs = self._twigs(no)
-        steps, own = _steps(self._read, record, totals, twigs)
-        attached = {twig.attempt.no for twig in twigs}
+        nodes = self._attempt_nodes(no)
+        steps, own = _steps(self._read, record, totals, nodes)
+        attached = {node.attempt.no for node in nodes}
         children = tuple(
-            self.branch(child)
+            self.run_node(child)
             for attempt, found in self._children[no].items()
             if attempt not in attached
             for child in found
         )
-        below = (*children, *(child for twig in twigs for child in twig.children))
-        return Branch(
+        below = (*children, *(child for node in nodes for child in node.children))
+        return RunNode(
             record, self._status(record), _tally(self._read, no), own,
             sum((child.whole for child in below), own), steps, children,
         )  # fmt: skip
@@ -142,13 +140,13 @@ class _Growing:
         dead = record.status == "running" and not self._alive(record.session)
         return "crashed" if dead else record.status
 
-    def _twigs(self, no: int) -> list[Twig]:
+    def _attempt_nodes(self, no: int) -> list[AttemptNode]:
         attempts, id = self._attempts[no], self._records[no].id
         items = {item for one in attempts for item in one.ids}
         settled = self._read.step_outcomes(no, items)
         return [
-            Twig(one, f"{id}:{one.no}", verdict(no, one, settled),
-                 tuple(self.branch(child) for child in self._children[no].get(one.no, ())))
+            AttemptNode(one, f"{id}:{one.no}", verdict(no, one, settled),
+                 tuple(self.run_node(child) for child in self._children[no].get(one.no, ())))
             for one in attempts
         ]  # fmt: skip
 
@@ -157,30 +155,32 @@ def _steps(
     read: ReportQuestions,
     record: RunRecord,
     totals: dict[tuple[int, str], MemberTotal],
-    twigs: Sequence[Twig],
-) -> tuple[tuple[StepBranch, ...], Figures]:
+    nodes: Sequence[AttemptNode],
+) -> tuple[tuple[StepNode, ...], Figures]:
     spent = {
         pair: Spent(t.calls, t.cost, t.usage, errors=t.errors, in_doubt=t.in_doubt, bounds=t.bounds)
         for pair, t in totals.items()
     }
     found = accounts(read, record, spent)
-    limbs: dict[int, list[Limb]] = defaultdict(list)
+    members: dict[int, list[MemberNode]] = defaultdict(list)
     for one in found:
         own = tuple(
-            t for t in twigs if (t.attempt.step, t.attempt.member) == (one.step, one.member)
+            t for t in nodes if (t.attempt.step, t.attempt.member) == (one.step, one.member)
         )
-        limbs[one.step].append(_limb(one, totals.get((one.step, one.member)), own))
+        members[one.step].append(_member_node(one, totals.get((one.step, one.member)), own))
     names = read.step_names(record.no)
-    steps = tuple(StepBranch(name, tuple(limbs[no])) for no, name in enumerate(names))
+    steps = tuple(StepNode(name, tuple(members[no])) for no, name in enumerate(names))
     calls = sum(one.calls for one in found)
     return steps, _figures(totals.values(), calls)
 
 
-def _limb(account: MemberAccount, total: MemberTotal | None, twigs: tuple[Twig, ...]) -> Limb:
+def _member_node(
+    account: MemberAccount, total: MemberTotal | None, nodes: tuple[AttemptNode, ...]
+) -> MemberNode:
     if total is None:
-        return Limb(account, 0, 0, 0.0, twigs, 0)
-    more = total.calls - len(twigs)
-    return Limb(account, total.in_doubt, total.repeats, total.seconds, twigs, more)
+        return MemberNode(account, 0, 0, 0.0, nodes, 0)
+    more = total.calls - len(nodes)
+    return MemberNode(account, total.in_doubt, total.repeats, total.seconds, nodes, more)
 
 
 def _figures(totals: Iterable[MemberTotal], calls: int) -> Figures:
@@ -215,57 +215,3 @@ def _word(run: int, attempt: AttemptRecord, ended: StepOutcome | None) -> str:
     if (owner, member, at) == (run, attempt.member, attempt.ended):
         return ended.state
     return "kicked back" if owner == run and at > (attempt.ended or 0.0) else "replied"
-
-
-# ── for programs ─────────────────────────────────────────────────────────────────────────────
-
-
-def tree_json(branch: Branch) -> dict[str, Any]:
-    run = branch.run
-    return {
-        "run": run.id, "name": run.name, "parent": run.parent, "status": branch.status,
-        "reason": run.reason, "seconds": round(run.active, 3), "outcomes": branch.outcomes,
-        "own": _figures_json(branch.own), "total": _figures_json(branch.whole),
-        "steps": [_step_json(step) for step in branch.steps],
-        "children": [tree_json(child) for child in branch.children],
-    }  # fmt: skip
-
-
-def _figures_json(figures: Figures) -> dict[str, Any]:
-    return {
-        "runs": figures.runs, "calls": figures.calls, "tokens": _tokens_json(figures.usage),
-        "cost_usd": dollars(figures.cost), "errors": figures.errors,
-        "in_doubt": figures.in_doubt, "repeats": figures.repeats, "at_most": figures.at_most,
-    }  # fmt: skip
-
-
-def _tokens_json(usage: Usage) -> dict[str, int]:
-    return msgspec.structs.asdict(usage)
-
-
-def _step_json(step: StepBranch) -> dict[str, Any]:
-    return {
-        "name": step.name,
-        "members": [
-            {"member": limb.account.member, "calls": limb.account.calls,
-             "reused": limb.account.reused, "tokens": _tokens_json(limb.account.tokens),
-             "cost_usd": limb.account.cost_usd, "at_most": limb.account.at_most,
-             "seconds": round(limb.seconds, 3),
-             "errors": limb.account.errors, "in_doubt": limb.in_doubt, "repeats": limb.repeats,
-             "not_shown": limb.more}
-            for limb in step.members
-        ],
-        "attempts": [_twig_json(twig) for limb in step.members for twig in limb.attempts],
-    }  # fmt: skip
-
-
-def _twig_json(twig: Twig) -> dict[str, Any]:
-    one = twig.attempt
-    seconds = None if one.took is None else round(one.took, 3)
-    return {
-        "attempt": one.no, "span": twig.span, "member": one.member, "items": one.ids,
-        "state": one.state, "verdict": twig.verdict, "tokens": _tokens_json(one.usage),
-        "cost_usd": dollars(one.cost), "at_most": one.bound, "seconds": seconds,
-        "error": one.error, "why": one.why,
-        "repeats": one.repeats, "children": [tree_json(child) for child in twig.children],
-    }  # fmt: skip

@@ -22,7 +22,7 @@ from fanfold.fleet.status import (
     supervisor_of,
 )
 from fanfold.fleet.worker_view import Cost, WorkerState, WorkerView
-from fanfold.observe.standing import stand
+from fanfold.observe.status import summarize
 from fanfold.observe.table import cells_wide
 from fanfold.price import nanos
 from fanfold.testing.clock import EPOCH
@@ -36,11 +36,11 @@ def status_of(stage: Stage, after: float, **changes: Any) -> FleetStatus:
     """As `fanfold status` sees it; id, root and process are those of the examples."""
     archive, record = stage.look()
     now = EPOCH + after
-    standing = stand(archive.read, record, archive.sessions.alive, now)
+    summary = summarize(archive.read, record, archive.sessions.alive, now)
     found = FleetStatus(
-        standing=msgspec.structs.replace(
-            standing, run=msgspec.structs.replace(record, id=RUN),
-            receipt=msgspec.structs.replace(standing.receipt, run=RUN),
+        summary=msgspec.structs.replace(
+            summary, run=msgspec.structs.replace(record, id=RUN),
+            receipt=msgspec.structs.replace(summary.receipt, run=RUN),
         ),
         workers=WorkerReader().read(archive, record, now), now=now, root="/srv/fleet",
         supervisor=supervisor_of(archive.files, record),

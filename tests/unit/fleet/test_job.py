@@ -1,4 +1,4 @@
-"""A fleet carried out and gone on with, with programs standing in for its workers."""
+"""A fleet carried out and gone on with, with stand-in programs as its workers."""
 
 from __future__ import annotations
 

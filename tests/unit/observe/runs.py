@@ -17,7 +17,7 @@ from fanfold.journal import opening
 from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.opening import open_store
 from fanfold.observe.account import Account, account
-from fanfold.observe.standing import Standing, stand
+from fanfold.observe.status import RunSummary, summarize
 from fanfold.patterns.fold import sort_by
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.run.choose import Given
@@ -151,22 +151,22 @@ def looked_at(
     archive = opening.look(store)
     try:
 
-        def of(name: str) -> Standing:
+        def of(name: str) -> RunSummary:
             run = archive.read.find(name)
             assert run is not None
-            return stand(archive.read, run, lambda session: alive, EPOCH + after)
+            return summarize(archive.read, run, lambda session: alive, EPOCH + after)
 
         yield archive.read, of
     finally:
         archive.close()
 
 
-def with_id(standing: Standing, id: str) -> Standing:
+def with_id(summary: RunSummary, id: str) -> RunSummary:
     """The same with an id that is known beforehand."""
     return msgspec.structs.replace(
-        standing,
-        run=msgspec.structs.replace(standing.run, id=id),
-        receipt=msgspec.structs.replace(standing.receipt, run=id),
+        summary,
+        run=msgspec.structs.replace(summary.run, id=id),
+        receipt=msgspec.structs.replace(summary.receipt, run=id),
     )
 
 
@@ -176,11 +176,9 @@ def accounted(store: Path, name: str, *, alive: bool = False, id: str = "01J") -
     try:
         run = archive.read.find(name)
         assert run is not None
-        standing = stand(archive.read, run, lambda session: alive, EPOCH + 60.0)
-        found = account(archive, standing, replies=True)
+        summary = summarize(archive.read, run, lambda session: alive, EPOCH + 60.0)
+        found = account(archive, summary, replies=True)
     finally:
         archive.close()
-    branch = msgspec.structs.replace(
-        found.branch, run=msgspec.structs.replace(found.branch.run, id=id)
-    )
-    return msgspec.structs.replace(found, standing=with_id(found.standing, id), branch=branch)
+    branch = msgspec.structs.replace(found.tree, run=msgspec.structs.replace(found.tree.run, id=id))
+    return msgspec.structs.replace(found, summary=with_id(found.summary, id), tree=branch)

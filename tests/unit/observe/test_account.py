@@ -35,4 +35,4 @@ def test_a_run_s_account_is_whole(tmp_path: Path) -> None:
     assert [one.id for one in caught.ended] == ["contract-002", "contract-003", "contract-005"]
     assert [(one.account.member, one.seconds) for one in found.members] == [("haiku", 16.0)]
     assert [one.ids for one in found.doubts] == [("contract-004",)]
-    assert (found.receipt.calls, found.branch.own.calls) == (16, 16)
+    assert (found.receipt.calls, found.tree.own.calls) == (16, 16)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fanfold.observe.canvas import listed
 from fanfold.observe.draw import draw
-from fanfold.observe.lanes import listed
-from fanfold.observe.table import cells_wide
-from fanfold.observe.wrapped import wrapped
+from fanfold.observe.table import cells_wide, wrapped
 from fanfold.work.picture import Arrow, Box, Picture
 from tests.unit.observe.pictures import dags, fan, pictures
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.journal.facts import RunRecord
-from fanfold.observe.progress import Progress, Quiet, Rate, line
+from fanfold.observe.progress import NoProgress, Progress, Rate, line
 from fanfold.observe.table import cells_wide
 from fanfold.run.books import Statistics
 from fanfold.run.run import Run
@@ -239,14 +239,14 @@ def test_quiet_shows_nothing_and_takes_the_place_of_progress(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     async def main(clock: VirtualClock) -> None:
-        quiet = Quiet()
+        quiet = NoProgress()
         await quiet.watch()
         quiet.say("not said")
         quiet.erase()
 
     run_virtual(main)
     assert capfd.readouterr() == ("", "")
-    public = [{name for name in vars(face) if name[0] != "_"} for face in (Progress, Quiet)]
+    public = [{name for name in vars(face) if name[0] != "_"} for face in (Progress, NoProgress)]
     assert public[0] == public[1]
 
 

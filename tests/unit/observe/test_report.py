@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from fanfold.observe.amounts import duration, local_time
-from fanfold.observe.foliage import draw_tree
 from fanfold.observe.report import report
+from fanfold.observe.tree_view import draw_tree
 from fanfold.patterns.fold import concat
 from fanfold.testing.clock import EPOCH
 from fanfold.testing.member import Scripted, traits
@@ -113,7 +113,7 @@ def test_the_account_by_member_by_step_and_of_what_is_in_doubt(tmp_path: Path) -
     assert rows(section(text, "Cost and time by step")) == [
         ["map", "16", "3,300", "440", "4.5s", "≤$0.0070"]
     ]
-    drawn = draw_tree(found.branch, 200).replace("`", "'")
+    drawn = draw_tree(found.tree, 200).replace("`", "'")
     assert drawn.startswith("contract-review 01J flagged: 16 calls, 3,740 tokens, ≤$0.0070")
     assert section(text, "Tree") == ["```text", *drawn.splitlines(), "```"]
     doubt = section(text, "In doubt")
@@ -227,9 +227,9 @@ def test_names_and_ids_cannot_break_the_page(tmp_path: Path) -> None:
     member = Scripted(lambda ask, n: Reply(""), traits(nasty, metered=False))
     ran(tmp_path / "s", "run", [member], [{"id": nasty, "text": "x"}], revise=0, step=nasty)
     now = accounted(tmp_path / "s", "run")
-    run = msgspec.structs.replace(now.standing.run, name=nasty)
-    standing = msgspec.structs.replace(now.standing, run=run)
-    text = report(msgspec.structs.replace(now, standing=standing))
+    run = msgspec.structs.replace(now.summary.run, name=nasty)
+    summary = msgspec.structs.replace(now.summary, run=run)
+    text = report(msgspec.structs.replace(now, summary=summary))
     shown = "a\\|b # c \\<b\\> \\`d\\`"
     assert text.splitlines()[0] == f"# {shown}"
     assert text.count(shown) == 5  # the title, the item and its member, the step, the member

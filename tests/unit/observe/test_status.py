@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from fanfold.observe.amounts import duration, local_time, short_time
-from fanfold.observe.standing import Standing
-from fanfold.observe.status import overview, overview_json
+from fanfold.observe.status import RunSummary, overview, overview_json
 from fanfold.testing.clock import EPOCH
 from tests.unit.observe.runs import (
     answering,
@@ -27,7 +26,7 @@ HOUR, DATE = short_time(EPOCH, EPOCH), local_time(EPOCH)
 
 
 @pytest.fixture(scope="module")
-def standings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Standing]]:
+def summaries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunSummary]]:
     folder = tmp_path_factory.mktemp("status")
     reviewed(folder / "s")
     out_of_money(folder / "s")
@@ -38,8 +37,8 @@ def standings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Standin
         yield [with_id(s, f"01JXT21Q0{n}ABCDEFGHJKMNPQR") for n, s in enumerate(found)]
 
 
-def test_a_narrow_terminal_gets_short_ids_and_times(standings: list[Standing]) -> None:
-    lines = overview(standings, now=EPOCH + 60, width=80).splitlines()
+def test_a_narrow_terminal_gets_short_ids_and_times(summaries: list[RunSummary]) -> None:
+    lines = overview(summaries, now=EPOCH + 60, width=80).splitlines()
     assert lines == [
         "NAME           ID          STATUS       DONE  PASSED      COST   BUDGET  STARTED",
         f"contract-rev…  01JXT21Q00  flagged     10/10       7  ≤$0.0070    $5.00  {HOUR}",
@@ -52,10 +51,10 @@ def test_a_narrow_terminal_gets_short_ids_and_times(standings: list[Standing]) -
     ]
 
 
-def test_a_wide_terminal_gets_everything_in_full(standings: list[Standing]) -> None:
-    lines = overview(standings, now=EPOCH + 60, width=200).splitlines()
+def test_a_wide_terminal_gets_everything_in_full(summaries: list[RunSummary]) -> None:
+    lines = overview(summaries, now=EPOCH + 60, width=200).splitlines()
     name, id = len(LONG[:59]) + 3, "01JXT21Q0{}ABCDEFGHJKMNPQR  "
-    active = [duration(standing.seconds).rjust(6) for standing in standings]
+    active = [duration(summary.seconds).rjust(6) for summary in summaries]
     assert lines[:5] == [
         "NAME".ljust(name) + "ID".ljust(len(id) - 1)
         + "STATUS       DONE  PASSED      COST   BUDGET  STARTED           ACTIVE",
@@ -70,23 +69,23 @@ def test_a_wide_terminal_gets_everything_in_full(standings: list[Standing]) -> N
     ]  # fmt: skip
 
 
-def test_every_line_fits_from_sixty_columns_on(standings: list[Standing]) -> None:
+def test_every_line_fits_from_sixty_columns_on(summaries: list[RunSummary]) -> None:
     for width in range(60, 220):
-        lines = overview(standings, now=EPOCH + 60, width=width).splitlines()
+        lines = overview(summaries, now=EPOCH + 60, width=width).splitlines()
         assert max(map(len, lines[:5])) <= width
         assert all(word in lines[0] for word in ("NAME", "ID", "STATUS", "DONE", "COST"))
 
 
-def test_ids_are_as_long_as_it_takes_to_tell_them_apart(standings: list[Standing]) -> None:
-    twins = [with_id(standings[0], f"01JXT21Q00ABCD{end}") for end in ("XF", "YF")]
+def test_ids_are_as_long_as_it_takes_to_tell_them_apart(summaries: list[RunSummary]) -> None:
+    twins = [with_id(summaries[0], f"01JXT21Q00ABCD{end}") for end in ("XF", "YF")]
     rows = overview(twins, now=EPOCH, width=80).splitlines()[1:3]
     assert [row.split()[1] for row in rows] == ["01JXT21Q00ABCDX", "01JXT21Q00ABCDY"]
 
 
 def test_the_command_to_continue_with_names_a_store_that_is_not_the_usual_one(
-    standings: list[Standing],
+    summaries: list[RunSummary],
 ) -> None:
-    lines = overview(standings, now=EPOCH, width=80, store="my store").splitlines()
+    lines = overview(summaries, now=EPOCH, width=80, store="my store").splitlines()
     assert "to continue one: fanfold resume RUN --store 'my store'" in lines
 
 
@@ -95,12 +94,12 @@ def test_a_store_without_runs_says_what_to_do() -> None:
     assert overview([], now=EPOCH) == told
 
 
-def test_no_crash_no_word_about_it(standings: list[Standing]) -> None:
-    assert "crashed" not in overview(standings[:2], now=EPOCH)
+def test_no_crash_no_word_about_it(summaries: list[RunSummary]) -> None:
+    assert "crashed" not in overview(summaries[:2], now=EPOCH)
 
 
-def test_programs_get_the_same_as_json(standings: list[Standing]) -> None:
-    assert json.loads(overview_json(standings[1:2])) == [
+def test_programs_get_the_same_as_json(summaries: list[RunSummary]) -> None:
+    assert json.loads(overview_json(summaries[1:2])) == [
         {
             "run": "01JXT21Q01ABCDEFGHJKMNPQR", "name": "too-dear", "status": "paused",
             "reason": "out of budget: dollars of the run: $0.001500 left, the next call may"
@@ -110,7 +109,7 @@ def test_programs_get_the_same_as_json(standings: list[Standing]) -> None:
             "seconds": 8.0, "resumable": True,
         }
     ]  # fmt: skip
-    shown = json.loads(overview_json(standings))
+    shown = json.loads(overview_json(summaries))
     assert [(row["status"], row["resumable"]) for row in shown] == [
         ("flagged", True), ("paused", True), ("complete", False), ("crashed", True),
     ]  # fmt: skip

@@ -10,8 +10,8 @@ from fanfold.gates.checks import require
 from fanfold.journal import opening
 from fanfold.journal.facts import AddRun, EndAttempt, NameStep, RunRecord, StartAttempt
 from fanfold.journal.opening import open_store
-from fanfold.observe.foliage import draw_tree
-from fanfold.observe.tree import ALL, SHOWN, Branch, tree, tree_json
+from fanfold.observe.tree import ALL, SHOWN, RunNode, tree
+from fanfold.observe.tree_view import draw_tree, tree_json
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -75,7 +75,7 @@ def family(store: Path) -> None:
     run_virtual(main)
 
 
-def grown(store: Path, name: str, most: int = SHOWN) -> Branch:
+def grown(store: Path, name: str, most: int = SHOWN) -> RunNode:
     archive = opening.look(store)
     try:
         record = archive.read.find(name)
@@ -138,7 +138,7 @@ def test_it_is_drawn_with_the_total_first(tmp_path: Path) -> None:
     ]
 
 
-def verdicts(branch: Branch) -> dict[str, list[str]]:
+def verdicts(branch: RunNode) -> dict[str, list[str]]:
     """By item, what became of its attempts, in their order."""
     found: dict[str, list[str]] = {}
     for step in branch.steps:

@@ -28,8 +28,8 @@ from fanfold.fleet.load import is_fleet
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.html.account import result_page
-from fanfold.observe.progress import Progress, Quiet, watched
-from fanfold.observe.standing import may_resume
+from fanfold.observe.progress import NoProgress, Progress, watched
+from fanfold.observe.status import may_resume
 from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
 from fanfold.plans.header import Overrides
 from fanfold.plans.inputs import is_stream_name
@@ -310,7 +310,7 @@ def _watch(quiet: bool, alone: ExitStack) -> Watch:
             lambda number: _on_signal(run, main, number, progress), signal.SIGINT
         )
         try:
-            async with watched(Quiet() if quiet else progress):
+            async with watched(NoProgress() if quiet else progress):
                 yield
         finally:
             remove()

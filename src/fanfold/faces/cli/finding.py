@@ -15,7 +15,7 @@ from fanfold.fleet.runs import LocatedRun, locate
 from fanfold.fleet.status import FleetStatus, supervisor_of
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
-from fanfold.observe.standing import stand
+from fanfold.observe.status import summarize
 from fanfold.run.inherited import inherited, named_store
 
 
@@ -49,9 +49,9 @@ def looked_at(located: LocatedRun) -> Iterator[Opened]:
 def fleet_of(opened: Opened, reader: WorkerReader) -> FleetStatus:
     """Where a run with workers stands now."""
     archive, record, now = opened.archive, opened.record, time.time()
-    standing = stand(archive.read, record, archive.sessions.alive, now)
+    summary = summarize(archive.read, record, archive.sessions.alive, now)
     return FleetStatus(
-        standing=standing, workers=reader.read(archive, record, now), now=now,
+        summary=summary, workers=reader.read(archive, record, now), now=now,
         supervisor=supervisor_of(archive.files, record), store=opened.store,
         root=run_plan(record).folder,
     )  # fmt: skip

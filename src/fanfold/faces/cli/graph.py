@@ -13,8 +13,7 @@ from fanfold.faces.cli.carry import outside_option, overrides_of, overriding
 from fanfold.fleet.draw import layered, mermaid_of
 from fanfold.fleet.load import is_fleet, outline
 from fanfold.members.roster import find_roster, load_roster
-from fanfold.observe.draw import WIDTH, draw
-from fanfold.observe.mermaid import mermaid
+from fanfold.observe.draw import WIDTH, draw, mermaid
 from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.load import load_plan
 from fanfold.plans.plan import Plan

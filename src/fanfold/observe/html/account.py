@@ -1,30 +1,29 @@
-"""The page of a run: result, what the gate caught, receipt, cost and time, when, the tree."""
+"""The page of a run: receipt, result, what the gate caught, items, cost and time, timeline, tree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from fanfold.observe.account import MOST_ITEMS, Account, Caught, quotes
+from fanfold.journal.answers import EndedItem
+from fanfold.observe.account import MOST_ITEMS, Account, Caught, Times, quotes
 from fanfold.observe.amounts import count, duration, local_time, money, usd
-from fanfold.observe.categories import categories
 from fanfold.observe.closing import (
     NAMES,
     cost_text,
-    headline,
     hedged_text,
     saving_text,
+    status_reason,
     twice_text,
     unusable_text,
 )
 from fanfold.observe.detail import ids_text
-from fanfold.observe.html.foliage import tree_table
-from fanfold.observe.html.items import items_html
-from fanfold.observe.html.page import Section, esc, note, page
-from fanfold.observe.html.paged import Room
-from fanfold.observe.html.plots import bar, counted, signs, timeline
+from fanfold.observe.html.page import PageCapacity, Section, esc, note, page, paged
+from fanfold.observe.html.plots import bar, color_key, counts_chart, timeline
 from fanfold.observe.html.tables import (
     Column,
     Html,
+    json_text,
     naming,
     pairs,
     result,
@@ -32,46 +31,46 @@ from fanfold.observe.html.tables import (
     table,
     whole_json,
 )
-from fanfold.observe.shown import shown
-from fanfold.observe.times import Times
+from fanfold.observe.html.tree import tree_table
+from fanfold.observe.shown import categories, shown
 from fanfold.price import dollars
 from fanfold.work.outcome import STATES, Receipt, StepAccount
 
 MOST_ROWS = 20_000
-LARGEST = 460_000  # letters of a page, without its head
-REPLIES = 100_000  # letters that are kept for the items when the result is long
-LONGEST = 60_000  # letters of the table of items that were caught
+LARGEST = 460_000  # characters of a page, without its head
+REPLIES = 100_000  # characters reserved for the items when the result is long
+CAUGHT_SIZE = 60_000  # characters of the table of items that were caught
 
 
 def account_page(account: Account) -> str:
     """Everything that comes from data is escaped, cut where it is long, and then it says so."""
-    name = account.standing.run.name
+    name = account.summary.run.name
     return page(name, head(account), sections(account), FOOT)
 
 
 def sections(account: Account) -> list[Section]:
     """The receipt before the result, which may be long."""
     receipt, caught, *rest = _figures(account)
-    room = _room([receipt, caught, *rest])
-    room.left -= REPLIES
-    result = Section("Result", "\n".join(_result(account, room)))
-    room.left += REPLIES
-    return [receipt, result, caught, _items(account, room), *rest]
+    capacity = _capacity([receipt, caught, *rest])
+    capacity.remaining -= REPLIES
+    result = Section("Result", "\n".join(_result(account, capacity)))
+    capacity.remaining += REPLIES
+    return [receipt, result, caught, _items(account, capacity), *rest]
 
 
 def books(account: Account) -> list[Section]:
     """All but the result."""
     receipt, caught, *rest = _figures(account)
-    return [receipt, caught, _items(account, _room([receipt, caught, *rest])), *rest]
+    return [receipt, caught, _items(account, _capacity([receipt, caught, *rest])), *rest]
 
 
-def _room(others: list[Section]) -> Room:
-    """What the other sections leave of a page."""
-    return Room(LARGEST - sum(len(one.body) for one in others))
+def _capacity(others: list[Section]) -> PageCapacity:
+    """What the other sections leave free of a page."""
+    return PageCapacity(LARGEST - sum(len(one.body) for one in others))
 
 
-def _items(account: Account, room: Room) -> Section:
-    return Section("Items", "\n".join(items_html(account, room)))
+def _items(account: Account, capacity: PageCapacity) -> Section:
+    return Section("Items", "\n".join(items_html(account, capacity)))
 
 
 def _figures(account: Account) -> list[Section]:
@@ -81,7 +80,7 @@ def _figures(account: Account) -> list[Section]:
         Section("What the gate caught", "\n".join(_caught(account.caught))),
         Section("Cost and time", "\n".join(_cost(account))),
         Section("Timeline", "\n".join(_times(account.times))),
-        Section("Tree", tree_table(account.branch)),
+        Section("Tree", tree_table(account.tree)),
         Section("Escalation", "".join(f"<p>{esc(saving_text(one))}</p>" for one in r.cascades)),
         Section("In doubt", "\n".join(_doubts(account))),
     ]
@@ -89,7 +88,7 @@ def _figures(account: Account) -> list[Section]:
 
 def result_page(title: str, value: object, more: int = 0) -> str:
     """A page with nothing but a result: for a plan that writes one. `more` items are not in it."""
-    body = "\n".join(_value(value, _room([])))
+    body = "\n".join(_value(value, _capacity([])))
     if more:
         body += note(f"{count(more, 'item')} more passed; only the first are on this page.")
     return page(title, f"<h1>{esc(title)}</h1>", [Section("Result", body)])
@@ -99,10 +98,10 @@ def result_page(title: str, value: object, more: int = 0) -> str:
 
 
 def head(account: Account) -> str:
-    s, r = account.standing, account.receipt
-    reason = headline(s.status, r).removeprefix(s.status).removeprefix(": ")
-    if s.status == "crashed":
-        reason = "its process died; resume it to continue"
+    s, r = account.summary, account.receipt
+    reason = "its process died; resume it to continue"
+    if s.status != "crashed":
+        reason = status_reason(s.status, r) or ""
     style = "status complete" if s.status == "complete" else "status"
     figures = [
         ("items passed", f"{r.passed:,} of {r.planned:,}"),
@@ -127,18 +126,18 @@ FOOT = "Made by fanfold from the journal of the run. All figures are of the whol
 # ── the result ───────────────────────────────────────────────────────────────────────────────
 
 
-def _result(account: Account, room: Room) -> Iterator[str]:
+def _result(account: Account, capacity: PageCapacity) -> Iterator[str]:
     value, made = account.receipt.result, account.receipt
     if value is None:
-        unfinished = account.standing.status in ("running", "crashed")
+        unfinished = account.summary.status in ("running", "crashed")
         yield note("There is no result yet." if unfinished else "There is no result.")
         return
     if made.passed < made.planned:
         yield note(f"Based on {made.passed:,} of {count(made.planned, 'item')}.")
-    yield from _value(value, room)
+    yield from _value(value, capacity)
 
 
-def _value(value: object, room: Room) -> Iterator[str]:
+def _value(value: object, capacity: PageCapacity) -> Iterator[str]:
     if (
         value is None
         or value == []
@@ -147,8 +146,8 @@ def _value(value: object, room: Room) -> Iterator[str]:
     ):
         yield note("The result is empty.")
         return
-    yield from (counted(found) for found in categories(value)[:3])
-    yield result(shown(value, MOST_ROWS), 3, room)
+    yield from (counts_chart(found) for found in categories(value)[:3])
+    yield result(shown(value, MOST_ROWS), 3, capacity)
     yield whole_json(value)
 
 
@@ -173,7 +172,7 @@ def _caught(caught: Caught) -> Iterator[str]:
         for one in caught.ended
     ]  # fmt: skip
     made = [row_html(columns, row) for row in rows]
-    first = Room(LONGEST).first(made, MOST_ITEMS, LONGEST)
+    first = PageCapacity(CAUGHT_SIZE).first(made, MOST_ITEMS, CAUGHT_SIZE)
     yield table(columns, [Html(row) for row in first])
     if caught.whole > len(first):
         more = caught.whole - len(first)
@@ -220,11 +219,11 @@ def _members(account: Account) -> str:
     rows = []
     for one, weight in zip(account.members, weights, strict=True):
         a = one.account
-        told = f"{a.member}: {usd(a.cost_usd, at_most=a.at_most)}, {count(a.calls, 'call')}"
+        label = f"{a.member}: {usd(a.cost_usd, at_most=a.at_most)}, {count(a.calls, 'call')}"
         rows.append(
             (a.member, f"{a.calls:,}", f"{a.answered:,}", f"{a.reused:,}", f"{a.errors:,}",
              f"{a.tokens.total:,}", _time(one.seconds), usd(a.cost_usd, at_most=a.at_most),
-             Html(bar([weight / most], told)))
+             Html(bar([weight / most], label)))
         )  # fmt: skip
     return table(columns, rows)
 
@@ -255,15 +254,15 @@ def _times(times: Times | None) -> Iterator[str]:
     if any(lane.levels for lane in times.lanes):
         yield note("There were many calls: the height says how many were under way at once.")
     if any(bar.state not in ("ok", "started") for lane in times.lanes for bar in lane.bars):
-        yield signs([("s0", "replied"), ("bad", "no reply that counts")])
+        yield color_key([("s0", "replied"), ("bad", "no reply that counts")])
     if times.breaks:
-        yield note("Dashed lines: the run was paused there, and went on later.")
+        yield note("Dashed lines: the run was paused there and continued later.")
     if times.others:
         yield note(f"{count(times.others, 'more member')} with fewer calls are not shown.")
 
 
 def _doubts(account: Account) -> Iterator[str]:
-    doubt = account.standing.in_doubt
+    doubt = account.summary.in_doubt
     if not doubt.attempts:
         return
     verb = "was" if doubt.attempts == 1 else "were"
@@ -280,3 +279,46 @@ def _doubts(account: Account) -> Iterator[str]:
     yield table(columns, rows)
     if doubt.attempts > len(account.doubts):
         yield note(f"… and {doubt.attempts - len(account.doubts):,} more")
+
+
+PAGE = 20
+FIRST = 30_000  # characters of the items that are shown at first
+MOST_REPLY = 4000  # characters of one reply
+
+
+def items_html(account: Account, capacity: PageCapacity) -> Iterator[str]:
+    """Those that did not pass come first."""
+    items, run = account.items, account.summary.run
+    if not items:
+        return
+    texts = [_texts(one) for one in items]
+    first = capacity.first([_item(*one) for one in texts[:PAGE]], PAGE, FIRST)
+    box = f'<div class="items">{"".join(first)}</div>'
+    yield paged(box, texts, len(first), account.receipt.planned, PAGE, capacity)
+    others = sum(one.state != "passed" for one in items)
+    order = "Those that did not pass come first. " if 0 < others < len(items) else ""
+    command = f"fanfold show {run.id} ITEM"
+    yield note(f"{order}All of one item, with its input, prompts and attempts: {command}")
+
+
+def _texts(one: EndedItem) -> tuple[str, str, str]:
+    """A line, the reasons, the reply: as they are packed, too."""
+    label = [one.id, NAMES.get(one.state, one.state), one.member or "", money(one.cost)]
+    return " · ".join(filter(None, label)), "\n".join(one.reasons)[:MOST_REPLY], _reply(one.value)
+
+
+def _item(line: str, reasons: str, reply: str) -> str:
+    why = f'<p class="note">{"<br>".join(map(esc, reasons.splitlines()))}</p>' if reasons else ""
+    body = f"<pre>{esc(reply)}</pre>" if reply else note("No reply.")
+    return f"<details><summary>{esc(line)}</summary>{why}{body}</details>"
+
+
+def _reply(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json_text(value, MOST_REPLY)
+    return (
+        text
+        if len(text) <= MOST_REPLY
+        else f"{text[:MOST_REPLY]}\n… and {len(text) - MOST_REPLY:,} more"
+    )

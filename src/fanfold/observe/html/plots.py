@@ -1,13 +1,13 @@
-"""Plots as pieces of SVG: they take the width there is, and every number stands beside them too."""
+"""Plots as pieces of SVG: they take the available width, and every number is also in text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fanfold.observe.account import Bar, Lane, Times
 from fanfold.observe.amounts import count, duration
-from fanfold.observe.categories import Counts
 from fanfold.observe.html.page import esc
-from fanfold.observe.times import Bar, Lane, Times
+from fanfold.observe.shown import Counts
 
 SHADES = 5
 _WIDE = 1000.0
@@ -22,7 +22,7 @@ _BAD = {
 }
 
 
-def bar(parts: Sequence[float], told: str) -> str:
+def bar(parts: Sequence[float], label: str) -> str:
     """Parts of a whole of 1, one after the other, each in its shade."""
     x, drawn = 0.0, []
     for n, part in enumerate(parts):
@@ -31,16 +31,16 @@ def bar(parts: Sequence[float], told: str) -> str:
             place = f'x="{_n(x)}%" width="{_n(width)}%" height="100%"'
             drawn.append(f'<rect class="{_shade(n)}" {place}/>')
             x += part * 100
-    return f'<svg class="bar" role="img"><title>{esc(told)}</title>{"".join(drawn)}</svg>'
+    return f'<svg class="bar" role="img"><title>{esc(label)}</title>{"".join(drawn)}</svg>'
 
 
 def legend(names: Sequence[str]) -> str:
     """Of the shades of a chart; none where there is only one."""
-    return signs([(_shade(n), name) for n, name in enumerate(names)]) if len(names) > 1 else ""
+    return color_key([(_shade(n), name) for n, name in enumerate(names)]) if len(names) > 1 else ""
 
 
-def signs(named: Sequence[tuple[str, str]]) -> str:
-    """What a colour stands for: its style, and the words."""
+def color_key(named: Sequence[tuple[str, str]]) -> str:
+    """What each colour means: its style, and the words."""
     sign = '<svg aria-hidden="true"><rect class="{}" width="100%" height="100%"/></svg>'
     shown = "".join(f"<li>{sign.format(style)}{esc(name)}</li>" for style, name in named)
     return f'<ul class="legend">{shown}</ul>'
@@ -50,32 +50,32 @@ def _shade(n: int) -> str:
     return f"s{min(n, SHADES - 1)}"
 
 
-def counted(found: Counts) -> str:
+def counts_chart(found: Counts) -> str:
     """How many of each kind, as bars; in shades where they are split by another field."""
-    rows = [_counted_row(found, kind, numbers) for kind, numbers in found.kinds]
+    rows = [_count_row(found, kind, numbers) for kind, numbers in found.kinds]
     by = f"{found.where}: {found.by}" if found.where else found.by
     title = f"{found.split} by {by}" if found.split else f"number by {by}"
     more = f"; without {count(found.others, 'kind')} with fewer" if found.others else ""
-    told = esc(title[:1].upper() + title[1:] + more) + legend(found.parts)
+    label = esc(title[:1].upper() + title[1:] + more) + legend(found.parts)
     return (
-        f'<table class="chart"><caption>{told}</caption><tbody>\n'
+        f'<table class="chart"><caption>{label}</caption><tbody>\n'
         + "\n".join(rows)
         + "\n</tbody></table>"
     )
 
 
-def _counted_row(found: Counts, kind: str, numbers: tuple[int, ...]) -> str:
+def _count_row(found: Counts, kind: str, numbers: tuple[int, ...]) -> str:
     whole = sum(numbers)
     parts = [f"{n:,} {name}" for n, name in zip(numbers, found.parts, strict=True) if n and name]
-    told = f"{kind}: {', '.join(parts) or f'{whole:,}'}"
-    drawn = bar([n / found.most for n in numbers], told)
+    label = f"{kind}: {', '.join(parts) or f'{whole:,}'}"
+    drawn = bar([n / found.most for n in numbers], label)
     return (
         f'<tr><th scope="row">{esc(kind)}</th><td class="plot">{drawn}</td>'
         f'<td class="num">{whole:,}</td></tr>'
     )
 
 
-# ── when who was at work ─────────────────────────────────────────────────────────────────────
+# ── when each member worked ─────────────────────────────────────────────────────────────────────
 
 
 def timeline(times: Times) -> str:
@@ -86,7 +86,7 @@ def timeline(times: Times) -> str:
     axis = f'<tr><th scope="row"></th><td class="plot">{_axis(times)}</td><td></td></tr>'
     return (
         '<table class="chart"><thead><tr><th scope="col">member</th><th scope="col" class="plot">'
-        'when it was at work</th><th scope="col" class="num">calls</th></tr></thead><tbody>\n'
+        'when it worked</th><th scope="col" class="num">calls</th></tr></thead><tbody>\n'
         + "\n".join([*rows, axis])
         + "\n</tbody></table>"
     )
@@ -95,9 +95,9 @@ def timeline(times: Times) -> str:
 def _lane_row(lane: Lane, seconds: float, peak: float) -> str:
     one = lane.worker
     bad = f", {count(one.bad, 'of them', 'of them')} without a reply that counts" if one.bad else ""
-    told = f"{one.member}: {count(one.calls, 'call')}{bad}, {duration(one.seconds)} together"
+    label = f"{one.member}: {count(one.calls, 'call')}{bad}, {duration(one.seconds)} together"
     if lane.levels:
-        told += f", at most about {max(lane.levels):,.0f} at once"
+        label += f", at most about {max(lane.levels):,.0f} at once"
         height, drawn = _TALL, _area(lane.levels, peak)
     else:
         height = lane.rows * (_ROW + _GAP) - _GAP
@@ -105,7 +105,7 @@ def _lane_row(lane: Lane, seconds: float, peak: float) -> str:
     return (
         f'<tr><th scope="row">{esc(one.member)}</th><td class="plot"><svg role="img"'
         f' viewBox="0 0 {_n(_WIDE)} {_n(height)}" height="{_n(height)}" preserveAspectRatio="none">'
-        f'<title>{esc(told)}</title><rect class="rail" width="100%" height="100%"/>{drawn}</svg></td>'
+        f'<title>{esc(label)}</title><rect class="rail" width="100%" height="100%"/>{drawn}</svg></td>'
         f'<td class="num">{one.calls:,}</td></tr>'
     )
 

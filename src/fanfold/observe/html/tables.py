@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.observe.html.page import esc, note
-from fanfold.observe.html.paged import Room, paged
+from fanfold.observe.html.page import PageCapacity, esc, note, paged
 from fanfold.observe.html.plots import bar
 from fanfold.observe.html.prose import MOST as MOST_PROSE
 from fanfold.observe.html.prose import link, prose
@@ -26,14 +25,14 @@ from fanfold.observe.shown import (
     plain,
 )
 
-MOST_LETTERS = 360
+MOST_CHARACTERS = 360
 MOST_LINES = 12
 MOST_JSON = 50_000
 PAGE = 50
 BROADEST = 62  # rem that columns may take beside each other
 MANY = " many"
 _WIDTHS = {"mid": 9.5, "long": 17.0}
-FIRST = 60_000  # letters of the first rows of one table
+FIRST = 60_000  # characters of the first rows of one table
 MOST_PARTS = 100
 LONG = 60
 _URL = re.compile(r"https?://[^\s<>\"']{1,500}")
@@ -45,7 +44,7 @@ class Html(str):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """`kind`: num (stands to the right), head (names its row), plot, long, short, or text."""
+    """`kind`: num (aligned right), head (names its row), plot, long, short, or text."""
 
     title: str
     kind: str = ""
@@ -57,8 +56,8 @@ def table(
     styles: str = "",
     caption: str = "",
 ) -> str:
-    """A column of kind `head` has the headers of the rows. Where there is no room for columns, each
-    cell stands below the other with its column's title, so every cell knows it."""
+    """A column of kind `head` has the headers of the rows. On narrow screens cells are stacked, each with
+    its column's title, so every cell carries it."""
     head = "".join(
         f'<th scope="col"{_style(c.kind)}>{esc(c.title)}</th>' for c in columns
     )  # fmt: skip
@@ -90,7 +89,7 @@ def _style(kind: str) -> str:
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> str:
-    """Names with values, which stand to the right: an account."""
+    """Names with values, which are aligned right: an account."""
     return table([Column("", "head"), Column("", "num")], rows, "narrow")
 
 
@@ -102,39 +101,39 @@ def naming(values: Sequence[str]) -> str:
 # ── a result ─────────────────────────────────────────────────────────────────────────────────
 
 
-def result(found: Shown, level: int = 3, room: Room | None = None) -> str:
+def result(found: Shown, level: int = 3, capacity: PageCapacity | None = None) -> str:
     """`level` is that of the headings in it."""
-    room = room or Room(200_000)
+    capacity = capacity or PageCapacity(200_000)
     match found:
         case Prose(text):
-            return _prose(text, level, room)
+            return _prose(text, level, capacity)
         case Pairs(rows) if len(rows) > PAGE:
-            return _grid(Grid(("name", "value"), rows, len(rows)), room)
+            return _grid(Grid(("name", "value"), rows, len(rows)), capacity)
         case Pairs():
             return _pairs(found)
         case Grid():
-            return _grid(found, room)
+            return _grid(found, capacity)
         case Values(values, whole) if whole > PAGE:
-            return _grid(Grid(("value",), tuple((one,) for one in values), whole), room)
+            return _grid(Grid(("value",), tuple((one,) for one in values), whole), capacity)
         case Values():
             return f"<ul>{''.join(f'<li>{value_html(value)}</li>' for value in found.values)}</ul>"
         case Parts(parts):
-            made = [_part(title, one, level, room) for title, one in parts[:MOST_PARTS]]
+            made = [_part(title, one, level, capacity) for title, one in parts[:MOST_PARTS]]
             left = len(parts) - MOST_PARTS
             return "\n".join(made) + (note(f"… and {left:,} more parts") if left > 0 else "")
         case Raw(value):
             return f"<pre>{esc(json_text(value, 6000))}</pre>"
 
 
-def _prose(text: str, level: int, room: Room) -> str:
-    made = prose(text, level, max(0, min(room.left // 2, MOST_PROSE)))
-    room.left -= len(made)
+def _prose(text: str, level: int, capacity: PageCapacity) -> str:
+    made = prose(text, level, max(0, min(capacity.remaining // 2, MOST_PROSE)))
+    capacity.remaining -= len(made)
     return made
 
 
-def _part(title: str, found: Shown, level: int, room: Room) -> str:
+def _part(title: str, found: Shown, level: int, capacity: PageCapacity) -> str:
     head = f"<h{level}>{esc(title)}</h{level}>\n" if title else ""
-    return head + result(found, min(level + 1, 6), room)
+    return head + result(found, min(level + 1, 6), capacity)
 
 
 def _pairs(found: Pairs) -> str:
@@ -153,16 +152,16 @@ def _pairs(found: Pairs) -> str:
     return table(columns, rows, "chart")
 
 
-def _grid(found: Grid, room: Room) -> str:
+def _grid(found: Grid, capacity: PageCapacity) -> str:
     columns = [Column(title, _kind(found, n)) for n, title in enumerate(found.titles)]
     made = [
         row_html(columns, [Html(value_html(value)) for value in row]) for row in found.rows[:PAGE]
     ]
-    first = room.first(made, PAGE, FIRST)
+    first = capacity.first(made, PAGE, FIRST)
     texts = [["\n".join(cell_lines(value)) for value in row] for row in found.rows]
     styles = "sorts" + (MANY if _breadth(columns, found) > BROADEST else "")
     box = table(columns, [Html(row) for row in first], styles)
-    whole = paged(box, texts, len(first), found.whole, PAGE, room)
+    whole = paged(box, texts, len(first), found.whole, PAGE, capacity)
     return whole + "".join(map(note, found.notes))
 
 
@@ -178,7 +177,7 @@ def _breadth(columns: Sequence[Column], found: Grid) -> float:
 
 
 def _kind(found: Grid, n: int) -> str:
-    """How a column is set: numbers to the right, long texts with room."""
+    """How a column is set: numbers to the right, long texts with capacity."""
     values = [row[n] for row in found.rows if row[n] is not None]
     if values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
         return "num"
@@ -198,7 +197,7 @@ def value_html(value: Any) -> str:
 
 
 def cell_lines(value: Any) -> list[str]:
-    """What stands in a cell, line by line."""
+    """The lines of a cell."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return [number(value)]
     lines = lines_of(value)
@@ -209,18 +208,18 @@ def cell_lines(value: Any) -> list[str]:
 
 
 def number(value: float) -> str:
-    """`12,000`, `0.25`; a year or a number of a house stays as it is written."""
+    """`12,000`, `0.25`; a year or a house number is left as it is."""
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     return inline(value)
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1].rstrip() + "…"
+    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1].rstrip() + "…"
 
 
 def json_text(value: Any, most: int = MOST_JSON) -> str:
-    """Set out in lines, and cut when it is very long, which it says."""
+    """Indented, and cut when it is very long, which it says."""
     text = msgspec.json.format(_encode(value), indent=2).decode()
     if len(text) <= most:
         return text
@@ -228,7 +227,7 @@ def json_text(value: Any, most: int = MOST_JSON) -> str:
 
 
 def whole_json(value: Any) -> str:
-    """All of it, folded away, unless it is long; nothing for plain values, which the page has."""
+    """All of it, collapsed, unless it is long; nothing for plain values, which the page has."""
     if plain(value):
         return ""
     if len(_encode(value)) > MOST_JSON or len(text := json_text(value)) > MOST_JSON:

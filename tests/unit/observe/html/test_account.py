@@ -116,10 +116,10 @@ def test_nothing_of_data_is_markup(tmp_path: Path) -> None:
     bad = [*items, {"id": "bad", "text": "x"}]
     ran(tmp_path / "s", "run", [member], bad, step=ATTACK, revise=0, reduce=collect(), gate=_fails)
     found = accounted(tmp_path / "s", "run")
-    run = msgspec.structs.replace(found.standing.run, name=ATTACK, reason=ATTACK)
+    run = msgspec.structs.replace(found.summary.run, name=ATTACK, reason=ATTACK)
     receipt = msgspec.structs.replace(found.receipt, reason=ATTACK)
     found = msgspec.structs.replace(
-        found, receipt=receipt, standing=msgspec.structs.replace(found.standing, run=run)
+        found, receipt=receipt, summary=msgspec.structs.replace(found.summary, run=run)
     )
     html = account_page(found)
     page = Parsed(html)

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.observe.html.paged import Room
+from fanfold.observe.html.page import PageCapacity
 from fanfold.observe.html.tables import (
     Column,
     Html,
@@ -102,15 +102,15 @@ def test_many_values_and_names_are_pages_too() -> None:
 def test_there_is_no_more_on_a_page_than_it_has_room_for() -> None:
     """The first rows stand on it, some of the others are packed into it, and it says how many."""
     noise = [{"text": sha256(str(n).encode()).hexdigest()} for n in range(10_000)]
-    html = result(shown(noise, 20_000), 3, Room(100_000))
+    html = result(shown(noise, 20_000), 3, PageCapacity(100_000))
     parsed = Parsed(html)
     there = len(parsed.packed[0][0])
     assert 1000 < there < 5000 and len(html) < 101_000
     assert parsed.text.endswith(f"The first {there:,} of 10,000 are on this page.")
-    long = Parsed(result(shown("word " * 100_000, 20), 3, Room(100_000)))
+    long = Parsed(result(shown("word " * 100_000, 20), 3, PageCapacity(100_000)))
     assert long.text.endswith("word … and 450,000 more characters")
     wide = [{str(c): "x" * 300 for c in range(12)} for _ in range(50)]
-    assert len(result(shown(wide, 50), 3, Room(1_000_000))) < 70_000
+    assert len(result(shown(wide, 50), 3, PageCapacity(1_000_000))) < 70_000
 
 
 def test_numbers_by_name_have_bars() -> None:

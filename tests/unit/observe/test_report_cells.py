@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.observe.markdown import cell, json_block, table
+from fanfold.observe.report import cell, json_block, table
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fanfold.observe.closing import NAMES
 from fanfold.observe.detail import ids_text
 from fanfold.observe.html.page import esc, note
 from fanfold.observe.html.plots import bar
-from fanfold.observe.tree import Branch, Limb, StepBranch, Twig
+from fanfold.observe.tree import AttemptNode, MemberNode, RunNode, StepNode
 from fanfold.price import nanos
 
 MOST_RUNS = 20
@@ -26,7 +26,7 @@ class _Line(msgspec.Struct, frozen=True):
 
     depth: int
     text: str
-    told: str = ""
+    note_text: str = ""
     calls: int | None = None
     tokens: int = 0
     seconds: float = 0.0
@@ -34,15 +34,15 @@ class _Line(msgspec.Struct, frozen=True):
     at_most: bool = False
 
 
-def tree_table(branch: Branch) -> str:
+def tree_table(node: RunNode) -> str:
     """At most so many lines; the figures are of all."""
     lines = []
-    for line in _run(branch, 0):
+    for line in _run(node, 0):
         lines.append(line)
         if len(lines) > MOST_LINES:
             break
     cut = len(lines) > MOST_LINES
-    whole = branch.whole
+    whole = node.whole
     rows = "\n".join(_row(line, whole.cost, whole.calls) for line in lines[:MOST_LINES])
     titles = "".join(
         f'<th scope="col"{style}>{title}</th>'
@@ -73,7 +73,7 @@ def _row(line: _Line, cost: int, calls: int) -> str:
         for title, text in zip(_FIGURES, figures, strict=True)
     )
     return (
-        f'<tr><th scope="row" class="d{depth}">{esc(line.text)}</th><td>{esc(line.told)}</td>'
+        f'<tr><th scope="row" class="d{depth}">{esc(line.text)}</th><td>{esc(line.note_text)}</td>'
         f'{numbers}<td class="plot">{drawn}</td></tr>'
     )
 
@@ -85,65 +85,65 @@ def _share(line: _Line, cost: int, calls: int) -> float | None:
     return line.calls / calls if calls and line.calls else None
 
 
-def _run(branch: Branch, depth: int) -> Iterator[_Line]:
-    whole, own = branch.whole, branch.own
-    ended = ", ".join(f"{n:,} {_name(state)}" for state, n in branch.outcomes.items())
-    said = [branch.status, ended]
+def _run(node: RunNode, depth: int) -> Iterator[_Line]:
+    whole, own = node.whole, node.own
+    ended = ", ".join(f"{n:,} {_name(state)}" for state, n in node.outcomes.items())
+    notes = [node.status, ended]
     if whole.runs > 1:
-        said += [count(whole.runs, "run"), f"{money(own.cost, at_most=own.at_most)} its own"]
+        notes += [count(whole.runs, "run"), f"{money(own.cost, at_most=own.at_most)} its own"]
     yield _Line(
-        depth, branch.run.name, "; ".join(filter(None, said)), whole.calls, whole.usage.total,
-        branch.run.active, whole.cost, whole.at_most,
+        depth, node.run.name, "; ".join(filter(None, notes)), whole.calls, whole.usage.total,
+        node.run.active, whole.cost, whole.at_most,
     )  # fmt: skip
-    for step in branch.steps:
+    for step in node.steps:
         if step.members:
             yield from _step(step, depth + 1)
-    yield from _runs(branch.children, depth + 1)
+    yield from _runs(node.children, depth + 1)
 
 
-def _step(step: StepBranch, depth: int) -> Iterator[_Line]:
-    cost = sum(nanos(limb.account.cost_usd) for limb in step.members)
-    calls = sum(limb.account.calls for limb in step.members)
-    tokens = sum(limb.account.tokens.total for limb in step.members)
-    seconds = sum(limb.seconds for limb in step.members)
-    bound = any(limb.account.at_most for limb in step.members)
+def _step(step: StepNode, depth: int) -> Iterator[_Line]:
+    cost = sum(nanos(node.account.cost_usd) for node in step.members)
+    calls = sum(node.account.calls for node in step.members)
+    tokens = sum(node.account.tokens.total for node in step.members)
+    seconds = sum(node.seconds for node in step.members)
+    bound = any(node.account.at_most for node in step.members)
     yield _Line(depth, step.name, "", calls, tokens, seconds, cost, bound)
-    for limb in step.members:
-        yield from _limb(limb, depth + 1)
+    for node in step.members:
+        yield from _member(node, depth + 1)
 
 
-def _limb(limb: Limb, depth: int) -> Iterator[_Line]:
-    a = limb.account
-    said = [(a.reused, "reused"), (a.errors, "without a reply"), (limb.in_doubt, "in doubt")]
-    told = ", ".join(f"{n:,} {word}" for n, word in said if n)
+def _member(node: MemberNode, depth: int) -> Iterator[_Line]:
+    a = node.account
+    notes = [(a.reused, "reused"), (a.errors, "without a reply"), (node.in_doubt, "in doubt")]
+    note_text = ", ".join(f"{n:,} {word}" for n, word in notes if n)
     cost = nanos(a.cost_usd)
-    yield _Line(depth, a.member, told, a.calls, a.tokens.total, limb.seconds, cost, a.at_most)
-    for twig in limb.attempts:
-        yield from _twig(twig, depth + 1)
-    if limb.attempts and limb.more > 0:
-        yield _Line(depth + 1, f"… and {count(limb.more, 'attempt')} more")
+    yield _Line(depth, a.member, note_text, a.calls, a.tokens.total, node.seconds, cost, a.at_most)
+    for one in node.attempts:
+        yield from _attempt(one, depth + 1)
+    if node.attempts and node.more > 0:
+        yield _Line(depth + 1, f"… and {count(node.more, 'attempt')} more")
 
 
-def _twig(twig: Twig, depth: int) -> Iterator[_Line]:
-    one = twig.attempt
-    told = f"{twig.verdict}: {one.error[:200]}" if one.error else twig.verdict
+def _attempt(node: AttemptNode, depth: int) -> Iterator[_Line]:
+    one = node.attempt
+    note_text = f"{node.verdict}: {one.error[:200]}" if one.error else node.verdict
     seconds = one.took or 0.0
     text = f"#{one.no} {ids_text(one, 60)}"
-    yield _Line(depth, text, told, None, one.usage.total, seconds, one.cost, one.bound)
-    yield from _runs(twig.children, depth + 1)
+    yield _Line(depth, text, note_text, None, one.usage.total, seconds, one.cost, one.bound)
+    yield from _runs(node.children, depth + 1)
 
 
-def _runs(branches: Sequence[Branch], depth: int) -> Iterator[_Line]:
-    """The dearest, when there are many."""
-    dearest = sorted(branches, key=lambda one: -one.whole.cost)[:MOST_RUNS]
-    chosen = {one.run.no for one in dearest}
-    for one in branches:
+def _runs(nodes: Sequence[RunNode], depth: int) -> Iterator[_Line]:
+    """The most expensive, when there are many."""
+    top = sorted(nodes, key=lambda one: -one.whole.cost)[:MOST_RUNS]
+    chosen = {one.run.no for one in top}
+    for one in nodes:
         if one.run.no in chosen:
             yield from _run(one, depth)
-    if len(branches) > len(chosen):
-        left = [one.whole for one in branches if one.run.no not in chosen]
+    if len(nodes) > len(chosen):
+        left = [one.whole for one in nodes if one.run.no not in chosen]
         rest, bound = sum(one.cost for one in left), any(one.at_most for one in left)
-        many = count(len(branches) - len(chosen), "run")
+        many = count(len(nodes) - len(chosen), "run")
         yield _Line(depth, f"… and {many} more", cost=rest, at_most=bound)
 
 

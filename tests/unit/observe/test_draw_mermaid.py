@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.observe.mermaid import mermaid
+from fanfold.observe.draw import mermaid
 from fanfold.work.picture import Arrow, Box, Picture
 from tests.unit.observe.pictures import TEXTS, fan, pictures
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fanfold.observe.categories import MOST_BARS, Counts, categories
+from fanfold.observe.shown import MOST_BARS, Counts, categories
 
 
 def clause(n: int) -> dict[str, Any]:

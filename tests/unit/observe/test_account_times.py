@@ -11,7 +11,7 @@ import pytest
 from fanfold.journal import opening
 from fanfold.journal.facts import AttemptState, EndAttempt, LoseAttempts, StartAttempt
 from fanfold.journal.opening import open_store
-from fanfold.observe.times import BINS, MOST_BARS, Bar, Times, times
+from fanfold.observe.account import BINS, MOST_BARS, Bar, Times, times
 from fanfold.run.loop import run_sync
 from fanfold.run.open import start
 from fanfold.testing.clock import VirtualClock

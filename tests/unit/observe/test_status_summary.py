@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fanfold.journal.answers import Unsettled
-from fanfold.observe.standing import (
+from fanfold.observe.status import (
     DONE,
     MemberAccount,
-    Standing,
+    RunSummary,
     accounts,
     by_member,
     may_resume,
@@ -67,7 +67,7 @@ def test_a_run_whose_process_lives_is_running(tmp_path: Path) -> None:
 
 def test_active_time_leaves_out_the_pause(tmp_path: Path) -> None:
     first = out_of_money(tmp_path / "s")
-    seen: list[Standing] = []
+    seen: list[RunSummary] = []
 
     async def look(run: Run, clock: VirtualClock) -> None:
         await clock.sleep(1.5)
