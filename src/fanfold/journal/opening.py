@@ -54,8 +54,15 @@ def sessions(place: str | Path) -> Sessions:
     return StoreFolder(_folder(place)).sessions
 
 
+def outlives_process(place: str | Path) -> bool:
+    """Whether other processes can open it, now and later."""
+    return not _in_memory(place)
+
+
 def files(place: str | Path) -> Path:
     """The local folder for files that belong to the store: workers, spooled inputs, orders."""
+    if str(place) == "memory:":
+        raise BadInput("memory: has no name, so no file can be kept beside it; use memory:NAME")
     return memory.home_of(str(place)).files if _in_memory(place) else _folder(place)
 
 
