@@ -82,7 +82,7 @@ def root_folder(job: Job) -> str:
     return job.stored.plan.folder or str(opening.files(job.options.store).absolute().parent)
 
 
-# ── starting it ──────────────────────────────────────────────────────────────────────────────────
+# ── starting it ──────────────────────────────────────────────────────────────────────────────
 
 
 _MODULE = "fanfold.fleet.supervisor"
