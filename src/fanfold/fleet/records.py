@@ -143,8 +143,8 @@ def fleet_schema() -> dict[str, Any]:
     for record in schema["$defs"].values():
         for name, field in record.get("properties", {}).items():
             if name not in record["required"] and (default := field.pop("default")) is not None:
-                either = [field, {"type": "null"}]
-                record["properties"][name] = {"anyOf": either, "default": default}
+                nullable = {"anyOf": [field, {"type": "null"}], "default": default}
+                record["properties"][name] = nullable
     return schema
 
 
