@@ -25,7 +25,8 @@ EVERYWHERE = {"msgspec"}
 
 # Packages that users install as extras: imported where they are used, never before.
 EXTRAS = {
-    "aiohttp", "mcp", "openpyxl", "pyarrow", "pydantic", "starlette", "uvicorn", "xllamacpp",
+    "aiohttp_socks", "mcp", "openpyxl", "pyarrow", "pydantic", "pyreqwest", "starlette", "uvicorn",
+    "xllamacpp",
 }  # fmt: skip
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
@@ -38,6 +39,8 @@ LAZY = {
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.session"): "another face, with its own extra",
     ("fanfold.faces.cli.serve", "fanfold.faces.web"): "only for a server, with its own extra",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
+    ("fanfold.members.endpoint", "fanfold.members.http_aiohttp"): "slow to import",
+    ("fanfold.members.endpoint", "fanfold.members.http_pyreqwest"): "has its own extra",
 }
 
 # A face of its own that needs an extra throughout: loaded as a whole, and only when it is started.
@@ -46,11 +49,13 @@ LATE = {
     "fanfold.faces.serve.app": {"starlette"},
     "fanfold.faces.mcp.http": {"mcp", "starlette"},
     "fanfold.faces.mcp.server": {"mcp"},
+    "fanfold.members.http_pyreqwest": {"pyreqwest"},
 }
 
 # How a package is called in pyproject.toml, where that is not the name it is imported by.
 PACKAGE_NAMES = {
-    "jsonschema_rs": "jsonschema-rs", "markdown_it": "markdown-it-py", "yaml": "pyyaml",
+    "aiohttp_socks": "aiohttp-socks", "jsonschema_rs": "jsonschema-rs",
+    "markdown_it": "markdown-it-py", "yaml": "pyyaml",
 }  # fmt: skip
 
 

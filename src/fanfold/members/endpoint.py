@@ -4,7 +4,8 @@ and turns what is no answer into a MemberError."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, TypeVar
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fanfold import price
-from fanfold.errors import InvalidReply, Terminal, Transient
+from fanfold.errors import BadInput, InvalidReply, Terminal, Transient
 from fanfold.members.http import Answer, Http
 from fanfold.members.keys import Key, KeyReference
 from fanfold.members.kinds import BuildContext, MemberFields
@@ -111,7 +112,7 @@ class Endpoint:
     ) -> None:
         self._member, self._timeout = traits.id, traits.timeout
         self._url, self._key, self._headers, self._rows = url, key, headers, rows
-        self._http = Http(traits.id, direct=direct, most=traits.max_bytes)
+        self._http = http_client(traits.id, direct=direct, most=traits.max_bytes)
 
     async def open(self) -> None:
         await self._http.open()
@@ -131,7 +132,7 @@ class Endpoint:
         """
         key = self._resolved()
         headers = self._headers(key)
-        answer = await self._http.stream(self._url, headers, body, self._timeout, each)
+        answer = await self._http.post(self._url, headers, body, self._timeout, each)
         return None if answer.events else self._checked(answer, key)
 
     def read(self, decode: Callable[[bytes], T], body: bytes) -> T:
@@ -164,3 +165,26 @@ class Endpoint:
         if answer.status == 200:
             return answer.body
         raise refused(self._member, answer, self._rows, key)
+
+
+def http_client(
+    member: str,
+    *,
+    direct: bool = False,
+    most: int = MAX_BYTES,
+    environ: Mapping[str, str] = os.environ,
+) -> Http:
+    """The client that FANFOLD_HTTP names. A client is imported only if it is used."""
+    chosen = environ.get("FANFOLD_HTTP") or "aiohttp"
+    if chosen == "aiohttp":
+        from fanfold.members.http_aiohttp import AiohttpClient
+
+        return AiohttpClient(member, direct=direct, most=most)
+    if chosen != "pyreqwest":
+        raise BadInput(f"FANFOLD_HTTP: {chosen!r} is neither aiohttp nor pyreqwest")
+    try:
+        from fanfold.members.http_pyreqwest import PyreqwestClient
+    except ModuleNotFoundError:
+        remedy = "install it: pip install 'fanfold[pyreqwest]'"
+        raise BadInput(f"FANFOLD_HTTP: pyreqwest is not installed; {remedy}") from None
+    return PyreqwestClient(member, direct=direct, most=most)

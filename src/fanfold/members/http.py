@@ -1,37 +1,24 @@
-"""The one HTTP transport: POST a body, get an Answer or a MemberError. Only this file knows the
-client (docs/decisions/0001-http-client.md), so it can be replaced here.
+"""HTTP for members: POST a body, get an Answer or a MemberError.
+
+Two clients can do it, `http_aiohttp` and `http_pyreqwest`; FANFOLD_HTTP names the one to use
+(`endpoint.http_client`, docs/decisions/0001-http-client.md). What both share is here: the protocol,
+how much of an answer is read, how a stream is cut into events, and what is said of a failure.
 """
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import time
-from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
-from functools import cache
-from typing import NamedTuple
-
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import (
-    BuilderError,
-    DecodeError,
-    DetailedPyreqwestError,
-    RequestTimeoutError,
-)
-from pyreqwest.request import RequestBuilder
-from pyreqwest.response import Response
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
-from fanfold.work.member import MAX_BYTES
 
-_REACH = "check base_url, and that the server runs"
-_CONNECTING = "client error (Connect)"
-_BODY_CUT = "error reading a body from connection"
-_UNTRUSTED = "invalid peer certificate"
-_IDLE = timedelta(seconds=30)
-_ERROR = 1_000_000  # bytes that the body of an error may have; only its first words are used
+CONNECT_SECONDS = 10.0
+IDLE_SECONDS = 30.0  # after which a connection that nobody used is closed
 OK = 200
+Each = Callable[[bytes], None]
+Header = Callable[[str], str | None]
+_REACH = "check base_url, and that the server runs"
+_ERROR = 1_000_000  # bytes that the body of an error may have; only its first words are used
 
 
 class Answer(NamedTuple):
@@ -41,9 +28,85 @@ class Answer(NamedTuple):
 
     status: int
     body: bytes
-    header: Callable[[str], str | None]
+    header: Header
     whole: bool = True
     events: bool = False
+
+
+class Http(Protocol):
+    """Connections of one member. Idle ones are reused; no redirect is followed, and nothing is sent
+    twice: a request is repeated only if no byte of it was written.
+
+    Proxies come from HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY (`direct`: none), trust from
+    the system's certificates or SSL_CERT_FILE. Of an answer at most `most` bytes are read, counted
+    after unpacking; then the connection is closed. A larger answer was paid for like any other.
+    """
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None:
+        """Ends what is under way with Transient(lost=True)."""
+
+    async def post(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        within: float,
+        each: Each | None = None,
+    ) -> Answer:
+        """`within` so many seconds, from connecting to the end of the body.
+
+        With `each`, which is called with the data of every event as it arrives, the Answer's body
+        is empty. A server that sends anything but events (an error, plain JSON) has it in the body.
+        """
+        ...
+
+
+class Reading:
+    """Takes an answer as it arrives: its body up to a limit, or its events."""
+
+    def __init__(self, member: str, most: int, each: Each | None) -> None:
+        self._member, self._most, self._each = member, most, each
+        self._answer = Answer(0, b"", _no_header)
+        self._remaining = 0
+        self._body: list[bytes] = []
+        self._events: Events | None = None
+
+    def begin(self, status: int, header: Header) -> None:
+        good = status == OK
+        self._remaining = self._most if good else min(self._most, _ERROR)
+        if self._each is not None and good and _has_events(header):
+            self._events = Events()
+        self._answer = Answer(status, b"", header, events=self._events is not None)
+
+    def feed(self, chunk: bytes) -> bool:
+        """False: the answer is larger than it may be; close the connection."""
+        self._remaining -= len(chunk)
+        if self._remaining < 0:
+            return False
+        if self._events is None:
+            self._body.append(chunk)
+        else:
+            self._pass_on(self._events.feed(chunk))
+        return True
+
+    def end(self) -> Answer:
+        """Of an error that is too long the beginning will do."""
+        whole = self._remaining >= 0
+        if not whole and self._answer.status == OK:
+            raise InvalidReply(
+                f"{self._member}: its answer is larger than max_bytes ({self._most:,});"
+                " raise it in the roster if such answers are wanted"
+            )
+        if self._events is not None:
+            self._pass_on(self._events.end())
+        return self._answer._replace(body=b"".join(self._body), whole=whole)
+
+    def _pass_on(self, events: list[bytes]) -> None:
+        assert self._each is not None
+        for data in events:
+            self._each(data)
 
 
 class Events:
@@ -74,197 +137,38 @@ class Events:
         return self.feed(b"\n\n")
 
 
-class _TooMuch(Exception):
-    """The body is larger than it may be."""
+# ── what both clients say of a call that failed ──────────────────────────────────────────────
 
 
-class _Cancelling:
-    """The client's awaitables lose a cancellation that comes in the moment in which they end. So
-    look after each of them whether one came."""
-
-    def __init__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task, self._before = task, task.cancelling()
-
-    def check(self) -> None:
-        if self._task.cancelling() > self._before:
-            raise asyncio.CancelledError
+def cannot_send(member: str, why: str = "; check base_url") -> MemberError:
+    return Terminal(f"{member}: the request cannot be sent{why}", scope="member")
 
 
-class _Body:
-    """The bytes of an answer, unpacked, as they come; at most so many."""
-
-    def __init__(self, response: Response, most: int, cancelling: _Cancelling) -> None:
-        self._reader, self._left, self._cancelling = response.body_reader, most, cancelling
-        self.taken: list[bytes] = []
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            chunk = await self._reader.read_chunk()
-            self._cancelling.check()
-            if chunk is None:
-                return
-            self._left -= len(chunk)
-            if self._left < 0:
-                raise _TooMuch
-            yield bytes(chunk)
-
-    async def read(self) -> None:
-        async for chunk in self:
-            self.taken.append(chunk)
+def untrusted(member: str, why: str) -> MemberError:
+    remedy = "SSL_CERT_FILE can name the certificates to trust"
+    return Terminal(f"{member}: {why}; {remedy}", scope="member")
 
 
-class Http:
-    """Connections of one member. Idle ones are reused; nothing is retried, no redirect followed.
-
-    Proxies come from HTTPS_PROXY, HTTP_PROXY and NO_PROXY (`direct`: none), trust from the system's
-    certificates or SSL_CERT_FILE. Trap: when a `post` is cancelled before the headers arrived, the
-    client forgets the call, but its connection stays open until the server answers or its time is
-    over. Time running out closes it at once, so bound a call by `within`, not by cancelling.
-
-    Of an answer at most `most` bytes are read, counted after unpacking; then the connection is
-    closed. A larger answer was paid for like any other.
-    """
-
-    def __init__(
-        self,
-        member: str,
-        *,
-        connect_timeout: float = 10.0,
-        direct: bool = False,
-        most: int = MAX_BYTES,
-    ) -> None:
-        self._member, self._connect_timeout, self._direct = member, connect_timeout, direct
-        self._most = most
-        self._client: Client | None = None
-
-    def __repr__(self) -> str:
-        return f"<Http {self._member} {'open' if self._client else 'closed'}>"
-
-    async def open(self) -> None:
-        if self._client is None:
-            _settle_at_exit()
-            builder = (
-                ClientBuilder()
-                .user_agent("fanfold")
-                .follow_redirects(False)
-                .connect_timeout(timedelta(seconds=self._connect_timeout))
-                .pool_idle_timeout(_IDLE)
-            )
-            self._client = (builder.no_proxy() if self._direct else builder).build()
-
-    async def close(self) -> None:
-        """Ends what is under way with Transient(lost=True)."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
-    async def post(self, url: str, headers: dict[str, str], body: bytes, within: float) -> Answer:
-        """`within` so many seconds, from connecting to the end of the body."""
-        return await self._exchange(self._request(url, headers, body, within), within, None)
-
-    async def stream(
-        self,
-        url: str,
-        headers: dict[str, str],
-        body: bytes,
-        within: float,
-        each: Callable[[bytes], None],
-    ) -> Answer:
-        """Calls `each` with the data of every event as it comes; the Answer's body is then empty.
-
-        A server that answers with anything but events (an error, plain JSON) has it in the body.
-        """
-        plain = {**headers, "accept-encoding": "identity"}
-        request = self._request(url, plain, body, within).streamed_read_buffer_limit(0)
-        return await self._exchange(request, within, each)
-
-    async def _exchange(
-        self, request: RequestBuilder, within: float, each: Callable[[bytes], None] | None
-    ) -> Answer:
-        """Of an error that is too long the beginning will do. One that was cut off by the connection
-        is no answer at all, whatever its status: the client may not even have seen that."""
-        answer: Answer | None = None
-        body: _Body | None = None
-        cancelling = _Cancelling()
-        try:
-            async with request.build_streamed() as response:
-                cancelling.check()
-                answer = Answer(response.status, b"", response.get_header)
-                good = answer.status == OK
-                body = _Body(response, self._most if good else min(self._most, _ERROR), cancelling)
-                if each is not None and good and _has_events(answer):
-                    await _hand_on(body, each)
-                    return answer._replace(events=True)
-                await body.read()
-                return answer._replace(body=b"".join(body.taken))
-        except _TooMuch:
-            trouble: MemberError = InvalidReply(
-                f"{self._member}: its answer is larger than max_bytes ({self._most:,});"
-                " raise it in the roster if such answers are wanted"
-            )
-            if answer is not None and body is not None and answer.status != OK:
-                return answer._replace(body=b"".join(body.taken), whole=False)
-        except DetailedPyreqwestError as error:
-            trouble = self._meaning(error, within)
-        raise trouble  # out here, so that the client's own error is not kept as its context
-
-    def _request(
-        self, url: str, headers: dict[str, str], body: bytes, within: float
-    ) -> RequestBuilder:
-        if self._client is None:
-            raise RuntimeError(f"{self._member}: asked before open() or after close()")
-        try:
-            request = self._client.post(url).headers(headers).body_bytes(body)
-            return request.timeout(timedelta(seconds=within))
-        except ValueError:  # its text may hold the value of a header, so it is not passed on
-            pass
-        raise Terminal(
-            f"{self._member}: the request cannot be sent; check base_url", scope="member"
-        )
-
-    def _meaning(self, error: DetailedPyreqwestError, within: float) -> MemberError:
-        """What the client's error means. Anything not known to have stayed here counts as sent."""
-        causes = [cause["message"] for cause in error.details["causes"] or ()]
-        why = causes[-1] if causes else str(error.message)
-        who, sent = self._member, _CONNECTING not in causes
-        match error:
-            case BuilderError():
-                return Terminal(f"{who}: the request cannot be sent: {why}", scope="member")
-            case RequestTimeoutError() if sent:
-                return TimedOut(f"{who}: no answer within {within:g} s")
-            case RequestTimeoutError():
-                return Transient(
-                    f"{who}: no connection within {self._connect_timeout:g} s; {_REACH}"
-                )
-            case DecodeError() if _BODY_CUT not in causes:
-                return InvalidReply(f"{who}: the answer cannot be read: {why}")
-        if why.startswith(_UNTRUSTED):
-            return Terminal(
-                f"{who}: {why}; SSL_CERT_FILE can name the certificates to trust", scope="member"
-            )
-        if sent:
-            return Transient(f"{who}: connection lost after sending: {why}", lost=True)
-        return Transient(f"{who}: no connection: {why}; {_REACH}")
+def unreadable(member: str, why: str) -> MemberError:
+    return InvalidReply(f"{member}: the answer cannot be read: {why}")
 
 
-def _has_events(answer: Answer) -> bool:
-    return (answer.header("content-type") or "").startswith("text/event-stream")
+def no_answer(member: str, within: float) -> TimedOut:
+    return TimedOut(f"{member}: no answer within {within:g} s")
 
 
-async def _hand_on(body: _Body, each: Callable[[bytes], None]) -> None:
-    events = Events()
-    async for chunk in body:
-        for data in events.feed(chunk):
-            each(data)
-    for data in events.end():
-        each(data)
+def no_connection(member: str, why: str) -> MemberError:
+    """Nothing was sent."""
+    return Transient(f"{member}: no connection{why}; {_REACH}")
 
 
-@cache
-def _settle_at_exit() -> None:
-    """The client's thread may be just waking the event loop when the interpreter ends; before
-    Python 3.14 that aborts the process (about 1 exit in 60 without uvloop). So let it finish.
-    """
-    atexit.register(time.sleep, 0.02)
+def connection_lost(member: str, why: str) -> MemberError:
+    return Transient(f"{member}: connection lost after sending: {why}", lost=True)
+
+
+def _no_header(name: str) -> str | None:
+    return None
+
+
+def _has_events(header: Header) -> bool:
+    return (header("content-type") or "").startswith("text/event-stream")

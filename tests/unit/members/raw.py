@@ -7,6 +7,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from socket import SO_LINGER, SOL_SOCKET
+from ssl import SSLContext
 from typing import Self
 
 from fanfold.testing.http import stop_listening
@@ -22,12 +23,38 @@ class Caller:
 
     async def request(self) -> tuple[str, dict[str, str], bytes]:
         """First line, headers in lower case, body. EOFError when the client is gone."""
-        head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        headers = {
-            name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:-2])
-        }
+        line, headers = await self.head()
         body = await self._reader.readexactly(int(headers.get("content-length", 0)))
-        return head[0], headers, body
+        return line, headers, body
+
+    async def head(self) -> tuple[str, dict[str, str]]:
+        """The body is not read, so it stays with the client as far as no buffer takes it."""
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        lines = (line.partition(": ") for line in head[1:-2])
+        return head[0], {name.lower(): value for name, _, value in lines}
+
+    async def rest(self) -> int:
+        """How many bytes came until the client was gone."""
+        count = 0
+        with suppress(ConnectionError):
+            while more := await self._reader.read(65_536):
+                count += len(more)
+        return count
+
+    async def exactly(self, count: int) -> bytes:
+        return await self._reader.readexactly(count)
+
+    async def pour_into(self, writer: asyncio.StreamWriter) -> None:
+        """All that the client sends, to its end."""
+        while more := await self._reader.read(65_536):
+            writer.write(more)
+            await writer.drain()
+        writer.write_eof()
+
+    async def pour_from(self, reader: asyncio.StreamReader) -> None:
+        while more := await reader.read(65_536):
+            await self.send(more)
+        self._writer.write_eof()
 
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
@@ -47,15 +74,16 @@ class Caller:
 class RawServer:
     """Every connection is handed to `talk` and closed when that returns."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
+    def __init__(self, talk: Talk, tls: SSLContext | None = None) -> None:
+        self._talk, self._tls = talk, tls
         self._talks: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
         self.connections = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        self.url = f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}"
         return self
 
     async def __aexit__(self, *exc: object) -> None:
