@@ -28,8 +28,9 @@ from fanfold.journal.opening import open_store
 from fanfold.patterns.arguments import PatternOptions
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.price import Price
-from fanfold.run.choose import Given
-from fanfold.run.open import finish, start
+from fanfold.run.member_sources import GivenMembers
+from fanfold.run.open import finish
+from fanfold.run.record import start
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.testing.clock import VirtualClock, run_virtual
@@ -124,7 +125,7 @@ def mapped(draw: Draw, hedge: Hedge | None, folder: Path) -> tuple[Timed, Receip
         journal = open_store(folder, thread=False)
         try:
             record = await start(journal, "hedging", clock, Budget())
-            run = Run(journal, record, Given(member), Settings(), clock)
+            run = Run(journal, record, GivenMembers(member), Settings(), clock)
             items = [f"item {n}" for n in range(CALLS)]
             how: PatternOptions = {"concurrency": AT_ONCE}
             if hedge is not None:

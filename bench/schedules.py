@@ -22,8 +22,9 @@ from fanfold.journal.opening import open_store
 from fanfold.members.function import function
 from fanfold.members.roster import RosterSettings
 from fanfold.patterns.graph import graph
-from fanfold.run.choose import Given
-from fanfold.run.open import finish, start
+from fanfold.run.member_sources import GivenMembers
+from fanfold.run.open import finish
+from fanfold.run.record import start
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.testing.clock import VirtualClock, run_virtual
@@ -105,7 +106,7 @@ def played(store: Path, tasks: Iterable[Wait], slots: int, at_once: int = 1000) 
         try:
             record = await start(journal, "schedule", clock, Budget())
             at_most = RosterSettings(max_concurrency=1000)
-            company = Given(function(wait, concurrency=at_once), settings=at_most)
+            company = GivenMembers(function(wait, concurrency=at_once), settings=at_most)
             run = Run(journal, record, company, Settings(), clock)
             await graph(run, stated, concurrency=slots)
             await finish(journal, run)

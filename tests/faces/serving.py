@@ -18,7 +18,7 @@ from fanfold.faces.serve.service import Service, ready
 from fanfold.faces.web import listen
 from fanfold.members.ensembles import Ensemble
 from fanfold.patterns.delegate import new_run
-from fanfold.run.choose import Given
+from fanfold.run.member_sources import GivenMembers
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
@@ -79,7 +79,7 @@ async def endpoint(
     most: int = 1000,
     bounds: Bounds = Bounds(),
 ) -> AsyncIterator[Endpoint]:
-    company = Given(*members)
+    company = GivenMembers(*members)
     settings = Settings(budget=budget, serving=True)
     async with new_run("serve", company, settings, folder / ".fanfold") as run:
         votes = {name: ready(one) for name, one in (ensembles or {}).items()}

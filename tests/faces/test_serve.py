@@ -21,7 +21,7 @@ from fanfold.faces.serve.service import ParentRuns
 from fanfold.members.ensembles import Ensemble
 from fanfold.patterns.delegate import new_run
 from fanfold.price import Price, dollars
-from fanfold.run.choose import Given
+from fanfold.run.member_sources import GivenMembers
 from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.running import RunningServer, threaded_server
@@ -700,14 +700,14 @@ def test_with_many_parents_those_that_are_idle_are_closed(tmp_path: Path) -> Non
     """And opened anew when they come back: nothing is lost, nothing is asked twice."""
 
     async def main() -> list[tuple[str, str | None, str]]:
-        company = Given(echo())
+        company = GivenMembers(echo())
         async with new_run("serve", company, Settings(serving=True), tmp_path / "store") as run:
             parents, id = ParentRuns(run, most=1), run.record.id
             for span in (f"{id}:1", f"{id}:2", f"{id}:1"):
                 async with parents.of(span) as one, parents.of(span) as same:
                     assert one is same
             await parents.close()
-            return [(one.name, one.parent, one.status) for one in run.journal.read.runs()[1:]]
+            return [(one.name, one.parent, one.status) for one in run.store.read.runs()[1:]]
 
     runs = asyncio.run(main())
     assert [(name, (parent or "")[-2:], status) for name, parent, status in runs] == [

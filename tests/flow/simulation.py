@@ -23,8 +23,9 @@ from fanfold.members.roster import RosterSettings
 from fanfold.patterns.fold import collect
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.price import Price, cost
-from fanfold.run.choose import Given
-from fanfold.run.open import finish, reopen, start
+from fanfold.run.member_sources import GivenMembers
+from fanfold.run.open import finish
+from fanfold.run.record import reopen, start
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.testing.clock import VirtualClock, run_virtual
@@ -168,7 +169,7 @@ async def carry_out(
         record = await start(journal, scene.name, clock, scene.budget)
     else:
         record = await reopen(journal, earlier, clock, scene.budget)
-    company = Given(*scene.members, settings=scene.roster)
+    company = GivenMembers(*scene.members, settings=scene.roster)
     settings = Settings(budget=scene.budget, **scene.settings)
     run = Run(journal, record, company, settings, clock)
     if record.resumed:

@@ -12,7 +12,7 @@ from fanfold.journal import opening
 from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.opening import open_store
 from fanfold.observe.status import stand
-from fanfold.run.open import reopen
+from fanfold.run.record import reopen
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted
 from fanfold.work.ask import Ask, Reply, Usage

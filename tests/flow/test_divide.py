@@ -26,8 +26,8 @@ from fanfold.patterns.asked_reduce import AskedReduce, asked
 from fanfold.patterns.divide import divide_and_conquer
 from fanfold.patterns.fold import collect, concat, count, total
 from fanfold.price import dollars
-from fanfold.run.govern import Govern
 from fanfold.run.run import Run
+from fanfold.run.settings import Govern
 from fanfold.testing import script
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.running import threaded_server

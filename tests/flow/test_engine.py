@@ -17,8 +17,9 @@ from fanfold.journal.opening import open_store
 from fanfold.patterns.fold import collect
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.patterns.pipeline import pipeline, stage
-from fanfold.run.choose import Given
-from fanfold.run.open import finish, reopen, start
+from fanfold.run.member_sources import GivenMembers
+from fanfold.run.open import finish
+from fanfold.run.record import reopen, start
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.testing.clock import VirtualClock, run_virtual
@@ -43,7 +44,7 @@ def ran(
                 record = await start(journal, "test", clock, budget)
             else:
                 record = await reopen(journal, earlier, clock, budget)
-            run = Run(journal, record, Given(*members), Settings(budget=budget), clock)
+            run = Run(journal, record, GivenMembers(*members), Settings(budget=budget), clock)
             how.setdefault("prompt", "Say {{ item.text }}")
             with suppress(RunStopped):
                 await map_reduce(run, items, reduce=collect(), **how)

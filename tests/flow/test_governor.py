@@ -16,8 +16,8 @@ from fanfold.errors import RunStopped
 from fanfold.gates.default import default
 from fanfold.members.function import function
 from fanfold.run.forecast import Forecast
-from fanfold.run.govern import Govern
 from fanfold.run.run import Run
+from fanfold.run.settings import Govern
 from fanfold.testing.member import traits
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.item import Item

@@ -23,8 +23,8 @@ from fanfold.errors import InvalidReply, MemberError, RateLimited, TimedOut, Tra
 from fanfold.journal import opening
 from fanfold.journal.answers import AttemptRecord
 from fanfold.price import cost, dollars
+from fanfold.run.demand import worst_case
 from fanfold.run.run import Run
-from fanfold.run.want import worst_case
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.member import MemberLimits, Request, Tell, Traits

@@ -82,7 +82,7 @@ def test_two_runs_one_after_the_other_have_one_budget(memory_path: Path) -> None
     receipt = play(second)
     assert one.bill + two.bill == used(memory_path) <= 100_000_000
     assert receipt.status == "paused"
-    assert receipt.reason == SHORT + "$0.10"
+    assert (receipt.reason or "").startswith(SHORT + "$0.10 (")
     assert outcomes(receipt) == {"passed": len(two.sent), "unfunded": 60 - len(two.sent)}
     assert resume_command(receipt) == f"fanfold resume {receipt.run}"
 
@@ -94,7 +94,7 @@ def test_used_up_before_it_starts_a_run_that_names_nobody_pauses(memory_path: Pa
     second, provider = scene(memory_path, 2, steady, 0.05)
     receipt = play(second)
     assert (receipt.status, outcomes(receipt)) == ("paused", {"unfunded": 60})
-    assert receipt.reason == SHORT + "$0.05"
+    assert (receipt.reason or "").startswith(SHORT + "$0.05 (")
     assert provider.sent == []
 
 
@@ -184,7 +184,7 @@ def test_next_month_there_is_money_again(memory_path: Path) -> None:
 
     async def act(journal: Store, clock: VirtualClock) -> None:
         receipt = await carry_out(journal, first, clock, resume=True)
-        assert receipt.reason == SHORT + "$0.03"
+        assert (receipt.reason or "").startswith(SHORT + "$0.03 (")
         assert provider.bill == spent
         await clock.sleep(2.0)
         receipt = await carry_out(journal, first, clock, resume=True)
@@ -234,7 +234,7 @@ def test_what_a_dead_process_holds_is_not_waited_for(memory_path: Path) -> None:
         await map_reduce(run, words(5), **how)
 
     receipt = play(Scene(memory_path, (provider,), pattern=after_that))
-    assert receipt.reason == SHORT + "$0.01"
+    assert (receipt.reason or "").startswith(SHORT + "$0.01 (")
     assert (outcomes(receipt), provider.sent) == ({"unfunded": 5}, [])
     assert receipt.seconds < 1.0
 
@@ -272,4 +272,15 @@ def test_three_processes_at_once_never_pass_it(tmp_path: Path) -> None:
     assert (len(receipts), round(spent * 1e9)) == (3, bill)
     assert usd - 0.003 < spent <= usd
     reason = "out of budget: http: the next call does not fit its budget of the month: $0.01"
-    assert {(receipt.status, receipt.reason) for receipt in receipts} == {("paused", reason)}
+    assert {receipt.status for receipt in receipts} == {"paused"}
+    assert all((receipt.reason or "").startswith(f"{reason} (") for receipt in receipts)
+
+
+def test_a_call_that_is_too_large_for_it_does_not_keep_smaller_ones_from_going(
+    memory_path: Path,
+) -> None:
+    provider = Provider(steady, monthly(0.01))
+    texts = ["small 1", "large " * 9000, "small 2", "small 3"]
+    receipt = play(Scene(memory_path, (provider,), texts, how={"concurrency": 1}))
+    assert outcomes(receipt) == {"passed": 3, "unfunded": 1}
+    assert (receipt.reason or "").startswith(SHORT + "$0.01 (")

@@ -227,7 +227,7 @@ def test_killed_and_resumed_active_seconds_of_both_count(memory_path: Path) -> N
     )
     camera = Camera(first.store, memory_path / "images", lambda: len(provider.sent))
     play(first, after_commit=camera)
-    image = next(image for image, sent in camera.seen.items() if sent == 80)
+    image = next(image for image, sent in camera.seen.items() if sent >= 80)
     after = Provider(says)
     play(replace(first, store=image, members=(after,)), resume=True)
     assert len(after.sent) <= 48

@@ -21,8 +21,9 @@ from fanfold.journal.opening import open_store
 from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.observe.script import open_run
 from fanfold.patterns.map_reduce import map_reduce
-from fanfold.run.choose import Given
-from fanfold.run.open import finish, start
+from fanfold.run.member_sources import GivenMembers
+from fanfold.run.open import finish
+from fanfold.run.record import start
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.testing.clock import VirtualClock, run_virtual
@@ -343,7 +344,7 @@ def test_a_task_cancelled_while_it_claims_its_key_can_be_asked_again(tmp_path: P
         journal = open_store(tmp_path, thread=False)
         try:
             record = await start(journal, "claims", clock, Budget())
-            run = Run(journal, record, Given(member), Settings(), clock)
+            run = Run(journal, record, GivenMembers(member), Settings(), clock)
             await run.begin(terms)
             first = asyncio.ensure_future(run.do(task))
             await asyncio.sleep(0)  # now its claim is handed in, and not yet durable

@@ -19,7 +19,7 @@ from fanfold.journal.contract import Store, StoreView
 from fanfold.journal.facts import CloseRun, EndAttempt, LoseAttempts, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.run.loop import run_sync
-from fanfold.run.open import unbooked
+from fanfold.run.record import unbooked
 from fanfold.work.nearest import remedy
 from fanfold.work.outcome import STATES
 

@@ -100,8 +100,8 @@ class RunWatch:
         main = asyncio.current_task()
         assert main is not None
         self._run, self._main = run, main
-        run.journal.when_waiting(self._log.say)
-        store = run.journal
+        run.store.when_waiting(self._log.say)
+        store = run.store
         self._orders = Orders(store.files, run.record.session)
         self._orders.open(store.sessions.alive)
         self._handle_signals()
@@ -181,7 +181,7 @@ class RunWatch:
 
     def _agents_at_work(self) -> list[AttemptRecord]:
         run = self._run
-        started = run.journal.read.newest(run.record.no, ("started",), limit=1000)
+        started = run.store.read.newest(run.record.no, ("started",), limit=1000)
         return [one for one in started if self._is_agent(one.member)]
 
     # ── hand over ──
@@ -196,7 +196,7 @@ class RunWatch:
         await self._run.flush()
         self._log.say(HANDED_OVER)
         self._orders.close()
-        self._run.journal.sessions.leave(self._run.record.session)
+        self._run.store.sessions.leave(self._run.record.session)
         os._exit(0)
 
     def _others_at_work(self) -> list[str]:

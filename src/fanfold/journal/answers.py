@@ -39,11 +39,23 @@ class ClaimHolder(msgspec.Struct, frozen=True):
     again: bool = False
 
 
+class Shortage(msgspec.Struct, frozen=True, gc=False):
+    """A budget that does not cover a claim, in nano-dollars: what is settled and what is reserved, by
+    all processes. `scope`: that of a surrounding run, by its name; "" is the member's month. `final`:
+    nobody may wait for what is reserved there."""
+
+    scope: str
+    limit: int
+    settled: int
+    reserved: int
+    final: bool = False
+
+
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """The answer to a StartAttempt: the attempt's number, or why there is none.
 
-    `broke`: the member's budget of the month, or the budget of a surrounding run which `why` names,
-    does not cover the reservation; `now`: unless calls in progress cost less than was reserved.
+    `broke`: the member's budget of the month, or the budget of a surrounding run, does not cover the
+    reservation; `now`: unless calls in progress cost less than was reserved. `short` says which.
     """
 
     attempt: int = 0
@@ -51,7 +63,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     held: tuple[ClaimHolder, ...] = ()
     doubt: tuple[ClaimHolder, ...] = ()
     broke: Literal["", "now", "never"] = ""
-    why: str = ""
+    short: Shortage | None = None
 
 
 class RemovedReplies(msgspec.Struct, frozen=True):

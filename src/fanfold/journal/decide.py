@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from fanfold.journal.answers import Claim, ClaimHolder
+from fanfold.journal.answers import Claim, ClaimHolder, Shortage
 from fanfold.journal.facts import StartAttempt
-from fanfold.price import dollars
 
 # ── months ───────────────────────────────────────────────────────────────────────────────────
 
@@ -51,13 +50,8 @@ class SpendingLimit(msgspec.Struct):
         if self.settled + self.reserved + amount <= self.limit:
             return None
         never = self.inside or self.settled + amount > self.limit
-        return Claim(broke="never" if never else "now", why=self._why(amount))
-
-    def _why(self, amount: int) -> str:
-        if not self.name:
-            return ""
-        rest = dollars(max(0, self.limit - self.settled - self.reserved))
-        return f"dollars of {self.name}: ${rest:.6f} left, the next call may cost ${dollars(amount):.6f}"
+        short = Shortage(self.name, self.limit, self.settled, self.reserved, self.inside)
+        return Claim(broke="never" if never else "now", short=short)
 
 
 def reserve(amount: int, limits: Sequence[SpendingLimit]) -> Claim | None:

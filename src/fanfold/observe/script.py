@@ -81,7 +81,7 @@ def _progress(run: Run, out: TextIO | None, wanted: bool | None) -> Progress | N
     if out is None or not (live if wanted is None else wanted):
         return NoProgress()
     progress = Progress(run, out, live=live, clock=RealClock())
-    run.journal.when_waiting(progress.say)
+    run.store.when_waiting(progress.say)
     return progress
 
 

@@ -17,9 +17,9 @@ from fanfold.patterns.asked_reduce import AskedReduce, begin_synthesis, named_af
 from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.pool import in_order
-from fanfold.run.pursuit import raised
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
+from fanfold.run.task_state import raised
 from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.check import whole

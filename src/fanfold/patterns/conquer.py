@@ -125,7 +125,7 @@ class DivideRun:
         """What is under way ends by itself when the run stops; nothing new is begun. Pieces that
         could not be paid pause the run when all others are done."""
         await self._pool.run()
-        self._run.end_short()
+        self._run.pause_if_unpaid()
 
     def _workers(self) -> int:
         """A few more than calls at once: some wait for their reply to be durable."""
@@ -158,7 +158,7 @@ class DivideRun:
             parts = _listed(outcome.value, held[0][1].data)
             return _or_failed(leaf.id, (), lambda: cutter.given(leaf, held, parts))
         task = Task(leaf.id, self._p.ask(_piece(leaf, held)), self._mild)
-        outcome = await self._run.do_or_set_aside(task)
+        outcome = await self._run.do_one_of_many(task)
         if not outcome.too_long:
             return outcome
         return _or_failed(leaf.id, outcome.reasons, lambda: cutter.smaller(leaf, held))
@@ -167,7 +167,7 @@ class DivideRun:
         split = self._p.split
         assert split is not None
         whole, id = _whole(job.leaf, job.held), job.leaf.id
-        outcome = await self._run.do_apart(
+        outcome = await self._run.do_separately(
             Task(id, Ask(), split.terms),
             lambda task: compose(self._run, split, f"{id}/split", [whole]),
         )

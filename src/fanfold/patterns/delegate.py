@@ -30,9 +30,10 @@ from fanfold.patterns.delegated_task import (
     reduce_options,
 )
 from fanfold.price import Price
-from fanfold.run.choose import Company
-from fanfold.run.open import Launch, Listed, finish, start
+from fanfold.run.member_sources import ListedMembers, MemberSource
+from fanfold.run.open import finish
 from fanfold.run.planning import Batch
+from fanfold.run.record import Launch, start
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.run.sources import Rows
@@ -66,7 +67,7 @@ class Desk:
     def __init__(
         self,
         run: Run,
-        company: Company,
+        company: MemberSource,
         *,
         concurrency: int | None = None,
         without: Iterable[str] = (),
@@ -316,7 +317,11 @@ def _nothing(target: str) -> Any:
 
 @asynccontextmanager
 async def new_run(
-    name: str, company: Company, settings: Settings, store: str | Path, parent: str | None = None
+    name: str,
+    company: MemberSource,
+    settings: Settings,
+    store: str | Path,
+    parent: str | None = None,
 ) -> AsyncIterator[Run]:
     """A run of its own for one session, whatever ran under that name before; closed at the end.
 
@@ -341,7 +346,7 @@ async def new_run(
 # ── a run, and its members, for a session that has no plan ───────────────────────────────────────
 
 
-class RosterMembers(Listed):
+class RosterMembers(ListedMembers):
     """Functions are imported from the roster's folder; programs are started in `folder`."""
 
     def __init__(

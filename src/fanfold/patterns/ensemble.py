@@ -131,7 +131,7 @@ async def vote_batch(
 
     async def hold(numbered: tuple[int, Task]) -> None:
         number, task = numbered
-        put = await run.do_apart(task, partial(_put, run, panel))
+        put = await run.do_separately(task, partial(_put, run, panel))
         if put is not None and note is not None:
             outcome, record = put
             note(outcome.position, record)
@@ -140,7 +140,7 @@ async def vote_batch(
 
     take, stopping = lambda: next(tasks, None), lambda: run.stopping is not None
     await Pool(terms.concurrency, hold, take, stopping).run()
-    run.end_short()
+    run.pause_if_unpaid()
     await run.flush()
 
 

@@ -265,7 +265,7 @@ class _Walk:
             await self._pool.run()
         finally:
             self._pace.end()
-        self._run.end_short()
+        self._run.pause_if_unpaid()
         await self._run.flush()
         return {id: self._values[id] for id in self._nodes if id in self._values}
 
@@ -303,7 +303,7 @@ class _Walk:
     async def _carry(self, one: GraphNode) -> Outcome:
         task = self._task(one)
         if one.by is ask_member or task.flaw is not None:
-            return await self._run.do_or_set_aside(task)
+            return await self._run.do_one_of_many(task)
         return await one.by(self._run, task)
 
     def _task(self, one: GraphNode) -> Task:

@@ -49,11 +49,11 @@ class KeptOutcomes:
         for part in run.passed(batch, terms):
             if self._may_stay(part.id):
                 self.values[part.id] = part.value
-                run.stands(Place(batch.no, part.position), terms, "passed")
+                run.count_recorded(Place(batch.no, part.position), terms, "passed")
         for ended in run.missing(batch, terms):
             if self._stays(ended):
                 state = self.amiss[ended.id] = ended.state or "cancelled"
-                run.stands(Place(batch.no, ended.position), terms, state)
+                run.count_recorded(Place(batch.no, ended.position), terms, state)
 
     def _may_stay(self, id: str) -> bool:
         return id not in self._anew and (self._only or id in self._agents)

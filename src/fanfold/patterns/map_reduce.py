@@ -20,10 +20,10 @@ from fanfold.patterns.reduce import (
     reducing,
 )
 from fanfold.run.planning import Batch
-from fanfold.run.pursuit import Pursuit
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.run.stream import Sharding
+from fanfold.run.task_state import TaskState
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.check import whole
@@ -154,13 +154,13 @@ def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None 
     fields = fields_of(prompt.schema)
 
     def together(
-        pursuits: tuple[Pursuit, ...],
+        states: tuple[TaskState, ...],
     ) -> tuple[Ask, Callable[[Reply], dict[str, Reply]]]:
-        asks = [(pursuit.task.id, pursuit.ask) for pursuit in pursuits]
+        asks = [(state.task.id, state.ask) for state in states]
         whole = tuple(item for _, ask in asks for item in ask.items)
         ids = [id for id, _ in asks]
         made = shard_ask(asks, prompt.rendered_together(whole))
-        typed = prompt.schema is not None or "messages" not in pursuits[0].circle.takes
+        typed = prompt.schema is not None or "messages" not in states[0].eligible.takes
         return made, lambda reply: take_apart(reply, ids, typed, fields)
 
     def flaw(task: Task) -> str | None:

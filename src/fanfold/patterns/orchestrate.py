@@ -23,8 +23,7 @@ from fanfold.patterns.delegate_tools import (
     use_tool,
 )
 from fanfold.patterns.delegated_task import DelegatedTask, DelegationRules, eligible
-from fanfold.run.branch import open_branch
-from fanfold.run.choose import Company
+from fanfold.run.member_sources import MemberSource
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
@@ -49,7 +48,9 @@ class LeadSession:
     order, so that the next time all asks are the same.
     """
 
-    def __init__(self, run: Run, company: Company, leading: str, tell: Tell | None = None) -> None:
+    def __init__(
+        self, run: Run, company: MemberSource, leading: str, tell: Tell | None = None
+    ) -> None:
         self._run, self._company, self._leading, self._tell = run, company, leading, tell
         self._desk = Desk(run, company, without=(leading,))
         self._branch: Run | None = None
@@ -86,7 +87,7 @@ class LeadSession:
         if self._tell is not None:
             self._tell(Event("note", f"{self._leading} uses {names}", {"tools": names}))
         if self._branch is None and any(our_name(one.name) in ASKING for one in calls):
-            self._branch = await open_branch(self._run, NAME, self._span(reused))
+            self._branch = await self._run.branch(NAME, self._span(reused))
             self._desk = Desk(self._branch, self._company, without=(self._leading,))
         done = await in_order(calls, self._one)
         refused = _told({"error": f"not done: at most {MOST_CALLS} calls in one reply"})
@@ -95,7 +96,7 @@ class LeadSession:
     def _span(self, reused: bool) -> str:
         """The attempt that brought the last reply; the run, when that was on record."""
         run = self._run.record
-        attempts = [] if reused else self._run.journal.read.newest(run.no, ("ok",), 1)
+        attempts = [] if reused else self._run.store.read.newest(run.no, ("ok",), 1)
         return f"{run.id}:{attempts[0].no}" if attempts else run.id
 
     async def _one(self, call: Call) -> str:
@@ -177,7 +178,7 @@ async def answer(
     run: Run,
     lead_order: LeadOrder,
     errand: DelegatedTask,
-    company: Company,
+    company: MemberSource,
     tell: Tell | None = None,
 ) -> Outcome:
     """Ask one after the other until an answer passes. One item of the run, however many are asked.
@@ -219,7 +220,7 @@ def _whos(lead_order: LeadOrder, errand: DelegatedTask) -> list[Who]:
 
 
 async def _turn(
-    run: Run, task: Task, company: Company, turn: tuple[str, ...], tell: Tell | None
+    run: Run, task: Task, company: MemberSource, turn: tuple[str, ...], tell: Tell | None
 ) -> Outcome:
     traits = company.traits[turn[0]]
     if len(turn) > 1 or not (traits.can_orchestrate and traits.takes_tools):

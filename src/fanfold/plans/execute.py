@@ -36,14 +36,14 @@ from fanfold.plans.places import check_names, check_writable
 from fanfold.plans.plan import Plan, askings, comparable
 from fanfold.price import dollars, nanos
 from fanfold.run.choose import Chooser
-from fanfold.run.engine import Engine
-from fanfold.run.govern import Approve, Govern
+from fanfold.run.executor import LocalExecutor
 from fanfold.run.inherited import USUAL, store_words
-from fanfold.run.ledger import Ledger
 from fanfold.run.limits import Limits
-from fanfold.run.open import Again, Launch, Listed, finish, reopen, start
+from fanfold.run.member_sources import ListedMembers
+from fanfold.run.open import finish
+from fanfold.run.record import Launch, Reopening, reopen, start
 from fanfold.run.run import Run
-from fanfold.run.settings import Settings
+from fanfold.run.settings import Approve, Govern, Settings
 from fanfold.work.document import Node
 from fanfold.work.item import Source
 from fanfold.work.nearest import remedy
@@ -277,14 +277,14 @@ async def execute(job: Job, audience: Audience) -> Receipt:
 async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
     clock, options = RealClock(), job.options
     allow_paid = options.allow_paid or job.stored.allow_paid
-    company = Listed(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
+    company = ListedMembers(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
     if job.record is None:
         launch = Launch(_encode(job.stored), job.stored.plan.folder, options.parent)
         record = await start(journal, job.name, clock, job.budget, launch)
     else:
-        _rehearse(Engine(journal, clock, Ledger(job.budget), Limits(1, Random(0))), company, job)
+        _rehearse(company, job)
         plan = _encode(job.stored) if options.anew or options.step_budgets else None
-        how = Again(tuple(sorted(options.anew)), keep=options.only, plan=plan)
+        how = Reopening(tuple(sorted(options.anew)), keep=options.only, plan=plan)
         record = await reopen(journal, job.record, clock, job.budget, how)
     settings = Settings(
         budget=job.budget, fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
@@ -294,12 +294,12 @@ async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
     return Run(journal, record, company, settings, clock)
 
 
-def _rehearse(engine: Engine, company: Listed, job: Job) -> None:
+def _rehearse(company: ListedMembers, job: Job) -> None:
     """Before an earlier run is touched: those who are to answer are there, allowed and priced."""
-    engine.choose = Chooser(company, engine.limits, engine.clock.monotonic())
+    choose = Chooser(company, Limits(1, Random(0)), LocalExecutor(), RealClock())
     for _, asking in askings(job.stored.plan):
         for who in (asking.who, *(Who(members=(id,)) for id in asking.escalate)):
-            engine.circle(who)
+            choose.eligible(who)
 
 
 async def _carry_out(

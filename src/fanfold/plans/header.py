@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from fanfold.run.govern import Govern
+from fanfold.run.settings import Govern
 from fanfold.work.task import Budget
 
 InputKind = Literal[

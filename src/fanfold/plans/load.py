@@ -26,7 +26,7 @@ from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.map import Map
 from fanfold.plans.steps.table import KINDS, AnyStep, PlanEntry
 from fanfold.plans.variables import filled, read_vars, set_vars
-from fanfold.run.govern import Govern
+from fanfold.run.settings import Govern
 from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
 from fanfold.work.options import read_budget

@@ -8,126 +8,140 @@ is paid again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import cast
+from typing import Any
 
 from fanfold.errors import CalledOff, MemberError, Terminal
 from fanfold.journal.answers import LostAttempt
 from fanfold.journal.facts import UNSENT, AdoptAttempts, EndAttempt, ItemEnding, NewReply
-from fanfold.run.engine import Engine
-from fanfold.run.ledger import Sum
-from fanfold.run.taken import actual_of, bounded, is_lost, one_line, spent_on
-from fanfold.run.want import Candidate
-from fanfold.work.ask import Reply
-from fanfold.work.member import Adopts, Traits, tell_nobody
+from fanfold.run.context import Context
+from fanfold.run.cost import (
+    actual_cost,
+    cost_of_error,
+    error_is_upper_bound,
+    may_have_run,
+    one_line,
+)
+from fanfold.run.demand import Candidate
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.budget import NOTHING, Amount
+from fanfold.work.member import Request, tell_nobody
 from fanfold.work.usage import with_plausible_usage
 
-Find = Callable[[str], Candidate | None]
+
+class Adopted:
+    """The agents that a run took over. They are carried on beside its tasks; a task that wants the
+    same waits for them."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def take_over(self) -> int:
+        """Those of this run whose members know of them; how many."""
+        ctx = self._ctx
+        agents = {}
+        for lost in ctx.store.read.attempts_in_doubt(ctx.record.no):
+            candidate = ctx.choose.known(lost.member) if len(lost.keys) == 1 else None
+            if candidate is not None and candidate.traits.agent:
+                agents[lost.no] = Adoption(ctx, lost, candidate)
+        if not agents:
+            return 0
+        fact = AdoptAttempts(ctx.record.no, ctx.record.session, tuple(agents))
+        for number in await ctx.store.write(fact):
+            adoption = agents[number]
+            ctx.steps.reopen(adoption.lost.step, adoption.reserved)
+            if adoption.has_trace:
+                task = asyncio.ensure_future(adoption.carry_on())
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                await adoption.never_began()
+        return len(self._tasks)
+
+    async def end(self, *, killed: bool) -> None:
+        """They end by themselves, as all that is in flight; a killed run waits for none."""
+        tasks = tuple(self._tasks)
+        for task in tasks if killed else ():
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def adopt_all(engine: Engine, find: Find) -> int:
-    """Those of this run whose members know of them; how many. They are carried on beside the run's
-    tasks; a task that wants the same waits for them."""
-    agents = {}
-    for lost in engine.journal.read.attempts_in_doubt(engine.no):
-        candidate = find(lost.member) if len(lost.keys) == 1 else None
-        if candidate is not None and candidate.traits.agent:
-            agents[lost.no] = (lost, candidate)
-    if not agents:
-        return 0
-    taken = await engine.journal.write(AdoptAttempts(engine.no, engine.session, tuple(agents)))
-    for number in taken:
-        lost, candidate = agents[number]
-        engine.reopen(lost.step, Sum(lost.cost, lost.tokens, 1))
-        if cast(Adopts, candidate.member).has_trace(_span(engine, lost), engine.store):
-            _take_over(engine, lost, candidate)
-        else:
-            await _never_began(engine, lost, candidate.traits)
-    return len(engine.adopted)
+class Adoption:
+    """One of them: its money, its slot, its key."""
 
+    def __init__(self, ctx: Context, lost: LostAttempt, candidate: Candidate) -> None:
+        self._ctx, self.lost, self._candidate = ctx, lost, candidate
+        self.reserved = Amount(lost.cost, lost.tokens, 1)
+        self._request = Request(Ask(()), span=f"{ctx.record.id}:{lost.no}", store=ctx.place)
 
-def _span(engine: Engine, lost: LostAttempt) -> str:
-    return f"{engine.id}:{lost.no}"
+    @property
+    def has_trace(self) -> bool:
+        return self._ctx.executor.has_trace(self.lost.member, self._request)
 
+    async def never_began(self) -> None:
+        """A worker's trace is durable before it is started. There is none: the process died before."""
+        await self._end(NOTHING, state="error", error=UNSENT, released=self.lost.keys)
 
-def _take_over(engine: Engine, lost: LostAttempt, candidate: Candidate) -> None:
-    """From here on it counts as under way: its money, its slot, its key."""
-    task = asyncio.ensure_future(_carry_on(engine, lost, candidate))
-    engine.adopted.add(task)
-    task.add_done_callback(engine.adopted.discard)
+    async def carry_on(self) -> None:
+        ctx, lost, gauge = self._ctx, self.lost, self._candidate.gauge
+        permit = ctx.limits.take(gauge, ctx.clock.monotonic(), 0)
+        marks = tuple((key, lost.answerer) for key in lost.keys)
+        mine = ctx.replies.begin(marks)
+        try:
+            reply = await ctx.executor.adopt(lost.member, self._request, tell_nobody)
+            if reply is None:
+                raise MemberError(f"{lost.member}: nothing is left of it", lost=True)
+            await self._land(with_plausible_usage(reply))
+        except MemberError as error:
+            await self._fail(error)
+        finally:
+            ctx.limits.give(gauge, permit)
+            ctx.replies.end(marks, mine)
 
+    async def _land(self, reply: Reply) -> None:
+        lost, traits = self.lost, self._candidate.traits
+        actual = actual_cost(traits, self.reserved, reply)
+        self._ctx.counts.used(reply.usage)
+        key, private = lost.keys[0], not traits.shared
+        landed = NewReply(key, lost.answerer, lost.member, reply, actual.usd, private)
+        await self._end(actual, usage=reply.usage, unusable=reply.unusable, released=lost.keys,
+                        landed=(landed,))  # fmt: skip
 
-async def _never_began(engine: Engine, lost: LostAttempt, traits: Traits) -> None:
-    """A worker's trace is durable before it is started. There is none: the process died before."""
-    await engine.journal.write(
-        EndAttempt(run=engine.no, attempt=lost.no, state="error", error=UNSENT, lost="unsent",
-            at=engine.clock.now(), answerer=lost.answerer, released=lost.keys,
-            monthly=traits.budget_usd_month is not None)
-    )  # fmt: skip
-    engine.close_again(lost.step, Sum(lost.cost, lost.tokens, 1), Sum())
+    async def _fail(self, error: MemberError) -> None:
+        """It brought nothing: its item has failed, unless it is in doubt as before. One that was only
+        called off with its run may be started anew."""
+        ctx, lost = self._ctx, self.lost
+        spent, doubt = cost_of_error(error, self.reserved), may_have_run(error)
+        again = isinstance(error, CalledOff) or lost.ids[0] in ctx.settings.anew
+        over = not (doubt or again)
+        ctx.counts.used(error.usage)
+        await self._end(
+            spent, state="in_doubt" if doubt else "error", usage=error.usage,
+            bound=error_is_upper_bound(error), error=one_line(error),
+            released=() if doubt else lost.keys, endings=self._endings(error) if over else (),
+        )  # fmt: skip
+        if isinstance(error, Terminal) and error.scope != "ask":
+            ctx.limits.trip(self._candidate.gauge, error.scope, str(error), None)
+        if over:
+            failed = {(key, lost.answerer): str(error) for key in lost.keys}
+            ctx.replies.failed_adoptions.update(failed)
 
+    def _endings(self, error: MemberError) -> tuple[ItemEnding, ...]:
+        """In the same fact, so that no crash in between has the worker started again."""
+        lost = self.lost
+        places = self._ctx.store.read.item_positions(self._ctx.record.no, lost.ids[0])
+        if len(places) != 1:
+            return ()
+        ((batch, position),) = places
+        return (ItemEnding(batch, position, lost.step, "failed", (one_line(error),), lost.member),)
 
-async def _carry_on(engine: Engine, lost: LostAttempt, candidate: Candidate) -> None:
-    gauge, member = candidate.gauge, cast(Adopts, candidate.member)
-    permit = engine.limits.take(gauge, engine.clock.monotonic(), 0)
-    marks = tuple((key, lost.answerer) for key in lost.keys)
-    mine = engine.mark_under_way(marks)
-    try:
-        reply = await member.adopt(_span(engine, lost), engine.store, tell_nobody)
-        if reply is None:
-            raise MemberError(f"{lost.member}: nothing is left of it", lost=True)
-        await _land(engine, lost, candidate.traits, with_plausible_usage(reply))
-    except MemberError as error:
-        await _fail(engine, lost, candidate, error)
-    finally:
-        engine.limits.give(gauge, permit)
-        engine.unmark_under_way(marks, mine)
-
-
-async def _land(engine: Engine, lost: LostAttempt, traits: Traits, reply: Reply) -> None:
-    reserved = Sum(lost.cost, lost.tokens, 1)
-    actual = actual_of(traits, reserved, reply)
-    engine.counts.used(reply.usage)
-    landed = NewReply(
-        lost.keys[0], lost.answerer, lost.member, reply, actual.usd, not traits.shared
-    )
-    await engine.journal.write(
-        EndAttempt(run=engine.no, attempt=lost.no, usage=reply.usage, cost=actual.usd,
-            tokens=actual.tokens, at=engine.clock.now(), released=lost.keys,
-            unusable=reply.unusable, answerer=lost.answerer, landed=(landed,),
-            monthly=traits.budget_usd_month is not None)
-    )  # fmt: skip
-    engine.close_again(lost.step, reserved, actual)
-
-
-async def _fail(
-    engine: Engine, lost: LostAttempt, candidate: Candidate, error: MemberError
-) -> None:
-    """It brought nothing: its item has failed, unless it is in doubt as before. One that was only
-    called off with its run may be started anew."""
-    traits, reserved = candidate.traits, Sum(lost.cost, lost.tokens, 1)
-    spent, doubt = spent_on(error, reserved), is_lost(error)
-    over = not (doubt or isinstance(error, CalledOff) or lost.ids[0] in engine.anew)
-    engine.counts.used(error.usage)
-    await engine.journal.write(
-        EndAttempt(run=engine.no, attempt=lost.no, state="in_doubt" if doubt else "error",
-            usage=error.usage, cost=spent.usd, tokens=spent.tokens, bound=bounded(error),
-            error=one_line(error),
-            at=engine.clock.now(), answerer=lost.answerer, released=() if doubt else lost.keys,
-            endings=_endings(engine, lost, error) if over else (),
-            monthly=traits.budget_usd_month is not None)
-    )  # fmt: skip
-    engine.close_again(lost.step, reserved, spent)
-    if isinstance(error, Terminal) and error.scope != "ask":
-        engine.limits.trip(candidate.gauge, error.scope, str(error), None)
-    if over:
-        engine.gone.update({(key, lost.answerer): str(error) for key in lost.keys})
-
-
-def _endings(engine: Engine, lost: LostAttempt, error: MemberError) -> tuple[ItemEnding, ...]:
-    """In the same fact, so that no crash in between has the worker started again."""
-    places = engine.journal.read.item_positions(engine.no, lost.ids[0])
-    if len(places) != 1:
-        return ()
-    ((batch, position),) = places
-    return (ItemEnding(batch, position, lost.step, "failed", (one_line(error),), lost.member),)
+    async def _end(self, spent: Amount, **more: Any) -> None:
+        """On record first, then in the accounts."""
+        ctx, lost = self._ctx, self.lost
+        await ctx.store.write(
+            EndAttempt(run=ctx.record.no, attempt=lost.no, cost=spent.usd, tokens=spent.tokens,
+                at=ctx.clock.now(), answerer=lost.answerer,
+                monthly=self._candidate.gauge.month is not None, **more)
+        )  # fmt: skip
+        ctx.steps.settle(lost.step, self.reserved, spent)

@@ -10,11 +10,11 @@ from fanfold.clock import Clock
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
 from fanfold.price import dollars
-from fanfold.run.engine import Engine
-from fanfold.run.ledger import Sum
-from fanfold.run.planning import Batch, Planning
-from fanfold.run.pursuit import Pursuit
+from fanfold.run.context import Context
+from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, receipt
+from fanfold.run.task_state import TaskState
+from fanfold.work.budget import Amount
 from fanfold.work.outcome import WENT_WRONG, Missing, Part, Receipt
 from fanfold.work.task import Budget, Task, Terms
 
@@ -43,54 +43,57 @@ class Books:
 
     record: RunRecord
     clock: Clock
-    _engine: Engine
-    _journal: Store
-    _planning: Planning
-    _began: float
+    _ctx: Context
+
+    @property
+    def store(self) -> Store:
+        """To look things up in. A store must not be opened twice by one process."""
+        return self._ctx.store
 
     # ── what is on record ──
 
     def passed(self, batch: Batch, terms: Terms) -> Iterator[Part]:
         """What passed a step, in planned order, one at a time, from the journal."""
-        return self._journal.read.parts(self.record.no, batch.no, self._engine.steps[terms.step].no)
+        return self.store.read.parts(
+            self.record.no, batch.no, self._ctx.steps.by_name[terms.step].no
+        )
 
     def behind(self, batch: Batch, terms: Terms) -> Iterator[str]:
         """The ids of what passed a step, in planned order."""
-        step = self._engine.steps[terms.step].no
-        return self._journal.read.items_behind(self.record.no, batch.no, step)
+        step = self._ctx.steps.by_name[terms.step].no
+        return self.store.read.items_behind(self.record.no, batch.no, step)
 
     def missing(
         self, batch: Batch, terms: Terms, first: int = 0, end: int | None = None
     ) -> Iterator[Missing]:
         """The planned items that did not pass a step, in planned order, each with why; all of them,
         or those at the positions from `first` up to `end`."""
-        step = self._engine.steps[terms.step].no
-        return self._journal.read.items_missing(self.record.no, batch.no, step, first, end)
+        step = self._ctx.steps.by_name[terms.step].no
+        return self.store.read.items_missing(self.record.no, batch.no, step, first, end)
 
     # ── what it takes ──
 
     def statistics(self) -> Statistics:
-        engine, account = self._engine, self._engine.ledger.run
-        counts = engine.counts
+        ctx, account, counts = self._ctx, self._ctx.account, self._ctx.counts
         return Statistics(
-            self._planning.planned, counts.done, engine.limits.in_flight, counts.states["passed"],
+            ctx.planning.planned, counts.done, ctx.limits.in_flight, counts.states["passed"],
             sum(counts.states[state] for state in WENT_WRONG), counts.kicks,
             counts.retries, counts.calls, counts.reused, account.usd, account.reserved_usd,
-            account.max_usd, self.clock.monotonic() - self._began,
+            account.max_usd, self.clock.monotonic() - ctx.active.began,
         )  # fmt: skip
 
     def load(self) -> dict[str, int]:
         """How many calls are under way, by member; who was not needed so far is not there."""
-        return {id: gauge.in_flight for id, gauge in self._engine.limits.gauges.items()}
+        return {id: gauge.in_flight for id, gauge in self._ctx.limits.gauges.items()}
 
-    def lend(self) -> tuple[Budget, Sum]:
+    def lend(self) -> tuple[Budget, Amount]:
         """All that is left of the budget, for another run that spends on behalf of this one.
 
         It is reserved here until `repay`; whoever wants to spend meanwhile waits for that.
         """
-        account, deadline = self._engine.ledger.run, self._engine.dispatch.deadline
-        lent = account.left()
-        self._engine.ledger.reserve((account,), lent)
+        account, deadline = self._ctx.account, self._ctx.dispatch.deadline
+        lent = account.remaining()
+        account.reserve(lent)
         return Budget.of(
             usd=None if account.max_usd is None else dollars(lent.usd),
             tokens=None if account.max_tokens is None else lent.tokens,
@@ -98,33 +101,29 @@ class Books:
             seconds=None if deadline is None else max(0.0, deadline - self.clock.monotonic()),
         ), lent
 
-    def repay(self, lent: Sum, spent: Sum) -> None:
+    def repay(self, lent: Amount, spent: Amount) -> None:
         """The other run is over, and took so much. It is on record there, so not in our receipt."""
-        self._engine.ledger.settle((self._engine.ledger.run,), lent, spent)
-        self._engine.dispatch.poke()
+        self._ctx.account.settle(lent, spent)
+        self._ctx.dispatch.poke()
 
     def receipt(self, tally: Tally | None = None) -> Receipt:
         """The account as it stands; the closing one comes from `close`."""
-        record = self._journal.read.find(self.record.id)
+        record = self.store.read.find(self.record.id)
         assert record is not None
-        return receipt(self._journal.read, record, self._engine.counts, tally)
-
-    @property
-    def journal(self) -> Store:
-        """To look things up in. A store must not be opened twice by one process."""
-        return self._journal
+        return receipt(self.store.read, record, self._ctx.counts, self._ctx.steps.by_name, tally)
 
     @property
     def spool(self) -> Path:
-        return self._journal.spool()
+        return self.store.spool()
 
     def known(self, task: Task) -> bool:
         """Is a reply to this ask on record, so that doing the task begins without a call?"""
-        engine = self._engine
-        pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
-        return bool(engine.recorded(pursuit.ask_keys(), pursuit.circle) or pursuit.recorded_here())
+        ctx = self._ctx
+        state = TaskState(ctx, task, ctx.choose.eligible(task.terms.who))
+        found = ctx.replies.recorded(state.ask_keys(), state.eligible) or state.recorded_here()
+        return found is not None
 
     def room(self, terms: Terms) -> int:
         """How many calls those take at once, all together, who answer as long as they can."""
-        circle = self._engine.circle(terms.who)
-        return sum(one.traits.limits.concurrency for one in circle.candidates if not one.grade)
+        candidates = self._ctx.choose.eligible(terms.who).candidates
+        return sum(one.traits.limits.concurrency for one in candidates if not one.grade)

@@ -1,72 +1,301 @@
-"""Carry a task to its outcome, from wherever it stands."""
+"""Carry a task to its outcome: obtain a reply, judge it, kick it back, until it is final."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from fanfold.run.aside import APART, SetAside
-from fanfold.run.engine import Engine
-from fanfold.run.obtain import obtain, obtain_free
-from fanfold.run.pursuit import Group, NoReply, Pursuit
+from fanfold.errors import (
+    MemberError,
+    RateLimited,
+    RunStopped,
+    StoreError,
+    TimedOut,
+    Transient,
+)
+from fanfold.journal.answers import Claim, ClaimHolder
+from fanfold.run.attempt import Attempt
+from fanfold.run.context import Context
+from fanfold.run.cost import may_have_run
+from fanfold.run.demand import Demand
+from fanfold.run.grant import NobodyLeft, Unfunded
+from fanfold.run.limits import PATIENCE
+from fanfold.run.race import carry_out_hedged
+from fanfold.run.replies import Mark
+from fanfold.run.retry import Again, GiveUp, after
+from fanfold.run.stopping import Stop
+from fanfold.run.task_state import NoReply, Shard, TaskState
+from fanfold.run.unpaid import MANY, SEPARATE, CannotPay, least
+from fanfold.work.member import Traits
+from fanfold.work.raised import error_text
 from fanfold.work.task import Task
 
+LONGEST_UNKNOWN = 60.0  # seconds until a holder that cannot be looked at stops the run
+UNKNOWN = (
+    "another process has asked the same, and whether it still runs cannot be told (no free file"
+    " handle, or no permission); resume when it can"
+)
+LONGEST_LOOK = 0.5  # seconds between looks at a claim that another process holds
 T = TypeVar("T")
 
 
-async def carry(pursuit: Pursuit) -> None:
+async def carry(state: TaskState) -> None:
     """It may have nothing yet, a recorded reply, or its part of a shard's reply."""
     while True:
-        if pursuit.damage:
-            return pursuit.end_without(NoReply(pursuit.damage, "in_doubt"))
-        if pursuit.reply is None:
+        if state.damage:
+            return state.end_without(NoReply(state.damage, "in_doubt"))
+        if state.reply is None:
             try:
-                if pursuit.circle.metered:
-                    await obtain(pursuit.engine, Group((pursuit,), pursuit.ask))
-                else:
-                    await obtain_free(pursuit.engine, pursuit)
+                await Obtain(state.ctx, Shard((state,), state.ask)).obtain()
             except NoReply as gone:
-                return pursuit.end_without(gone)
-        if pursuit.pending:
-            await pursuit.judge()
-        if pursuit.final is not None:
-            return pursuit.conclude()
-        pursuit.kick_back()
+                return state.end_without(gone)
+        if state.pending:
+            await state.judge()
+        if state.final is not None:
+            return state.conclude()
+        state.kick_back()
 
 
-async def carry_or_set_aside(pursuit: Pursuit) -> None:
+async def carry_one_of_many(state: TaskState) -> None:
     """The same for one item among many: when it cannot be paid, the others go on without it."""
     try:
-        await carry(pursuit)
-    except SetAside as gone:
-        pursuit.set_aside(gone)
+        await carry(state)
+    except CannotPay as short:
+        state.end_unpaid(short)
 
 
-async def carry_apart(engine: Engine, task: Task, way: Callable[[Task], Awaitable[T]]) -> T | None:
-    """One planned item by a way of its own. None: something inside cannot be paid; its outcome is
+async def carry_separately(
+    ctx: Context, task: Task, do: Callable[[Task], Awaitable[T]]
+) -> T | None:
+    """One planned item by a nested pattern. None: something inside cannot be paid; its outcome is
     `unfunded`, and the others go on."""
-    before = APART.set(True)
+    before = SEPARATE.set(True)
     try:
-        return await way(task)
-    except SetAside as gone:
-        unpaid = Pursuit(engine, task, engine.circle(task.terms.who))
-        unpaid.end_without(NoReply(str(gone), "unfunded"))
+        return await do(task)
+    except CannotPay as short:
+        unpaid = TaskState(ctx, task, ctx.choose.eligible(task.terms.who))
+        unpaid.end_without(NoReply(str(short), "unfunded"))
         return None
     finally:
-        APART.reset(before)
+        SEPARATE.reset(before)
 
 
-async def carry_shard(group: Group) -> None:
-    """Ask for all at once; then each goes its own way. Who was forgotten is asked again alone."""
-    first = group.pursuits[0]
+async def carry_shard(shard: Shard) -> None:
+    """Ask for all at once; then each goes on alone. Who was forgotten is asked again alone."""
+    first = shard.tasks[0]
     try:
-        await obtain(first.engine, group)
-    except SetAside:
+        await Obtain(first.ctx, shard).obtain()
+    except CannotPay:
         pass  # one by one they may fit
     except NoReply as gone:
         if gone.state != "failed":
-            for pursuit in group.pursuits:
-                pursuit.end_without(gone)
+            for state in shard.tasks:
+                state.end_without(gone)
             return
-    for pursuit in group.pursuits:
-        await carry_or_set_aside(pursuit)
+    for state in shard.tasks:
+        await carry_one_of_many(state)
+
+
+class Obtain:
+    """Gets a reply for a shard: tries, tries again, waits for another who asks the same, gives up."""
+
+    __slots__ = ("_ctx", "_demand", "_shard", "_tries")
+
+    def __init__(self, ctx: Context, shard: Shard) -> None:
+        self._ctx, self._shard = ctx, shard
+        eligible = shard.eligible
+        self._demand = Demand(shard.ask, eligible.candidates, eligible.queue, shard.step)
+        self._tries = 0
+
+    async def obtain(self) -> None:
+        """Replies land in the shard's tasks. Raises NoReply, or RunStopped when the run stops."""
+        if self._shard.eligible.metered:
+            await self._once()
+        else:
+            await self._try()
+
+    async def _once(self) -> None:
+        """What costs is asked once, whoever else wants the same: others' replies are waited for.
+
+        A shard of which others have a part is not asked: its rest goes on one by one.
+        """
+        replies, alone = self._ctx.replies, len(self._shard.tasks) == 1
+        marks = self._marks()
+        while True:
+            if not await self._wait_in_process(marks):
+                for mark in marks if replies.failed_adoptions else ():
+                    if mark in replies.failed_adoptions:
+                        raise NoReply(replies.failed_adoptions.pop(mark))
+                mine = replies.begin(marks)
+                try:
+                    claim = await self._try()
+                finally:
+                    replies.end(marks, mine)
+                if claim is None:
+                    return
+                await self._wait_for_holders(claim)
+            if self._all_recorded() or not alone:
+                return
+
+    def _marks(self) -> tuple[Mark, ...]:
+        """The same content asked of others, whose replies do not serve here, is not the same."""
+        shard = self._shard
+        return tuple([(key, who) for key in shard.all_keys() for who in shard.eligible.accept])
+
+    async def _wait_in_process(self, marks: tuple[Mark, ...]) -> bool:
+        """Another task of this process asks the same content: its reply may serve us too."""
+        waited, in_flight = False, self._ctx.replies.in_flight
+        for mark in marks if in_flight else ():
+            other = in_flight.get(mark)
+            if other is not None:
+                await asyncio.wait((other,))
+                waited = True
+        return waited
+
+    def _all_recorded(self) -> bool:
+        """Look again for replies that others may have brought meanwhile."""
+        for state in self._shard.tasks:
+            if state.reply is not None:
+                continue
+            known = self._ctx.replies.recorded(state.ask_keys(), state.eligible)
+            if known is not None:
+                state.recall(known)
+            if state.damage:
+                raise NoReply(state.damage, "in_doubt")
+        return all(state.reply is not None for state in self._shard.tasks)
+
+    # ── trying ──
+
+    async def _try(self) -> Claim | None:
+        ctx, shard, demand = self._ctx, self._shard, self._demand
+        hedge = shard.terms.hedge if shard.tell is None else None  # one stream of deltas, not two
+        while True:
+            try:
+                grant = ctx.dispatch.admit_now(demand) or await ctx.dispatch.admit(demand)
+            except Exception as error:
+                raise self._refusal(error) from None
+            ctx.counts.retries += demand.avoid is not None
+            ctx.stopping.unpaid.in_row = 0
+            attempt = Attempt(ctx, shard, grant)
+            try:
+                if hedge is None:
+                    claim = await attempt.carry_out()
+                else:
+                    claim = await carry_out_hedged(ctx, attempt, hedge)
+                if claim is None or not claim.broke:
+                    return claim
+            except (StoreError, RunStopped):
+                raise
+            except Exception as error:
+                await self._again(grant.traits, error)
+
+    def _refusal(self, error: Exception) -> Exception:
+        """Why it cannot go. Nobody left, or no money for any ask: the run pauses. No money for this
+        one: CannotPay.
+
+        Unless the reply is not `needed`, or the run serves: then only this task goes without."""
+        ctx = self._ctx
+        match error:
+            case RunStopped() | StoreError():
+                return error
+            case Unfunded() if ctx.settings.serving:
+                return NoReply(str(error), "unfunded")
+            case Unfunded(short=CannotPay() as short):
+                unpaid = ctx.stopping.unpaid
+                short.last = unpaid.in_row >= MANY or not self._another_may_fit()
+                return short
+            case Unfunded():
+                ctx.stopping.halt(Stop("paused", str(error), "unfunded"))
+                return ctx.stopping.error()
+            case NobodyLeft() if not self._shard.terms.needed:
+                return NoReply(str(error), "cancelled")
+            case NobodyLeft() if ctx.settings.serving:
+                return NoReply(str(error))
+            case NobodyLeft():
+                ctx.stopping.halt(Stop("paused", str(error)))
+                return NoReply(str(error)) if self._demand.sent else ctx.stopping.error()
+        return NoReply(error_text(error))  # a member that cannot make a request of this ask
+
+    def _another_may_fit(self) -> bool:
+        """A shorter ask of the same kind could be paid."""
+        demand = self._demand
+        return any(
+            self._ctx.dispatch.could_pay(demand, c, least(demand, c)) for c in demand.candidates
+        )
+
+    async def _again(self, traits: Traits, error: Exception) -> None:
+        """Back off and let the loop try again, or give up by raising NoReply."""
+        ctx, shard, demand = self._ctx, self._shard, self._demand
+        for state in shard.tasks:
+            state.forget()
+        gauge = ctx.limits.gauges[traits.id]
+        demand.sent = demand.sent or not gauge.never_reached(error)
+        if (
+            isinstance(error, MemberError)
+            and may_have_run(error)
+            and not ctx.replies.may_repeat(shard.ids, shard.terms, traits)
+        ):
+            what = f"{error}; resume with --retry-in-doubt to repeat it"
+            raise NoReply(what, "in_doubt") from None
+        too_long = getattr(error, "too_long", False)
+        if traits.agent:  # whether a worker is started again is for the operator to say
+            raise NoReply(str(error), too_long=too_long) from None
+        if gauge.down and isinstance(error, Transient | TimedOut):
+            decision: Again | GiveUp = Again(0.0, counts=False)  # the breaker says when
+        else:
+            decision = after(error, self._tries + 1, shard.terms.attempts, ctx.rng)
+        if isinstance(decision, GiveUp):
+            raise NoReply(decision.reason, too_long=too_long) from None
+        self._tries += decision.counts
+        delay = self._delay(traits, error, decision)
+        if delay:
+            await ctx.stopping.wait(delay)
+
+    def _delay(self, traits: Traits, error: Exception, decision: Again) -> float:
+        """Seconds before it is tried again; a member that is only busy has not failed."""
+        ctx, demand = self._ctx, self._demand
+        now, pool = ctx.clock.monotonic(), ctx.limits.gauges[traits.id].pool
+        since = pool.throttle.first_refusal
+        refused = since is not None and now - since > PATIENCE
+        if refused or not isinstance(error, RateLimited):
+            demand.failed(traits.id)
+        demand.avoid = traits.id
+        if refused and not demand.untried:
+            raise NoReply(f"{error} (nothing else for {PATIENCE / 60:g} minutes)") from None
+        if not isinstance(error, RateLimited):
+            return decision.delay
+        demand.refusals += 1
+        if demand.others_free(traits.id, now):
+            return 0.0
+        return ctx.limits.backoff(demand.refusals, error.retry_after)
+
+    # ── others who ask the same ──
+
+    async def _wait_for_holders(self, claim: Claim) -> None:
+        """Somebody has the key: wait for them. One in doubt that may not be repeated ends it."""
+        if claim.doubt and not claim.held:
+            what = "an earlier attempt is in doubt; resume with --retry-in-doubt"
+            raise NoReply(what, "in_doubt")
+        for holder in claim.held:
+            await self._wait_for(holder)
+
+    async def _wait_for(self, holder: ClaimHolder) -> None:
+        """Another process (or task) has claimed the key. Wait for its reply, or find that it died.
+
+        Whoever cannot be looked at counts as alive. After a minute of that the run pauses."""
+        ctx = self._ctx
+        pause, unknown_since = 0.02, None
+        while ctx.store.read.attempt_state(holder.attempt) == "started":
+            life = ctx.store.sessions.life(holder.session)
+            if life == "dead":
+                await ctx.store.lose((holder.attempt,), ctx.clock.now())
+                return
+            now = ctx.clock.monotonic()
+            unknown_since = (unknown_since or now) if life == "unknown" else None
+            if unknown_since is not None and now - unknown_since > LONGEST_UNKNOWN:
+                ctx.stopping.halt(Stop("paused", UNKNOWN))
+            ctx.stopping.raise_if_stopping()
+            await ctx.stopping.wait(pause)
+            ctx.stopping.raise_if_stopping()
+            pause = min(pause * 1.5, LONGEST_LOOK)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Protocol
 
 import msgspec
 
@@ -12,59 +11,41 @@ from fanfold.clock import Clock
 from fanfold.errors import BadInput
 from fanfold.journal.contract import RunQuestions
 from fanfold.journal.decide import month_of
-from fanfold.members.roster import RosterSettings
 from fanfold.members.route import Need, Ranked, rank
 from fanfold.price import nanos
-from fanfold.run.limits import Limits
-from fanfold.run.want import Candidate
-from fanfold.work.member import Member, Traits
-from fanfold.work.task import Who
+from fanfold.run.demand import Candidate
+from fanfold.run.executor import Executor
+from fanfold.run.limits import Gauge, Limits
+from fanfold.run.member_sources import MemberSource
+from fanfold.run.months import MonthBudget
+from fanfold.work.ask import Takes
+from fanfold.work.member import Traits
+from fanfold.work.task import Budget, Who
 
 
-class Company(Protocol):
-    """The members at hand: their traits without building them, and one built when it is needed.
-    `given`: those that a script made and handed over, which may be used though they are paid."""
+class Eligible(msgspec.Struct, frozen=True):
+    """Those who may answer a task, worked out once for each way of naming them.
+
+    `accept`: whose recorded replies serve as well. `private`: none of them leaves replies that serve
+    other runs. `queue`: where demands for the same members wait.
+    """
+
+    candidates: tuple[Candidate, ...]
+    accept: tuple[str, ...]
+    takes: tuple[Takes, ...]
+    metered: bool
+    private: bool
+    queue: str
 
     @property
-    def traits(self) -> Mapping[str, Traits]: ...
-
-    @property
-    def settings(self) -> RosterSettings: ...
-
-    @property
-    def given(self) -> frozenset[str]: ...
-
-    def build(self, id: str) -> Member: ...
+    def unrecorded(self) -> bool:
+        """A new run has nothing of theirs on record: functions, and the like."""
+        return self.private and not self.metered
 
 
-_ALLOWED = RosterSettings(allow_paid=True)
-
-
-class Given:
-    """Members made by hand, for scripts and tests. Those who are handed over may be used."""
-
-    def __init__(self, *members: Member, settings: RosterSettings = _ALLOWED) -> None:
-        self._members: dict[str, Member] = {}
-        for member in members:
-            if (id := member.traits.id) in self._members:
-                raise BadInput(f"`members`: two are called `{id}`; give one another `id`")
-            self._members[id] = member
-        self.traits: Mapping[str, Traits] = {id: m.traits for id, m in self._members.items()}
-        self.settings, self.given = settings, frozenset(self.traits)
-
-    def build(self, id: str) -> Member:
-        return self._members[id]
-
-
-def _nothing_closed() -> Mapping[str, str]:
-    return {}
-
-
-def _never(traits: Traits) -> bool:
-    return False
-
-
-def used_up(read: RunQuestions, traits: Mapping[str, Traits], clock: Clock) -> dict[str, str]:
+def months_used_up(
+    read: RunQuestions, traits: Mapping[str, Traits], clock: Clock
+) -> dict[str, str]:
     """The members whose budget of the month is used up, each with that in words."""
     budgets = {id: t.budget_usd_month for id, t in traits.items() if t.budget_usd_month is not None}
     month = month_of(clock.now())
@@ -76,7 +57,7 @@ def used_up(read: RunQuestions, traits: Mapping[str, Traits], clock: Clock) -> d
 
 
 class Chooser:
-    """Works out candidates and keeps one gauge and one built member for each id.
+    """Works out who is eligible; has one gauge and one built member for each id.
 
     Members that are named share the load: they are one class. Those that the router chose come in
     classes by fit and cost (`members/route.py`), and `fallback` makes a class of each; see
@@ -84,20 +65,69 @@ class Chooser:
     """
 
     def __init__(
-        self,
-        company: Company,
-        limits: Limits,
-        now: float,
-        *,
-        dollars: bool = False,
-        closed: Callable[[], Mapping[str, str]] = _nothing_closed,
-        answered: Callable[[Traits], bool] = _never,
-    ) -> None:
-        self._company, self._limits, self._now = company, limits, now
-        self._dollars, self._closed, self._answered = dollars, closed, answered
+        self, source: MemberSource, limits: Limits, executor: Executor, clock: Clock,
+        read: RunQuestions | None = None, budget: Budget = Budget(),
+    ) -> None:  # fmt: skip
+        """Without `read` nothing is known of what members did before."""
+        self._source, self._limits, self._executor = source, limits, executor
+        self._read, self._clock, self._began = read, clock, clock.monotonic()
+        self._dollars = budget.usd is not None
         self._built: dict[str, Candidate] = {}
+        self._eligible: dict[Who, Eligible] = {}
+        self._escalations: dict[str, Eligible] = {}
 
-    def __call__(self, who: Who) -> tuple[Candidate, ...]:
+    # ── who may answer ──
+
+    def eligible(self, who: Who) -> Eligible:
+        found = self._eligible.get(who)
+        if found is None:
+            candidates = self._candidates(who)
+            traits = [candidate.traits for candidate in candidates]
+            takes = tuple(dict.fromkeys(t.takes for t in traits))
+            also = [t for t in self.accepts(who) if t.takes in takes]
+            found = self._eligible[who] = Eligible(
+                candidates,
+                tuple(dict.fromkeys(t.answerer for t in (*traits, *also))),
+                takes,
+                any(t.metered for t in traits),
+                not any(t.shared for t in traits),
+                ",".join(t.id for t in traits),
+            )
+        return found
+
+    def escalation(self, member: str) -> Eligible:
+        """The member to which tasks escalate, alone."""
+        found = self._escalations.get(member)
+        if found is None:
+            plain = self.eligible(Who(members=(member,)))
+            ours = tuple(msgspec.structs.replace(c, why="escalated") for c in plain.candidates)
+            found = self._escalations[member] = msgspec.structs.replace(plain, candidates=ours)
+        return found
+
+    def known(self, id: str) -> Candidate | None:
+        """A member by its id, though no task has asked for it yet; None when there is none."""
+        return self._candidate(id) if id in self._source.traits else None
+
+    async def open(self, who: Who) -> None:
+        """Get all who may answer ready, so that what is wrong with them shows early."""
+        for candidate in self.eligible(who).candidates:
+            await self._executor.open(candidate.traits.id)
+
+    def check_prices(self, whos: Iterable[Who], budget: Budget = Budget()) -> None:
+        """Under a dollar budget nobody is asked whose price is not known; a member's own budget of
+        the month is one too. Those that nobody named are passed over, if others are left."""
+        unlimited = not self._dollars and budget.usd is None
+        for who in whos:
+            everyone = [candidate.traits for candidate in self.eligible(who).candidates]
+            unpriced = [t for t in everyone if (t.price is None or not t.bounded)
+                        and not (unlimited and t.budget_usd_month is None)]  # fmt: skip
+            named = [t for t in unpriced if t.id in (*who.members, *who.fallback)]
+            if named or len(unpriced) == len(everyone) > 0:
+                raise BadInput(_unbounded((named or unpriced)[0]))
+
+    # ── working it out ──
+
+    def _candidates(self, who: Who) -> tuple[Candidate, ...]:
         if who.members:
             found = [Ranked(self._named(id), 0, who.why) for id in who.members][: who.use]
         else:
@@ -120,23 +150,15 @@ class Chooser:
         everyone = self._among(who)
         return tuple(t for t in everyone if t.enabled and needs <= set(t.good_at))
 
-    def known(self, id: str) -> Candidate | None:
-        """A member by its id, though no task has asked for it yet; None when there is none."""
-        return self._candidate(id) if id in self._company.traits else None
-
-    @property
-    def members(self) -> list[Member]:
-        return [candidate.member for candidate in self._built.values()]
-
     def _named(self, id: str) -> str:
-        traits = self._company.traits
+        traits = self._source.traits
         if id not in traits:
             near = get_close_matches(id, traits, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise BadInput(f"no member {id!r} in the roster{hint}")
         if not traits[id].enabled:
             raise BadInput(f"member {id} is disabled; set enabled: true in the roster")
-        allowed = self._company.settings.allow_paid or id in self._company.given
+        allowed = self._source.settings.allow_paid or id in self._source.given
         if traits[id].tier == "paid" and not allowed:
             raise BadInput(
                 f"member {id} is paid; allow it with --allow-paid or settings.allow_paid"
@@ -144,7 +166,7 @@ class Chooser:
         return id
 
     def _among(self, who: Who) -> tuple[Traits, ...]:
-        everyone = self._company.traits
+        everyone = self._source.traits
         return tuple(everyone[id] for id in who.among) if who.among else tuple(everyone.values())
 
     def _routed(self, who: Who) -> tuple[Ranked, ...]:
@@ -153,8 +175,8 @@ class Chooser:
         is not refused, but finds out when it asks."""
         need = Need(
             needs=who.needs, dollars=self._dollars, use=who.use,
-            allow_paid=self._company.settings.allow_paid, given=self._company.given,
-            closed=self._closed(),
+            allow_paid=self._source.settings.allow_paid, given=self._source.given,
+            closed=self._months_used_up(),
         )  # fmt: skip
         everyone = self._among(who)
         found = rank(everyone, need)
@@ -162,11 +184,36 @@ class Chooser:
             found = rank(everyone, msgspec.structs.replace(need, closed={}))
         return found.chosen
 
+    def _months_used_up(self) -> Mapping[str, str]:
+        if self._read is None:
+            return {}
+        return months_used_up(self._read, self._source.traits, self._clock)
+
     def _candidate(self, id: str) -> Candidate:
         candidate = self._built.get(id)
         if candidate is None:
-            member = self._company.build(id)
-            gauge = self._limits.add(member.traits, self._now)
-            gauge.proven = gauge.proven or self._answered(member.traits)
-            candidate = self._built[id] = Candidate(member, gauge, member.traits)
+            member = self._source.build(id)
+            self._executor.add(member)
+            candidate = self._built[id] = Candidate(
+                member, self._gauge(member.traits), member.traits
+            )
         return candidate
+
+    def _gauge(self, traits: Traits) -> Gauge:
+        read = self._read
+        proven = read is not None and read.has_answered(traits.id, traits.answerer)
+        month = None if traits.budget_usd_month is None else MonthBudget(traits, self._clock)
+        return self._limits.add(traits, self._began, month=month, proven=proven)
+
+
+def _unbounded(traits: Traits) -> str:
+    """Why the cost of an ask of this member has no upper bound."""
+    under = "so it cannot run under a dollar budget"
+    if traits.price is None:
+        such = ""
+        if traits.kind == "command":
+            such = ", such as `price: {call: 0}` for one that is free"
+        elif traits.remote:
+            such = ", or `tier: local` if its model runs on this machine"
+        return f"member {traits.id} has no known price, {under}; give it a `price`{such}"
+    return f"nothing bounds what member {traits.id} spends, {under}; give it a `max_budget_usd`"

@@ -1,17 +1,18 @@
-"""Who takes the next task, and may it go now? `decide` changes the books and says what to do;
-`admit` only waits as it is told."""
+"""Who takes the next call, and may it go now? `decide` changes the accounts and answers at once;
+whoever has to wait is handed a grant when something was given back.
+
+A call of a metered member is claimed on record before it is sent, which takes a commit. While all
+slots are taken, a few calls get their reservation and may be claimed ahead (`Grant.slot` is False);
+they get a slot, before all others, when one is free.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
-from itertools import takewhile
-
-import msgspec
+from collections.abc import Callable
 
 from fanfold.errors import (
-    FanfoldError,
     InvalidReply,
     RateLimited,
     RunStopped,
@@ -19,11 +20,13 @@ from fanfold.errors import (
     TimedOut,
     Transient,
 )
-from fanfold.members.route import joined
-from fanfold.run.aside import SetAside
-from fanfold.run.ledger import Fit, Ledger, Sum
-from fanfold.run.limits import FULL, GO, PLAIN, Closed, Limits, Wait
-from fanfold.run.want import Candidate, Step, Want, broken
+from fanfold.journal.answers import Shortage
+from fanfold.run.demand import Candidate, Demand, Step, broken
+from fanfold.run.grant import Grant, NobodyLeft, Unfunded, suffices, why, why_closed, with_less
+from fanfold.run.limits import FULL, GO, Limits, Wait
+from fanfold.run.months import SharedBudget
+from fanfold.run.unpaid import CannotPay
+from fanfold.work.budget import NOTHING, Accounts, Amount, fit_all, reserve_all, settle_all
 from fanfold.work.member import Request
 
 LAST = 1 << 30  # a grade that no class has
@@ -31,162 +34,212 @@ UNKNOWN = (0, 0)  # the past of a member that has none
 Now = Callable[[], float]
 
 
-class NobodyLeft(FanfoldError):
-    """Every member that could take the task is closed for good."""
+class Waiter:
+    """Somebody who waits for a grant."""
 
+    __slots__ = ("demand", "future", "no", "queued")
 
-class Unfunded(FanfoldError):
-    """The money does not suffice, and nothing under way can refund enough. `short`: for this ask;
-    None where no other could be paid either."""
-
-    def __init__(self, lacks: str, short: SetAside | None = None) -> None:
-        self.short = short
-        super().__init__(f"out of budget: {lacks}")
-
-
-class Grant:
-    """Leave to make one call: the member, the reservation, the permit."""
-
-    __slots__ = ("gauge", "member", "order", "permit", "request", "reserved", "started", "step", "traits",
-                 "under_way", "why")  # fmt: skip
-
-    def __init__(self, candidate: Candidate, request: Request, reserved: Sum, step: Step) -> None:
-        self.member, self.gauge, self.traits = candidate.member, candidate.gauge, candidate.traits
-        self.request, self.reserved, self.step = request, reserved, step
-        self.started, self.order = 0.0, 0
-        self.permit = PLAIN
-        self.under_way = True
-        self.why = ""
-
-
-class Turn:
-    """A place in the queue: which step it is for, what its owner waits for, and since when."""
-
-    __slots__ = ("no", "step", "woken")
-
-    def __init__(self, no: int, step: Step, woken: asyncio.Future[None]) -> None:
-        self.no, self.step, self.woken = no, step, woken
+    def __init__(self, no: int, demand: Demand, future: asyncio.Future[Grant]) -> None:
+        self.no, self.demand, self.future, self.queued = no, demand, future, True
 
 
 class Dispatch:
-    """Holds the ledger and the limits together, so that taking from both is one step."""
+    """Takes reservation and slot in one synchronous step. `deadline`: no call starts after it."""
 
-    def __init__(self, ledger: Ledger, limits: Limits, now: Now) -> None:
-        self.ledger, self.limits, self._now = ledger, limits, now
+    def __init__(self, limits: Limits, now: Now, deadline: float | None = None) -> None:
+        self.limits, self._now, self.deadline = limits, now, deadline
         self.halted: RunStopped | None = None
-        self.deadline: float | None = None
-        self.on_freed: list[Callable[[], object]] = []  # those who may go before who waits
-        self._lanes: dict[str, deque[Turn]] = {}
-        self._waiting = self._came = 0
-        self._turn = 0
+        self.on_freed: list[Callable[[], object]] = []  # asked before those who wait
+        self._outer: dict[str, SharedBudget] = {}  # of surrounding runs that refused a claim
+        self._queues: dict[str, dict[Step, deque[Waiter]]] = {}
+        self._claimed: deque[tuple[Grant, asyncio.Future[bool]]] = deque()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._waiting = self._came = self._turn = 0
+        self._poke_due = False
         self._spares: list[Grant] = []
 
     # ── decide ──
 
-    def decide(self, want: Want) -> Grant | Wait:
-        """Cases: the step is full; a member may go and the money suffices; it may go later, and
-        who is of a worse class is not asked meanwhile, unless a breaker is why; the money may
-        suffice later; no member is left; the money never suffices."""
-        if want.step.full or self.limits.full:
+    def decide(self, demand: Demand, *, may_claim_ahead: bool = True) -> Grant | Wait:
+        """Cases: a member has a free slot and the money suffices; all slots are taken, and it may be
+        claimed ahead, or waits; it may go later, and who is of a worse class is not asked meanwhile,
+        unless a breaker is why; the money may suffice later; no member is left; the money never
+        suffices."""
+        step = demand.step
+        crowded = step.in_flight >= step.concurrency or self.limits.full
+        if crowded and not (may_claim_ahead and _has_room_ahead(step.ahead, step.concurrency)):
             return FULL
         now = self._now()
         if self.deadline is not None and now >= self.deadline:
             raise Unfunded("seconds of the run: all were used")
-        candidates = want.candidates
+        candidates = demand.candidates
         if len(candidates) > 1:
-            candidates = self._in_order(want)
+            candidates = self._in_order(demand)
         until: float | None = None
         waiting, worst_grade = False, LAST
-        broke: Unfunded | None = None
+        short: Unfunded | None = None
+        ahead: tuple[Candidate, Request, Amount, Accounts] | None = None
         for candidate in candidates:
-            if candidate.grade > worst_grade or (
-                want.step.dollars and candidate.traits.price is None
-            ):
+            if candidate.grade > worst_grade or (step.dollars and candidate.traits.price is None):
                 continue
-            request, sum = want.request(candidate)
-            verdict = candidate.gauge.check(now, sum.tokens)
-            if verdict is GO:
-                fit, account = self.ledger.fit(want.step.chain, sum)
+            request, amount = demand.request(candidate)
+            gauge = candidate.gauge
+            verdict = gauge.check(now, amount.tokens)
+            if verdict is GO or verdict is FULL:
+                accounts, shared = step.accounts, None
+                if gauge.month is not None or self._outer:
+                    shared = self._shared(candidate)
+                    accounts = (*accounts, *(one.account(now) for one in shared))
+                fit, account = fit_all(accounts, amount)
                 if fit == "never" and request.least is not None:
-                    fit, request, sum = self._less(want.step, request, sum)
+                    fit, request, amount = with_less(accounts, request, amount)
                 if fit == "fits":
-                    return self._grant(want, candidate, request, sum, now)
-                if fit == "never":
-                    short = SetAside(account, sum, candidate.traits.id)
-                    broke = Unfunded(account.lacks(sum), short)
+                    if verdict is GO and not crowded:
+                        grant = self._granted(demand, candidate, request, amount, accounts)
+                        return self._start(grant, now)
+                    waiting, worst_grade = True, min(worst_grade, candidate.grade)
+                    if ahead is None and _may_claim_ahead(candidate):
+                        ahead = candidate, request, amount, accounts
+                elif fit == "never":
+                    short = Unfunded(
+                        account.shortage(amount), CannotPay(account, amount, candidate.traits.id)
+                    )
                 else:
                     waiting, worst_grade = True, min(worst_grade, candidate.grade)
+                    for one in shared or ():
+                        until = _earlier(until, one.look_at)
             elif isinstance(verdict, Wait):
                 waiting = True
-                if not broken(candidate.gauge):
+                if not broken(gauge):
                     worst_grade = min(worst_grade, candidate.grade)
-                if verdict.until is not None:
-                    until = verdict.until if until is None else min(until, verdict.until)
-            elif isinstance(verdict, Closed) and verdict.unfunded:
-                broke = broke or Unfunded(verdict.reason)
-        if broke is not None and not waiting:
-            raise broke
+                until = _earlier(until, verdict.until)
+        if ahead is not None and may_claim_ahead and until is None:
+            return self._claim_ahead(self._granted(demand, *ahead), now)
+        if short is not None and not waiting:
+            raise short
         if not waiting:
-            raise NobodyLeft(self._why_closed(candidates, now))
+            raise NobodyLeft(why_closed(candidates, now))
         return Wait(until)
 
-    def _less(self, step: Step, request: Request, sum: Sum) -> tuple[Fit, Request, Sum]:
-        """It can do with less than its most: with what is left, if that is enough; else when it may
-        become so."""
-        least = Sum(request.least or 0, sum.tokens, sum.calls)
-        fit, _ = self.ledger.fit(step.chain, least)
-        if fit != "fits":
-            return fit, request, sum
-        left = min(one.left().usd for one in step.chain if one.max_usd is not None)
-        granted = Sum(min(sum.usd, left), sum.tokens, sum.calls)
-        return "fits", msgspec.structs.replace(request, most=granted.usd), granted
+    def _shared(self, candidate: Candidate) -> list[SharedBudget]:
+        month = candidate.gauge.month
+        return [*self._outer.values()] if month is None else [*self._outer.values(), month]
 
-    def _why_closed(self, candidates: tuple[Candidate, ...], now: float) -> str:
-        verdicts = [(c.traits.id, c.gauge.check(now, 0)) for c in candidates]
-        reasons = [v.reason if v.reason.startswith(id) else f"{id}: {v.reason}"
-                   for id, v in verdicts if isinstance(v, Closed)]  # fmt: skip
-        return "; ".join(dict.fromkeys(reasons)) or "no member is left to ask"
+    def could_pay(self, demand: Demand, candidate: Candidate, amount: Amount) -> bool:
+        """Whether this amount may still fit, now or later."""
+        now = self._now()
+        shared = [one.account(now) for one in self._shared(candidate)]
+        return fit_all((*demand.step.accounts, *shared), amount)[0] != "never"
 
-    def _in_order(self, want: Want) -> tuple[Candidate, ...]:
+    def refused_outside(self, short: Shortage) -> None:
+        """The budget of a surrounding run refused a claim: from now on it counts here too."""
+        if short.scope not in self._outer:
+            self._outer[short.scope] = SharedBudget(short.scope, short.limit)
+        self._outer[short.scope].refused(short, self._now())
+
+    def _in_order(self, demand: Demand) -> tuple[Candidate, ...]:
         """Those that failed come last, the one asked last after the others of its class; then the
         least loaded, and who did better before; ties rotate."""
         self._turn += 1
-        turn, many = self._turn, len(want.candidates)
-        spread = [want.candidates[(n + turn) % many] for n in range(many)]
-        failures, past = want.failures, want.step.past
+        turn, many = self._turn, len(demand.candidates)
+        spread = [demand.candidates[(n + turn) % many] for n in range(many)]
+        failures, past = demand.failures, demand.step.past
         spread.sort(key=lambda c: (
-            failures.get(c.traits.id, 0), c.grade, c.traits.id == want.avoid,
-            c.gauge.in_flight / c.gauge.most, past.get(c.traits.id, UNKNOWN),
+            failures.get(c.traits.id, 0), c.grade, c.traits.id == demand.avoid,
+            (c.gauge.in_flight + c.gauge.ahead) / c.gauge.most,
+            past.get(c.traits.id, UNKNOWN),
         ))  # fmt: skip
         return tuple(spread)
 
-    def _grant(
-        self, want: Want, candidate: Candidate, request: Request, sum: Sum, now: float
-    ) -> Grant:
-        step = want.step
-        self.ledger.reserve(step.chain, sum)
-        grant = Grant(candidate, request, sum, step)
-        grant.started, grant.why = now, candidate.why
-        if candidate.grade or want.failures:
-            grant.why = _why(want, candidate)
-        grant.permit = self.limits.take(candidate.gauge, now, sum.tokens)
-        grant.order = candidate.gauge.pool.throttle.sent
-        step.in_flight += 1
+    def _granted(
+        self, demand: Demand, candidate: Candidate, request: Request, amount: Amount,
+        accounts: Accounts,
+    ) -> Grant:  # fmt: skip
+        reserve_all(accounts, amount)
+        grant = Grant(candidate, request, amount, demand.step, accounts)
+        if candidate.grade or demand.failures:
+            grant.why = why(demand, candidate)
         return grant
+
+    def _start(self, grant: Grant, now: float) -> Grant:
+        gauge = grant.gauge
+        grant.started, grant.slot = now, True
+        grant.permit = self.limits.take(gauge, now, grant.reserved.tokens)
+        grant.order = gauge.pool.throttle.sent
+        grant.step.in_flight += 1
+        return grant
+
+    def _claim_ahead(self, grant: Grant, now: float) -> Grant:
+        grant.started, grant.ahead = now, True
+        grant.gauge.ahead += 1
+        grant.step.ahead += 1
+        return grant
+
+    # ── a slot for what was claimed ahead ──
+
+    async def slot(self, grant: Grant) -> bool:
+        """Wait for a slot. False: its member is closed meanwhile, or the run stops; then nothing may
+        be sent, and who decides anew finds another or the reason."""
+        waits: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._claimed.append((grant, waits))
+        self._give_slots()
+        return await waits
+
+    def _give_slots(self) -> None:
+        """First come, first served; a step or a member that is full holds up only its own."""
+        now = self._now()
+        late = self.halted is not None or (self.deadline is not None and now >= self.deadline)
+        for entry in tuple(self._claimed):
+            grant, waits = entry
+            may = (
+                False
+                if late or waits.done() or broken(grant.gauge)
+                else self._may_start(grant, now)
+            )
+            if may is None:
+                if self.limits.full:
+                    return
+                continue
+            self._claimed.remove(entry)
+            if may:
+                self._leave_ahead(grant)
+                self._start(grant, now)
+            if not waits.done():
+                waits.set_result(may)
+
+    def _may_start(self, grant: Grant, now: float) -> bool | None:
+        """None: not yet."""
+        if grant.step.full or self.limits.full:
+            return None
+        verdict = grant.gauge.check(now, grant.reserved.tokens)
+        if isinstance(verdict, Wait):
+            if verdict.until is not None:  # a rate: nothing else would wake it
+                self._poke_at(f"slot of {grant.traits.id}", verdict.until)
+            return None
+        return verdict is GO
+
+    def _leave_ahead(self, grant: Grant) -> None:
+        if grant.ahead:
+            grant.ahead = False
+            grant.gauge.ahead -= 1
+            grant.step.ahead -= 1
 
     # ── give back ──
 
-    def settle(self, grant: Grant, actual: Sum) -> None:
-        """The call is over: its slot is free, its reservation released, what it took is settled."""
-        if grant.under_way:
-            grant.under_way = False
+    def settle(self, grant: Grant, actual: Amount) -> None:
+        """The call has ended: its slot is free, its reservation released, what it took is settled."""
+        if grant.slot:
+            grant.slot = False
             self.limits.give(grant.gauge, grant.permit)
             grant.step.in_flight -= 1
-        self.ledger.settle(grant.step.chain, grant.reserved, actual)
+        elif grant.ahead:
+            self._leave_ahead(grant)
+        settle_all(grant.accounts, grant.reserved, actual)
         for act in tuple(self.on_freed):
             act()
-        if self._waiting:
-            self.poke()
+        if (self._waiting or self._claimed) and not self._poke_due:
+            self._poke_due = True
+            asyncio.get_running_loop().call_soon(self.poke)
 
     def failed(self, grant: Grant, ids: tuple[str, ...], error: Exception) -> None:
         """What a call about these items that brought no reply says about its member."""
@@ -206,112 +259,136 @@ class Dispatch:
 
     # ── wait ──
 
-    def admit_now(self, want: Want) -> Grant | None:
+    def admit_now(self, demand: Demand) -> Grant | None:
         """Leave at once, if nobody waits before us and nothing is in the way."""
         if self.halted is not None:
             raise self.halted
-        if self._waiting and not _may_pass(self._lanes.get(want.lane, ()), want.step):
-            return None
-        decision = self.decide(want)
+        if self._waiting:
+            before = self._queues.get(demand.queue, {})
+            if demand.step in before or not all(step.full for step in before):
+                return None
+        decision = self.decide(demand)
         return decision if isinstance(decision, Grant) else None
 
-    def spare(self, want: Want, others: int) -> Grant | None:
+    def spare(self, demand: Demand, others: int) -> Grant | None:
         """Leave for a call that need not be made: at once, or not at all. What is left then must
         suffice for so many `others` like it, which need to be made."""
-        if self.halted is not None or not self._suffices(want, others + 1):
+        if self.halted is not None or not suffices(demand, others + 1):
             return None
         try:
-            decision = self.decide(want)
+            decision = self.decide(demand, may_claim_ahead=False)
         except (NobodyLeft, Unfunded):
             return None
         if not isinstance(decision, Grant):
             return None
-        self._spares = [one for one in self._spares if one.under_way]
+        self._spares = [one for one in self._spares if one.slot]
         self._spares.append(decision)
         return decision
 
-    def _suffices(self, want: Want, many: int) -> bool:
-        """Whether so many such asks can be paid, each by the dearest who may answer."""
-        sums = [want.request(one)[1] for one in want.candidates]
-        if not sums or not any(account.bounded for account in want.step.chain):
-            return bool(sums)
-        amounts = [(one.usd, one.tokens, one.calls) for one in sums]
-        most = Sum(*(many * max(each) for each in zip(*amounts, strict=True)))
-        return self.ledger.fit(want.step.chain, most)[0] == "fits"
-
     @property
     def needed_in_flight(self) -> int:
-        """Calls under way, but for those that need not have been made."""
-        return self.limits.in_flight - sum(one.under_way for one in self._spares)
+        """Calls in flight, but for those that need not have been made."""
+        return self.limits.in_flight - sum(one.slot for one in self._spares)
 
-    async def admit(self, want: Want) -> Grant:
-        """First come, first served within a lane; but a step that is full holds up only itself."""
-        return await self._queue(want, self._lanes.setdefault(want.lane, deque()))
-
-    async def _queue(self, want: Want, lane: deque[Turn]) -> Grant:
-        loop = asyncio.get_running_loop()
+    async def admit(self, demand: Demand) -> Grant:
+        """First come, first served in a queue; but a step that is full holds up only itself."""
         self._came += 1
-        mine = Turn(self._came, want.step, loop.create_future())
-        lane.append(mine)
+        mine = Waiter(self._came, demand, asyncio.get_running_loop().create_future())
+        self._queues.setdefault(demand.queue, {}).setdefault(demand.step, deque()).append(mine)
         self._waiting += 1
+        self._serve(demand.queue)
         try:
-            while True:
-                timer = None
-                if _may_pass(takewhile(lambda turn: turn is not mine, lane), want.step):
-                    if self.halted is not None:
-                        raise self.halted
-                    decision = self.decide(want)
-                    if isinstance(decision, Grant):
-                        return decision
-                    if decision.until is not None:
-                        timer = loop.call_later(decision.until - self._now(), _wake, mine)
-                await mine.woken
-                if timer is not None:
-                    timer.cancel()
-                mine.woken = loop.create_future()
-        finally:
-            self._waiting -= 1
-            lane.remove(mine)
-            _wake_first(lane)
+            return await mine.future
+        except asyncio.CancelledError:
+            if mine.queued:
+                self._leave(mine)
+                self.poke()
+            elif not mine.future.cancelled() and mine.future.exception() is None:
+                self.settle(mine.future.result(), NOTHING)
+            raise
 
     def poke(self) -> None:
-        """Something was given back, or the run is stopping: let the first of each lane ask again,
-        who came first before the others."""
-        lanes = [lane for lane in self._lanes.values() if lane]
-        if len(lanes) > 1:
-            lanes.sort(key=lambda lane: lane[0].no)
-        for lane in lanes:
-            _wake_first(lane)
+        """Something was given back, or the run is stopping: hand out what is free now, to those who
+        were claimed ahead first, then to the first of each queue, by who came first. After calls
+        have ended it comes when all that ended in the same moment were heard: refusals count."""
+        self._poke_due = False
+        if self._claimed:
+            self._give_slots()
+        names = list(self._queues)
+        if len(names) > 1:
+            names.sort(key=lambda name: min(one[0].no for one in self._queues[name].values()))
+        for name in names:
+            self._serve(name)
+
+    def _serve(self, name: str) -> None:
+        """Grant to the first, and to the next, until one has to wait. A full step is skipped."""
+        full: set[Step] = set()
+        while waiter := self._first(name, full):
+            try:
+                if self.halted is not None:
+                    raise self.halted
+                decision = self.decide(waiter.demand)
+            except Exception as error:
+                self._leave(waiter)
+                if not waiter.future.done():
+                    waiter.future.set_exception(error)
+                if self._waiting:  # the others after it has made of that what it will: a stop, say
+                    asyncio.get_running_loop().call_soon(self.poke)
+                return
+            if isinstance(decision, Wait):
+                if decision.until is not None:
+                    self._poke_at(name, decision.until)
+                if not waiter.demand.step.full:
+                    return
+                full.add(waiter.demand.step)
+                continue
+            self._leave(waiter)
+            if waiter.future.done():  # it was cancelled in this moment
+                self.settle(decision, NOTHING)
+            else:
+                waiter.future.set_result(decision)
+
+    def _first(self, name: str, full: set[Step]) -> Waiter | None:
+        """Who came first, of those whose steps are not full."""
+        steps = self._queues.get(name, {})
+        heads = [queue[0] for step, queue in steps.items() if step not in full]
+        return min(heads, key=lambda one: one.no) if len(heads) > 1 else heads[0] if heads else None
+
+    def _leave(self, waiter: Waiter) -> None:
+        steps = self._queues[waiter.demand.queue]
+        queue = steps[waiter.demand.step]
+        queue.remove(waiter)
+        waiter.queued = False
+        self._waiting -= 1
+        if not queue:
+            del steps[waiter.demand.step]
+            if not steps:
+                del self._queues[waiter.demand.queue]
+
+    def _poke_at(self, name: str, until: float) -> None:
+        timer = self._timers.get(name)
+        loop = asyncio.get_running_loop()
+        when = loop.time() + max(0.0, until - self._now())
+        if timer is not None and not timer.cancelled():
+            if timer.when() <= when and timer.when() > loop.time():
+                return
+            timer.cancel()
+        self._timers[name] = loop.call_at(when, self.poke)
 
     def halt(self, error: RunStopped) -> None:
         self.halted = error
         self.poke()
 
 
-def _why(want: Want, candidate: Candidate) -> str:
-    """Why it is not one of the first choice."""
-    if want.failures:
-        return f"{candidate.why}; after {joined(sorted(want.failures))} failed"
-    better = [one.traits.id for one in want.candidates if one.grade < candidate.grade]
-    return f"{candidate.why}; {joined(better)} cannot be used now" if better else candidate.why
+def _has_room_ahead(ahead: int, slots: int) -> bool:
+    return ahead < max(2, slots // 4)
 
 
-def _may_pass(before: Iterable[Turn], step: Step) -> bool:
-    """Those who were there before wait only because their own steps are full."""
-    return all(turn.step is not step and turn.step.full for turn in before)
+def _may_claim_ahead(candidate: Candidate) -> bool:
+    """Only what is claimed at all; and an agent is started as soon as it is claimed."""
+    gauge, traits = candidate.gauge, candidate.traits
+    return traits.metered and not traits.agent and _has_room_ahead(gauge.ahead, gauge.most)
 
 
-def _wake_first(lane: Iterable[Turn]) -> None:
-    """The first one, and as long as steps are full, the first of another step after it."""
-    steps: list[Step] = []
-    for turn in lane:
-        if turn.step not in steps:
-            _wake(turn)
-            if not turn.step.full:
-                return
-            steps.append(turn.step)
-
-
-def _wake(turn: Turn) -> None:
-    if not turn.woken.done():
-        turn.woken.set_result(None)
+def _earlier(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else min(one, other)

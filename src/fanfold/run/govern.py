@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from math import ceil
-from typing import TypeAlias
 
 import msgspec
 
 from fanfold.journal.answers import CallHistory
 from fanfold.price import dollars, nanos
-from fanfold.run.engine import Engine, Stop
+from fanfold.run.context import Context
+from fanfold.run.demand import Candidate
 from fanfold.run.forecast import Forecast
 from fanfold.run.left import Survey
 from fanfold.run.meter import Cast, Meter
-from fanfold.run.want import Candidate
+from fanfold.run.settings import Approve, Govern
+from fanfold.run.stopping import Stop
 from fanfold.work.ask import Ask
 from fanfold.work.member import Traits
 from fanfold.work.task import Task, Terms
 
 CHUNK = 64
 SAMPLED = 20_000  # asks that are measured; of more of them, these stand for all
-
-Approve: TypeAlias = Callable[[Forecast], Awaitable[bool]]
-"""Asks somebody whether a stage may go on; the answer holds for that stage."""
-
-
-class Govern(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """When a stage whose size was not known at the start needs a yes; `cap` holds always.
-
-    It needs one above `max_tasks` tasks, or above `approve_over` dollars (the 90th percentile of
-    the forecast; the worst case when nothing is on record). `yes` is that yes, beforehand. `cap`
-    is for all such asks of the run together.
-
-    Only what may cost something counts: stages that functions answer, and replies on record, never
-    hold.
-    """
-
-    max_tasks: int = 100
-    approve_over: float = 1.0
-    cap: int = 1000
-    yes: bool = False
-
 
 # ── decide ───────────────────────────────────────────────────────────────────────────────────
 
@@ -117,8 +97,8 @@ class Governor:
     stopping and resuming is no way around the cap.
     """
 
-    def __init__(self, engine: Engine, govern: Govern, approve: Approve | None) -> None:
-        self._engine, self._govern, self._approve = engine, govern, approve
+    def __init__(self, ctx: Context, govern: Govern, approve: Approve | None) -> None:
+        self._ctx, self._govern, self._approve = ctx, govern, approve
         self._asked = 0
         self._steps: set[str] = set()
         self._past: dict[tuple[str, str], CallHistory] = {}
@@ -129,33 +109,32 @@ class Governor:
         if not any(candidate.traits.metered for candidate in self._candidates(terms)):
             return
         async with self._one_at_a_time:
-            self._engine.raise_if_stopping()
+            self._ctx.stopping.raise_if_stopping()
             self._recall(terms.step)
             stage = await self._measured(terms, asks)
             unpriced = any(_unpriced(one.traits) for one in self._candidates(terms))
             held = weigh(self._govern, stage, self._asked, unpriced)
             if held is not None and not await self._approved(held, stage):
-                self._engine.halt(Stop("paused", held.reason))
-            self._engine.raise_if_stopping()
+                self._ctx.stopping.halt(Stop("paused", held.reason))
+            self._ctx.stopping.raise_if_stopping()
             self._asked += stage.tasks
 
     async def _approved(self, held: Hold, stage: Forecast) -> bool:
         return not held.final and self._approve is not None and await self._approve(stage)
 
     def _recall(self, step: str) -> None:
-        engine = self._engine
+        ctx = self._ctx
         if step not in self._steps:
             self._steps.add(step)
-            self._asked += 0 if engine.new else engine.journal.read.tasks_asked(engine.no, step)
+            if ctx.record.resumed:
+                self._asked += ctx.store.read.tasks_asked(ctx.record.no, step)
 
     async def _measured(self, terms: Terms, asks: Iterable[Ask]) -> Forecast:
         """All are looked up and counted; others get a turn in between."""
-        engine, circle = self._engine, self._engine.circle(terms.who)
-        accept = frozenset(circle.accept)
+        replies, eligible = self._ctx.replies, self._ctx.choose.eligible(terms.who)
+        accept = frozenset(eligible.accept)
         survey = Survey(
-            circle.takes,
-            lambda keys: engine.journal.read.known(keys, accept, engine.no, engine.fresh),
-            careful=True,
+            eligible.takes, lambda keys: replies.recorded_all(keys, accept), careful=True
         )
         meter, tasks, measured = Meter(self._cast(terms)), 0, 0
         rest = iter(asks)
@@ -170,31 +149,31 @@ class Governor:
         return found.scaled(tasks / measured) if tasks > measured else found
 
     def _cast(self, terms: Terms) -> Cast:
-        circle, engine = self._engine.circle(terms.who), self._engine
-        better = [engine.circle_of(id).candidates[0] for id in terms.escalate]
+        ctx, eligible = self._ctx, self._ctx.choose.eligible(terms.who)
+        better = [ctx.choose.escalation(id).candidates[0] for id in terms.escalate]
         past = {one.traits.id: self._history(one.traits, terms.step) for one in
-                (*circle.candidates, *better)}  # fmt: skip
-        slots = min(terms.concurrency, engine.limits.max_concurrency)
-        members = tuple(one.member for one in circle.candidates)
+                (*eligible.candidates, *better)}  # fmt: skip
+        slots = min(terms.concurrency, ctx.limits.max_concurrency)
+        members = tuple(one.member for one in eligible.candidates)
         return Cast(
             terms.step, members, tuple(one.member for one in better), slots, past,
             extra=0.0 if terms.hedge is None else terms.hedge.extra,
-            spare=frozenset(one.traits.id for one in circle.candidates if one.grade),
+            spare=frozenset(one.traits.id for one in eligible.candidates if one.grade),
         )  # fmt: skip
 
     def _history(self, traits: Traits, step: str) -> CallHistory | None:
         """Looked up once there is one; a stage inside a stage comes here for every item."""
         known = self._past.get((traits.id, step))
         if known is None and traits.metered:
-            known = self._engine.journal.read.call_history(traits.id, traits.answerer, step)
+            known = self._ctx.store.read.call_history(traits.id, traits.answerer, step)
             if known is not None and known.step is not None:
                 self._past[traits.id, step] = known
         return known
 
     def _candidates(self, terms: Terms) -> list[Candidate]:
-        engine = self._engine
-        circles = [engine.circle(terms.who), *(engine.circle_of(id) for id in terms.escalate)]
-        return [candidate for circle in circles for candidate in circle.candidates]
+        choose = self._ctx.choose
+        found = [choose.eligible(terms.who), *(choose.escalation(id) for id in terms.escalate)]
+        return [candidate for eligible in found for candidate in eligible.candidates]
 
 
 def _unpriced(traits: Traits) -> bool:

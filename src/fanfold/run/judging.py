@@ -32,8 +32,8 @@ _alone: ContextVar[bool] = ContextVar("alone", default=False)
 class Judgings:
     """What a run's gates are at work on. `crashes`: how often the process ended there before."""
 
-    def __init__(self, journal: Store, run: int, session: str, crashes: dict[bytes, int]) -> None:
-        self._journal, self._run, self._session = journal, run, session
+    def __init__(self, store: Store, run: int, session: str, crashes: dict[bytes, int]) -> None:
+        self._store, self._run, self._session = store, run, session
         self._crashes = crashes
         self._expected: dict[bytes, None] = {}
         self._marking: dict[bytes, asyncio.Future[None]] = {}
@@ -48,7 +48,7 @@ class Judgings:
         """Replies that are about to be recorded: marked in the same commit, or in one before it."""
         fresh = tuple(key for key in keys if key not in self._crashes)
         if fresh:
-            marked = self._journal.write(BeginJudging(self._run, self._session, fresh))
+            marked = self._store.write(BeginJudging(self._run, self._session, fresh))
             marked.add_done_callback(_heard)
             self._marking.update(dict.fromkeys(fresh, marked))
 
@@ -64,7 +64,7 @@ class Judgings:
             yield False
         elif before and not _alone.get():
             async with self._turn:
-                await self._journal.write(BeginJudging(self._run, self._session, (key,)))
+                await self._store.write(BeginJudging(self._run, self._session, (key,)))
                 token = _alone.set(True)
                 try:
                     yield True
@@ -81,7 +81,7 @@ class Judgings:
         if marked is None:
             keys = tuple(dict.fromkeys((key, *self._expected)))
             self._expected.clear()
-            marked = self._journal.write(BeginJudging(self._run, self._session, keys))
+            marked = self._store.write(BeginJudging(self._run, self._session, keys))
             marked.add_done_callback(_heard)
             self._marking.update(dict.fromkeys(keys, marked))
         if not marked.done():
@@ -91,7 +91,7 @@ class Judgings:
     def _ended(self, key: bytes) -> None:
         self._crashes.pop(key, None)
         self._marking.pop(key, None)
-        self._journal.note(EndJudging(self._run, key))
+        self._store.note(EndJudging(self._run, key))
 
     async def verdict(self, task: Task, reply: Reply, ask: AskPower) -> Verdict:
         """Of a reply that no single ask gave (a vote, a reduce): what is behind it is on record."""

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from fanfold.errors import MemberError, RateLimited, Transient
+from fanfold.run.months import MonthBudget
 from fanfold.run.throttle import SLOWEST_BACKOFF, Throttle, backoff
 from fanfold.work.member import Traits
 
@@ -32,17 +33,9 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """Nothing is sent there any more; `reason` says why. `unfunded`: it is for lack of money."""
+    """Nothing is sent there any more; `reason` says why."""
 
     reason: str
-    unfunded: bool = False
-
-
-class Shut(msgspec.Struct, frozen=True):
-    """A member whose budget of the month does not suffice: what is said of it, and until when."""
-
-    until: float
-    verdict: Wait | Closed
 
 
 class Permit(msgspec.Struct, frozen=True):
@@ -54,7 +47,8 @@ class Permit(msgspec.Struct, frozen=True):
 
 
 GO = Go()
-FULL = Wait()
+FULL = Wait()  # all slots are taken
+PROBING = Wait()  # one call finds out whether the member is back
 PLAIN = Permit()
 
 
@@ -132,7 +126,7 @@ class Breaker:
         if self.state == "closed":
             return GO
         if self.state == "half":
-            return FULL
+            return PROBING
         if self.until is None:
             return Closed(self.reason)
         if now >= self.until:
@@ -207,18 +201,19 @@ class Health:
 
 
 class Gauge:
-    """One member: its concurrency, its rates, and what its calls usually take."""
+    """One member: its concurrency, its rates, its budget of the month, what its calls usually take.
+    `ahead`: calls that are claimed while they wait for a slot."""
 
     def __init__(self, traits: Traits, pool: Pool, now: float, max_wait: float = MAX_WAIT) -> None:
         self.traits, self.pool = traits, pool
         self._max_wait = inf if traits.agent else max_wait
-        self.in_flight = 0
+        self.in_flight = self.ahead = 0
         self.most = traits.limits.concurrency
         self.requests = Rate(traits.limits.rpm, now) if traits.limits.rpm else None
         self.tokens = Rate(traits.limits.tpm, now) if traits.limits.tpm else None
         self.breaker = Breaker()
         self.health = Health()
-        self.shut: Shut | None = None
+        self.month: MonthBudget | None = None
         self.proven = not traits.remote  # its address, key and model are right, as far as one knows
         self._probe_until = 0.0
         self._share = 1.0  # of the worst case that calls really take, learned
@@ -231,8 +226,6 @@ class Gauge:
                 verdict = breaker.check(now, self._max_wait)
                 if verdict is not GO:
                     return verdict
-        if self.shut is not None and now < self.shut.until:
-            return self.shut.verdict
         if not self.proven and self.in_flight and now < self._probe_until:
             return Wait(self._probe_until)
         cap = pool.throttle.cap
@@ -283,7 +276,7 @@ class Gauge:
         refused = isinstance(error, Transient) and not error.lost
         return refused and self.traits.remote and not self.health.answered
 
-    def shut_since(self, permit: Permit) -> bool:
+    def closed_since(self, permit: Permit) -> bool:
         """A breaker has opened after this permit was taken: it is worth nothing any more."""
         return not (permit.probe or self.breaker.state == "closed" == self.pool.breaker.state)
 
@@ -309,10 +302,14 @@ class Limits:
         self.pools: dict[str, Pool] = {}
         self._rng = rng
 
-    def add(self, traits: Traits, now: float) -> Gauge:
+    def add(
+        self, traits: Traits, now: float, *, month: MonthBudget | None = None, proven: bool = False
+    ) -> Gauge:
+        """`proven`: it has answered before, so its address, key and model are right."""
         name = traits.pool or traits.id
         pool = self.pools.setdefault(name, Pool(name))
         gauge = self.gauges[traits.id] = Gauge(traits, pool, now, self.max_wait)
+        gauge.month, gauge.proven = month, gauge.proven or proven
         return gauge
 
     @property

@@ -9,13 +9,13 @@ from typing import Protocol
 import msgspec
 
 from fanfold.journal.answers import CallHistory
+from fanfold.run.demand import worst_case
 from fanfold.run.forecast import Forecast, Note
-from fanfold.run.ledger import ONE_CALL, Sum
 from fanfold.run.left import Left
 from fanfold.run.likely import Likely, Share, likely_of
 from fanfold.run.limits import HEADROOM
-from fanfold.run.want import worst_case
 from fanfold.work.ask import WHY_BYTES, Ask, kicked_bytes
+from fanfold.work.budget import ONE_CALL, Amount
 from fanfold.work.member import Request, Traits
 
 REASONS_BYTES = WHY_BYTES + 512  # of what a gate says against a reply, and the words around it
@@ -110,7 +110,7 @@ class Meter:
         for one in better:
             self._reserve([_worst(one, left.most)])
 
-    def _reserve(self, either: list[Sum]) -> None:
+    def _reserve(self, either: list[Amount]) -> None:
         usd, tokens = max(one.usd for one in either), max(one.tokens for one in either)
         self._usd, self._dearest = self._usd + usd, max(self._dearest, usd)
         self._tokens, self._longest = self._tokens + tokens, max(self._longest, tokens)
@@ -178,7 +178,7 @@ def _ready(members: Sequence[Prepares], ask: Ask) -> list[_Ready]:
     return found
 
 
-def _worst(one: _Ready, more: int) -> Sum:
+def _worst(one: _Ready, more: int) -> Amount:
     traits, request = one
     if not traits.metered:
         return ONE_CALL

@@ -1,67 +1,120 @@
-"""Budgets of the month. The journal decides, for all processes at once; here is what a run makes
-of its answer: a member whose budget does not suffice is shut, for a while or until the month turns.
+"""Budgets that other processes draw on too: a member's budget of the month, and those of runs around
+this one.
+
+The store knows what all processes spend and has the last word at each claim. What it says when it
+refuses is learned here, so that calls which do not fit are not tried again and again; smaller ones
+still go.
 """
 
 from __future__ import annotations
 
-from math import inf
+from datetime import UTC, datetime
 
 from fanfold.clock import Clock
-from fanfold.journal.answers import Claim
-from fanfold.journal.decide import month_bounds, month_of
+from fanfold.journal.answers import Shortage
 from fanfold.journal.facts import MonthlyLimit
-from fanfold.price import nanos
-from fanfold.run.limits import Closed, Gauge, Shut, Wait
+from fanfold.price import dollars, nanos
+from fanfold.work.budget import Account, Amount
 from fanfold.work.member import Traits
+from fanfold.work.task import Budget
 
 FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # seconds until it is tried again whether there is money now
 
 
-class Months:
-    """Synchronous: `draw` is what a start names, `shut` and `settled` are what came of it."""
+class SharedBudget:
+    """Synchronous. `look_at`: when money that other processes hold may have been given back."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, name: str, limit: int) -> None:
+        self._name, self._limit = name, limit
+        self._others = 0  # reserved by others, when the store last said so
+        self._looks = 0
+        self.look_at: float | None = None
+        self._account = self._new()
+
+    def _new(self) -> Account:
+        return Account(self._name, Budget.of(usd=dollars(self._limit)))
+
+    def account(self, now: float) -> Account:
+        if self.look_at is not None and now >= self.look_at:
+            self._forget_others()
+        return self._account
+
+    def refused(self, short: Shortage, now: float) -> None:
+        """The store refused a claim: learn what it knows. What this process has in flight may be in
+        its figures too; counted twice, it only delays the next try, until `look_at` at most.
+        `final`: nobody waits for what is reserved there."""
+        account = self._account
+        self._forget_others()
+        account.usd = short.settled + (short.reserved if short.final else 0)
+        if not short.final:
+            self._others = short.reserved
+            account.reserved_usd += self._others
+        self._looks += 1
+        self.look_at = now + min(LONGEST_LOOK, FIRST_LOOK * 2.0 ** min(self._looks - 1, 10))
+
+    def settled(self) -> bool:
+        """It is on record what a call took. True: that may be what another one waits for."""
+        self._looks = 0
+        if self.look_at is None:
+            return False
+        self._forget_others()
+        return True
+
+    def _forget_others(self) -> None:
+        self._account.reserved_usd -= self._others
+        self._others, self.look_at = 0, None
+
+
+class MonthAccount(Account):
+    """One month of a member."""
+
+    __slots__ = ("_member",)
+
+    def __init__(self, member: str, limit: int) -> None:
+        super().__init__("month", Budget.of(usd=dollars(limit)))
+        self._member, self.monthly = member, True
+
+    def shortage(self, want: Amount) -> str:
+        budget = dollars(self.max_usd or 0)
+        return f"{self._member}: the next call does not fit its budget of the month: ${budget:,.2f}"
+
+
+class MonthBudget(SharedBudget):
+    """What a member may take in a month, in all runs of the store."""
+
+    def __init__(self, traits: Traits, clock: Clock) -> None:
+        assert traits.budget_usd_month is not None
+        super().__init__(traits.id, nanos(traits.budget_usd_month))
         self._clock = clock
         self._month = ""
-        self._first = self._after = 0.0
-        self._drawn: set[tuple[str, str]] = set()
-        self._looks: dict[str, int] = {}
+        self._begins = self._ends = 0.0  # of the month, by the wall clock
+        self._added_up = False
 
-    def draw(self, traits: Traits, at: float) -> MonthlyLimit | None:
-        """What a member may take in the month of `at`. The first time, this is added up anew."""
-        if traits.budget_usd_month is None:
-            return None
-        if not self._first <= at < self._after:
-            self._month = month_of(at)
-            self._first, self._after = month_bounds(self._month)
-        pair = traits.id, self._month
-        anew = pair not in self._drawn
-        self._drawn.add(pair)
-        return MonthlyLimit(self._month, nanos(traits.budget_usd_month), anew)
+    def _new(self) -> Account:
+        return MonthAccount(self._name, self._limit)
 
-    def shut(self, gauge: Gauge, claim: Claim) -> None:
-        """The journal refused. Cases: the budget of a run above is used up; the member's is; or
-        others' calls may still give something back."""
-        traits, now = gauge.traits, self._clock.monotonic()
-        if claim.broke == "never" and claim.why:
-            gauge.shut = Shut(inf, Closed(claim.why, unfunded=True))
+    def account(self, now: float) -> Account:
+        self._turn(self._clock.now())
+        return super().account(now)
+
+    def refused(self, short: Shortage, now: float) -> None:
+        self._turn(self._clock.now())
+        super().refused(short, now)
+
+    def draw(self, at: float) -> MonthlyLimit:
+        """What a start names. The first of a month has the store add up anew what was spent."""
+        self._turn(at)
+        anew, self._added_up = not self._added_up, True
+        return MonthlyLimit(self._month, self._limit, anew)
+
+    def _turn(self, at: float) -> None:
+        """In another month nothing is settled yet; what is in flight keeps its own account."""
+        if self._begins <= at < self._ends:
             return
-        if claim.broke == "never":
-            budget = traits.budget_usd_month or 0.0
-            reason = (
-                f"{traits.id}: the next call does not fit its budget of the month: ${budget:,.2f}"
-            )
-            turns = now + self._after - self._clock.now()
-            gauge.shut = Shut(turns, Closed(reason, unfunded=True))
-            return
-        looks = self._looks[traits.id] = self._looks.get(traits.id, 0) + 1
-        until = now + min(LONGEST_LOOK, FIRST_LOOK * 2.0 ** min(looks - 1, 10))
-        gauge.shut = Shut(until, Wait(until))
-
-    def settled(self, gauge: Gauge) -> bool:
-        """It is on record what a call took. True: that may be what another one waits for."""
-        self._looks.pop(gauge.traits.id, None)
-        if gauge.shut is None or isinstance(gauge.shut.verdict, Closed):
-            return False
-        gauge.shut = None
-        return True
+        first = datetime.fromtimestamp(at, UTC).replace(
+            day=1, hour=0, minute=0, second=0, microsecond=0
+        )
+        after = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+        self._month = first.strftime("%Y-%m")
+        self._begins, self._ends = first.timestamp(), after.timestamp()
+        self._account, self._others, self._added_up, self.look_at = self._new(), 0, False, None

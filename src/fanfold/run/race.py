@@ -1,5 +1,5 @@
-"""An attempt that gets a second request when its answer is long in coming; the first good reply
-wins. `Hedging` decides when; this carries it out."""
+"""An ask that gets a second request when its answer takes long; the first good reply wins.
+`Hedging` decides when; this carries it out."""
 
 from __future__ import annotations
 
@@ -7,23 +7,14 @@ import asyncio
 from typing import Any
 
 from fanfold.journal.answers import Claim
-from fanfold.run.attempt import (
-    CANCELLED,
-    ask,
-    begin,
-    call_off,
-    come_late,
-    failed,
-    give_up,
-    land,
-)
-from fanfold.run.dispatch import Grant
-from fanfold.run.engine import Engine
+from fanfold.run.attempt import CANCELLED, Attempt
+from fanfold.run.context import Context
+from fanfold.run.demand import Candidate, Demand
+from fanfold.run.grant import Grant
 from fanfold.run.hedge import Hedging, repeatable
-from fanfold.run.ledger import Sum
-from fanfold.run.pursuit import Group
-from fanfold.run.want import Candidate, Want
+from fanfold.run.task_state import Shard
 from fanfold.work.ask import Reply
+from fanfold.work.budget import NOTHING
 from fanfold.work.task import Hedge
 
 FIRST_LOOK = 0.25  # seconds; each later look is when a quarter more has passed
@@ -31,20 +22,20 @@ EARLY = 1e-6  # seconds that a timer may ring too soon
 GRACE = 5.0  # seconds that a request which was called off gets to end
 
 
-async def attempt_hedged(engine: Engine, group: Group, grant: Grant, stated: Hedge) -> Claim | None:
-    """As `attempt`. When both requests fail, what the first one raised is raised."""
-    number = await begin(engine, group, grant)
-    if isinstance(number, Claim):
-        return number
-    race = Race(engine, group, engine.hedging_of(group.step, stated))
+async def carry_out_hedged(ctx: Context, first: Attempt, stated: Hedge) -> Claim | None:
+    """As `Attempt.carry_out`. When both requests fail, what the first one raised is raised."""
+    refused = await first.begin()
+    if refused is not None:
+        return refused
+    race = Race(ctx, first.shard, ctx.steps.hedging(first.shard.step, stated))
     try:
-        winner, reply = await race.won_by(Entrant(engine, grant, number))
+        winner, reply = await race.winner(Entrant(ctx, first))
     except BaseException as error:
         if race.abandon() and isinstance(error, asyncio.CancelledError):
-            group.lost(CANCELLED)
+            first.shard.lost(CANCELLED)
         raise
     try:
-        await land(engine, group, winner.grant, winner.number, reply)
+        await winner.attempt.land(reply)
     finally:
         await race.over()
     return None
@@ -53,12 +44,12 @@ async def attempt_hedged(engine: Engine, group: Group, grant: Grant, stated: Hed
 class Entrant:
     """One request on its way."""
 
-    __slots__ = ("grant", "number", "request", "since")
+    __slots__ = ("attempt", "request", "since")
 
-    def __init__(self, engine: Engine, grant: Grant, number: int) -> None:
-        self.grant, self.number = grant, number
-        self.since = engine.clock.monotonic()
-        self.request = asyncio.ensure_future(ask(grant, None))
+    def __init__(self, ctx: Context, attempt: Attempt) -> None:
+        self.attempt = attempt
+        self.since = ctx.clock.monotonic()
+        self.request = asyncio.ensure_future(attempt.ask(None))
         self.request.add_done_callback(_heard)
 
     @property
@@ -67,6 +58,10 @@ class Entrant:
         if not request.done() or request.cancelled() or request.exception() is not None:
             return None
         return request.result()
+
+    @property
+    def grant(self) -> Grant:
+        return self.attempt.grant
 
 
 def _heard(request: asyncio.Future[Reply]) -> None:
@@ -78,16 +73,16 @@ def _heard(request: asyncio.Future[Reply]) -> None:
 class Race:
     """The first request of an ask, and perhaps a second one."""
 
-    def __init__(self, engine: Engine, group: Group, hedging: Hedging) -> None:
-        self._engine, self._group, self._hedging = engine, group, hedging
+    def __init__(self, ctx: Context, shard: Shard, hedging: Hedging) -> None:
+        self._ctx, self._shard, self._hedging = ctx, shard, hedging
         self._running: list[Entrant] = []
         self._late: list[Entrant] = []
-        self._wanted: Want | None = None
+        self._wanted: Demand | None = None
         self._leave: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
 
     # ── the first good reply ──
 
-    async def won_by(self, first: Entrant) -> tuple[Entrant, Reply]:
+    async def winner(self, first: Entrant) -> tuple[Entrant, Reply]:
         self._running.append(first)
         self._hedging.asks += 1
         times = self._hedging.times(first.grant.traits)
@@ -118,20 +113,20 @@ class Race:
         error = one.request.exception()
         assert isinstance(error, Exception)
         self._running.remove(one)
-        await failed(self._engine, self._group, one.grant, one.number, error)
+        await one.attempt.fail(error)
         return error
 
     def _decided(self, winner: Entrant, first: Entrant) -> Reply:
         """The other comes late: it is called off, unless it answered in the same moment."""
         assert winner.answer is not None
         if first in self._running:
-            waited = self._engine.clock.monotonic() - first.since
+            waited = self._ctx.clock.monotonic() - first.since
             times = self._hedging.times(first.grant.traits)
             times.took(waited, at_least=winner is not first)
         self._late = [one for one in self._running if one is not winner]
         self._running = []
         for one in self._late:
-            come_late(self._engine, self._group, one.grant, one.number, one.answer)
+            one.attempt.lose_race(one.answer)
             one.request.cancel()
         return winner.answer
 
@@ -140,7 +135,7 @@ class Race:
         left, self._running = self._running, []
         for one in left:
             one.request.cancel()
-            give_up(self._engine, one.grant, one.number)
+            one.attempt.abandon()
         return bool(left)
 
     async def over(self) -> None:
@@ -153,7 +148,7 @@ class Race:
 
     async def _until_hedged(self, first: Entrant) -> None:
         """Until the first request has ended, or a second one is on its way."""
-        clock, traits = self._engine.clock, first.grant.traits
+        clock, traits = self._ctx.clock, first.grant.traits
         while not first.request.done() and self._fits(first.grant):
             waited = clock.monotonic() - first.since
             patience = self._hedging.patience(traits, first.since + waited)
@@ -170,67 +165,67 @@ class Race:
 
     def _fits(self, one: Grant | Candidate) -> bool:
         """Asking this member twice does no harm, and may be done."""
-        group = self._group
-        return repeatable(one.traits) and self._engine.may_repeat(
-            group.ids, group.terms, one.traits
+        shard = self._shard
+        return repeatable(one.traits) and self._ctx.replies.may_repeat(
+            shard.ids, shard.terms, one.traits
         )
 
     def _look_for_leave(self, first: Entrant) -> None:
         """A slot and the money for it, now; else whenever something is given back, before those
         who wait for their first request: they are many, hedges are few."""
         if self._wanted is None:
-            self._wanted = self._want(first)
-            self._engine.dispatch.on_freed.append(self._look)
+            self._wanted = self._demand(first)
+            self._ctx.dispatch.on_freed.append(self._look)
         self._look()
 
     def _look(self) -> None:
         if self._leave.done() or self._wanted is None or not self._hedging.allowed:
             return
-        grant = self._engine.dispatch.spare(self._wanted, self._engine.unasked)
+        grant = self._ctx.dispatch.spare(self._wanted, self._ctx.unasked)
         if grant is not None:
             self._hedging.hedges += 1
             self._leave.set_result(grant)
 
-    def _want(self, first: Entrant) -> Want:
+    def _demand(self, first: Entrant) -> Demand:
         """Another member before the same one."""
-        group = self._group
-        want = Want(group.ask, group.circle.candidates, group.circle.lane, group.step)
-        able = [c for c in want.candidates if self._fits(c) and _prepared(want, c)]
-        want.candidates = tuple(able)
-        want.failed(first.grant.traits.id)
-        return want
+        shard = self._shard
+        demand = Demand(shard.ask, shard.eligible.candidates, shard.eligible.queue, shard.step)
+        able = [c for c in demand.candidates if self._fits(c) and _prepared(demand, c)]
+        demand.candidates = tuple(able)
+        demand.failed(first.grant.traits.id)
+        return demand
 
     async def _hedge(self, first: Entrant) -> None:
         """Claim beside the first. When that has been answered meanwhile, nothing is sent."""
-        engine, group, grant = self._engine, self._group, self._leave.result()
+        ctx, grant = self._ctx, self._leave.result()
         self._leave = asyncio.get_running_loop().create_future()
-        waited = engine.clock.monotonic() - first.since
+        waited = ctx.clock.monotonic() - first.since
         grant.why = f"hedge: {waited:.1f} s without an answer from {first.grant.traits.id}"
-        number = await begin(engine, group, grant, first.number)
-        if isinstance(number, Claim):
+        second = Attempt(ctx, self._shard, grant)
+        if await second.begin(beside=first.attempt.number) is not None:
             self._hedging.hedges -= 1
         elif first.answer is not None:
             self._hedging.hedges -= 1
-            call_off(engine, group, grant, number)
+            second.uncount()
         else:
-            engine.counts.hedged += 1
-            self._running.append(Entrant(engine, grant, number))
+            ctx.counts.hedged += 1
+            self._running.append(Entrant(ctx, second))
 
     def _stop_looking(self) -> None:
         """One second request is enough, and leave that came too late is given back."""
         if self._wanted is not None:
-            self._engine.dispatch.on_freed.remove(self._look)
+            self._ctx.dispatch.on_freed.remove(self._look)
             self._wanted = None
         leave, self._leave = self._leave, asyncio.get_running_loop().create_future()
         if leave.done():
             self._hedging.hedges -= 1
-            self._engine.dispatch.settle(leave.result(), Sum())
+            self._ctx.dispatch.settle(leave.result(), NOTHING)
 
 
-def _prepared(want: Want, candidate: Candidate) -> bool:
+def _prepared(demand: Demand, candidate: Candidate) -> bool:
     """A member that cannot make a request of this ask is none to ask."""
     try:
-        want.request(candidate)
+        demand.request(candidate)
     except Exception:
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,10 +11,10 @@ from fanfold.journal.answers import Spent, decoded
 from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.facts import RunRecord
 from fanfold.price import dollars
-from fanfold.run.want import Step
+from fanfold.run.counts import Counts
+from fanfold.run.demand import Step
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import (
-    STATES,
     WENT_WRONG,
     ReasonCount,
     Receipt,
@@ -30,28 +31,14 @@ Tally = dict[State, int]
 _value = msgspec.json.Decoder().decode
 
 
-class Counts:
-    """What this invocation did, for the progress line and the receipt."""
-
-    def __init__(self) -> None:
-        self.states: dict[State, int] = dict.fromkeys(STATES, 0)
-        self.calls = self.reused = self.retries = self.kicks = self.hedged = 0
-        self.tokens = Usage()
-        self.steps: dict[str, Step] = {}
-
-    def used(self, usage: Usage | None) -> None:
-        if usage is not None:
-            self.tokens += usage
-
-    @property
-    def done(self) -> int:
-        return sum(self.states.values())
-
-
 def receipt(
-    read: ReportQuestions, run: RunRecord, counts: Counts | None = None, tally: Tally | None = None
+    read: ReportQuestions,
+    run: RunRecord,
+    counts: Counts | None = None,
+    steps: Mapping[str, Step] | None = None,
+    tally: Tally | None = None,
 ) -> Receipt:
-    """For the run's own process with its counts, for any other from the journal alone."""
+    """For the run's own process with its counts and steps, for any other from the store alone."""
     spent = read.spent(run.no)
     names = read.step_names(run.no)
     tally = tally or read.tally(run.no)
@@ -71,7 +58,7 @@ def receipt(
         below_usd=dollars(more),
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
-        seconds=round(run.active, 3), steps=_steps(names, spent, counts),
+        seconds=round(run.active, 3), steps=_steps(names, spent, steps),
         cascades=read.savings(run.no), reasons=_reasons(read, run.no, tally), written=(),
         result=None if run.result is None else decoded(_value, run.result, f"the result of {run.name}"),
     )  # fmt: skip
@@ -84,14 +71,14 @@ def _reasons(read: ReportQuestions, run: int, tally: Tally) -> tuple[ReasonCount
 
 
 def _steps(
-    names: list[str], spent: dict[int, Spent], counts: Counts | None
+    names: list[str], spent: dict[int, Spent], steps: Mapping[str, Step] | None
 ) -> tuple[StepAccount, ...]:
     accounts = []
     for no, name in enumerate(names):
         s = spent.get(no, Spent())
         calls, reused = s.calls, 0
-        if counts is not None:
-            step = counts.steps.get(name)
+        if steps is not None:
+            step = steps.get(name)
             calls, reused = (0, 0) if step is None else (step.calls, step.reused)
         cost, seconds = dollars(s.cost), round(s.seconds, 3)
         bound = s.bounds > 0

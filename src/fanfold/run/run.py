@@ -2,118 +2,90 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
-from functools import partial
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
 from fanfold.clock import Clock, RealClock
 from fanfold.journal.contract import Store
-from fanfold.journal.facts import CloseRun, ItemEnding, NewReply, RunRecord
-from fanfold.run.adopt import adopt_all
-from fanfold.run.aside import APART, SetAside
+from fanfold.journal.facts import AddRun, CloseRun, ItemEnding, NewReply, RunRecord
+from fanfold.run.adopt import Adopted
 from fanfold.run.books import Books
-from fanfold.run.carry import carry, carry_apart, carry_or_set_aside
-from fanfold.run.choose import Chooser, Company, used_up
-from fanfold.run.engine import Engine, Stop
+from fanfold.run.carry import carry, carry_one_of_many, carry_separately
+from fanfold.run.context import Shared, build, share
 from fanfold.run.govern import Governor
-from fanfold.run.judging import Judgings
-from fanfold.run.ledger import Ledger, Sum
-from fanfold.run.limits import Limits
-from fanfold.run.planning import Batch, Planning
-from fanfold.run.pursuit import NoReply, Pursuit
+from fanfold.run.member_sources import MemberSource
+from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, status_of
+from fanfold.run.record import new_id
 from fanfold.run.settings import Settings
+from fanfold.run.stopping import Stop
 from fanfold.run.stream import Sharding, Stream, Way
+from fanfold.run.task_state import NoReply, TaskState
+from fanfold.run.unpaid import SEPARATE, CannotPay
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, Source
-from fanfold.work.member import Adopts, Tell, Traits
+from fanfold.work.member import Tell, Traits
 from fanfold.work.outcome import Outcome, Receipt, State, Verdict
 from fanfold.work.task import Place, Task, Terms, Who, asks_of
 
 _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
-Carry = Callable[[Pursuit], Awaitable[None]]
+CarryOut = Callable[[TaskState], Awaitable[None]]
 
 
 class Run(Books):
     """`do` one task or `stream` many; a pattern is ordinary Python over these two."""
 
+    _shared: Shared
+
     def __init__(
         self,
-        journal: Store,
+        store: Store,
         record: RunRecord,
-        company: Company,
+        source: MemberSource,
         settings: Settings,
         clock: Clock | None = None,
+        whole: Run | None = None,
     ) -> None:
-        self.record, self.settings = record, settings
-        self.clock = clock or RealClock()
-        rng = random.Random(settings.seed)
-        limits = Limits(company.settings.max_concurrency, rng, company.settings.max_wait)
-        free = journal.read.free_calls(record.no)
-        spent = {
-            no: Sum(s.cost, s.tokens, s.charged + free.pop(no, 0))
-            for no, s in journal.read.spent(record.no).items()
-        }
-        spent.update({no: Sum(calls=calls) for no, calls in free.items()})
-        whole = Sum(
-            *(sum(getattr(s, c) for s in spent.values()) for c in ("usd", "tokens", "calls"))
-        )
-        self._engine = engine = Engine(journal, self.clock, Ledger(settings.budget, whole), limits)
-        engine.no, engine.id, engine.pulse.run = record.no, record.id, record.no
-        engine.session, engine.rng = record.session, rng
-        engine.fresh, engine.retry_in_doubt = settings.fresh, settings.retry_in_doubt
-        engine.serving, engine.keep_prompts = settings.serving, settings.keep_prompts
-        crashes = journal.read.gate_crashes(record.no) if record.resumed else {}
-        engine.judgings = Judgings(journal, record.no, record.session, crashes)
-        engine.new = not record.resumed
-        engine.known_before(journal.read.step_names(record.no), spent)
-        engine.ask_power = partial(self._done, way=carry)
-        self._began = engine.pulse.began
-        priced = settings.budget.usd is not None
-        closed = partial(used_up, journal.read, company.traits, self.clock)
-        self._chooser = Chooser(
-            company, limits, self._began, dollars=priced, closed=closed,
-            answered=lambda one: journal.read.has_answered(one.id, one.answerer),
-        )  # fmt: skip
-        engine.choose, engine.accepts = self._chooser, self._chooser.accepts
-        if settings.budget.seconds is not None:
-            engine.dispatch.deadline = self._began + settings.budget.seconds - record.active
+        """`whole`: the run that this one is a branch of."""
+        clock = clock or RealClock()
+        shared: Shared = whole._shared if whole else share(store, record, source, settings, clock)
+        self._shared, self._source, self._whole = shared, source, whole
+        self._ctx = build(store, record, settings, clock, shared, self._carried)
+        self.record, self.settings, self.clock = record, settings, clock
         self.anew, self.only = settings.anew, settings.only
-        engine.anew = settings.anew
-        self._journal, self._company = journal, company
-        self._whole: Run | None = None
-        self._watch_store()
-        self._planning = Planning(journal, record, engine.pause)
-        engine.planned = lambda: self._planning.planned
-        self._governor = Governor(engine, settings.govern, settings.approve)
+        self._governor = Governor(self._ctx, settings.govern, settings.approve)
+        self._adopted = Adopted(self._ctx)
         self._result: Any = None
         self._flaw: str | None = None
         self.closing: Receipt | None = None  # the closing account, once the run is closed
+        if whole is None:
+            store.when_in_trouble(lambda why: self._ctx.stopping.halt(Stop("paused", why)))
 
     async def adopt(self) -> int:
         """Before an earlier run goes on: take over the agents that its dead process left at work."""
-        return await adopt_all(self._engine, self._chooser.known)
+        return await self._adopted.take_over()
 
-    def branch(self, record: RunRecord) -> Run:
-        """A run of its own on record, on the budget, the limits and the members of this one. Its
-        tasks stand alone. It is closed before this one."""
+    async def branch(self, name: str, parent: str) -> Run:
+        """A part of this run that is on record as a run of its own, below the span `parent`, on the
+        budget, the limits and the members of this one, so that each call is counted once. Its tasks
+        do not stop one another.
+
+        Close it before this one. It has the same session: if the process dies, both have crashed.
+        """
+        now = self.clock.now()
+        record = RunRecord(
+            id=new_id(now), name=name, created=now, session=self.record.session,
+            budget=self.record.budget, parent=parent,
+        )  # fmt: skip
+        no: int = await self.store.write(AddRun(record))
         settings = msgspec.structs.replace(self.settings, serving=True)
-        made = Run(self._journal, record, self._company, settings, self.clock)
-        made._whole = self
-        made._engine.draw_on(self._engine)
-        self._watch_store()
-        return made
-
-    def _watch_store(self) -> None:
-        """The reason may be a full disk, or a store that is locked, damaged, moved or deleted."""
-        self._journal.when_in_trouble(lambda why: self._engine.halt(Stop("paused", why)))
+        record = msgspec.structs.replace(record, no=no)
+        return Run(self.store, record, self._source, settings, self.clock, whole=self)
 
     # ── planning ──
 
@@ -127,17 +99,14 @@ class Run(Books):
         an order that may change, must give each a name of its own.
         """
         await self.begin(terms)
-        last_step = self._engine.open_step(last or terms).no
-        batch = await self._planning.plan(source, name or terms.step, last_step)
-        self._engine.last_steps[batch.no] = last_step
+        last_step = self._ctx.steps.open(last or terms).no
+        batch = await self._ctx.planning.plan(source, name or terms.step, last_step)
+        self._ctx.outcomes.expect(batch.no, last_step)
         return batch
 
     def recall(self, batch: Batch, terms: Terms) -> bytearray:
         """Which items have their outcome at this step already: not 0, by position."""
-        step = self._engine.open_step(terms).no
-        done = self._journal.read.settled(self.record.no, batch.no, step, batch.size)
-        self._engine.on_record[batch.no, step] = done
-        return done
+        return self._ctx.outcomes.recall(batch.no, self._ctx.steps.open(terms).no, batch.size)
 
     def remaining(self, batch: Batch, terms: Terms) -> Iterator[tuple[int, Item]]:
         """The batch's items, those without an outcome first, so that a resumed run gets going."""
@@ -150,30 +119,28 @@ class Run(Books):
 
     async def begin(self, terms: Terms) -> None:
         """Open a step: find who may answer and get them ready, so that what is wrong shows early."""
-        self._engine.begin_step(terms)
+        self._ctx.steps.begin(terms)
         await self.prepare(terms)
 
     async def prepare(self, terms: Terms) -> None:
         """All who may be asked on these terms, and by their gate, are there, priced and open. No
         step of theirs is open yet."""
         asked = [terms, *asks_of(terms.gate)]
-        circles = [(who, one.budget) for one in asked for who in one.whos]
-        for who, budget in circles:  # first look for all of them, then start the first
-            self._engine.check_prices([who], budget)
-        for who, _ in circles:
-            for candidate in self._engine.circle(who).candidates:
-                await self._engine.open_member(candidate.member)
+        for one in asked:  # first look for all of them, then start the first
+            self._ctx.choose.check_prices(one.whos, one.budget)
+        for one in asked:
+            for who in one.whos:
+                await self._ctx.choose.open(who)
 
     async def begin_with(self, members: tuple[str, ...]) -> None:
         """Get these ready, without a step of theirs yet: they are there, priced and open."""
         if members:
-            self._engine.check_prices([Who(members=members)])
-            for candidate in self._engine.circle(Who(members=members)).candidates:
-                await self._engine.open_member(candidate.member)
+            self._ctx.choose.check_prices([Who(members=members)])
+            await self._ctx.choose.open(Who(members=members))
 
     def traits(self, terms: Terms) -> list[Traits]:
         """Those of all who may answer, also after an escalation."""
-        return [c.traits for who in terms.whos for c in self._engine.circle(who).candidates]
+        return [c.traits for who in terms.whos for c in self._ctx.choose.eligible(who).candidates]
 
     def reads_messages(self, terms: Terms) -> bool:
         """Does anyone who may answer read the rendered prompt? Functions receive the item instead."""
@@ -185,46 +152,51 @@ class Run(Books):
         `tell` hears what a member says while it works: a view, before any gate has seen it.
         """
         try:
-            return await self._done(task, carry, tell)
-        except SetAside as gone:
-            if not APART.get():
-                whose = f"step {task.terms.step}, member {gone.member}"
-                self._engine.halt(Stop("paused", f"{gone} ({whose})", "unfunded"))
-                raise self._engine.stopped() from None
-            self._engine.set_aside(task, gone)
+            return await self._carried(task, tell=tell)
+        except CannotPay as short:
+            stopping = self._ctx.stopping
+            if not SEPARATE.get():
+                whose = f"step {task.terms.step}, member {short.member}"
+                stopping.halt(
+                    Stop("paused", f"{short} ({whose})", "unfunded", short.account.monthly)
+                )
+                raise stopping.error() from None
+            stopping.skip_unpaid(task, short)
             raise
 
-    async def do_or_set_aside(self, task: Task) -> Outcome:
+    async def do_one_of_many(self, task: Task) -> Outcome:
         """The same for one of many planned items: when it cannot be paid, its outcome is `unfunded`
-        and the others go on. Call `end_short` when all are done."""
-        return await self._done(task, carry_or_set_aside)
+        and the others go on. Call `pause_if_unpaid` when all are done."""
+        return await self._carried(task, carry_one_of_many)
 
-    async def do_apart(self, task: Task, way: Callable[[Task], Awaitable[T]]) -> T | None:
-        """The same by a way of its own, such as a vote. None: something inside cannot be paid."""
-        return await carry_apart(self._engine, task, way)
+    async def do_separately(self, task: Task, do: Callable[[Task], Awaitable[T]]) -> T | None:
+        """The same by a nested pattern, such as a vote. None: something inside cannot be paid."""
+        return await carry_separately(self._ctx, task, do)
 
-    def end_short(self) -> None:
-        """Before something is made of many items: if some were set aside, the run pauses here."""
-        self._engine.halt_if_short()
-        self._engine.raise_if_stopping()
+    def pause_if_unpaid(self) -> None:
+        """Before something is made of many items: if some could not be paid, the run pauses here."""
+        self._ctx.stopping.halt_if_unpaid()
+        self._ctx.stopping.raise_if_stopping()
 
-    async def _done(self, task: Task, way: Carry, tell: Tell | None = None) -> Outcome:
-        engine = self._engine
-        engine.open_step(task.terms)
-        pursuit = Pursuit(engine, task, engine.circle(task.terms.who))
-        pursuit.tell = tell
+    async def _carried(
+        self, task: Task, carry_out: CarryOut = carry, tell: Tell | None = None
+    ) -> Outcome:
+        ctx = self._ctx
+        ctx.steps.open(task.terms)
+        state = TaskState(ctx, task, ctx.choose.eligible(task.terms.who))
+        state.tell = tell
         if task.flaw is not None:
-            pursuit.end_without(NoReply(task.flaw))
-            return pursuit.outcome()
-        known = engine.recorded(pursuit.ask_keys(), pursuit.circle) or pursuit.recorded_here()
+            state.end_without(NoReply(task.flaw))
+            return state.outcome()
+        known = ctx.replies.recorded(state.ask_keys(), state.eligible) or state.recorded_here()
         if known is not None:
-            pursuit.recall(known)
-        await way(pursuit)
-        return pursuit.outcome()
+            state.recall(known)
+        await carry_out(state)
+        return state.outcome()
 
     async def judge(self, task: Task, reply: Reply) -> Verdict:
         """What the task's gate says of a reply that was made of others: a vote, a reduce."""
-        return await self._engine.judgings.verdict(task, reply, self.do)
+        return await self._ctx.judgings.verdict(task, reply, self.do)
 
     def settle(self, task: Task, outcome: Outcome) -> Outcome:
         """Write down how an item ended that no single ask decides: a vote, say, or none at all.
@@ -232,25 +204,25 @@ class Run(Books):
         The item is the one at the task's place, the step that of its terms. Calls and costs of the
         asks behind it are on record with those asks, so they are not counted again here.
         """
-        engine, place = self._engine, task.place
+        outcomes, place = self._ctx.outcomes, task.place
         if place is None:
             return outcome
-        step, kept = engine.open_step(task.terms), None
+        step, kept = self._ctx.steps.open(task.terms), None
         if outcome.reply is not None:
             kept = NewReply(task.ask.key("items"), "fanfold", outcome.member or "", outcome.reply,
                           private=True)  # fmt: skip
-        engine.note_ending(
+        outcomes.note(
             ItemEnding(place.batch, place.position, step.no, outcome.state, outcome.reasons,
                    outcome.member or "", landed=-1 if kept is None else 0), kept,
         )  # fmt: skip
-        engine.count(place, step, outcome.state)
+        outcomes.count(place, step, outcome.state)
         if outcome.state == "failed":
-            engine.item_failed(task, "; ".join(outcome.reasons))
+            outcomes.item_failed(task, "; ".join(outcome.reasons))
         return msgspec.structs.replace(outcome, id=task.id, position=place.position)
 
-    def stands(self, place: Place, terms: Terms, state: State) -> None:
+    def count_recorded(self, place: Place, terms: Terms, state: State) -> None:
         """An outcome of an earlier invocation counts as it is; nothing is asked or written."""
-        self._engine.count(place, self._engine.open_step(terms), state)
+        self._ctx.outcomes.count(place, self._ctx.steps.open(terms), state)
 
     async def govern(self, terms: Terms, asks: Iterable[Ask]) -> None:
         """Before a stage whose size was not known at the start: may so many asks be made?
@@ -276,7 +248,7 @@ class Run(Books):
         if isinstance(tasks, AsyncIterable):
             assert terms is not None, "an async iterable of tasks needs their terms"
             workers = self._workers(terms, way)
-            stream: Stream | None = Stream(self._engine, tasks, shard, way)
+            stream: Stream | None = Stream(self._ctx, tasks, shard, way)
         else:
             stream, workers = self._stream(tasks, shard, way)
         if stream is not None:
@@ -289,7 +261,7 @@ class Run(Books):
         stream, workers = self._stream(tasks, shard)
         if stream is not None:
             await stream.drain(workers)
-        await self._journal.flush()
+        await self.store.flush()
 
     def _stream(
         self, tasks: Iterable[Task], shard: Sharding | None, way: Way | None = None
@@ -299,37 +271,35 @@ class Run(Books):
         if first is None:
             return None, 0
         tasks = chain((first,), rest)
-        return Stream(self._engine, tasks, shard, way), self._workers(first.terms, way)
+        return Stream(self._ctx, tasks, shard, way), self._workers(first.terms, way)
 
     def _workers(self, terms: Terms, way: Way | None = None) -> int:
         """A few more workers than calls at once: some wait for their reply to be durable."""
-        self._engine.open_step(terms)
+        self._ctx.steps.open(terms)
         return terms.concurrency + (max(2, terms.concurrency // 4) if way is None else 0)
 
     async def flush(self) -> None:
         """Everything that has landed so far can be read from the journal when this returns."""
-        await self._journal.flush()
+        await self.store.flush()
 
     # ── stopping and closing ──
 
     def pause(self, reason: str) -> None:
         """No new call; what is under way ends by itself, then the run can be resumed."""
-        self._engine.halt(Stop("paused", reason))
+        self._ctx.stopping.halt(Stop("paused", reason))
 
     def kill(self, reason: str) -> None:
-        self._engine.stop = Stop("killed", reason)
+        self._ctx.stopping.kill(reason)
 
     def end_agents(self, why: str, said: str) -> None:
         """At the operator's word: all agents at work are ended, with all that they started. Their
         tasks end as failed, and what they took is settled as far as it is known."""
-        for member in self._chooser.members:
-            if member.traits.agent:
-                cast(Adopts, member).end(why, said)
+        self._ctx.executor.end_agents(why, said)
 
     @property
     def stopping(self) -> Stop | None:
         """Why it ends early; what a branch is part of may be why."""
-        return self._engine.stop or (self._whole.stopping if self._whole else None)
+        return self._ctx.stopping.stop or (self._whole.stopping if self._whole else None)
 
     def flawed(self, reason: str) -> None:
         """The result could not be made as planned: the run ends flagged."""
@@ -340,43 +310,37 @@ class Run(Books):
 
     async def close(self) -> Receipt:
         """Close the books: every planned item has an outcome, and the account adds up."""
-        engine = self._engine
-        await self._let_go()
-        await engine.close_members(self._chooser.members)
-        await self._journal.flush()
-        tally = self._journal.read.tally(self.record.no)
-        planned = self._journal.read.planned(self.record.no)
+        stop, run = self._ctx.stopping.stop, self.record.no
+        await self._adopted.end(
+            killed=self.stopping is not None and self.stopping.status == "killed"
+        )
+        if self._whole is None:
+            await self._ctx.executor.close()
+        await self.store.flush()
+        tally, planned = self.store.read.tally(run), self.store.read.planned(run)
         status, reason = self._end(tally, planned)
-        settled = sum(tally.values()) == planned and engine.stop is None
-        await self._journal.write(
-            CloseRun(run=self.record.no, status=status, reason=reason, at=self.clock.now(),
-                     active=self.clock.monotonic() - self._began, result=_encode(self._result),
-                     rest=None if settled else engine.stop.rest if engine.stop else "cancelled")
+        settled = sum(tally.values()) == planned and stop is None
+        await self.store.write(
+            CloseRun(run=run, status=status, reason=reason, at=self.clock.now(),
+                     active=self.clock.monotonic() - self._ctx.active.began,
+                     result=_encode(self._result),
+                     rest=None if settled else stop.rest if stop else "cancelled")
         )  # fmt: skip
         self.closing = self.receipt(tally if settled else None)
         return self.closing
 
-    async def _let_go(self) -> None:
-        """What was adopted ends by itself, as all that is under way; a killed run waits for none."""
-        adopted = tuple(self._engine.adopted)
-        if adopted:
-            if self.stopping is not None and self.stopping.status == "killed":
-                for task in adopted:
-                    task.cancel()
-            await asyncio.gather(*adopted, return_exceptions=True)
-
     def _end(self, tally: Tally, planned: int) -> tuple[str, str | None]:
-        engine = self._engine
-        if engine.stop is not None:
-            return engine.stop.status, engine.stop.reason
-        if self._planning.added is not None:
-            return "paused", self._planning.added
-        if engine.aside:
-            return "paused", engine.aside.reason
-        if engine.held:
-            return "paused", f"{engine.held} failed items are held; resume to try them again"
-        left = planned - sum(tally.values()) + tally["cancelled"] + tally["unfunded"]
-        if self.only and left:
+        ctx, stop = self._ctx, self._ctx.stopping.stop
+        if stop is not None:
+            return stop.status, stop.reason
+        if ctx.planning.added is not None:
+            return "paused", ctx.planning.added
+        if ctx.stopping.unpaid:
+            return "paused", ctx.stopping.unpaid.reason
+        if ctx.outcomes.held:
+            return "paused", f"{ctx.outcomes.held} failed items are held; resume to try them again"
+        rest = planned - sum(tally.values()) + tally["cancelled"] + tally["unfunded"]
+        if self.only and rest:
             return "paused", "the other items were left as they were; resume to carry them out"
         if tally["in_doubt"]:
             return "paused", "items in doubt are held; resume with --retry-in-doubt to repeat them"

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
 import msgspec
 
-from fanfold.run.govern import Approve, Govern
+from fanfold.run.forecast import Forecast
 from fanfold.work.task import Budget
+
+Approve: TypeAlias = Callable[[Forecast], Awaitable[bool]]
+"""Asks somebody whether a stage may go on; the answer holds for that stage."""
+
+
+class Govern(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """When a stage whose size was not known at the start needs a yes; `cap` holds always.
+
+    It needs one above `max_tasks` tasks, or above `approve_over` dollars (the 90th percentile of
+    the forecast; the worst case when nothing is on record). `yes` is that yes, beforehand. `cap`
+    is for all such asks of the run together.
+
+    Only what may cost something counts: stages that functions answer, and replies on record, never
+    hold.
+    """
+
+    max_tasks: int = 100
+    approve_over: float = 1.0
+    cap: int = 1000
+    yes: bool = False
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

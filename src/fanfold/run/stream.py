@@ -10,10 +10,10 @@ from itertools import islice
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.run.carry import carry_apart, carry_or_set_aside, carry_shard
-from fanfold.run.engine import Engine
+from fanfold.run.carry import carry_one_of_many, carry_separately, carry_shard
+from fanfold.run.context import Context
 from fanfold.run.pool import Feed, Pool, ends_gracefully
-from fanfold.run.pursuit import Group, NoReply, Pursuit
+from fanfold.run.task_state import NoReply, Shard, TaskState
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.outcome import Outcome
 from fanfold.work.split import Filling
@@ -23,8 +23,8 @@ CHUNK = 64  # tasks looked up in the journal at once
 BACKLOG = 10_000  # facts nobody waits for, before the writer is waited for
 ROOM = 4  # results waiting to be fetched, per worker, before the workers wait
 
-Together = Callable[[tuple[Pursuit, ...]], tuple[Ask, Callable[[Reply], dict[str, Reply]]]]
-Unit = Pursuit | Group | Task
+Together = Callable[[tuple[TaskState, ...]], tuple[Ask, Callable[[Reply], dict[str, Reply]]]]
+Unit = TaskState | Shard | Task
 Way = Callable[[Task], Awaitable[Outcome]]
 
 
@@ -50,14 +50,14 @@ class Stream:
 
     def __init__(
         self,
-        engine: Engine,
+        ctx: Context,
         tasks: Iterable[Task] | AsyncIterable[Task],
         shard: Sharding | None,
         way: Way | None = None,
     ) -> None:
-        self._engine = engine
+        self._ctx = ctx
         self._shard, self._way = shard, way
-        self._filling: Filling[Pursuit] | None = None
+        self._filling: Filling[TaskState] | None = None
         if shard is not None:
             size = shard.size
             self._filling = Filling(shard.items, shard.tokens, lambda p: size(p.task))
@@ -103,48 +103,51 @@ class Stream:
     # ── beginning and end ──
 
     def _start(self, workers: int) -> Pool[Unit]:
-        engine = self._engine
-        pool: Pool[Unit] = Pool(workers, self._do, self._next_unit, lambda: engine.stop is not None)
+        stopping = self._ctx.stopping
+        pool: Pool[Unit] = Pool(
+            workers, self._do, self._next_unit, lambda: stopping.stop is not None
+        )
         self._pool = pool
         if isinstance(self._source, AsyncIterable):
             self._tasks = self._feed = feed = pool.feed(self._source, CHUNK)
             pool.accompany(self._close_at_stop(feed))
         else:
             self._tasks = iter(self._source)
-        engine.streams += 1
+        stopping.streams += 1
         pool.start()
         return pool
 
     async def _close_at_stop(self, feed: Feed[Task]) -> None:
         """A source may wait for outcomes that a stopping run no longer brings."""
-        await self._engine.rest(None)
+        await self._ctx.stopping.wait(None)
         feed.close()
 
     async def _end(self, pool: Pool[Unit], finished: bool) -> None:
         """Cancel what is left. But where the run stops by itself, calls under way come to their
         end, also in a stream that this one takes its tasks from."""
-        graceful = self._engine.stop is not None and (finished or ends_gracefully())
+        stopping = self._ctx.stopping
+        graceful = stopping.stop is not None and (finished or ends_gracefully())
         if graceful:
             self._room = 0
             self._fetched.set()
         try:
             await pool.end(graceful)
         finally:
-            self._engine.streams -= 1
+            stopping.streams -= 1
 
     def _raise_if_stopped(self, pool: Pool[Unit]) -> None:
         """Where items could not be paid, nothing can be made of all: whoever waits for this stream
         gets that error, and after the last stream the run pauses."""
-        engine = self._engine
+        stopping = self._ctx.stopping
         if pool.failed:
             assert pool.error is not None
             raise pool.error
-        if not engine.streams:
-            engine.halt_if_short()
-        engine.raise_if_stopping()
+        if not stopping.streams:
+            stopping.halt_if_unpaid()
+        stopping.raise_if_stopping()
         if self._unpaid:
-            assert engine.aside.dearest is not None
-            raise engine.aside.dearest
+            assert stopping.unpaid.dearest is not None
+            raise stopping.unpaid.dearest
         error = pool.error or (self._feed and self._feed.error)
         if error:
             raise error
@@ -152,10 +155,10 @@ class Stream:
     # ── one unit of work ──
 
     async def _do(self, unit: Unit) -> None:
-        if not isinstance(unit, Pursuit):
+        if not isinstance(unit, TaskState):
             await self._work_otherwise(unit)
         elif unit.reply is None and unit.task.flaw is None:
-            await carry_or_set_aside(unit)
+            await carry_one_of_many(unit)
             self._land(unit)
         else:
             await self._work_without_asking(unit)
@@ -163,31 +166,31 @@ class Stream:
             self._fetched.clear()
             await self._fetched.wait()
 
-    async def _work_without_asking(self, pursuit: Pursuit) -> None:
+    async def _work_without_asking(self, state: TaskState) -> None:
         """A recorded reply, or an item nothing can be made of. Others get a turn now and then."""
-        if pursuit.task.flaw is None:
-            await carry_or_set_aside(pursuit)
+        if state.task.flaw is None:
+            await carry_one_of_many(state)
         else:
-            pursuit.end_without(NoReply(pursuit.task.flaw))
-        self._land(pursuit)
+            state.end_without(NoReply(state.task.flaw))
+        self._land(state)
         await self._breathe()
 
     async def _breathe(self) -> None:
         self._quick += 1
         if self._quick % CHUNK == 0:
             await asyncio.sleep(0)
-            if self._engine.journal.backlog > BACKLOG:
-                await self._engine.journal.flush()
+            if self._ctx.store.backlog > BACKLOG:
+                await self._ctx.store.flush()
 
-    async def _work_otherwise(self, unit: Group | Task) -> None:
+    async def _work_otherwise(self, unit: Shard | Task) -> None:
         """A shard, or a task that has a way of its own."""
-        if isinstance(unit, Group):
+        if isinstance(unit, Shard):
             await carry_shard(unit)
-            for pursuit in unit.pursuits:
-                self._land(pursuit)
+            for state in unit.tasks:
+                self._land(state)
             return
         assert self._way is not None
-        outcome = await carry_apart(self._engine, unit, self._way)
+        outcome = await carry_separately(self._ctx, unit, self._way)
         if outcome is None:
             self._unpaid = True
         elif self._room:
@@ -195,12 +198,12 @@ class Stream:
             self._pool.notify()
         await self._breathe()
 
-    def _land(self, pursuit: Pursuit) -> None:
+    def _land(self, state: TaskState) -> None:
         """What could not be paid has not landed."""
-        if pursuit.final == "unfunded" and not self._engine.serving:
+        if state.final == "unfunded" and not self._ctx.settings.serving:
             self._unpaid = True
         elif self._room:
-            self._landed.append(pursuit.outcome())
+            self._landed.append(state.outcome())
             self._pool.notify()
 
     # ── what to do next ──
@@ -214,11 +217,11 @@ class Stream:
                 return self._last_unit()
             if self._way is not None and chunk[0].flaw is None:
                 return chunk[0]
-            for pursuit in self._looked_up(chunk):
-                settled = pursuit.reply is not None or pursuit.task.flaw or pursuit.damage
+            for state in self._looked_up(chunk):
+                settled = state.reply is not None or state.task.flaw or state.damage
                 if self._filling is None or settled:
-                    units.append(pursuit)
-                elif full := self._filling.add(pursuit):
+                    units.append(state)
+                elif full := self._filling.add(state):
                     units.extend(self._grouped(full))
         return units.popleft()
 
@@ -228,72 +231,71 @@ class Stream:
         self._units.extend(self._grouped(self._filling.rest()))
         return self._units.popleft() if self._units else None
 
-    def _looked_up(self, chunk: list[Task]) -> list[Pursuit]:
+    def _looked_up(self, chunk: list[Task]) -> list[TaskState]:
         """Give each task its recorded reply, if there is one that serves."""
-        engine = self._engine
-        pursuits = [Pursuit(engine, task, engine.circle(task.terms.who)) for task in chunk]
-        circles: dict[int, list[Pursuit]] = {}
-        for pursuit in pursuits:
-            if pursuit.task.flaw is None:
-                circles.setdefault(id(pursuit.circle), []).append(pursuit)
-        for members in circles.values():
-            circle = members[0].circle
-            if circle.unrecorded and engine.new:
+        ctx = self._ctx
+        states = [TaskState(ctx, task, ctx.choose.eligible(task.terms.who)) for task in chunk]
+        groups: dict[int, list[TaskState]] = {}
+        for state in states:
+            if state.task.flaw is None:
+                groups.setdefault(id(state.eligible), []).append(state)
+        for members in groups.values():
+            eligible = members[0].eligible
+            if eligible.unrecorded and ctx.replies.new_run:
                 continue
-            if circle.private:
+            if eligible.private:
                 self._look_in_outcomes(members)
-            self._look_under_keys(members, frozenset(circle.accept))
-        return pursuits
+            self._look_under_keys(members, frozenset(eligible.accept))
+        return states
 
-    def _look_in_outcomes(self, pursuits: list[Pursuit]) -> None:
+    def _look_in_outcomes(self, states: list[TaskState]) -> None:
         """Replies that serve only this run stand with their outcomes, by position."""
-        places: dict[int, list[Pursuit]] = {}
-        for pursuit in pursuits:
-            places.setdefault(pursuit.place.batch, []).append(pursuit)
+        places: dict[int, list[TaskState]] = {}
+        for state in states:
+            places.setdefault(state.place.batch, []).append(state)
         for batch, there in places.items():
-            positions = [pursuit.place.position for pursuit in there]
-            found = self._engine.recorded_at(batch, there[0].step, positions)
-            for pursuit in there if found else ():
-                key, known = found.get(pursuit.place.position, (b"", None))
-                if known and known.answerer in pursuit.circle.accept and key in pursuit.ask_keys():
-                    pursuit.recall(known)
+            positions = [state.place.position for state in there]
+            found = self._ctx.replies.recorded_at(batch, there[0].step, positions)
+            for state in there if found else ():
+                key, known = found.get(state.place.position, (b"", None))
+                if known and known.answerer in state.eligible.accept and key in state.ask_keys():
+                    state.recall(known)
 
-    def _look_under_keys(self, pursuits: list[Pursuit], accept: frozenset[str]) -> None:
-        engine = self._engine
-        keys = [key for p in pursuits if p.reply is None for key in p.ask_keys()]
-        known = engine.journal.read.known(keys, accept, engine.no, engine.fresh) if keys else {}
-        for pursuit in pursuits if known else ():
-            if pursuit.reply is None:
-                found = next((known[k] for k in pursuit.ask_keys() if k in known), None)
+    def _look_under_keys(self, states: list[TaskState], accept: frozenset[str]) -> None:
+        keys = [key for p in states if p.reply is None for key in p.ask_keys()]
+        known = self._ctx.replies.recorded_all(keys, accept) if keys else {}
+        for state in states if known else ():
+            if state.reply is None:
+                found = next((known[k] for k in state.ask_keys() if k in known), None)
                 if found is not None:
-                    pursuit.recall(found)
+                    state.recall(found)
 
-    def _grouped(self, pursuits: tuple[Pursuit, ...]) -> Iterable[Unit]:
+    def _grouped(self, states: tuple[TaskState, ...]) -> Iterable[Unit]:
         """A shard of one is an ordinary ask, so that its key and its reply are the ordinary ones.
 
         When no ask can be made of a shard, the items that are why fail, and only they.
         """
         assert self._shard is not None
-        if len(pursuits) < 2:
-            return pursuits
+        if len(states) < 2:
+            return states
         try:
-            ask, apart = self._shard.together(pursuits)
+            ask, apart = self._shard.together(states)
         except FanfoldError:
-            return self._without_flawed(pursuits, self._shard.flaw)
-        return (Group(pursuits, ask, apart),)
+            return self._without_flawed(states, self._shard.flaw)
+        return (Shard(states, ask, apart),)
 
     def _without_flawed(
-        self, pursuits: tuple[Pursuit, ...], flaw: Callable[[Task], str | None]
+        self, states: tuple[TaskState, ...], flaw: Callable[[Task], str | None]
     ) -> Iterable[Unit]:
         """Where nobody alone is why, each is asked about on its own."""
-        good: list[Pursuit] = []
-        for pursuit in pursuits:
-            why = flaw(pursuit.task)
+        good: list[TaskState] = []
+        for state in states:
+            why = flaw(state.task)
             if why is None:
-                good.append(pursuit)
+                good.append(state)
             else:
-                pursuit.task = msgspec.structs.replace(pursuit.task, flaw=why)
-        if len(good) == len(pursuits):
-            return pursuits
-        flawed = [pursuit for pursuit in pursuits if pursuit.task.flaw]
+                state.task = msgspec.structs.replace(state.task, flaw=why)
+        if len(good) == len(states):
+            return states
+        flawed = [state for state in states if state.task.flaw]
         return (*flawed, *self._grouped(tuple(good)))

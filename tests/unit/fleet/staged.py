@@ -43,7 +43,7 @@ from fanfold.members.agents.worker import (
 )
 from fanfold.plans.execute import Options
 from fanfold.price import Price, nanos
-from fanfold.run.open import Launch, start
+from fanfold.run.record import Launch, start
 from fanfold.testing.clock import EPOCH, VirtualClock
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import State

@@ -12,7 +12,7 @@ from fanfold.errors import BadInput, StoreError
 from fanfold.fleet.registry import Registry, RegistryEntry
 from fanfold.fleet.runs import LocatedRun, locate
 from fanfold.journal.opening import open_store
-from fanfold.run.open import Launch, start
+from fanfold.run.record import Launch, start
 from fanfold.work.task import Budget
 
 FLEET = b'{"kind": "fleet"}'

@@ -19,7 +19,7 @@ from fanfold.journal.facts import (
     RunRecord,
 )
 from fanfold.journal.opening import open_store
-from fanfold.run.open import Launch, start
+from fanfold.run.record import Launch, start
 from fanfold.work.outcome import STATES, State
 from fanfold.work.task import Budget
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.journal import contract
-from fanfold.journal.answers import Claim
+from fanfold.journal.answers import Claim, Shortage
 from fanfold.journal.facts import AddRun, EndAttempt, RunRecord, StartAttempt
 from fanfold.journal.opening import open_store
 from fanfold.price import nanos
@@ -70,7 +70,7 @@ def test_a_run_below_spends_within_the_budget_above_it(store: Store) -> None:
         assert (bool(first.attempt), first.broke) == (True, "")
         refused = await store.start(child, 0.2)
         assert (refused.attempt, refused.broke) == (0, "never")
-        assert refused.why == "dollars of run a: $0.100000 left, the next call may cost $0.200000"
+        assert refused.short == Shortage("run a", nanos(1.0), 0, nanos(0.9), final=True)
         await store.end(child, first, 0.05)
         assert (await store.start(child, 0.2)).attempt
 
@@ -103,7 +103,7 @@ def test_a_worker_of_a_fleet_starts_no_more_than_was_reserved_for_it(store: Stor
         first = await store.start(child, 0.3)
         refused = await store.start(child, 0.2)
         assert (bool(first.attempt), refused.broke) == (True, "never")
-        assert refused.why.startswith("dollars of a worker of a: $0.100000 left")
+        assert refused.short == Shortage("worker of a", nanos(0.4), 0, nanos(0.3), final=True)
 
     run_sync(go())
 

@@ -14,7 +14,7 @@ from fanfold.errors import AlreadyRunning, StoreError
 from fanfold.journal.facts import AddRun, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.journal.sqlite.folder import StoreFolder
-from fanfold.run.open import reopen
+from fanfold.run.record import reopen
 from fanfold.work.task import Budget
 from tests.handles import no_free_handle
 from tests.unit.journal.processes import entering

@@ -20,8 +20,9 @@ from fanfold.observe.account import Account, account
 from fanfold.observe.status import RunSummary, summarize
 from fanfold.patterns.fold import sort_by
 from fanfold.patterns.map_reduce import map_reduce
-from fanfold.run.choose import Given
-from fanfold.run.open import Launch, finish, reopen, start
+from fanfold.run.member_sources import GivenMembers
+from fanfold.run.open import finish
+from fanfold.run.record import Launch, reopen, start
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.testing.clock import EPOCH, VirtualClock, run_virtual
@@ -54,7 +55,7 @@ def ran(
                 earlier = journal.read.find(name)
                 assert earlier is not None
                 record = await reopen(journal, earlier, clock, budget)
-            run = Run(journal, record, Given(*members), Settings(budget=budget), clock)
+            run = Run(journal, record, GivenMembers(*members), Settings(budget=budget), clock)
             beside = None if meanwhile is None else asyncio.ensure_future(meanwhile(run, clock))
             how.setdefault("prompt", "Review {{ item.text }}")
             with suppress(RunStopped):

@@ -13,7 +13,7 @@ from fanfold.journal.facts import AttemptState, EndAttempt, LoseAttempts, StartA
 from fanfold.journal.opening import open_store
 from fanfold.observe.account import BINS, MOST_BARS, Bar, Times, times
 from fanfold.run.loop import run_sync
-from fanfold.run.open import start
+from fanfold.run.record import start
 from fanfold.testing.clock import VirtualClock
 from fanfold.work.task import Budget
 from tests.unit.observe.runs import answering, contracts, crashed, ran, reviewed

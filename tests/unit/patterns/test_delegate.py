@@ -20,7 +20,7 @@ from fanfold.patterns.delegated_task import (
     eligible,
 )
 from fanfold.price import Price
-from fanfold.run.choose import Given
+from fanfold.run.member_sources import GivenMembers
 from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -61,7 +61,7 @@ def at_desk(
     """What `act` returns, and the receipt of the run behind the desk."""
 
     async def main() -> tuple[Any, Receipt]:
-        company = Given(*members)
+        company = GivenMembers(*members)
         async with new_run("delegates", company, Settings(budget=budget), folder / "store") as run:
             found = await act(Desk(run, company, **options))
         assert run.closing is not None

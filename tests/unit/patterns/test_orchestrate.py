@@ -18,7 +18,7 @@ from fanfold.patterns.delegate import new_run
 from fanfold.patterns.delegate_tools import TOOLS
 from fanfold.patterns.delegated_task import DelegatedTask, DelegationRules
 from fanfold.patterns.orchestrate import MOST_CALLS, MOST_ROUNDS, answer, lead_order
-from fanfold.run.choose import Given
+from fanfold.run.member_sources import GivenMembers
 from fanfold.run.settings import Settings
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Call, Reply, Usage
@@ -67,7 +67,7 @@ class Team:
         self, folder: Path, budget: Budget = Budget(), **more: Any
     ) -> tuple[Outcome, Receipt]:
         async def main() -> tuple[Outcome, Receipt]:
-            company = Given(self.chief, *self.others)
+            company = GivenMembers(self.chief, *self.others)
             who = lead_order(company.traits.values(), DelegatedTask("Do it"), RULES)
             settings = Settings(budget=budget)
             async with new_run("ask", company, settings, folder / "store") as run:

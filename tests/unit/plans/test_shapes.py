@@ -25,7 +25,7 @@ from fanfold.plans.steps.pipeline import Pipeline
 from fanfold.plans.steps.reduce import Reduce
 from fanfold.plans.steps.scatter import Scatter
 from fanfold.plans.steps.scatter import ScatterEntry as Entry
-from fanfold.run.govern import Govern
+from fanfold.run.settings import Govern
 from fanfold.work.task import Who
 
 COUNT = "input: {count: 3}\n"

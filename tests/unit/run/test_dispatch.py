@@ -10,13 +10,14 @@ import pytest
 
 from fanfold.errors import RateLimited, RunStopped
 from fanfold.price import Price
-from fanfold.run.dispatch import Dispatch, Grant, NobodyLeft, Unfunded
-from fanfold.run.ledger import Ledger, Sum
+from fanfold.run.demand import Candidate, Demand, Step
+from fanfold.run.dispatch import Dispatch
+from fanfold.run.grant import Grant, NobodyLeft, Unfunded
 from fanfold.run.limits import FULL, Limits, Wait
-from fanfold.run.want import Candidate, Step, Want
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply
+from fanfold.work.budget import Account, Amount
 from fanfold.work.member import MemberLimits, Request, Traits
 from fanfold.work.task import Budget
 
@@ -29,9 +30,9 @@ class Desk:
 
     def __init__(self, *members: Traits, budget: Budget = Budget(), concurrency: int = 8) -> None:
         self.now = 0.0
-        self.ledger, self.limits = Ledger(budget), Limits(64, Random(0))
-        self.dispatch = Dispatch(self.ledger, self.limits, lambda: self.now)
-        self.step = Step(0, "map", concurrency, self.ledger.chain("map", Budget()))
+        self.run, self.limits = Account("run", budget), Limits(64, Random(0))
+        self.dispatch = Dispatch(self.limits, lambda: self.now)
+        self.step = Step(0, "map", concurrency, (self.run, Account("step map", Budget())))
         self.candidates = tuple(
             Candidate(Scripted(lambda ask, n: Reply("ok"), like), self.limits.add(like, 0.0), like)
             for like in members or (traits("a"),)
@@ -45,39 +46,55 @@ class Desk:
         )
         return self
 
-    def want(self) -> Want:
-        return Want(ASK, self.candidates, "lane", self.step)
+    def want(self) -> Demand:
+        return Demand(ASK, self.candidates, "queue", self.step)
 
-    def granted(self, want: Want | None = None) -> Grant:
-        decision = self.dispatch.decide(want or self.want())
+    def decide(self, want: Demand | None = None) -> Grant | Wait:
+        """For a call that is not claimed ahead."""
+        return self.dispatch.decide(want or self.want(), may_claim_ahead=False)
+
+    def granted(self, want: Demand | None = None) -> Grant:
+        decision = self.decide(want)
         assert isinstance(decision, Grant)
         return decision
+
+    async def admitted(self) -> Grant:
+        """With a slot."""
+        grant = await self.dispatch.admit(self.want())
+        try:
+            if grant.slot or await self.dispatch.slot(grant):
+                return grant
+        except asyncio.CancelledError:
+            self.dispatch.settle(grant, Amount())
+            raise
+        assert self.dispatch.halted is not None
+        raise self.dispatch.halted
 
 
 def test_a_grant_reserves_the_worst_case_and_a_slot() -> None:
     desk = Desk(budget=Budget(usd=1.0))
     grant = desk.granted()
-    assert grant.reserved == Sum(WORST, 1024 + 5 + 100, 1)
-    assert desk.ledger.run.reserved_usd == WORST
+    assert grant.reserved == Amount(WORST, 1024 + 5 + 100, 1)
+    assert desk.run.reserved_usd == WORST
     assert (desk.step.in_flight, desk.limits.in_flight, grant.gauge.in_flight) == (1, 1, 1)
-    desk.dispatch.settle(grant, Sum(50, 10, 1))
-    assert (desk.ledger.run.reserved_usd, desk.ledger.run.usd) == (0, 50)
+    desk.dispatch.settle(grant, Amount(50, 10, 1))
+    assert (desk.run.reserved_usd, desk.run.usd) == (0, 50)
     assert (desk.step.in_flight, desk.limits.in_flight, grant.gauge.in_flight) == (0, 0, 0)
 
 
 def test_a_full_step_waits() -> None:
     desk = Desk(concurrency=1)
     desk.granted()
-    assert desk.dispatch.decide(desk.want()) is FULL
+    assert desk.decide() is FULL
 
 
 def test_money_that_may_come_back_is_waited_for_and_missing_money_is_told() -> None:
     desk = Desk(budget=Budget(usd=WORST * 1.5 / 1e9))
     first = desk.granted()
-    assert desk.dispatch.decide(desk.want()) == Wait(None)
-    desk.dispatch.settle(first, Sum(WORST, 1, 1))
+    assert desk.decide() == Wait(None)
+    desk.dispatch.settle(first, Amount(WORST, 1, 1))
     with pytest.raises(Unfunded, match="out of budget: dollars of the run"):
-        desk.dispatch.decide(desk.want())
+        desk.decide()
 
 
 def test_the_time_budget_is_one_too() -> None:
@@ -86,7 +103,7 @@ def test_the_time_budget_is_one_too() -> None:
     desk.granted()
     desk.now = 10.0
     with pytest.raises(Unfunded, match="seconds of the run"):
-        desk.dispatch.decide(desk.want())
+        desk.decide()
 
 
 def test_load_is_spread_and_the_one_that_failed_comes_last() -> None:
@@ -102,14 +119,14 @@ def test_a_full_member_leaves_the_task_to_another() -> None:
     few = MemberLimits(concurrency=1)
     desk = Desk(traits("a", limits=few), traits("b", limits=few))
     assert {desk.granted().traits.id for _ in range(2)} == {"a", "b"}
-    assert desk.dispatch.decide(desk.want()) == Wait(None)
+    assert desk.decide() == Wait(None)
 
 
 def test_when_all_are_closed_nobody_is_left_and_the_reasons_are_told_once() -> None:
     desk = Desk(traits("a", pool="p"), traits("b", pool="p"))
     desk.limits.trip(desk.candidates[0].gauge, "pool", "a: key refused (401)", None)
     with pytest.raises(NobodyLeft) as caught:
-        desk.dispatch.decide(desk.want())
+        desk.decide()
     assert str(caught.value).count("key refused (401)") <= 2 and "\n" not in str(caught.value)
 
 
@@ -123,7 +140,7 @@ def test_the_earliest_of_several_times_is_waited_for() -> None:
     desk = Desk(traits("a"), traits("b"))
     desk.limits.trip(desk.candidates[0].gauge, "pool", "quota", 300.0)
     desk.limits.trip(desk.candidates[1].gauge, "pool", "quota", 200.0)
-    assert desk.dispatch.decide(desk.want()) == Wait(200.0)
+    assert desk.decide() == Wait(200.0)
 
 
 def test_a_member_that_is_too_dear_is_passed_over_for_one_that_is_not() -> None:
@@ -134,7 +151,7 @@ def test_a_member_that_is_too_dear_is_passed_over_for_one_that_is_not() -> None:
 def test_only_when_nobody_can_be_paid_the_money_is_missing() -> None:
     desk = Desk(traits("a", max_tokens=10**9), traits("b", max_tokens=10**9), budget=Budget(usd=1))
     with pytest.raises(Unfunded):
-        desk.dispatch.decide(desk.want())
+        desk.decide()
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────
@@ -146,10 +163,10 @@ def test_first_come_first_served() -> None:
         order: list[int] = []
 
         async def go(n: int) -> None:
-            grant = await desk.dispatch.admit(desk.want())
+            grant = await desk.admitted()
             order.append(n)
             await clock.sleep(1.0)
-            desk.dispatch.settle(grant, Sum(calls=1))
+            desk.dispatch.settle(grant, Amount(calls=1))
 
         await asyncio.gather(*(go(n) for n in range(6)))
         return order
@@ -160,12 +177,12 @@ def test_first_come_first_served() -> None:
 def test_one_who_leaves_the_queue_does_not_hold_up_those_behind() -> None:
     async def main(clock: VirtualClock) -> bool:
         desk = Desk(concurrency=1)
-        holder = await desk.dispatch.admit(desk.want())
-        leaver = asyncio.ensure_future(desk.dispatch.admit(desk.want()))
-        behind = asyncio.ensure_future(desk.dispatch.admit(desk.want()))
+        holder = await desk.admitted()
+        leaver = asyncio.ensure_future(desk.admitted())
+        behind = asyncio.ensure_future(desk.admitted())
         await clock.sleep(1.0)
         leaver.cancel()
-        desk.dispatch.settle(holder, Sum(calls=1))
+        desk.dispatch.settle(holder, Amount(calls=1))
         return isinstance(await behind, Grant)
 
     assert run_virtual(main)
@@ -174,11 +191,11 @@ def test_one_who_leaves_the_queue_does_not_hold_up_those_behind() -> None:
 def test_one_cancelled_in_the_moment_of_its_turn_passes_it_on() -> None:
     async def main(clock: VirtualClock) -> tuple[bool, int]:
         desk = Desk(concurrency=1)
-        holder = await desk.dispatch.admit(desk.want())
-        head = asyncio.ensure_future(desk.dispatch.admit(desk.want()))
-        behind = asyncio.ensure_future(desk.dispatch.admit(desk.want()))
+        holder = await desk.admitted()
+        head = asyncio.ensure_future(desk.admitted())
+        behind = asyncio.ensure_future(desk.admitted())
         await clock.sleep(1.0)
-        desk.dispatch.settle(holder, Sum(calls=1))
+        desk.dispatch.settle(holder, Amount(calls=1))
         head.cancel()
         granted = isinstance(await behind, Grant)
         return granted, desk.step.in_flight
@@ -189,8 +206,8 @@ def test_one_cancelled_in_the_moment_of_its_turn_passes_it_on() -> None:
 def test_a_halt_sends_all_who_wait_away() -> None:
     async def main(clock: VirtualClock) -> list[str]:
         desk = Desk(concurrency=1)
-        await desk.dispatch.admit(desk.want())
-        waiting = [asyncio.ensure_future(desk.dispatch.admit(desk.want())) for _ in range(3)]
+        await desk.admitted()
+        waiting = [asyncio.ensure_future(desk.admitted()) for _ in range(3)]
         await clock.sleep(1.0)
         desk.dispatch.halt(RunStopped("paused: enough"))
         return [str(error) for error in await asyncio.gather(*waiting, return_exceptions=True)]
@@ -207,8 +224,8 @@ def test_a_worse_class_is_not_for_when_a_better_one_is_busy() -> None:
     desk = Desk(traits("a", limits=ONE_AT_ONCE), traits("b")).graded(0, 1)
     first = desk.granted()
     assert (first.traits.id, first.why) == ("a", "class 0")
-    assert desk.dispatch.decide(desk.want()) == Wait(None)
-    desk.dispatch.settle(first, Sum())
+    assert desk.decide() == Wait(None)
+    desk.dispatch.settle(first, Amount())
     assert desk.granted().traits.id == "a"
 
 
@@ -216,8 +233,8 @@ def test_nor_when_it_has_to_wait_for_its_rate_or_after_a_refusal() -> None:
     desk = Desk(traits("a"), traits("b")).graded(0, 1)
     grant = desk.granted()
     desk.limits.refused(grant.gauge, grant.order, 0.0, RateLimited("429", retry_after=20.0))
-    desk.dispatch.settle(grant, Sum())
-    decision = desk.dispatch.decide(desk.want())
+    desk.dispatch.settle(grant, Amount())
+    decision = desk.decide()
     assert isinstance(decision, Wait) and decision.until is not None
     assert 20.0 <= decision.until <= 20.25
 
@@ -225,7 +242,7 @@ def test_nor_when_it_has_to_wait_for_its_rate_or_after_a_refusal() -> None:
 def test_nor_when_money_may_come_back() -> None:
     desk = Desk(traits("a"), traits("b", price=Price()), budget=Budget(usd=WORST * 1.5 / 1e9))
     desk.graded(0, 1).granted()
-    assert desk.dispatch.decide(desk.want()) == Wait(None)
+    assert desk.decide() == Wait(None)
 
 
 def test_but_when_it_is_closed_or_its_breaker_is_open_or_it_is_too_dear() -> None:
@@ -266,20 +283,20 @@ def test_who_is_too_small_is_left_out_unless_all_are() -> None:
     small, large = traits("small", context=110), traits("large", context=4096)
     desk = Desk(small, large)
     long = Ask((Message("user", "x" * 100),))
-    assert [c.traits.id for c in Want(long, desk.candidates, "lane", desk.step).candidates] == [
+    assert [c.traits.id for c in Demand(long, desk.candidates, "queue", desk.step).candidates] == [
         "large"
     ]
     assert len(desk.want().candidates) == 2
     longest = Ask((Message("user", "x" * 100_000),))
-    assert len(Want(longest, desk.candidates, "lane", desk.step).candidates) == 2
+    assert len(Demand(longest, desk.candidates, "queue", desk.step).candidates) == 2
 
 
 def test_wants_that_wait_for_others_do_not_wait_behind_each_other() -> None:
     desk = Desk(traits("small", context=110), traits("large", context=4096)).graded(0, 1)
-    long = Want(Ask((Message("user", "x" * 100),)), desk.candidates, "lane", desk.step)
+    long = Demand(Ask((Message("user", "x" * 100),)), desk.candidates, "queue", desk.step)
     plain, retried = desk.want(), desk.want()
     retried.failed("small")
-    assert (long.lane, plain.lane, retried.lane) == ("large", "lane", "lane without small")
+    assert (long.queue, plain.queue, retried.queue) == ("large", "queue", "queue without small")
 
 
 # ── a member that can do with less ──
@@ -309,18 +326,94 @@ def test_where_the_most_never_fits_it_goes_with_what_is_left() -> None:
 def test_while_the_most_may_fit_later_it_waits_for_it() -> None:
     desk = modest(150)
     assert desk.granted().reserved.usd == 100
-    assert isinstance(desk.dispatch.decide(desk.want()), Wait)
+    assert isinstance(desk.decide(), Wait)
 
 
 def test_it_waits_for_its_least_while_others_may_give_back() -> None:
     desk = modest(99)
     first = desk.granted()
-    assert isinstance(desk.dispatch.decide(desk.want()), Wait)
-    desk.dispatch.settle(first, Sum(50, 2, 1))
+    assert isinstance(desk.decide(), Wait)
+    desk.dispatch.settle(first, Amount(50, 2, 1))
     assert desk.granted().reserved.usd == 49
 
 
 def test_with_less_than_its_least_it_is_unfunded() -> None:
     desk = modest(39)
     with pytest.raises(Unfunded):
-        desk.dispatch.decide(desk.want())
+        desk.decide()
+
+
+# ── claimed ahead ────────────────────────────────────────────────────────────────────────────
+
+
+def test_while_all_slots_are_taken_a_few_calls_are_claimed_ahead() -> None:
+    """They have their reservation, and no slot."""
+    desk = Desk(concurrency=1)
+    desk.granted()
+    ahead = [desk.dispatch.decide(desk.want()) for _ in range(3)]
+    grants = [one for one in ahead if isinstance(one, Grant)]
+    assert [one.slot for one in grants] == [False, False]
+    assert ahead[2] is FULL
+    assert (desk.run.reserved_usd, desk.step.in_flight, desk.step.ahead) == (3 * WORST, 1, 2)
+
+
+def test_those_get_the_next_slots_in_their_order() -> None:
+    async def main(clock: VirtualClock) -> list[list[bool]]:
+        desk = Desk(concurrency=1)
+        first = await desk.admitted()
+        grants = [await desk.dispatch.admit(desk.want()) for _ in range(2)]
+        waits = [asyncio.ensure_future(desk.dispatch.slot(one)) for one in grants]
+        seen = []
+        for ending in (first, grants[0]):
+            await clock.sleep(1.0)
+            desk.dispatch.settle(ending, Amount(calls=1))
+            await clock.sleep(1.0)
+            seen.append([one.done() and one.result() for one in waits])
+        return seen
+
+    assert run_virtual(main) == [[True, False], [True, True]]
+
+
+def test_agents_and_what_costs_nothing_are_not_claimed_ahead() -> None:
+    for like in (traits("a", agent=True), traits("a", metered=False)):
+        desk = Desk(like, concurrency=1)
+        desk.granted()
+        assert isinstance(desk.dispatch.decide(desk.want()), Wait)
+
+
+def test_nothing_is_sent_to_a_member_that_was_closed_meanwhile_or_when_the_run_stops() -> None:
+    async def main(clock: VirtualClock) -> list[bool]:
+        seen = []
+        for stop in (True, False):
+            desk = Desk(concurrency=1)
+            await desk.admitted()
+            grant = await desk.dispatch.admit(desk.want())
+            waits = asyncio.ensure_future(desk.dispatch.slot(grant))
+            await clock.sleep(1.0)
+            if stop:
+                desk.dispatch.halt(RunStopped("paused: enough"))
+            else:
+                desk.limits.trip(grant.gauge, "pool", "bad key", None)
+                desk.dispatch.poke()
+            seen.append(await waits)
+            desk.dispatch.settle(grant, Amount())
+            assert (desk.step.ahead, desk.run.reserved_usd) == (0, WORST)
+        return seen
+
+    assert run_virtual(main) == [False, False]
+
+
+def test_one_claimed_ahead_waits_for_its_members_rate() -> None:
+    """Nothing else would wake it."""
+
+    async def main(clock: VirtualClock) -> float:
+        desk = Desk(traits("a", limits=MemberLimits(concurrency=1, rpm=6)))
+        desk.dispatch = Dispatch(desk.limits, clock.monotonic)
+        first = await desk.admitted()
+        grant = await desk.dispatch.admit(desk.want())
+        began = clock.monotonic()
+        desk.dispatch.settle(first, Amount(calls=1))
+        assert await desk.dispatch.slot(grant)
+        return clock.monotonic() - began
+
+    assert run_virtual(main) > 5.0

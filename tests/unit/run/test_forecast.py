@@ -17,6 +17,7 @@ from fanfold.journal import opening
 from fanfold.journal.answers import CallHistory, KnownReply
 from fanfold.members.roster import load_roster
 from fanfold.price import Price, worst
+from fanfold.run.demand import worst_case
 from fanfold.run.forecast import Forecast, Note, at_once, in_turn, in_words
 from fanfold.run.left import Left, Survey
 from fanfold.run.meter import (
@@ -26,7 +27,6 @@ from fanfold.run.meter import (
     Prepares,
     forecast,
 )
-from fanfold.run.want import worst_case
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import KICKED_BYTES, REPLY_BYTES, Ask, Message, Reply, Usage
 from fanfold.work.member import MemberLimits

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.run.forecast import Forecast
-from fanfold.run.govern import Govern, Hold, likely_cost, told, weigh
+from fanfold.run.govern import Hold, likely_cost, told, weigh
+from fanfold.run.settings import Govern
 
 DOLLAR = 1_000_000_000
 

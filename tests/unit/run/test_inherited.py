@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanfold.run.inherited import Inherited, inherited
-from fanfold.run.open import new_id
+from fanfold.run.record import new_id
 
 RUN = "01JZZZZZZZ" + "0" * 16
 

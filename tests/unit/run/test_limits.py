@@ -76,7 +76,7 @@ def test_as_many_go_at_once_as_the_member_allows() -> None:
     for _ in range(2):
         assert gauge.check(0.0, 1) is GO
         limits.take(gauge, 0.0, 1)
-    assert gauge.check(0.0, 1) is FULL
+    assert gauge.check(0.0, 1) == FULL
     limits.give(gauge, PLAIN)
     assert gauge.check(0.0, 1) is GO
 
@@ -121,7 +121,7 @@ def test_at_the_reset_time_one_probe_goes_and_the_others_wait_for_it() -> None:
     assert gauge.check(99.0, 1) == Wait(100.0)
     assert gauge.check(100.0, 1) is GO
     probe = limits.take(gauge, 100.0, 1)
-    assert gauge.check(101.0, 1) is FULL
+    assert gauge.check(101.0, 1) == FULL
     limits.good(gauge, probe, 1)
     limits.give(gauge, probe)
     assert gauge.check(102.0, 1) is GO
@@ -174,4 +174,4 @@ def test_a_call_that_was_under_way_before_the_breaker_opened_is_no_probe() -> No
     assert gauge.check(60.0, 1) == Wait(100.0)
     limits.take(gauge, 100.0, 1)
     limits.give(gauge, early)
-    assert gauge.check(101.0, 1) is FULL
+    assert gauge.check(101.0, 1) == FULL

@@ -87,7 +87,7 @@ async def _ask(
         except RunStopped:
             if run.stopping is None:
                 raise
-        cost, _, calls = spent_below(run.journal.read, run.record.no)
+        cost, _, calls = spent_below(run.store.read, run.record.no)
     assert run.closing is not None
     delegated = {"calls": calls, "cost_usd": dollars(cost)}
     if as_json:

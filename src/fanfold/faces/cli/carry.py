@@ -36,10 +36,11 @@ from fanfold.plans.inputs import is_stream_name
 from fanfold.plans.load import parse_budgets
 from fanfold.plans.variables import parse_vars
 from fanfold.run.forecast import Forecast
-from fanfold.run.govern import Approve, told
+from fanfold.run.govern import told
 from fanfold.run.inherited import inherited, named_store, store_words
 from fanfold.run.loop import on_ending_signals, run_sync
 from fanfold.run.run import Run
+from fanfold.run.settings import Approve
 from fanfold.work.outcome import Receipt
 
 EXIT = {"complete": 0, "flagged": 1, "aborted": 3, "killed": 3, "paused": 4, "running": 4}
@@ -305,7 +306,7 @@ def _watch(quiet: bool, alone: ExitStack) -> Watch:
         main = asyncio.current_task()
         assert main is not None
         progress = Progress(run, raw(sys.stderr), live=sys.stderr.isatty(), clock=RealClock())
-        run.journal.when_waiting(progress.say)
+        run.store.when_waiting(progress.say)
         remove = on_ending_signals(
             lambda number: _on_signal(run, main, number, progress), signal.SIGINT
         )

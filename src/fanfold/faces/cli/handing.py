@@ -21,10 +21,10 @@ from fanfold.members.entry import MemberEntry
 from fanfold.members.roster import Roster, RosterSettings
 from fanfold.patterns.delegate import RosterMembers, budget_words
 from fanfold.price import cost, nanos
-from fanfold.run.ledger import Sum
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.work.ask import Ask, Reply
+from fanfold.work.budget import Amount
 from fanfold.work.member import PARENT, STORE, Member, Request, Tell, Traits
 
 _encode = msgspec.json.Encoder().encode
@@ -67,11 +67,11 @@ class Orchestrator:
         if run is None or not request.store:
             return await self._inner.ask(request, tell)
         budget, lent = run.lend()
-        before = spent_below(run.journal.read, run.record.no)
+        before = spent_below(run.store.read, run.record.no)
         try:
             words = [*_settings_words(run.settings, self._staff.settings), *budget_words(budget)]
             async with launcher(self._staff, self.traits.id, request, words) as program:
-                known = set(run.journal.read.runs_below(run.record.no))
+                known = set(run.store.read.runs_below(run.record.no))
                 try:
                     reply = await self._equipped(program).ask(request, tell)
                 except MemberError as error:
@@ -82,8 +82,8 @@ class Orchestrator:
                     raise self._paid_without_tools(why, reply)
                 return reply
         finally:
-            after = spent_below(run.journal.read, run.record.no)
-            run.repay(lent, Sum(*(new - old for new, old in zip(after, before, strict=True))))
+            after = spent_below(run.store.read, run.record.no)
+            run.repay(lent, Amount(*(new - old for new, old in zip(after, before, strict=True))))
 
     def _without_tools(self, why: str) -> str:
         return f"{self.traits.id}: it has no tools to delegate with, `fanfold mcp` did not start: {why}"
@@ -178,7 +178,7 @@ def _server_failed(run: Run, known: set[int], program: Path) -> str:
     nobody started, or that was still starting without a complaint, is no failure: perhaps there was
     nothing to delegate."""
     errors = program.parent / ERRORS
-    if not errors.exists() or set(run.journal.read.runs_below(run.record.no)) - known:
+    if not errors.exists() or set(run.store.read.runs_below(run.record.no)) - known:
         return ""
     said = [line.strip() for line in errors.read_text(errors="replace").splitlines()]
     complaints = [line for line in said if line and not line.startswith("fanfold mcp: ")]

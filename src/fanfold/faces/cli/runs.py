@@ -20,7 +20,7 @@ from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import count, size
 from fanfold.observe.table import one_line
 from fanfold.run.loop import run_sync
-from fanfold.run.open import RESUMABLE
+from fanfold.run.record import RESUMABLE
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _AGE = re.compile(r"(\d+)([mhdw])")

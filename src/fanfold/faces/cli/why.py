@@ -13,7 +13,7 @@ from fanfold.faces.cli.store import opened
 from fanfold.journal import opening
 from fanfold.members.roster import Roster
 from fanfold.members.route import ORDER, Need, Ranking, explain, rank
-from fanfold.run.choose import used_up
+from fanfold.run.choose import months_used_up
 from fanfold.work.member import MemberStats, Traits
 
 
@@ -68,4 +68,4 @@ def _past(
         read, clock = archive.read, RealClock()
         found = {id: read.member_stats(id, one.answerer, None) for id, one in traits.items()}
         stats = {id: one for id, one in found.items() if one is not None}
-        return stats, used_up(read, traits, clock)
+        return stats, months_used_up(read, traits, clock)

@@ -39,10 +39,10 @@ from fanfold.patterns.delegate_tools import (
 )
 from fanfold.plans.load import load_plan
 from fanfold.price import dollars, nanos
-from fanfold.run.ledger import Sum
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.work.ask import Tool
+from fanfold.work.budget import Amount
 from fanfold.work.member import PARENT, STORE
 from fanfold.work.task import Budget
 
@@ -110,7 +110,7 @@ class Toolset:
                 found = await self._in_process(path, _smaller(stated, budget))
                 spent = _spent(found)
             except BadInput:
-                spent = Sum()
+                spent = Amount()
                 raise
             finally:
                 self.run.repay(lent, spent)
@@ -157,7 +157,7 @@ class Toolset:
     # ── status and report ──
 
     def _status(self, name: str | None) -> Any:
-        read = self.run.journal.read
+        read = self.run.store.read
         if name is not None:
             return _decode(detail_json(read, self._stand(self._find(name))))
         newest = sorted(read.runs(), key=lambda run: run.no, reverse=True)[:_RUNS]
@@ -166,16 +166,16 @@ class Toolset:
 
     def _report(self, name: str | None) -> str:
         record = self._find(name or self.run.record.id)
-        return report(account(self.run.journal, self._stand(record)))
+        return report(account(self.run.store, self._stand(record)))
 
     def _find(self, name: str) -> RunRecord:
-        record = self.run.journal.read.find(name)
+        record = self.run.store.read.find(name)
         if record is None:
             raise BadInput(f"there is no run {name!r}; call status without a run to see them")
         return record
 
     def _stand(self, record: RunRecord) -> RunSummary:
-        journal = self.run.journal
+        journal = self.run.store
         return summarize(journal.read, record, journal.sessions.alive, self.run.clock.now())
 
 
@@ -215,9 +215,9 @@ async def open_toolset(options: McpOptions, folder: Path) -> AsyncIterator[Tools
         yield Toolset(run, staff, options)
 
 
-def _spent(receipt: dict[str, Any]) -> Sum:
+def _spent(receipt: dict[str, Any]) -> Amount:
     tokens = sum(receipt["tokens"].values())
-    return Sum(nanos(receipt["cost_usd"]), tokens, receipt["calls"])
+    return Amount(nanos(receipt["cost_usd"]), tokens, receipt["calls"])
 
 
 def _smaller(stated: Budget, remaining: Budget) -> Budget:

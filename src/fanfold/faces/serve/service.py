@@ -20,9 +20,8 @@ from fanfold.patterns.arguments import TaskHandler
 from fanfold.patterns.ensemble import voters
 from fanfold.patterns.panel import VoteOptions, judged
 from fanfold.price import dollars
-from fanfold.run.branch import open_branch
-from fanfold.run.choose import Company
 from fanfold.run.inherited import SPAN
+from fanfold.run.member_sources import MemberSource
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask, Reply
@@ -87,12 +86,12 @@ class ParentRuns:
 
     async def _start(self, span: str) -> _ParentRun:
         id = span.partition(":")[0]
-        record = self._run.journal.read.find(id)
+        record = self._run.store.read.find(id)
         if record is None or record.id != id:
             why = f"X-Fanfold-Parent: there is no run {id} in this server's store"
             raise RequestRefused(why, code="unknown_parent")
         await self._make_room()
-        branch = await open_branch(self._run, f"{self._run.record.name} requests", span)
+        branch = await self._run.branch(f"{self._run.record.name} requests", span)
         self._open[span] = _ParentRun(branch)
         return self._open[span]
 
@@ -117,7 +116,7 @@ class Service:
     def __init__(
         self,
         run: Run,
-        company: Company,
+        company: MemberSource,
         ensembles: Mapping[str, ReadyEnsemble],
         concurrency: int = 64,
         most: int = MOST_AT_ONCE,
@@ -239,7 +238,7 @@ def _data(chat: Chat) -> dict[str, Any]:
     return {"text": text, "messages": messages}
 
 
-def usable(company: Company) -> list[str]:
+def usable(company: MemberSource) -> list[str]:
     """The members that are enabled and allowed."""
     return [
         id for id, traits in company.traits.items()

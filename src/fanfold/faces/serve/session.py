@@ -21,7 +21,7 @@ from fanfold.observe.closing import interrupted
 from fanfold.patterns.delegate import new_run
 from fanfold.run.inherited import inherited
 from fanfold.run.loop import on_ending_signals
-from fanfold.run.open import Listed
+from fanfold.run.member_sources import ListedMembers
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.work.outcome import Receipt
@@ -132,10 +132,12 @@ async def _until(stop: asyncio.Event, run: Run, server: Endpoint) -> None:
         raise
 
 
-def _company(roster: Roster, options: ServeOptions) -> tuple[Listed, dict[str, ReadyEnsemble]]:
+def _company(
+    roster: Roster, options: ServeOptions
+) -> tuple[ListedMembers, dict[str, ReadyEnsemble]]:
     """Functions and commands are looked for beside the roster; those of fanfold's own, here."""
     folder = Path.cwd() if options.roster == DEFAULT_ROSTER else options.roster.parent
-    company = Listed(roster, folder, allow_paid=options.allow_paid)
+    company = ListedMembers(roster, folder, allow_paid=options.allow_paid)
     if not usable(company):
         raise BadInput(
             f"{roster.called} has nobody who may be asked; enable a member, or --allow-paid"

@@ -181,4 +181,4 @@ class Surroundings:
         if row is None or not row[0]:
             return []
         settled, reserved = self._db.execute(_SPENT.format("parent = ?"), (span,)).fetchone()
-        return [SpendingLimit(row[0], settled, reserved, f"a worker of {name}", True)]
+        return [SpendingLimit(row[0], settled, reserved, f"worker of {name}", True)]

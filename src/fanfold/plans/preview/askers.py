@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.clock import RealClock
 from fanfold.errors import FanfoldError
 from fanfold.journal.contract import StoreView
 from fanfold.members.roster import Roster
@@ -20,6 +21,7 @@ from fanfold.plans.preview.standin import NOTHING, Size, StandIns, holds_stand_i
 from fanfold.plans.reading import onlooker
 from fanfold.plans.ready import Ready
 from fanfold.run.choose import Chooser
+from fanfold.run.executor import LocalExecutor
 from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left, Look, Survey
 from fanfold.run.likely import BYTES_PER_TOKEN, PART_OF_MOST
@@ -94,7 +96,7 @@ class Desk:
     ) -> None:
         self.plan, self.premises, self._archive = plan, premises, archive
         company = Unopened(roster, Path(plan.folder), allow_paid=premises.allow_paid)
-        self._choose = Chooser(company, Limits(1, Random(0)), 0.0)
+        self._choose = Chooser(company, Limits(1, Random(0)), LocalExecutor(), RealClock())
         self._most_at_once = roster.settings.max_concurrency
         self.ready = Ready(plan, {}, self, onlooker)
         self.stand_ins = StandIns()
@@ -106,10 +108,10 @@ class Desk:
         return any(one.takes == "messages" or one.sees_ask for one in self.traits(terms))
 
     def cast(self, terms: Terms, *, votes: bool = False) -> Cast:
-        chosen = self._choose(terms.who)
+        chosen = self._choose.eligible(terms.who).candidates
         members = tuple(one.member for one in chosen)
         better = tuple(
-            one.member for id in terms.escalate for one in self._choose(Who(members=(id,)))
+            one.member for id in terms.escalate for one in self._choose.escalation(id).candidates
         )
         past = {} if self._archive is None else {
             one.traits.id: self._archive.read.call_history(

@@ -1,4 +1,4 @@
-"""A task on its way to its outcome: reply, gate, kick back, escalate."""
+"""The state of a task until it has an outcome: its ask, reply and verdict, and what comes next."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable
 from fanfold.errors import FanfoldError
 from fanfold.journal.answers import KnownReply
 from fanfold.journal.facts import ItemEnding, NewReply
-from fanfold.run.aside import SetAside
-from fanfold.run.engine import Circle, Engine
+from fanfold.run.choose import Eligible
+from fanfold.run.context import Context
 from fanfold.run.judging import GAVE_UP, heard
+from fanfold.run.unpaid import CannotPay
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.member import Tell
 from fanfold.work.outcome import Outcome, State, Verdict, unjudged
@@ -29,7 +30,7 @@ class NoReply(FanfoldError):
         super().__init__(reason)
 
 
-class Pursuit:
+class TaskState:
     """One task, its ask as it stands now, and what was learned so far.
 
     `filed`: the outcome went into the journal together with the reply.
@@ -38,14 +39,14 @@ class Pursuit:
     """
 
     __slots__ = (
-        "_keys", "ask", "calls", "circle", "cost", "damage", "engine", "escalated", "filed", "final",
+        "_keys", "ask", "calls", "cost", "ctx", "damage", "eligible", "escalated", "filed", "final",
         "kept", "member", "pending", "place", "reply", "reused", "revised", "row", "step", "task",
         "tell", "too_long", "verdict",
     )  # fmt: skip
 
-    def __init__(self, engine: Engine, task: Task, circle: Circle) -> None:
-        self.engine, self.task, self.circle = engine, task, circle
-        self.step = engine.open_step(task.terms)
+    def __init__(self, ctx: Context, task: Task, eligible: Eligible) -> None:
+        self.ctx, self.task, self.eligible = ctx, task, eligible
+        self.step = ctx.steps.open(task.terms)
         self.ask: Ask = task.ask
         self.place: Place = task.place or NOWHERE
         self._keys: dict[Takes, bytes] = {}
@@ -67,7 +68,7 @@ class Pursuit:
         return key
 
     def ask_keys(self) -> list[bytes]:
-        return [self.key(takes) for takes in self.circle.takes]
+        return [self.key(takes) for takes in self.eligible.takes]
 
     # ── a reply arrives ──
 
@@ -85,18 +86,18 @@ class Pursuit:
         """A recorded reply: it goes through the gate as it is now. One that is damaged is refused,
         and the task has none; it is asked for again only on the operator's word."""
         if known.damage:
-            self.damage = "" if self.engine.ask_anew(self.task.id, known) else known.damage
+            self.damage = "" if self.ctx.replies.ask_again(self.task.id, known) else known.damage
             return
-        self.engine.counts.reused += 1
+        self.ctx.counts.reused += 1
         self.step.reused += 1
         if not known.row:  # it stands with its outcome, and must stay there
             self.kept = NewReply(
-                self.key(self.circle.takes[0]), known.answerer, known.member, known.reply, 0, True
+                self.key(self.eligible.takes[0]), known.answerer, known.member, known.reply, 0, True
             )
         self.reused, self.row = True, known.row
         self._judge(known.reply, known.member)
         if self.pending and self.task.terms.nature == "foreign":
-            self.engine.judgings.expect(self.mark())
+            self.ctx.judgings.expect(self.mark())
 
     def _judge(self, reply: Reply, member: str) -> None:
         self.reply, self.member = reply, member
@@ -105,7 +106,7 @@ class Pursuit:
             self.pending = True
             return
         try:
-            verdict = terms.gate(self.task, reply, self.engine.ask_power)
+            verdict = terms.gate(self.task, reply, self.ctx.do)
             assert isinstance(verdict, Verdict)
         except Exception as error:
             verdict = raised(error)
@@ -114,9 +115,9 @@ class Pursuit:
     async def judge(self) -> None:
         """The reply is durable: now the gate may run, whatever it does."""
         assert self.reply is not None
-        task, ask = self.task, self.engine.ask_power
+        task, ask = self.task, self.ctx.do
         if task.terms.nature == "foreign":
-            async with self.engine.judgings.at_work(self.mark()) as may:
+            async with self.ctx.judgings.at_work(self.mark()) as may:
                 self.decide(await heard(task, self.reply, ask) if may else unjudged(GAVE_UP))
         else:
             self.decide(await heard(task, self.reply, ask))
@@ -124,7 +125,7 @@ class Pursuit:
 
     def mark(self) -> bytes:
         """Under which it is on record that the reply is being judged."""
-        return self.key(self.circle.takes[0])
+        return self.key(self.eligible.takes[0])
 
     def decide(self, verdict: Verdict) -> None:
         """Cases: passed (and kept, or filtered out); could not be judged; failed for good; goes on."""
@@ -161,23 +162,23 @@ class Pursuit:
             better = terms.escalate[self.escalated]
             self.escalated += 1
             self.ask = self.task.ask
-            self.circle = self.engine.circle_of(better)
-        self.engine.counts.kicks += 1
+            self.eligible = self.ctx.choose.escalation(better)
+        self.ctx.counts.kicks += 1
         self._keys = {}
         self.reply = None
         self.reused, self.row, self.kept = False, 0, None
-        known = self.engine.recorded(self.ask_keys(), self.circle) or self.recorded_here()
+        known = self.ctx.replies.recorded(self.ask_keys(), self.eligible) or self.recorded_here()
         if known is not None:
             self.recall(known)
 
     def recorded_here(self) -> KnownReply | None:
         """A reply to the ask as it stands now that is kept with this item's earlier outcome."""
-        engine, place = self.engine, self.place
-        if engine.new or not self.circle.private or place is NOWHERE:
+        place, replies = self.place, self.ctx.replies
+        if replies.new_run or not self.eligible.private or place is NOWHERE:
             return None
-        found = engine.recorded_at(place.batch, self.step, [place.position])
+        found = replies.recorded_at(place.batch, self.step, [place.position])
         key, known = found.get(place.position, (b"", None))
-        if known is None or known.answerer not in self.circle.accept:
+        if known is None or known.answerer not in self.eligible.accept:
             return None
         return known if key in self.ask_keys() else None
 
@@ -192,8 +193,8 @@ class Pursuit:
         if self.place is NOWHERE:
             return
         if not (self.filed or self._on_record(self.final)):
-            self.engine.note_ending(self._ending(-1 if self.kept is None else 0), self.kept)
-        self.engine.count(self.place, self.step, self.final)
+            self.ctx.outcomes.note(self._ending(-1 if self.kept is None else 0), self.kept)
+        self.ctx.outcomes.count(self.place, self.step, self.final)
 
     def outcome(self) -> Outcome:
         assert self.final is not None
@@ -205,19 +206,19 @@ class Pursuit:
 
     def _on_record(self, final: State) -> bool:
         recalled = self.reused and not self.calls
-        return recalled and self.engine.is_on_record(self.place, self.step, final)
+        return recalled and self.ctx.outcomes.on_record(self.place, self.step, final)
 
     def end_without(self, gone: NoReply) -> None:
         self.final, self.verdict = gone.state, Verdict("unjudged", (_writable(str(gone)),))
         self.too_long = gone.too_long
         self.conclude()
         if gone.state == "failed":
-            self.engine.item_failed(self.task, str(gone))
+            self.ctx.outcomes.item_failed(self.task, str(gone))
 
-    def set_aside(self, gone: SetAside) -> None:
+    def end_unpaid(self, short: CannotPay) -> None:
         """It cannot be paid: it waits for more money, the others go on."""
-        self.end_without(NoReply(str(gone), "unfunded"))
-        self.engine.set_aside(self.task, gone)
+        self.end_without(NoReply(str(short), "unfunded"))
+        self.ctx.stopping.skip_unpaid(self.task, short)
 
     def failing(self, reason: str) -> ItemEnding:
         return ItemEnding(
@@ -234,54 +235,54 @@ class Pursuit:
         )  # fmt: skip
 
 
-class Group:
-    """Tasks that are asked in one go: one task, or a shard whose reply is taken apart."""
+class Shard:
+    """What goes out in one ask: one task, or several whose reply is taken apart."""
 
-    __slots__ = ("_received", "apart", "ask", "circle", "ids", "pursuits", "step", "tell", "terms")
+    __slots__ = ("_received", "apart", "ask", "eligible", "ids", "step", "tasks", "tell", "terms")
 
     def __init__(
-        self, pursuits: tuple[Pursuit, ...], ask: Ask, apart: TakeApart | None = None
+        self, tasks: tuple[TaskState, ...], ask: Ask, apart: TakeApart | None = None
     ) -> None:
-        first = pursuits[0]
-        self.pursuits, self.ask, self.apart = pursuits, ask, apart
-        self.circle, self.terms, self.step = first.circle, first.task.terms, first.step
-        self.ids = tuple([p.task.id for p in pursuits])
+        first = tasks[0]
+        self.tasks, self.ask, self.apart = tasks, ask, apart
+        self.eligible, self.terms, self.step = first.eligible, first.task.terms, first.step
+        self.ids = tuple([p.task.id for p in tasks])
         self.tell: Tell | None = first.tell
-        self._received: tuple[Pursuit, ...] = pursuits
+        self._received: tuple[TaskState, ...] = tasks
 
     def keys(self, takes: Takes) -> tuple[bytes, ...]:
-        if len(self.pursuits) == 1:
-            return (self.pursuits[0].key(takes),)
-        return tuple([p.key(takes) for p in self.pursuits])
+        if len(self.tasks) == 1:
+            return (self.tasks[0].key(takes),)
+        return tuple([p.key(takes) for p in self.tasks])
 
     def all_keys(self) -> tuple[bytes, ...]:
         """Under every form in which one of the candidates may take them."""
-        takes = self.circle.takes
+        takes = self.eligible.takes
         if len(takes) == 1:
             return self.keys(takes[0])
         return tuple([key for one in takes for key in self.keys(one)])
 
-    def take_apart(self, reply: Reply) -> list[tuple[Pursuit, Reply]]:
+    def take_apart(self, reply: Reply) -> list[tuple[TaskState, Reply]]:
         assert self.apart is not None
         answers = self.apart(reply)
-        parts = [(p, answers[p.task.id]) for p in self.pursuits if p.task.id in answers]
-        self._received = tuple(pursuit for pursuit, _ in parts)
+        parts = [(p, answers[p.task.id]) for p in self.tasks if p.task.id in answers]
+        self._received = tuple(state for state, _ in parts)
         return parts
 
     def lost(self, why: str) -> None:
         """Nobody waits for the answer any more, though it may have been given."""
-        for pursuit in self.pursuits:
-            pursuit.end_without(NoReply(why, "in_doubt"))
+        for state in self.tasks:
+            state.end_without(NoReply(why, "in_doubt"))
 
     def failing(self, reason: str) -> tuple[ItemEnding, ...]:
         """The outcomes, when it is not tried again: for the same fact as the attempt's end, so that
         no crash in between has an agent started a second time."""
-        return tuple(p.failing(reason) for p in self.pursuits if p.place is not NOWHERE)
+        return tuple(p.failing(reason) for p in self.tasks if p.place is not NOWHERE)
 
     def filed(self, rows: tuple[int, ...]) -> None:
         """The replies are durable: remember where."""
-        for pursuit, row in zip(self._received, rows, strict=True):
-            pursuit.row = row
+        for state, row in zip(self._received, rows, strict=True):
+            state.row = row
 
 
 def raised(error: Exception) -> Verdict:

@@ -1,4 +1,4 @@
-"""What wants to go: an ask, and who may take it."""
+"""What is waiting to be sent: an ask, who may take it, and what it would cost at worst."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 from fanfold.members.route import context_fits, joined
 from fanfold.price import worst
-from fanfold.run.ledger import ONE_CALL, Chain, Sum
 from fanfold.run.limits import GO, Gauge
 from fanfold.work.ask import Ask
+from fanfold.work.budget import ONE_CALL, Accounts, Amount
 from fanfold.work.item import canonical
 from fanfold.work.member import Member, Request, Traits
 from fanfold.work.split import estimate_tokens
@@ -26,59 +26,50 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Step:
-    """A step while it runs: how many of its calls are under way, and which accounts pay for them.
+    """A step while it runs: how many of its calls are in flight, and which accounts pay for them.
 
-    `past`: how members did at such a step before, lower is better (`route.standing`).
+    `past`: how members did at such a step before, lower is better (`route.standing`). `ahead`: calls
+    that are claimed while they wait for a slot.
     """
 
-    __slots__ = ("calls", "chain", "concurrency", "dollars", "in_flight", "name", "no", "past",
-                 "reused")  # fmt: skip
+    __slots__ = ("accounts", "ahead", "calls", "concurrency", "dollars", "in_flight", "name", "no",
+                 "past", "reused")  # fmt: skip
 
-    def __init__(self, no: int, name: str, concurrency: int, chain: Chain) -> None:
-        self.no, self.name, self.concurrency, self.chain = no, name, concurrency, chain
-        self.dollars = any(account.max_usd is not None for account in chain)
+    def __init__(self, no: int, name: str, concurrency: int, accounts: Accounts) -> None:
+        self.no, self.name, self.concurrency, self.accounts = no, name, concurrency, accounts
+        self.dollars = any(account.max_usd is not None for account in accounts)
         self.past: dict[str, tuple[int, int]] = {}
-        self.in_flight = self.calls = self.reused = 0
+        self.in_flight = self.ahead = self.calls = self.reused = 0
 
     @property
     def full(self) -> bool:
         return self.in_flight >= self.concurrency
 
 
-class Want:
-    """What wants to go: its ask, who may take it, and what each of them would cost at worst.
+class Demand:
+    """An ask that is to be sent, who may take it, and what each of them would cost at worst.
 
-    Who is too small for the ask may not, if another is not. `avoid` was asked last, `failures` are
-    those who brought nothing, and how often. Wants that wait for others wait in a lane of their own.
+    A member whose context is too small may not take it, if another's is not. `avoid` was asked last,
+    `failures` counts the failures by member. Demands wait in a queue with those for the same members.
     """
 
-    __slots__ = (
-        "_lane",
-        "_made",
-        "ask",
-        "avoid",
-        "candidates",
-        "failures",
-        "lane",
-        "refusals",
-        "sent",
-        "step",
-    )
+    __slots__ = ("_made", "_queue", "ask", "avoid", "candidates", "failures", "queue", "refusals",
+                 "sent", "step")  # fmt: skip
 
-    def __init__(self, ask: Ask, candidates: tuple[Candidate, ...], lane: str, step: Step) -> None:
-        self.ask, self.candidates, self.lane, self.step = ask, candidates, lane, step
+    def __init__(self, ask: Ask, candidates: tuple[Candidate, ...], queue: str, step: Step) -> None:
+        self.ask, self.candidates, self.queue, self.step = ask, candidates, queue, step
         if len(candidates) > 1:
             self.candidates = _fitting(ask, candidates)
             if len(self.candidates) < len(candidates):
-                self.lane = ",".join(one.traits.id for one in self.candidates)
-        self._lane = self.lane
+                self.queue = ",".join(one.traits.id for one in self.candidates)
+        self._queue = self.queue
         self.avoid: str | None = None
         self.failures: dict[str, int] = {}
         self.refusals = 0
         self.sent = False  # somebody may have seen it
-        self._made: dict[str, tuple[Request, Sum]] | None = None
+        self._made: dict[str, tuple[Request, Amount]] | None = None
 
-    def request(self, candidate: Candidate) -> tuple[Request, Sum]:
+    def request(self, candidate: Candidate) -> tuple[Request, Amount]:
         """The ask made ready for this member, and its worst case; worked out once."""
         traits = candidate.traits
         if not traits.metered:
@@ -96,7 +87,7 @@ class Want:
         self.avoid = id
         self.failures[id] = self.failures.get(id, 0) + 1
         if any(one.grade for one in self.candidates):
-            self.lane = f"{self._lane} without {joined(sorted(self.failures))}"
+            self.queue = f"{self._queue} without {joined(sorted(self.failures))}"
 
     @property
     def untried(self) -> bool:
@@ -129,8 +120,8 @@ def broken(gauge: Gauge) -> bool:
     return gauge.breaker.state != "closed" or gauge.pool.breaker.state != "closed"
 
 
-def worst_case(traits: Traits, request: Request) -> Sum:
+def worst_case(traits: Traits, request: Request) -> Amount:
     usd = request.most or 0
     if request.most is None and traits.price is not None:
         usd = worst(traits.price, request.input_tokens, request.output_tokens)
-    return Sum(usd, request.input_tokens + request.output_tokens, 1)
+    return Amount(usd, request.input_tokens + request.output_tokens, 1)

@@ -1,0 +1,113 @@
+"""What a run works with, built once, in one place.
+
+It is frozen: each part owns its own state, and nobody assigns another's attributes. A branch is on
+record as a run of its own, but pays from the budget of the whole and shares its limits and members.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from fanfold.clock import Clock
+from fanfold.journal.contract import Store
+from fanfold.journal.facts import RunRecord
+from fanfold.run.choose import Chooser
+from fanfold.run.counts import ActiveTime, Counts
+from fanfold.run.dispatch import Dispatch
+from fanfold.run.executor import Executor, LocalExecutor
+from fanfold.run.judging import Judgings
+from fanfold.run.limits import Limits
+from fanfold.run.member_sources import MemberSource
+from fanfold.run.outcomes import Outcomes
+from fanfold.run.planning import Planning
+from fanfold.run.replies import Replies
+from fanfold.run.settings import Settings
+from fanfold.run.steps import Steps, spent_before
+from fanfold.run.stopping import Stopping
+from fanfold.work.budget import NOTHING, Account
+from fanfold.work.task import AskPower
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """`place`: the store's, as requests name it. `do` carries one task out, for gates that ask."""
+
+    record: RunRecord
+    settings: Settings
+    store: Store
+    place: str
+    clock: Clock
+    rng: random.Random
+    account: Account
+    limits: Limits
+    dispatch: Dispatch
+    executor: Executor
+    choose: Chooser
+    steps: Steps
+    planning: Planning
+    replies: Replies
+    outcomes: Outcomes
+    stopping: Stopping
+    judgings: Judgings
+    counts: Counts
+    active: ActiveTime
+    do: AskPower
+
+    @property
+    def unasked(self) -> int:
+        """How many calls planned items need at least that were not asked yet: one at each step."""
+        steps = len(self.steps.by_name)
+        rest = self.planning.planned - self.counts.done - self.dispatch.needed_in_flight
+        return max(0, rest) * steps + steps - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a run and its branches have in common."""
+
+    rng: random.Random
+    account: Account
+    limits: Limits
+    dispatch: Dispatch
+    executor: Executor
+    choose: Chooser
+
+
+def share(
+    store: Store, record: RunRecord, source: MemberSource, settings: Settings, clock: Clock
+) -> Shared:
+    """Of a run that pays for itself."""
+    rng = random.Random(settings.seed)
+    limits = Limits(source.settings.max_concurrency, rng, source.settings.max_wait)
+    seconds = settings.budget.seconds
+    deadline = None if seconds is None else clock.monotonic() + seconds - record.active
+    spent = sum(spent_before(store, record.no).values(), NOTHING)
+    executor = LocalExecutor()
+    return Shared(
+        rng,
+        Account("run", settings.budget, spent),
+        limits,
+        Dispatch(limits, clock.monotonic, deadline),
+        executor,
+        Chooser(source, limits, executor, clock, store.read, settings.budget),
+    )
+
+
+def build(
+    store: Store, record: RunRecord, settings: Settings, clock: Clock, shared: Shared,
+    do: AskPower,
+) -> Context:  # fmt: skip
+    counts, stopping = Counts(), Stopping(shared.dispatch)
+    crashes = store.read.gate_crashes(record.no) if record.resumed else {}
+    return Context(
+        record=record, settings=settings, store=store, place=str(store.files.absolute()), clock=clock,
+        rng=shared.rng, account=shared.account, limits=shared.limits,
+        dispatch=shared.dispatch, executor=shared.executor, choose=shared.choose,
+        steps=Steps(store, record.no, shared.account, shared.choose, shared.dispatch),
+        planning=Planning(store, record, stopping.pause),
+        replies=Replies(store, record, settings),
+        outcomes=Outcomes(store, record.no, clock, counts, stopping),
+        stopping=stopping, judgings=Judgings(store, record.no, record.session, crashes),
+        counts=counts, active=ActiveTime(store, clock, record.no), do=do,
+    )  # fmt: skip

@@ -1,0 +1,91 @@
+"""What a call took: by its reply or by what went wrong; known, or the most it can have been."""
+
+from __future__ import annotations
+
+from fanfold.errors import InvalidReply, MemberError, StoreError
+from fanfold.price import cost, dollars, nanos
+from fanfold.work.ask import Reply
+from fanfold.work.budget import NOTHING, ONE_CALL, Amount
+from fanfold.work.member import Request, Traits
+from fanfold.work.raised import error_text
+from fanfold.work.usage import with_plausible_usage
+
+OF_THE_USER = ("function", "command", "replay")
+"""Kinds that may do without a model: they are not sent a bound of tokens, nor our words alone."""
+
+
+def plausible(traits: Traits, request: Request, reply: Reply) -> Reply:
+    """Usage that no call can have is no usage: the worst case stands. Only where a model gets our
+    words as they are can usage be compared with them."""
+    if traits.kind in OF_THE_USER:
+        return with_plausible_usage(reply)
+    return with_plausible_usage(reply, [message.content for message in request.ask.conversation()])
+
+
+def actual_cost(traits: Traits, reserved: Amount, reply: Reply) -> Amount:
+    """What the call took: as the member said, else by its tokens, else the worst case stands."""
+    if not traits.metered:
+        return ONE_CALL
+    usage = reply.usage
+    tokens = reserved.tokens if usage is None else usage.total
+    if reply.cost_usd is not None:
+        return Amount(nanos(reply.cost_usd), tokens, 1)
+    if usage is None or traits.price is None:
+        return Amount(reserved.usd, tokens, 1)
+    usd = cost(traits.price, usage.input, usage.output, usage.cache_read, usage.cache_write)
+    return Amount(usd, tokens, 1)
+
+
+def is_upper_bound(traits: Traits, reply: Reply) -> bool:
+    """It reports neither cost nor tokens, so its worst case stands."""
+    if not traits.metered or reply.cost_usd is not None:
+        return False
+    return reply.usage is None or traits.price is None
+
+
+def cost_of_error(error: Exception, reserved: Amount) -> Amount:
+    """As the member knows; else all that was reserved when it may have been carried out."""
+    if isinstance(error, MemberError) and error.cost is not None and error.cost >= 0:
+        return Amount(error.cost, 0 if error.usage is None else error.usage.total, 1)
+    return reserved if may_have_run(error) or isinstance(error, InvalidReply) else NOTHING
+
+
+def error_is_upper_bound(error: Exception) -> bool:
+    """Whether what it counts as is the most it can have cost; else it is known."""
+    if isinstance(error, MemberError) and error.cost is not None:
+        return error.bound
+    return may_have_run(error) or isinstance(error, InvalidReply)
+
+
+def may_have_run(error: Exception) -> bool:
+    """A defect inside a member says nothing about what was sent, so it counts as lost too."""
+    return error.lost if isinstance(error, MemberError) else not isinstance(error, StoreError)
+
+
+def one_line(error: Exception) -> str:
+    text = str(error) if isinstance(error, MemberError) else error_text(error)
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:500]
+
+
+def overrun(
+    traits: Traits, request: Request, reserved: Amount, reply: Reply, actual: Amount
+) -> str:
+    """Why nothing more is to be sent to the member, in one line; empty while it keeps its bounds.
+
+    An agent decides itself how often it asks; its own cap bounds it (`members/agents/bounds`).
+    """
+    if traits.agent or not traits.metered:
+        return ""
+    most, usage = request.output_tokens, reply.usage
+    if usage is not None and traits.kind not in OF_THE_USER and usage.output > most:
+        return (
+            f"{traits.id}: it does not keep max_tokens ({usage.output:,} tokens for {most:,}), so"
+            " nothing bounds what it costs; nothing more is sent to it"
+        )
+    if traits.price is not None and actual.usd > reserved.usd:
+        took, bound = dollars(actual.usd), dollars(reserved.usd)
+        return (
+            f"{traits.id}: a call took ${took:.6f}, but at most ${bound:.6f} by its price; correct"
+            " `price` in the roster"
+        )
+    return ""

@@ -1,0 +1,103 @@
+"""Where an ask leaves this process: the only caller of a member's `ask`.
+
+All that crosses it is plain data: the member's id, a request, a reply or a `MemberError`. So another
+executor may have it carried out elsewhere; policy (slots, money, retries, facts) stays on this side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Protocol, cast
+
+from fanfold.errors import TimedOut
+from fanfold.work.ask import Reply
+from fanfold.work.member import Adopts, Member, Request, Tell
+
+
+class Executor(Protocol):
+    """Carries asks out. `add` and `open` come before the first ask of a member, `close` after the last."""
+
+    def add(self, member: Member) -> None: ...
+
+    async def open(self, member: str) -> None:
+        """Get it ready. Several may come here at once; it is opened once."""
+        ...
+
+    def is_open(self, member: str) -> bool: ...
+
+    def ask(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply]:
+        """The reply; raises a MemberError, or whatever a defective member raises."""
+        ...
+
+    def has_trace(self, member: str, request: Request) -> bool:
+        """Did an earlier process start this request's work, so that it may be still there?"""
+        ...
+
+    def adopt(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply | None]:
+        """Go on with such work. None: nothing is left that could tell how it ended."""
+        ...
+
+    def end_agents(self, why: str, message: str) -> None:
+        """EndAttempt all agents at work, at the operator's order; their asks end with an error."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class LocalExecutor:
+    """Asks members that live in this process."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Member] = {}
+        self._opening: dict[str, asyncio.Future[None]] = {}
+        self._open: set[str] = set()
+
+    def add(self, member: Member) -> None:
+        self._members[member.traits.id] = member
+
+    async def open(self, member: str) -> None:
+        opening = self._opening.get(member)
+        if opening is None:
+            opening = asyncio.ensure_future(self._members[member].open())
+            self._opening[member] = opening
+        await asyncio.shield(opening)
+        self._open.add(member)
+
+    def is_open(self, member: str) -> bool:
+        return member in self._open
+
+    def ask(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply]:
+        """A member that does not watch its own time is cut off a little after it."""
+        one = self._members[member]
+        if one.traits.keeps_time or one.traits.timeout <= 0:
+            return one.ask(request, tell)
+        return _cut_off(one, request, tell)
+
+    def has_trace(self, member: str, request: Request) -> bool:
+        return self._agent(member).has_trace(request.span, request.store)
+
+    def adopt(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply | None]:
+        return self._agent(member).adopt(request.span, request.store, tell)
+
+    def end_agents(self, why: str, message: str) -> None:
+        for member in self._members.values():
+            if member.traits.agent:
+                cast(Adopts, member).end(why, message)
+
+    async def close(self) -> None:
+        for id, member in self._members.items():
+            if id in self._open:
+                await member.close()
+
+    def _agent(self, member: str) -> Adopts:
+        return cast(Adopts, self._members[member])
+
+
+async def _cut_off(member: Member, request: Request, tell: Tell) -> Reply:
+    traits = member.traits
+    try:
+        async with asyncio.timeout(traits.timeout * 1.05 + 1.0):
+            return await member.ask(request, tell)
+    except TimeoutError:
+        raise TimedOut(f"{traits.id}: no answer within {traits.timeout:g} s") from None

@@ -1,0 +1,84 @@
+"""Leave to make a call, and why there is none."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fanfold.errors import FanfoldError
+from fanfold.members.route import joined
+from fanfold.run.demand import Candidate, Demand, Step
+from fanfold.run.limits import PLAIN, Closed
+from fanfold.run.unpaid import CannotPay
+from fanfold.work.budget import Accounts, Amount, Fit, fit_all
+from fanfold.work.member import Request
+
+
+class NobodyLeft(FanfoldError):
+    """Every member that could take the task is closed for good."""
+
+
+class Unfunded(FanfoldError):
+    """The money does not suffice, and nothing in flight can refund enough. `short`: for this ask;
+    None where no other could be paid either."""
+
+    def __init__(self, shortage: str, short: CannotPay | None = None) -> None:
+        self.short = short
+        super().__init__(f"out of budget: {shortage}")
+
+
+class Grant:
+    """Leave to make one call: the member, the reservation, and a slot, at once or later.
+
+    `slot`: it holds one. `ahead`: it waits for one, with its reservation.
+    """
+
+    __slots__ = ("accounts", "ahead", "gauge", "order", "permit", "request", "reserved", "slot",
+                 "started", "step", "traits", "why")  # fmt: skip
+
+    def __init__(
+        self, candidate: Candidate, request: Request, reserved: Amount, step: Step,
+        accounts: Accounts,
+    ) -> None:  # fmt: skip
+        self.gauge, self.traits = candidate.gauge, candidate.traits
+        self.request, self.reserved, self.step, self.accounts = request, reserved, step, accounts
+        self.started, self.order = 0.0, 0
+        self.permit = PLAIN
+        self.slot = self.ahead = False
+        self.why = candidate.why
+
+
+def with_less(accounts: Accounts, request: Request, amount: Amount) -> tuple[Fit, Request, Amount]:
+    """It can do with less than its most: with what is left, if that is enough; else when it may
+    become so."""
+    least = Amount(request.least or 0, amount.tokens, amount.calls)
+    fit, _ = fit_all(accounts, least)
+    if fit != "fits":
+        return fit, request, amount
+    remaining = min(one.remaining().usd for one in accounts if one.max_usd is not None)
+    granted = Amount(min(amount.usd, remaining), amount.tokens, amount.calls)
+    return "fits", msgspec.structs.replace(request, most=granted.usd), granted
+
+
+def suffices(demand: Demand, many: int) -> bool:
+    """Whether so many such asks can be paid, each by the dearest who may answer."""
+    amounts = [demand.request(one)[1] for one in demand.candidates]
+    accounts = demand.step.accounts
+    if not amounts or not any(account.bounded for account in accounts):
+        return bool(amounts)
+    columns = zip(*((one.usd, one.tokens, one.calls) for one in amounts), strict=True)
+    return fit_all(accounts, Amount(*(many * max(each) for each in columns)))[0] == "fits"
+
+
+def why_closed(candidates: tuple[Candidate, ...], now: float) -> str:
+    verdicts = [(c.traits.id, c.gauge.check(now, 0)) for c in candidates]
+    reasons = [v.reason if v.reason.startswith(id) else f"{id}: {v.reason}"
+               for id, v in verdicts if isinstance(v, Closed)]  # fmt: skip
+    return "; ".join(dict.fromkeys(reasons)) or "no member is left to ask"
+
+
+def why(demand: Demand, candidate: Candidate) -> str:
+    """Why it is not one of the first choice."""
+    if demand.failures:
+        return f"{candidate.why}; after {joined(sorted(demand.failures))} failed"
+    better = [one.traits.id for one in demand.candidates if one.grade < candidate.grade]
+    return f"{candidate.why}; {joined(better)} cannot be used now" if better else candidate.why

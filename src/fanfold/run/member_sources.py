@@ -1,0 +1,148 @@
+"""Where the members of a run come from: a roster file, members that a script made, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.members.entry import ScriptedEntry
+from fanfold.members.roster import Roster, RosterSettings, load_roster
+from fanfold.work.check import described
+from fanfold.work.member import Member, Traits
+
+
+class MemberSource(Protocol):
+    """The members at hand: their traits without building them, and one built when it is needed.
+    `given`: those that a script made and handed over, which may be used though they are paid."""
+
+    @property
+    def traits(self) -> Mapping[str, Traits]: ...
+
+    @property
+    def settings(self) -> RosterSettings: ...
+
+    @property
+    def given(self) -> frozenset[str]: ...
+
+    def build(self, id: str) -> Member: ...
+
+
+_ALLOWED = RosterSettings(allow_paid=True)
+
+
+class GivenMembers:
+    """Members made by hand, for scripts and tests. Those who are handed over may be used."""
+
+    def __init__(self, *members: Member, settings: RosterSettings = _ALLOWED) -> None:
+        self._members: dict[str, Member] = {}
+        for member in members:
+            if (id := member.traits.id) in self._members:
+                raise _same_id(id)
+            self._members[id] = member
+        self.traits: Mapping[str, Traits] = {id: m.traits for id, m in self._members.items()}
+        self.settings, self.given = settings, frozenset(self.traits)
+
+    def build(self, id: str) -> Member:
+        return self._members[id]
+
+
+class ListedMembers:
+    """The members of a roster file, built when they are needed."""
+
+    given: frozenset[str] = frozenset()
+
+    def __init__(
+        self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None
+    ) -> None:
+        self._roster, self._folder = roster, folder
+        self.settings = roster.settings.said(allow_paid, at_once)
+        self.traits: Mapping[str, Traits] = {id: e.traits for id, e in roster.entries.items()}
+
+    def build(self, id: str) -> Member:
+        self._roster.check_keys([id])
+        return self._roster.build(id, folder=self._folder)
+
+
+class ScriptMembers:
+    """The members of a script: those of its roster, and those that it made itself, beside them."""
+
+    def __init__(
+        self, listed: ListedMembers, *made: MemberSource, settings: RosterSettings
+    ) -> None:
+        self.settings = settings
+        self._sources = {id: part for part in (listed, *made) for id in part.traits}
+        self.traits: Mapping[str, Traits] = {
+            id: one.traits[id] for id, one in self._sources.items()
+        }
+        self.given = frozenset(id for part in made for id in part.traits)
+
+    def build(self, id: str) -> Member:
+        return self._sources[id].build(id)
+
+
+def members_of_script(
+    roster: str | Path | Roster | None, members: Any, settings: dict[str, Any]
+) -> MemberSource:
+    """`settings` go before the roster's. Keys of one member are hidden from the commands and agents
+    of all others, wherever they are stated."""
+    made = [_checked(one) for one in _listed(members)]
+    if roster is None and not made:
+        raise BadInput("a run needs members: give roster='roster.yaml' or members=[...]")
+    found, folder = _roster(roster)
+    _refuse_same_ids(found, made)
+    own = Roster({one.traits.id: one.entry for one in made if isinstance(one, ScriptedEntry)})
+    own, found = _hiding(own, found), _hiding(found, own)
+    given = GivenMembers(*(one for one in made if not isinstance(one, ScriptedEntry)))
+    return ScriptMembers(
+        ListedMembers(found, folder), ListedMembers(own, Path.cwd()), given,
+        settings=msgspec.structs.replace(found.settings, **settings),
+    )  # fmt: skip
+
+
+def _listed(members: Any) -> tuple[Any, ...]:
+    if isinstance(members, str | Mapping) or not isinstance(members, Iterable):
+        raise BadInput(f"`members` must be a list, not {described(members)}: members=[…]")
+    return tuple(members)
+
+
+def _checked(one: Any) -> Member | ScriptedEntry:
+    if isinstance(one, ScriptedEntry):
+        return one
+    if not callable(getattr(one, "ask", None)) or not hasattr(one, "traits"):
+        how = "wrap a function: ff.function(…)" if callable(one) else "such as ff.openai(…)"
+        raise BadInput(f"`members` must be members, not {described(one)}; {how}")
+    member: Member = one
+    return member
+
+
+def _roster(roster: str | Path | Roster | None) -> tuple[Roster, Path]:
+    """The roster, and the folder that its programs run in."""
+    if isinstance(roster, Roster):
+        return roster, Path.cwd()
+    if roster is None:
+        return Roster(), Path.cwd()
+    if not isinstance(roster, str | Path):
+        raise BadInput(f"`roster` must be a file or a Roster, not {described(roster)}")
+    return load_roster(roster), Path(roster).parent
+
+
+def _refuse_same_ids(roster: Roster, made: Sequence[Member | ScriptedEntry]) -> None:
+    seen: set[str] = set()
+    for id in (one.traits.id for one in made):
+        if id in roster.entries:
+            raise BadInput(f"`members`: the roster has a member `{id}` too; give another `id`")
+        if id in seen:
+            raise _same_id(id)
+        seen.add(id)
+
+
+def _same_id(id: str) -> BadInput:
+    return BadInput(f"`members`: two are called `{id}`; give one another `id`")
+
+
+def _hiding(roster: Roster, other: Roster) -> Roster:
+    return msgspec.structs.replace(roster, elsewhere=other.hidden)

@@ -1,0 +1,63 @@
+"""How items ended: counted, and on record."""
+
+from __future__ import annotations
+
+from fanfold.clock import Clock
+from fanfold.journal.contract import Store
+from fanfold.journal.facts import EndAttempt, EndItems, ItemEnding, NewReply
+from fanfold.run.counts import Counts
+from fanfold.run.demand import Step
+from fanfold.run.stopping import Stop, Stopping
+from fanfold.work.outcome import STATES, State
+from fanfold.work.task import Place, Task
+
+
+class Outcomes:
+    """`held`: failed items that wait for a resume."""
+
+    def __init__(
+        self, store: Store, run: int, clock: Clock, counts: Counts, stopping: Stopping
+    ) -> None:
+        self._store, self._run, self._clock = store, run, clock
+        self._counts, self._stopping = counts, stopping
+        self._last_steps: dict[int, int] = {}
+        self._recorded: dict[tuple[int, int], bytearray] = {}
+        self.held = 0
+
+    def expect(self, batch: int, last_step: int) -> None:
+        """The items of a batch leave the flow at this step."""
+        self._last_steps[batch] = last_step
+
+    def recall(self, batch: int, step: int, size: int) -> bytearray:
+        """The outcomes of earlier invocations at a step: by position a number of STATES, or 0."""
+        found = self._store.read.settled(self._run, batch, step, size)
+        self._recorded[batch, step] = found
+        return found
+
+    def on_record(self, place: Place, step: Step, state: State) -> bool:
+        """An earlier invocation of this run recorded this very outcome."""
+        states = self._recorded.get((place.batch, step.no))
+        return states is not None and states[place.position] == STATES.index(state) + 1
+
+    def count(self, place: Place, step: Step, state: State) -> None:
+        """An item counts once, where it leaves the flow."""
+        if state != "passed" or self._last_steps.get(place.batch, step.no) == step.no:
+            self._counts.states[state] += 1
+
+    def note(self, ending: ItemEnding, kept: NewReply | None) -> None:
+        """`kept`: a reply that is stored with the outcome."""
+        if kept is None:
+            self._store.note(EndItems(self._run, (ending,)))
+        else:
+            self._store.note(
+                EndAttempt(run=self._run, at=self._clock.now(), landed=(kept,), endings=(ending,))
+            )
+
+    def item_failed(self, task: Task, reason: str) -> None:
+        match task.terms.on_failure:
+            case "skip":
+                pass
+            case "hold":
+                self.held += 1
+            case "abort":
+                self._stopping.halt(Stop("aborted", f"{task.id}: {reason}"))

@@ -1,0 +1,84 @@
+"""Why a run ends early, if it does, and how everybody in it learns of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn
+
+import msgspec
+
+from fanfold.errors import RunStopped
+from fanfold.run.dispatch import Dispatch
+from fanfold.run.unpaid import CannotPay, Unpaid
+from fanfold.work.outcome import State
+from fanfold.work.task import Task
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Why the run ends early. `rest` is the outcome of the items that were not reached. `monthly`: it
+    lacks money of a budget that begins anew with the month."""
+
+    status: str
+    reason: str
+    rest: State = "cancelled"
+    monthly: bool = False
+
+
+class Stopping:
+    """The first reason to stop counts. From then on no call starts; calls in flight end by themselves.
+
+    `streams`: how many are open.
+    """
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        self._dispatch = dispatch
+        self._signal: asyncio.Future[None] | None = None
+        self.stop: Stop | None = None
+        self.unpaid = Unpaid()
+        self.streams = 0
+
+    def halt(self, stop: Stop) -> None:
+        if self.stop is None:
+            self.stop = stop
+            self._dispatch.halt(self.error())
+            if self._signal is not None and not self._signal.done():
+                self._signal.set_result(None)
+
+    def kill(self, reason: str) -> None:
+        """It ends now, whatever the reason was before."""
+        self.stop = Stop("killed", reason)
+
+    def pause(self, reason: str) -> NoReturn:
+        """The run cannot continue here: it pauses, and the caller is stopped."""
+        self.halt(Stop("paused", reason))
+        raise self.error()
+
+    def error(self) -> RunStopped:
+        stop = self.stop
+        return RunStopped("stopped" if stop is None else f"{stop.status}: {stop.reason}")
+
+    def raise_if_stopping(self) -> None:
+        if self.stop is not None:
+            raise self.error()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Sleep, but not longer than until the run stops. None: until then."""
+        if self._signal is None:
+            self._signal = asyncio.get_running_loop().create_future()
+        if self.stop is None:
+            await asyncio.wait((self._signal,), timeout=seconds)
+
+    # ── for lack of money ──
+
+    def skip_unpaid(self, task: Task, short: CannotPay) -> None:
+        """This item cannot be paid; when no other can either, the run pauses at once."""
+        self.unpaid.add(task.id, task.terms.step, short)
+        if short.last:
+            self.halt_if_unpaid()
+
+    def halt_if_unpaid(self) -> None:
+        """Some items could not be paid, and nothing else is left to do: the run pauses."""
+        if self.unpaid:
+            assert self.unpaid.dearest is not None
+            monthly = self.unpaid.dearest.account.monthly
+            self.halt(Stop("paused", self.unpaid.reason, "unfunded", monthly))

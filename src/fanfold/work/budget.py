@@ -1,0 +1,151 @@
+"""Amounts, and accounts that bound them: one mechanism for the budget of a run, of a step and of a
+member's month. Synchronous: it decides, others act."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from fanfold.price import dollars, nanos
+from fanfold.work.task import Budget
+
+Fit = Literal["fits", "wait", "never"]
+
+
+class Amount(msgspec.Struct, frozen=True, gc=False):
+    """Nano-dollars, tokens and calls together."""
+
+    usd: int = 0
+    tokens: int = 0
+    calls: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.usd + other.usd, self.tokens + other.tokens, self.calls + other.calls)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.usd - other.usd, self.tokens - other.tokens, self.calls - other.calls)
+
+
+NOTHING = Amount()
+ONE_CALL = Amount(calls=1)
+
+
+class Account:
+    """The budget of one scope. Settled plus reserved never exceeds its limits. `monthly`: it begins
+    anew with each month."""
+
+    __slots__ = ("bounded", "calls", "max_calls", "max_tokens", "max_usd", "monthly", "name",
+                 "reserved_calls", "reserved_tokens", "reserved_usd", "tokens", "usd")  # fmt: skip
+
+    def __init__(self, name: str, limit: Budget, spent: Amount = NOTHING) -> None:
+        self.name, self.monthly = name, False
+        self.max_usd = None if limit.usd is None else nanos(limit.usd)
+        self.max_tokens, self.max_calls = limit.tokens, limit.calls
+        self.bounded = not (self.max_usd is self.max_tokens is self.max_calls is None)
+        self.usd, self.tokens, self.calls = spent.usd, spent.tokens, spent.calls
+        self.reserved_usd = self.reserved_tokens = self.reserved_calls = 0
+
+    def fit(self, want: Amount) -> Fit:
+        """`wait`: would fit if what is in flight cost nothing. `never`: not even then."""
+        fits = True
+        for limit, settled, reserved, more in (
+            (self.max_usd, self.usd, self.reserved_usd, want.usd),
+            (self.max_tokens, self.tokens, self.reserved_tokens, want.tokens),
+            (self.max_calls, self.calls, self.reserved_calls, want.calls),
+        ):
+            if limit is None or settled + reserved + more <= limit:
+                continue
+            if settled + more > limit:
+                return "never"
+            fits = False
+        return "fits" if fits else "wait"
+
+    def remaining(self) -> Amount:
+        """What is neither settled nor reserved; 0 where there is no limit."""
+        amounts = (
+            (self.max_usd, self.usd + self.reserved_usd),
+            (self.max_tokens, self.tokens + self.reserved_tokens),
+            (self.max_calls, self.calls + self.reserved_calls),
+        )
+        return Amount(*(0 if most is None else max(0, most - used) for most, used in amounts))
+
+    def shortage(self, want: Amount) -> str:
+        """Why a call of this amount is refused, for people."""
+        if self.max_usd is not None and self.usd + want.usd > self.max_usd:
+            remaining = dollars(max(0, self.max_usd - self.usd))
+            need = dollars(want.usd)
+            return (
+                f"dollars of the {self.name}: ${remaining:.6f} left,"
+                f" the next call may cost ${need:.6f}"
+            )
+        if self.max_tokens is not None and self.tokens + want.tokens > self.max_tokens:
+            tokens = max(0, self.max_tokens - self.tokens)
+            return f"tokens of the {self.name}: {tokens} left, the next call may take {want.tokens}"
+        return f"calls of the {self.name}: all {self.max_calls} were made"
+
+    @property
+    def out_of_calls(self) -> bool:
+        """No call at all can be made, whatever it costs."""
+        return self.max_calls is not None and self.calls >= self.max_calls
+
+    def reopen(self, amount: Amount) -> None:
+        """What counted as spent is only reserved after all."""
+        self.settle(NOTHING - amount, NOTHING - amount)
+
+    def reserve(self, more: Amount) -> None:
+        self.reserved_usd += more.usd
+        self.reserved_tokens += more.tokens
+        self.reserved_calls += more.calls
+
+    def settle(self, reserved: Amount, actual: Amount) -> None:
+        self.reserved_usd -= reserved.usd
+        self.reserved_tokens -= reserved.tokens
+        self.reserved_calls -= reserved.calls
+        self.usd += actual.usd
+        self.tokens += actual.tokens
+        self.calls += actual.calls
+
+    def __repr__(self) -> str:
+        limit = "∞" if self.max_usd is None else f"{dollars(self.max_usd):.6f}"
+        return (
+            f"<{self.name}: ${dollars(self.usd):.6f} settled, "
+            f"${dollars(self.reserved_usd):.6f} reserved of ${limit}>"
+        )
+
+
+Accounts = tuple[Account, ...]
+"""Those that one call is charged to, outermost first."""
+
+
+def fit_all(accounts: Accounts, want: Amount) -> tuple[Fit, Account]:
+    """Whether all of them can bear it, and if not, which one cannot."""
+    worst: tuple[Fit, Account] = ("fits", accounts[0])
+    for account in accounts:
+        if account.bounded and (want is not ONE_CALL or account.max_calls is not None):
+            fit = account.fit(want)
+            if fit == "never":
+                return fit, account
+            if fit == "wait":
+                worst = fit, account
+    return worst
+
+
+def reserve_all(accounts: Accounts, want: Amount) -> None:
+    if want is ONE_CALL:
+        for account in accounts:
+            account.reserved_calls += 1
+        return
+    for account in accounts:
+        account.reserve(want)
+
+
+def settle_all(accounts: Accounts, reserved: Amount, actual: Amount) -> None:
+    """The call has ended: its reservation is released, and what it really took is settled."""
+    if reserved is ONE_CALL and actual is ONE_CALL:
+        for account in accounts:
+            account.reserved_calls -= 1
+            account.calls += 1
+        return
+    for account in accounts:
+        account.settle(reserved, actual)
