@@ -8,7 +8,8 @@ is paid again.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+
+import msgspec
 
 from fanfold.errors import CalledOff, MemberError, Terminal
 from fanfold.journal.answers import LostAttempt
@@ -81,7 +82,9 @@ class Adoption:
 
     async def never_began(self) -> None:
         """A worker's trace is durable before it is started. There is none: the process died before."""
-        await self._end(NOTHING, state="error", error=UNSENT, released=self.lost.keys)
+        run, keys = self._ctx.record.no, self.lost.keys
+        what = EndAttempt(run=run, at=self._now, state="error", error=UNSENT, released=keys)
+        await self._end(NOTHING, what)
 
     async def carry_on(self) -> None:
         ctx, lost, gauge = self._ctx, self.lost, self._candidate.gauge
@@ -105,8 +108,10 @@ class Adoption:
         self._ctx.counts.used(reply.usage)
         key, private = lost.keys[0], not traits.shared
         landed = NewReply(key, lost.answerer, lost.member, reply, actual.usd, private)
-        await self._end(actual, usage=reply.usage, unusable=reply.unusable, released=lost.keys,
-                        landed=(landed,))  # fmt: skip
+        await self._end(actual, EndAttempt(
+            run=self._ctx.record.no, at=self._now, usage=reply.usage, unusable=reply.unusable,
+            released=lost.keys, landed=(landed,),
+        ))  # fmt: skip
 
     async def _fail(self, error: MemberError) -> None:
         """It brought nothing: its item has failed, unless it is in doubt as before. One that was only
@@ -116,11 +121,11 @@ class Adoption:
         again = isinstance(error, CalledOff) or lost.ids[0] in ctx.settings.anew
         over = not (doubt or again)
         ctx.counts.used(error.usage)
-        await self._end(
-            spent, state="in_doubt" if doubt else "error", usage=error.usage,
-            bound=error_is_upper_bound(error), error=one_line(error),
+        await self._end(spent, EndAttempt(
+            run=ctx.record.no, at=self._now, state="in_doubt" if doubt else "error",
+            usage=error.usage, bound=error_is_upper_bound(error), error=one_line(error),
             released=() if doubt else lost.keys, endings=self._endings(error) if over else (),
-        )  # fmt: skip
+        ))  # fmt: skip
         if isinstance(error, Terminal) and error.scope != "ask":
             ctx.limits.trip(self._candidate.gauge, error.scope, str(error), None)
         if over:
@@ -136,12 +141,15 @@ class Adoption:
         ((batch, position),) = places
         return (ItemEnding(batch, position, lost.step, "failed", (one_line(error),), lost.member),)
 
-    async def _end(self, spent: Amount, **more: Any) -> None:
+    async def _end(self, spent: Amount, what: EndAttempt) -> None:
         """On record first, then in the accounts."""
-        ctx, lost = self._ctx, self.lost
-        await ctx.store.write(
-            EndAttempt(run=ctx.record.no, attempt=lost.no, cost=spent.usd, tokens=spent.tokens,
-                at=ctx.clock.now(), answerer=lost.answerer,
-                monthly=self._candidate.gauge.month is not None, **more)
+        ended = msgspec.structs.replace(
+            what, attempt=self.lost.no, cost=spent.usd, tokens=spent.tokens,
+            answerer=self.lost.answerer, monthly=self._candidate.gauge.month is not None,
         )  # fmt: skip
-        ctx.steps.settle(lost.step, self.reserved, spent)
+        await self._ctx.store.write(ended)
+        self._ctx.steps.settle(self.lost.step, self.reserved, spent)
+
+    @property
+    def _now(self) -> float:
+        return self._ctx.clock.now()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -201,23 +200,23 @@ class Attempt:
         ctx.dispatch.settle(grant, actual)
         landed, endings = self._file(reply, actual.usd)
         self._begin_judging()
+        error = None if landed else "the reply named none of the items"
         if self.number:
-            fact = self._end(
-                actual, usage=reply.usage, unusable=reply.unusable, landed=landed, endings=endings,
-                released=shard.keys(traits.takes), bound=is_upper_bound(traits, reply),
-                error=None if landed else "the reply named none of the items",
-            )  # fmt: skip
+            fact = self._end(actual, EndAttempt(
+                run=ctx.record.no, at=ctx.clock.now(), landed=landed, endings=endings, error=error,
+                usage=reply.usage, unusable=reply.unusable, bound=is_upper_bound(traits, reply),
+                released=shard.keys(traits.takes),
+            ))  # fmt: skip
         else:
-            unplaced = shard.step.no if shard.tasks[0].place is NOWHERE else None
             fact = EndAttempt(
-                run=ctx.record.no, at=ctx.clock.now(), landed=landed, endings=endings,
-                unplaced=unplaced, error=None if landed else "the reply named none of the items",
+                run=ctx.record.no, at=ctx.clock.now(), landed=landed, endings=endings, error=error,
+                unplaced=shard.step.no if shard.tasks[0].place is NOWHERE else None,
             )  # fmt: skip
         try:
             shard.filed(await ctx.store.write(fact))
-        except InvalidReply as error:  # a text that no file can hold
+        except InvalidReply as invalid:  # a text that no file can hold
             if self.number:
-                await ctx.store.write(_unreadable(fact, error))
+                await ctx.store.write(_unreadable(fact, invalid))
             raise
         finally:
             self._settled()
@@ -285,25 +284,37 @@ class Attempt:
         ctx.counts.used(usage)
         ctx.dispatch.settle(grant, spent)
         await ctx.store.write(
-            self._end(spent, state="in_doubt" if lost else "error", usage=usage,
-                      bound=error_is_upper_bound(error), error=one_line(error),
-                      released=() if lost else shard.keys(traits.takes),
-                      endings=shard.failing(str(error)) if traits.agent and not lost else ())
+            self._end(spent, EndAttempt(
+                run=ctx.record.no, at=ctx.clock.now(), state="in_doubt" if lost else "error",
+                usage=usage, bound=error_is_upper_bound(error), error=one_line(error),
+                released=() if lost else shard.keys(traits.takes),
+                endings=shard.failing(str(error)) if traits.agent and not lost else (),
+            ))
         )  # fmt: skip
         self._settled()
 
     def abandon(self) -> None:
         """Cancelled in mid-call: the reservation counts as spent, and the attempt is in doubt."""
-        reserved = self.grant.reserved
-        self._ctx.dispatch.settle(self.grant, reserved if self.number else NOTHING)
+        ctx, reserved = self._ctx, self.grant.reserved
+        ctx.dispatch.settle(self.grant, reserved if self.number else NOTHING)
         if self.number:
-            self._ctx.store.note(self._end(reserved, state="in_doubt", bound=True, error=CANCELLED))
+            ctx.store.note(
+                self._end(reserved, EndAttempt(
+                    run=ctx.record.no, at=ctx.clock.now(), state="in_doubt", bound=True,
+                    error=CANCELLED,
+                ))
+            )  # fmt: skip
 
     def withdraw(self) -> None:
         """It was claimed, and is not sent: all is given back."""
-        self._ctx.dispatch.settle(self.grant, NOTHING)
-        keys = self.shard.keys(self.grant.traits.takes)
-        self._ctx.store.note(self._end(NOTHING, state="error", error=UNSENT, released=keys))
+        ctx = self._ctx
+        ctx.dispatch.settle(self.grant, NOTHING)
+        ctx.store.note(
+            self._end(NOTHING, EndAttempt(
+                run=ctx.record.no, at=ctx.clock.now(), state="error", error=UNSENT,
+                released=self.shard.keys(self.grant.traits.takes),
+            ))
+        )  # fmt: skip
 
     def uncount(self) -> None:
         """It counted as a call, but was not sent after all."""
@@ -325,21 +336,25 @@ class Attempt:
                 ctx.limits.trip(grant.gauge, "member", why, None)
         ctx.dispatch.settle(grant, spent)
         ctx.store.note(
-            self._end(spent, state="late", usage=usage,
-                      unusable="" if reply is None else reply.unusable,
-                      error="another answer came first",
-                      bound=reply is None or is_upper_bound(grant.traits, reply),
-                      released=self.shard.keys(grant.traits.takes))
+            self._end(spent, EndAttempt(
+                run=ctx.record.no, at=ctx.clock.now(), state="late", usage=usage,
+                unusable="" if reply is None else reply.unusable,
+                error="another answer came first",
+                bound=reply is None or is_upper_bound(grant.traits, reply),
+                released=self.shard.keys(grant.traits.takes),
+            ))
         )  # fmt: skip
 
-    def _end(self, spent: Amount, **more: Any) -> EndAttempt:
-        """The closing fact. Its duration is by a clock that does not jump; stamps are for people."""
+    def _end(self, spent: Amount, what: EndAttempt) -> EndAttempt:
+        """The closing fact: `what` came of it, and what all have in common. Its duration is by a clock
+        that does not jump; stamps are for people."""
         ctx, grant = self._ctx, self.grant
-        return EndAttempt(
-            run=ctx.record.no, attempt=self.number, cost=spent.usd, tokens=spent.tokens,
-            at=ctx.clock.now(), took=ctx.active.tick() - grant.started,
-            answerer=grant.traits.answerer, monthly=grant.gauge.month is not None, **more,
+        ended: EndAttempt = msgspec.structs.replace(
+            what, attempt=self.number, cost=spent.usd, tokens=spent.tokens,
+            took=ctx.active.tick() - grant.started, answerer=grant.traits.answerer,
+            monthly=grant.gauge.month is not None,
         )  # fmt: skip
+        return ended
 
     def _settled(self) -> None:
         """What a call took is on record: those who wait for the member's money may try again."""
