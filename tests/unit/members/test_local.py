@@ -92,10 +92,12 @@ def test_a_field_of_another_kind(tmp_path: Path) -> None:
         entry(tmp_path, ", base_url: 'http://127.0.0.1:1'")
 
 
-def test_the_cache_is_the_users(tmp_path: Path) -> None:
-    home = {"HOME": str(tmp_path)}
-    assert cache_folder(home) == tmp_path / ".cache/fanfold/local"
-    assert cache_folder({**home, "XDG_CACHE_HOME": "/x"}) == Path("/x/fanfold/local")
+def test_the_cache_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_folder() == tmp_path / ".cache/fanfold/local"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache_folder() == Path("/x/fanfold/local")
 
 
 def test_threads_where_the_roster_states_none() -> None:

@@ -335,24 +335,33 @@ def test_a_name_that_begins_like_a_key_is_none(tmp_path: Path, model: str) -> No
 # ── which roster counts ──────────────────────────────────────────────────────────────────────
 
 
-def test_the_order_in_which_rosters_are_looked_for(tmp_path: Path) -> None:
+def test_the_order_in_which_rosters_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan, config = tmp_path / "plan", tmp_path / "config"
     for path in (plan / "roster.yaml", config / "fanfold" / "roster.yaml",
                  tmp_path / ".config" / "fanfold" / "roster.yaml"):  # fmt: skip
         path.parent.mkdir(parents=True)
         path.write_text("members: []")
+
+    def found(given: str | None, named: str | None, folder: Path, env: dict[str, str]) -> Path:
+        for name in ("FANFOLD_ROSTER", "XDG_CONFIG_HOME", "HOME"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        return find_roster(given, named, folder)
+
     env = {"FANFOLD_ROSTER": "/by/env.yaml", "XDG_CONFIG_HOME": str(config)}
     home = {"HOME": str(tmp_path)}
-    found = [
-        find_roster("given.yaml", "named.yaml", plan, env),
-        find_roster(None, "named.yaml", plan, env),
-        find_roster(None, None, plan, env),
-        find_roster(None, None, plan, home),
-        find_roster(None, None, tmp_path, {"XDG_CONFIG_HOME": str(config)}),
-        find_roster(None, None, tmp_path, home),
-        find_roster(None, None, tmp_path, {"HOME": str(plan)}),
-    ]
-    assert found == [
+    assert [
+        found("given.yaml", "named.yaml", plan, env),
+        found(None, "named.yaml", plan, env),
+        found(None, None, plan, env),
+        found(None, None, plan, home),
+        found(None, None, tmp_path, {"XDG_CONFIG_HOME": str(config)}),
+        found(None, None, tmp_path, home),
+        found(None, None, tmp_path, {"HOME": str(plan)}),
+    ] == [
         Path("given.yaml"),
         plan / "named.yaml",
         Path("/by/env.yaml"),

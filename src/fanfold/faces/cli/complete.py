@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from fanfold.journal.names import run_names
-from fanfold.members.found import find_roster, member_names
+from fanfold.members.roster_file import find_roster, member_names
 
 FILES = ":files"
 MOST = 500

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import struct
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from fanfold.journal.facts import AddRun, DropRun, EndAttempt, Fact, StartAttempt
+from fanfold.journal.facts import AddRun, DropRun, EndAttempt, StartAttempt
 
 _LINE = struct.Struct(">16sQQQ")
 
@@ -60,18 +59,19 @@ class Marks:
         except OSError:
             self.close()
 
-    def follow(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
+    def follow(self, facts: list[Any], answers: list[Any]) -> None:
         """After a commit: what these facts were given."""
         runs, attempts, replies = self.highest
         for fact, answer in zip(facts, answers, strict=True):
-            if isinstance(fact, StartAttempt):
+            kind = type(fact)
+            if kind is StartAttempt:
                 attempts = max(attempts, answer.attempt)
-            elif isinstance(fact, EndAttempt):
+            elif kind is EndAttempt:
                 if answer:
                     replies = max(replies, answer[-1])
-            elif isinstance(fact, AddRun):
+            elif kind is AddRun:
                 runs = max(runs, answer)
-            elif isinstance(fact, DropRun):
+            elif kind is DropRun:
                 runs = min(runs, fact.run - 1)
         highest = Highest(runs, attempts, replies)
         if highest != self.highest:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from fanfold.journal.sqlite.log import LogRows
 from fanfold.journal.sqlite.read_attempts import AttemptRows
 from fanfold.journal.sqlite.read_items import ItemRows
 from fanfold.journal.sqlite.read_members import MemberRows
@@ -13,7 +12,7 @@ from fanfold.journal.sqlite.read_runs import RunRows
 from fanfold.journal.sqlite.trouble import Statements
 
 
-class Reader(RunRows, ItemRows, AttemptRows, MemberRows, LogRows):
+class Reader(RunRows, ItemRows, AttemptRows, MemberRows):
     """All of them, on one connection."""
 
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:

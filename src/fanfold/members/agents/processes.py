@@ -1,28 +1,31 @@
 """The machine's processes: which is which, who started whom, and a signal that hits the right one.
 
-Read from /proc. Where there is none (macOS), `ps` tells the same, more slowly and to the second.
+Read from /proc, whose start times do not move with the clock; see docs/decisions/0024. Where there
+is none (macOS), psutil says the same.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fanfold.members.agents.worker import Process
+
+if TYPE_CHECKING:
+    import psutil
 
 ENDED = "ZXx"  # states of one that has ended, and that nobody has taken note of yet
 _PROC = os.path.exists("/proc/self/stat")
 Life = Literal["alive", "dead", "unknown"]
-_PS = "LC_ALL=C ps -A -o pid=,ppid=,pgid=,stat=,lstart=,comm="
+_STATES = {"zombie": "Z", "dead": "X"}  # psutil's words for those that have ended
 
 
 class Row(NamedTuple):
-    """One process. `started`: ticks since the machine started, or seconds since the epoch."""
+    """One process. `started`: ticks since the machine started, or milliseconds since the epoch."""
 
     pid: int
     parent: int
@@ -37,7 +40,7 @@ def table() -> list[Row]:
     """All processes that can be seen. Those that come and go meanwhile may be missing. Raises
     OSError when the machine does not let us look, as without a free file handle."""
     if not _PROC:
-        return _told_by_ps()
+        return by_psutil()
     rows = []
     for name in os.listdir("/proc"):
         with suppress(PermissionError):
@@ -50,7 +53,7 @@ def table() -> list[Row]:
 def look(pid: int) -> Row | None:
     """One process; None when there is no such. Raises OSError when that cannot be told."""
     if not _PROC:
-        return next((row for row in _told_by_ps() if row.pid == pid), None)
+        return next((row for row in by_psutil(pid) if row.pid == pid), None)
     try:
         handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -72,17 +75,37 @@ def _read(stat: bytes) -> Row:
     )  # fmt: skip
 
 
-def _told_by_ps() -> list[Row]:
-    with os.popen(_PS) as told:
-        return [read_ps(line) for line in told if line.strip()]
+def by_psutil(pid: int | None = None) -> list[Row]:
+    """The same by psutil, of all processes or of one. What belongs to others may be missing; of one
+    it raises PermissionError then: that it may not be seen does not mean that it is gone."""
+    import psutil
+
+    rows = []
+    for process in psutil.process_iter() if pid is None else _one(pid):
+        try:
+            with process.oneshot():
+                rows.append(Row(
+                    process.pid, process.ppid(), os.getpgid(process.pid), os.getsid(process.pid),
+                    _STATES.get(process.status(), "S"), round(process.create_time() * 1000),
+                    process.name(),
+                ))  # fmt: skip
+        except (psutil.NoSuchProcess, ProcessLookupError):
+            continue
+        except (psutil.AccessDenied, PermissionError) as error:
+            if pid is not None:
+                raise PermissionError(1, "may not be looked at", str(pid)) from error
+    return rows
 
 
-def read_ps(line: str) -> Row:
-    """A line of `ps`: `PID PARENT GROUP STATE Sun Nov 16 03:44:01 2026 NAME`. It names no session."""
-    pid, parent, group, state, *rest = line.split(maxsplit=9)
-    at = int(time.mktime(time.strptime(" ".join(rest[:5]), "%a %b %d %H:%M:%S %Y")))
-    name = rest[5] if len(rest) > 5 else ""
-    return Row(int(pid), int(parent), int(group), 0, state[:1], at, os.path.basename(name.strip()))
+def _one(pid: int) -> list[psutil.Process]:
+    import psutil
+
+    try:
+        return [psutil.Process(pid)]
+    except psutil.NoSuchProcess:
+        return []
+    except psutil.AccessDenied as error:
+        raise PermissionError(1, "may not be looked at", str(pid)) from error
 
 
 # ── one process, known for certain ──
@@ -182,6 +205,17 @@ def marked(rows: Iterable[Row], name: str, value: str) -> list[Row]:
 
 
 def _environment(pid: int) -> list[bytes]:
+    if not _PROC:
+        return _environment_by_psutil(pid)
     with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
         return file.read().split(b"\0")
     return []
+
+
+def _environment_by_psutil(pid: int) -> list[bytes]:
+    import psutil
+
+    try:
+        return [f"{name}={value}".encode() for name, value in psutil.Process(pid).environ().items()]
+    except psutil.Error:
+        return []

@@ -119,12 +119,30 @@ def test_below_are_children_and_theirs_but_not_the_dead() -> None:
     assert below(rows, 6) == []
 
 
-def test_ps_tells_the_same_where_there_is_no_proc(sleeper: subprocess.Popen[bytes]) -> None:
-    line = " 4711  1 4711 Ss   Sun Nov  1 03:44:01 2026 /usr/bin/my program"
-    row = processes.read_ps(line)
-    assert row == Row(4711, 1, 4711, 0, "S", row.started, "my program")
-    later = processes.read_ps(line.replace("03:44:01", "03:45:02"))
-    assert later.started - row.started == 61
+def test_psutil_says_the_same_where_there_is_no_proc(sleeper: subprocess.Popen[bytes]) -> None:
+    """But for the start, which it counts from the epoch; and it is the same whenever it is asked."""
+    (row,) = processes.by_psutil(sleeper.pid)
+    assert row._replace(started=0) == look_at(sleeper.pid)._replace(started=0)
+    assert row in processes.by_psutil()
+    os.kill(sleeper.pid, signal.SIGKILL)
+    until(lambda: not runs(sleeper.pid))
+    assert processes.by_psutil(sleeper.pid) == [row._replace(state="Z")]
+    sleeper.wait()
+    assert processes.by_psutil(sleeper.pid) == []
+
+
+def look_at(pid: int) -> Row:
+    row = look(pid)
+    assert row is not None
+    return row
+
+
+def test_psutil_without_a_free_handle_takes_nobody_for_dead(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    assert processes.by_psutil(sleeper.pid) != []
+    with no_free_handle(), pytest.raises(OSError, match="Too many open files"):
+        processes.by_psutil(sleeper.pid)
 
 
 def test_the_end_of_one_that_is_no_child_is_waited_for(sleeper: subprocess.Popen[bytes]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from fanfold.work.document import read
+from fanfold.work.folders import user_folder
 
 DEFAULT_ROSTER = Path(__file__).with_name("default_roster.yaml")
 """The one that counts when there is no other: it needs no account."""
@@ -16,21 +16,22 @@ def find_roster(
     explicit: str | Path | None,
     plan_named: str | None,
     plan_folder: str | Path,
-    environ: Mapping[str, str] = os.environ,
 ) -> Path:
     """Which roster counts: `--roster`, the plan's, FANFOLD_ROSTER, roster.yaml beside the plan, the
-    user's own, at last DEFAULT_ROSTER. A stated one need not exist; reading it will say so.
+    user's own, DEFAULT_ROSTER. A stated one need not exist; reading it will say so.
     """
     folder = Path(plan_folder)
     if explicit:
         return Path(explicit)
     if plan_named:
         return folder / Path(plan_named).expanduser()
-    if environ.get("FANFOLD_ROSTER"):
-        return Path(environ["FANFOLD_ROSTER"]).expanduser()
-    home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~"), ".config"))
-    usual = (folder / "roster.yaml", home.expanduser() / "fanfold" / "roster.yaml")
-    return next((path for path in usual if path.is_file()), DEFAULT_ROSTER)
+    if os.environ.get("FANFOLD_ROSTER"):
+        return Path(os.environ["FANFOLD_ROSTER"]).expanduser()
+    beside = folder / "roster.yaml"
+    if beside.is_file():
+        return beside
+    own = user_folder("config") / "roster.yaml"
+    return own if own.is_file() else DEFAULT_ROSTER
 
 
 def member_names(file: Path) -> list[str]:
