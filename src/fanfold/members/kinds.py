@@ -17,7 +17,7 @@ import msgspec
 
 from fanfold.price import FREE, Price
 from fanfold.work.member import Member, MemberLimits, Tier, Traits
-from fanfold.work.reader import Count, Misfit, NonNegative, Positive, Text, listed
+from fanfold.work.reader import Count, Misfit, NonNegative, Positive, Text, Word, listed
 
 KINDS: dict[str, str] = {
     "function": "fanfold.members.function:FunctionFields",
@@ -80,7 +80,7 @@ if TYPE_CHECKING:  # what scripts may give, and what it becomes
     StatedPrice: TypeAlias = PriceFields | Price | Mapping[str, float]
     StatedLimits: TypeAlias = LimitFields | MemberLimits | Mapping[str, int]
 else:
-    Texts = Text | tuple[Text, ...]
+    Texts = Word | tuple[Text, ...]
     StatedPrice, StatedLimits = PriceFields, LimitFields
 Version: TypeAlias = Text | int | float
 

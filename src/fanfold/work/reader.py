@@ -41,7 +41,10 @@ NonNegative: TypeAlias = Annotated[float, Meta(ge=0, le=_MAX)]
 Positive: TypeAlias = Annotated[float, Meta(gt=0, le=_MAX)]
 Whole: TypeAlias = Annotated[int, Meta(ge=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
-Texts: TypeAlias = Text | tuple[Text, ...]
+Word: TypeAlias = Annotated[str, Meta(min_length=1)]
+"""A text where a list or a mapping may be instead. Not `Text`: with a pattern in such a union msgspec
+0.22 writes past the end of its memory."""
+Texts: TypeAlias = Word | tuple[Text, ...]
 """`good_at: legal` is the same as `good_at: [legal]`; see `listed`."""
 
 Stated: TypeAlias = Union[T, msgspec.UnsetType]  # noqa: UP007 (generic)

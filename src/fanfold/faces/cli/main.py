@@ -21,6 +21,7 @@ COMMANDS = {
     "run": ("fanfold.faces.cli.carry:run", "Run a plan."),
     "init": ("fanfold.faces.cli.init:init", "Write a small plan that runs without a key."),
     "graph": ("fanfold.faces.cli.graph:graph", "Draw a plan."),
+    "schema": ("fanfold.faces.cli.schema:schema", "Print the JSON Schema of a file, for editors."),
     "resume": (
         "fanfold.faces.cli.carry:resume",
         "Continue a run after a crash, a pause or a kill.",

@@ -27,7 +27,7 @@ from fanfold.work.check import at
 from fanfold.work.document import Node
 from fanfold.work.item import Item
 from fanfold.work.picture import Arrow, Box, Picture
-from fanfold.work.reader import Count, NonNegative, Positive, Text, Whole, listed
+from fanfold.work.reader import Count, NonNegative, Positive, Text, Whole, Word, listed
 from fanfold.work.task import Budget, Terms, Who
 from fanfold.work.template import Template
 
@@ -171,7 +171,7 @@ class Graph(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="graph", 
 
 TaskFields = written(
     GraphTask, "a task of a graph", "concurrency", "budget", id=Id,
-    depends_on=(Id | tuple[Id, ...], ()), verbatim=(bool | Literal["parents"], False),
+    depends_on=(Word | int | tuple[Id, ...], ()), verbatim=(bool | Literal["parents"], False),
 )  # fmt: skip
 Graph.written = written(
     GraphTask, "a graph", "prompt", "prompt_file", "id", "depends_on", "partial", "weight", "sample",

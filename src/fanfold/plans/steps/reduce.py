@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -163,11 +163,11 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-_TREE: dict[str, Any] = {"kind": (Text, ""), "name": (Text, ""), "fan_in": (Count, _USUAL_FAN_IN)}
-AskedReduceFields = written(Asking, "an asked reduce", **_TREE)
+_TREE: dict[str, Any] = {"name": (Text, ""), "fan_in": (Count, _USUAL_FAN_IN)}
+AskedReduceFields = written(Asking, "an asked reduce", kind=(Literal["ask"], "ask"), **_TREE)
 VotedReduceFields = written(
     Ensemble, "a reduce by an ensemble", "keep", "over", "picks", prompt=Text,
-    judge=(JudgeFields, UNSET), **_TREE,
+    kind=(Literal["ensemble"], "ensemble"), judge=(JudgeFields, UNSET), **_TREE,
 )  # fmt: skip
 
 
@@ -180,6 +180,8 @@ class TreeFields(msgspec.Struct, frozen=True):
 
 class ReduceEntry:
     """A reduce as it is written: a word is its kind; else a mapping, whose kind says what it has."""
+
+    required: ClassVar[list[str]] = ["kind"]
 
     def __init__(self, kind: str, given: Any) -> None:
         self.kind, self.given = kind, given
@@ -203,13 +205,18 @@ class ReduceEntry:
     def json_schema(cls) -> dict[str, Any]:
         pure = {"type": "object", "required": ["kind"],
                 "properties": {"kind": {"enum": list(reduces.KINDS)}}}  # fmt: skip
-        asked = [{"$ref": f"#/$defs/{form.__name__}"} for form in _FORMS.values()]
+        asked = [
+            {"$ref": f"#/$defs/{form.__name__}", "required": cls.required}
+            for form in _FORMS.values()
+        ]
         return {"anyOf": [{"enum": list(KINDS)}, pure, *asked]}
 
 
 class IntoOneEntry(ReduceEntry):
     """`combine` and `synthesise`: an ask, when there is a prompt; else a kind, as in a reduce, or
     `module:function`."""
+
+    required: ClassVar[list[str]] = []
 
     @classmethod
     def from_value(cls, value: Any) -> ReduceEntry:
