@@ -10,22 +10,23 @@ from typing import Any, TypeAlias, Unpack, cast
 
 import msgspec
 
-from fanfold.errors import BadInput, RunStopped, StoreError
+from fanfold.errors import BadInput
 from fanfold.gates.default import default
 from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce, begin_synthesis, named_after, synthesis
 from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
+from fanfold.run.judging import call_gate
 from fanfold.run.planning import Batch
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
-from fanfold.run.task_state import raised
 from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.check import whole
 from fanfold.work.item import Source
+from fanfold.work.kick_back import STATE_OF, KickBacks
 from fanfold.work.options import needed
-from fanfold.work.outcome import PASS, Outcome, Part, State, Verdict, fail, unjudged
+from fanfold.work.outcome import PASS, Outcome, Part, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Gate, Place, Reducer, Task, Terms, Who
 
 AT_ONCE = 7
@@ -35,7 +36,6 @@ Faults: TypeAlias = Mapping[Any, str | Iterable[str]]
 Say: TypeAlias = Callable[[str], object]
 
 _LACKS = "missing or empty: "  # how `require` begins its reason
-_ENDS: dict[str, State] = {"pass": "passed", "fail": "kicked", "unjudged": "unjudged"}
 
 
 class OverAll(msgspec.Struct, frozen=True):
@@ -144,8 +144,9 @@ async def conduct_batch(
     asking = msgspec.structs.replace(
         terms, gate=default(prompt.schema), revise=0, escalate=(), on_failure="skip"
     )
+    judging = msgspec.structs.replace(terms, keep=None)  # the filter comes with the ask
     found = [
-        ConductedResult(make_task(prompt, item, terms, Place(batch.no, position)), asking)
+        ConductedResult(make_task(prompt, item, judging, Place(batch.no, position)), asking)
         for position, item in batch.source.walk()
     ]
     await _fan_out(run, found)
@@ -177,11 +178,11 @@ class ConductedResult:
     `verdict` the one that counts. `outcome`: it has ended.
     """
 
-    __slots__ = ("ask", "escalated", "outcome", "own", "reply", "revised", "task", "verdict")
+    __slots__ = ("ask", "kicks", "outcome", "own", "reply", "task", "verdict")
 
     def __init__(self, task: Task, asking: Terms) -> None:
         self.task, self.ask = task, msgspec.structs.replace(task, place=None, terms=asking)
-        self.revised = self.escalated = 0
+        self.kicks = KickBacks()
         self.reply: Outcome | None = None
         self.own: Verdict | None = None
         self.verdict: Verdict | None = None
@@ -199,23 +200,16 @@ class ConductedResult:
     @property
     def goes_back(self) -> bool:
         terms, verdict = self.task.terms, self.verdict
-        left = self.revised < terms.revise or self.escalated < len(terms.escalate)
-        return self.outcome is None and verdict is not None and verdict.state == "fail" and left
+        failed = verdict is not None and verdict.state == "fail"
+        return self.outcome is None and failed and self.kicks.remain(terms)
 
     def kick_back(self) -> None:
-        """The next ask: revised with the reasons, or the original one to a better member."""
-        terms, replace = self.task.terms, msgspec.structs.replace
         assert self.reply is not None and self.reply.reply is not None and self.verdict is not None
-        if self.revised < terms.revise:
-            self.revised += 1
-            revised = self.ask.ask.revised(self.reply.reply, self.verdict.reasons)
-            self.ask = replace(self.ask, ask=revised)
-        else:
-            better = Who(members=(terms.escalate[self.escalated],))
-            self.escalated += 1
-            self.ask = replace(
-                self.ask, ask=self.task.ask, terms=replace(self.ask.terms, who=better)
-            )
+        again = self.kicks.next(self.task, self.ask.ask, self.reply.reply, self.verdict.reasons)
+        terms, self.kicks = self.ask.terms, again.kicks
+        if again.member is not None:
+            terms = msgspec.structs.replace(terms, who=Who(members=(again.member,)))
+        self.ask = msgspec.structs.replace(self.ask, ask=again.ask, terms=terms)
 
     def land(self, run: Run, outcome: Outcome) -> None:
         """A reply waits for the gate. Without one, or filtered out, it has ended."""
@@ -228,7 +222,7 @@ class ConductedResult:
     def settle(self, run: Run) -> None:
         if self.outcome is None and self.reply is not None and self.verdict is not None:
             given, said = self.reply, self.verdict
-            ended = Outcome(given.id, _ENDS[said.state], given.reply, said.reasons, given.member)
+            ended = Outcome(given.id, STATE_OF[said.state], given.reply, said.reasons, given.member)
             self.outcome = run.settle(self.task, ended)
 
 
@@ -260,27 +254,25 @@ async def _judge(run: Run, results: Sequence[ConductedResult], whole: OverAll | 
 
 async def _verdict(run: Run, result: ConductedResult) -> Verdict:
     assert result.reply is not None and result.reply.reply is not None
-    return await run.judge(result.task, result.reply.reply)
+    _, verdict = await run.judge(result.task, result.reply.reply)
+    return verdict
 
 
 async def _verdicts(whole: OverAll, standing: Sequence[ConductedResult]) -> list[Verdict]:
     """A gate that raises, or names what is no result, has judged nothing."""
     ids = [one.task.id for one in standing]
-    try:
-        parts = [_part(one) for one in standing]
-        said = whole.fn(parts)
-        faults = {
-            str(id): why
-            for id, why in (await said if isinstance(said, Awaitable) else said).items()
-        }
+
+    async def judge_all() -> list[Verdict]:
+        said = whole.fn([_part(one) for one in standing])
+        said = await said if isinstance(said, Awaitable) else said
+        faults = {str(id): why for id, why in said.items()}
         strange = next((id for id in faults if id not in ids), None)
         if strange is not None:
-            raise BadInput(f"it named_after {strange!r}, which is no result")
+            raise BadInput(f"it named {strange!r}, which is no result")
         return [_fault(faults.get(id, ())) for id in ids]
-    except (RunStopped, StoreError):
-        raise
-    except Exception as error:
-        return [raised(error)] * len(ids)
+
+    found = await call_gate(judge_all)
+    return [found] * len(ids) if isinstance(found, Verdict) else found
 
 
 def _part(result: ConductedResult) -> Part:

@@ -110,7 +110,7 @@ class Desk:
     async def delegate_many(
         self, tasks: list[Any], concurrency: int | None = None, progress: Progress | None = None
     ) -> list[DelegatedResult]:
-        """Results in input order, whatever happens to single tasks. A task is an DelegatedTask, an object
+        """Results in input order, whatever happens to single tasks. A task is a DelegatedTask, an object
         with its fields, or just a prompt. BadInput only for what concerns the call as a whole.
 
         Calls are numbered in the order in which they are made, and ids go by these numbers."""

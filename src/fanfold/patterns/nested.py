@@ -100,7 +100,8 @@ class NestedMapReduce(msgspec.Struct, frozen=True):
             reply = _reply(await self._folded(run, batch))
         except NoValue as error:
             return run.settle(task, Outcome(task.id, "failed", reasons=(str(error),)))
-        return run.settle(task, await _judged(run, task, reply))
+        state, verdict = await run.judge(task, reply)  # there is nobody to kick it back to
+        return run.settle(task, Outcome(task.id, state, reply, verdict.reasons))
 
     @property
     def _stage(self) -> Stage:
@@ -167,25 +168,3 @@ def _reply(value: Any) -> Reply:
         return Reply(data=msgspec.json.decode(canonical(value)))
     except (UnicodeError, TypeError, OverflowError, RecursionError) as error:
         raise NoValue(f"what the reduce gave is not plain JSON: {error}") from None
-
-
-async def _judged(run: Run, task: Task, reply: Reply) -> Outcome:
-    """The value goes through the stage's own gate and filter. There is nobody to kick it back to."""
-    verdict = await run.judge(task, reply)
-    match verdict.state:
-        case "pass":
-            return _filtered(task, reply)
-        case "fail":
-            return Outcome(task.id, "kicked", reply, verdict.reasons)
-        case "unjudged":
-            return Outcome(task.id, "unjudged", reply, verdict.reasons)
-
-
-def _filtered(task: Task, reply: Reply) -> Outcome:
-    keep = task.terms.keep
-    try:
-        kept = keep is None or keep(task, reply)
-    except Exception as error:
-        why = f"the filter raised {error_text(error)}"
-        return Outcome(task.id, "unjudged", reply, (why,))
-    return Outcome(task.id, "passed" if kept else "skipped", reply)

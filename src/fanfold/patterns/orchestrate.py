@@ -65,7 +65,7 @@ class LeadSession:
         return msgspec.structs.replace(ask, messages=messages, tools=tools)
 
     async def answer(self, task: Task) -> Outcome:
-        """Ask, use_tool tools, ask again, at most so many times; then it must answer without them."""
+        """Ask, use tools, ask again, at most so many times; then it must answer without them."""
         ask = task.ask
         try:
             for left in range(MOST_ROUNDS, -1, -1):
@@ -215,7 +215,7 @@ def _whos(lead_order: LeadOrder, errand: DelegatedTask) -> list[Who]:
     if lead_order.direct:
         needs = () if lead_order.misfit else errand.tags
         return [Who(needs=needs, among=turn) for turn in lead_order.turns]
-    why = "its turn to lead_order" if errand.member is None else "named"
+    why = "its turn to lead" if errand.member is None else "named"
     return [Who(turn, why=why) for turn in lead_order.turns]
 
 

@@ -15,7 +15,8 @@ from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.fields import MISSING, leaves
-from fanfold.work.outcome import Outcome, State
+from fanfold.work.kick_back import ended
+from fanfold.work.outcome import PASS, Outcome, State, Verdict
 from fanfold.work.raised import error_text
 from fanfold.work.task import Task, Terms, Who
 from fanfold.work.vote import (
@@ -70,23 +71,16 @@ class Poll:
 
     # ── how it ends ──
 
-    def won(self, reply: Reply) -> Outcome:
+    def won(self, reply: Reply, judged: tuple[State, Verdict] | None = None) -> Outcome:
         """Decided. Those who said otherwise are named in the reasons."""
         said = self._said(reply.value)
         self.answer = reply.value if said is MISSING else said
-        keep = self.question.terms.keep
-        reasons = (
+        state, verdict = judged or ended(self.question, reply, PASS)
+        reasons = verdict.reasons or (
             *(f"{vote.voter.name} said: {_short(label(vote.value))}" for vote in self.dissent()),
             *(f"{voter.name} gave no answer: {_why(one)}" for voter, one in self.absent.items()),
         )
-        if keep is None:
-            return self._ended("passed", reasons, reply)
-        try:
-            return self._ended(
-                "passed" if keep(self.question, reply) else "skipped", reasons, reply
-            )
-        except Exception as error:
-            return self._ended("unjudged", (f"the filter raised {_named(error)}",), reply)
+        return self._ended(state, reasons, reply)
 
     def ended(self, state: State, *reasons: str) -> Outcome:
         """No decision."""
@@ -249,16 +243,16 @@ async def _by_function(run: Run, poll: Poll, decide: Callable[[list[Vote]], Any]
     try:
         found = decide(list(poll.votes))
     except Exception as error:
-        return poll.ended("unjudged", f"the decision raised {_named(error)}")
+        return poll.ended("unjudged", f"the decision raised {error_text(error)}")
     if isinstance(found, Vote):
         return poll.won(found.reply)
     if found is None:
         return poll.ended("kicked", "the function decided for no answer")
     reply = Reply(text=found) if isinstance(found, str) else Reply(data=found)
-    verdict = await run.judge(poll.question, reply)
-    if verdict.state == "pass":
-        return poll.won(reply)
-    return poll.ended("kicked" if verdict.state == "fail" else "unjudged", *verdict.reasons)
+    state, verdict = await run.judge(poll.question, reply)
+    if verdict.passed:
+        return poll.won(reply, (state, verdict))
+    return poll.ended(state, *verdict.reasons)
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────
@@ -267,10 +261,6 @@ async def _by_function(run: Run, poll: Poll, decide: Callable[[list[Vote]], Any]
 def _bare(reply: Reply) -> Reply:
     """The answer without what it took, which is on record with the ask."""
     return Reply(text=reply.text, data=reply.data, model=reply.model)
-
-
-def _named(error: Exception) -> str:
-    return error_text(error)
 
 
 def _why(outcome: Outcome) -> str:

@@ -8,24 +8,26 @@ a reply on which the process ended twice is not judged a third time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from fanfold.errors import RunStopped, StoreError
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import BeginJudging, EndJudging
 from fanfold.work.ask import Reply
 from fanfold.work.item import canonical, digest
-from fanfold.work.outcome import Verdict, unjudged
-from fanfold.work.raised import error_text
-from fanfold.work.task import AskPower, Task, nature_of
+from fanfold.work.kick_back import ended, raised
+from fanfold.work.outcome import State, Verdict, unjudged
+from fanfold.work.task import AskPower, Task
 
 ENOUGH = 2
 GAVE_UP = (
     "the process ended twice while the gate judged this reply; correct the gate, then start a new"
     " run to have it judged"
 )
+T = TypeVar("T")
 _alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 
@@ -49,11 +51,11 @@ class Judgings:
         fresh = tuple(key for key in keys if key not in self._crashes)
         if fresh:
             marked = self._store.write(BeginJudging(self._run, self._session, fresh))
-            marked.add_done_callback(_heard)
+            marked.add_done_callback(_seen)
             self._marking.update(dict.fromkeys(fresh, marked))
 
     @asynccontextmanager
-    async def at_work(self, key: bytes) -> AsyncIterator[bool]:
+    async def _at_work(self, key: bytes) -> AsyncIterator[bool]:
         """Around a gate of the user's. False: it must not be called, see `GAVE_UP`.
 
         A reply on which a process ended before is judged while no other such one is: if it happens
@@ -82,7 +84,7 @@ class Judgings:
             keys = tuple(dict.fromkeys((key, *self._expected)))
             self._expected.clear()
             marked = self._store.write(BeginJudging(self._run, self._session, keys))
-            marked.add_done_callback(_heard)
+            marked.add_done_callback(_seen)
             self._marking.update(dict.fromkeys(keys, marked))
         if not marked.done():
             await asyncio.wait((marked,))
@@ -93,28 +95,47 @@ class Judgings:
         self._marking.pop(key, None)
         self._store.note(EndJudging(self._run, key))
 
-    async def verdict(self, task: Task, reply: Reply, ask: AskPower) -> Verdict:
-        """Of a reply that no single ask gave (a vote, a reduce): what is behind it is on record."""
-        if nature_of(task.terms.gate) != "foreign":
-            return await heard(task, reply, ask)
-        said = canonical([task.terms.step, task.id, reply.value])
-        async with self.at_work(digest(task.ask.key("both") + said)) as may:
-            return await heard(task, reply, ask) if may else unjudged(GAVE_UP)
+    async def judge(
+        self, task: Task, reply: Reply, ask: AskPower, key: bytes | None = None
+    ) -> tuple[State, Verdict]:
+        """How a durable reply ends by gate and filter, if it is not kicked back. `key`: that of the
+        ask it came from. A reply that no single ask gave (a vote, a reduce) has none; what is behind
+        it is on record."""
+        if task.terms.nature != "foreign":
+            return await _judged(task, reply, ask)
+        if key is None:
+            said = canonical([task.terms.step, task.id, reply.value])
+            key = digest(task.ask.key("both") + said)
+        async with self._at_work(key) as may:
+            return await _judged(task, reply, ask) if may else ("unjudged", unjudged(GAVE_UP))
 
 
-async def heard(task: Task, reply: Reply, ask: AskPower) -> Verdict:
-    """What the gate says. One that cannot judge leaves the reply unjudged; a stopping run stops."""
+async def _judged(task: Task, reply: Reply, ask: AskPower) -> tuple[State, Verdict]:
+    return ended(task, reply, await call_gate(lambda: task.terms.gate(task, reply, ask)))
+
+
+def judge_pure(task: Task, reply: Reply, ask: AskPower) -> tuple[State, Verdict]:
+    """The same for a gate and filter of our own: at once, before the reply is on record."""
     try:
-        said: Verdict | Awaitable[Verdict] = task.terms.gate(task, reply, ask)
+        verdict = task.terms.gate(task, reply, ask)
+        assert isinstance(verdict, Verdict)
+    except Exception as error:
+        verdict = raised("gate", error)
+    return ended(task, reply, verdict)
+
+
+async def call_gate(gate: Callable[[], Verdict | Awaitable[T]]) -> T | Verdict:
+    """What a gate says. One that raises leaves what it judges unjudged; a stopping run stops."""
+    try:
+        said = gate()
         return said if isinstance(said, Verdict) else await said
     except (RunStopped, StoreError):
         raise
     except Exception as error:
-        text = f"the gate raised {error_text(error)}"
-        return unjudged(text.encode("utf-8", "replace").decode())
+        return raised("gate", error)
 
 
-def _heard(marked: asyncio.Future[None]) -> None:
+def _seen(marked: asyncio.Future[None]) -> None:
     """An error that nobody waits for has been seen; those who wait see it themselves."""
     if not marked.cancelled():
         marked.exception()

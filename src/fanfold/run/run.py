@@ -194,9 +194,9 @@ class Run(Books):
         await carry_out(state)
         return state.outcome()
 
-    async def judge(self, task: Task, reply: Reply) -> Verdict:
-        """What the task's gate says of a reply that was made of others: a vote, a reduce."""
-        return await self._ctx.judgings.verdict(task, reply, self.do)
+    async def judge(self, task: Task, reply: Reply) -> tuple[State, Verdict]:
+        """How a reply that was made of others (a vote, a reduce) ends by the task's gate and filter."""
+        return await self._ctx.judgings.judge(task, reply, self.do)
 
     def settle(self, task: Task, outcome: Outcome) -> Outcome:
         """Write down how an item ended that no single ask decides: a vote, say, or none at all.

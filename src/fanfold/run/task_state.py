@@ -9,12 +9,12 @@ from fanfold.journal.answers import KnownReply
 from fanfold.journal.facts import ItemEnding, NewReply
 from fanfold.run.choose import Eligible
 from fanfold.run.context import Context
-from fanfold.run.judging import GAVE_UP, heard
+from fanfold.run.judging import judge_pure
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.ask import Ask, Reply, Takes
+from fanfold.work.kick_back import KickBacks
 from fanfold.work.member import Tell
-from fanfold.work.outcome import Outcome, State, Verdict, unjudged
-from fanfold.work.raised import error_text
+from fanfold.work.outcome import Outcome, State, Verdict
 from fanfold.work.task import Place, Task
 
 TakeApart = Callable[[Reply], dict[str, Reply]]
@@ -39,9 +39,9 @@ class TaskState:
     """
 
     __slots__ = (
-        "_keys", "ask", "calls", "cost", "ctx", "damage", "eligible", "escalated", "filed", "final",
-        "kept", "member", "pending", "place", "reply", "reused", "revised", "row", "step", "task",
-        "tell", "too_long", "verdict",
+        "_keys", "ask", "calls", "cost", "ctx", "damage", "eligible", "filed", "final", "kept",
+        "kicks", "member", "pending", "place", "reply", "reused", "row", "step", "task", "tell",
+        "too_long", "verdict",
     )  # fmt: skip
 
     def __init__(self, ctx: Context, task: Task, eligible: Eligible) -> None:
@@ -50,7 +50,8 @@ class TaskState:
         self.ask: Ask = task.ask
         self.place: Place = task.place or NOWHERE
         self._keys: dict[Takes, bytes] = {}
-        self.cost = self.calls = self.revised = self.escalated = self.row = 0
+        self.cost = self.calls = self.row = 0
+        self.kicks = KickBacks()
         self.reused = self.filed = self.too_long = False
         self.damage = ""  # why the recorded reply must not be used, nor asked for again
         self.tell: Tell | None = None
@@ -105,64 +106,34 @@ class TaskState:
         if terms.nature != "pure":
             self.pending = True
             return
-        try:
-            verdict = terms.gate(self.task, reply, self.ctx.do)
-            assert isinstance(verdict, Verdict)
-        except Exception as error:
-            verdict = raised(error)
-        self.decide(verdict)
+        self.decide(*judge_pure(self.task, reply, self.ctx.do))
 
     async def judge(self) -> None:
         """The reply is durable: now the gate may run, whatever it does."""
         assert self.reply is not None
-        task, ask = self.task, self.ctx.do
-        if task.terms.nature == "foreign":
-            async with self.ctx.judgings.at_work(self.mark()) as may:
-                self.decide(await heard(task, self.reply, ask) if may else unjudged(GAVE_UP))
-        else:
-            self.decide(await heard(task, self.reply, ask))
+        judging, ask = self.ctx.judgings, self.ctx.do
+        self.decide(*await judging.judge(self.task, self.reply, ask, self.mark()))
         self.pending = False
 
     def mark(self) -> bytes:
         """Under which it is on record that the reply is being judged."""
         return self.key(self.eligible.takes[0])
 
-    def decide(self, verdict: Verdict) -> None:
-        """Cases: passed (and kept, or filtered out); could not be judged; failed for good; goes on."""
+    def decide(self, state: State, verdict: Verdict) -> None:
+        """It has ended; but what failed is kicked back as long as it may be."""
         self.verdict = verdict
-        terms = self.task.terms
-        if verdict.state == "pass":
-            self.final = "passed" if terms.keep is None else self._filter(terms.keep)
-        elif verdict.state == "unjudged":
-            self.final = "unjudged"
-        elif self.revised >= terms.revise and self.escalated >= len(terms.escalate):
-            self.final = "kicked"
-        else:
-            self.final = None
-
-    def _filter(self, keep: Callable[[Task, Reply], bool]) -> State:
-        assert self.reply is not None
-        try:
-            return "passed" if keep(self.task, self.reply) else "skipped"
-        except Exception as error:
-            reason = f"the filter raised {error_text(error)}"
-            self.verdict = Verdict("unjudged", (reason,))
-            return "unjudged"
+        goes_back = state == "kicked" and self.kicks.remain(self.task.terms)
+        self.final = None if goes_back else state
 
     # ── what comes of it ──
 
     def kick_back(self) -> None:
         """The next ask: revised with the reasons, or the original one to a better member."""
         assert self.reply is not None and self.verdict is not None
-        terms = self.task.terms
-        if self.revised < terms.revise:
-            self.revised += 1
-            self.ask = self.ask.revised(self.reply, self.verdict.reasons)
-        else:
-            better = terms.escalate[self.escalated]
-            self.escalated += 1
-            self.ask = self.task.ask
-            self.eligible = self.ctx.choose.escalation(better)
+        again = self.kicks.next(self.task, self.ask, self.reply, self.verdict.reasons)
+        self.ask, self.kicks = again.ask, again.kicks
+        if again.member is not None:
+            self.eligible = self.ctx.choose.escalation(again.member)
         self.ctx.counts.kicks += 1
         self._keys = {}
         self.reply = None
@@ -283,10 +254,6 @@ class Shard:
         """The replies are durable: remember where."""
         for state, row in zip(self._received, rows, strict=True):
             state.row = row
-
-
-def raised(error: Exception) -> Verdict:
-    return Verdict("unjudged", (_writable(f"the gate raised {error_text(error)}"),))
 
 
 def _writable(text: str) -> str:

@@ -88,10 +88,13 @@ UNTIL_RESUMED: tuple[State, ...] = ("unfunded", "in_doubt", "cancelled")
 RunStatus = Literal["running", "complete", "flagged", "paused", "aborted", "killed", "removed"]
 
 
+VerdictState = Literal["pass", "fail", "unjudged"]
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """What a gate says. A reply that could not be judged is `unjudged`: never pass, never fail."""
 
-    state: Literal["pass", "fail", "unjudged"]
+    state: VerdictState
     reasons: tuple[str, ...] = ()
 
     @property

@@ -135,7 +135,7 @@ def test_the_tree_has_what_it_delegated_below_the_attempt_that_wanted_it(tmp_pat
         ("alba", "best that is good at law", "passed"),
         ("bruno", "best that is good at art", "passed"),
     ]
-    assert {one["why"] for one in attempts} == {"its turn to lead_order"}
+    assert {one["why"] for one in attempts} == {"its turn to lead"}
     assert found["own"]["cost_usd"] == pytest.approx(3 * PER_CALL)
     assert found["total"]["cost_usd"] == pytest.approx(5 * PER_CALL)
 
