@@ -14,7 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.gates.pattern import LINEAR, check_patterns, linear
+from fanfold.gates.linear_regex import LINEAR, check_patterns, linear
 from fanfold.work.arguments import public
 from fanfold.work.ask import Reply
 from fanfold.work.fields import MISSING, Path, leaves, path_of, spread

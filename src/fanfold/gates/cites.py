@@ -30,9 +30,9 @@ def cites(field: str | None = None) -> Gate:
     path = path_of(field)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict:
-        told = _told(task)
+        known = _known_ids(task)
         if field is None:
-            return _verdict(_in_brackets(reply.value, told), told)
+            return _verdict(_in_brackets(reply.value, known), known)
         cited: list[str] = []
         for at, leaf in leaves(reply.value, path):
             if leaf is MISSING:
@@ -41,12 +41,12 @@ def cites(field: str | None = None) -> Gate:
                 if id is None:
                     return fail(f"`{at}` must hold ids, or records with an `id` or `ids`")
                 cited.append(id)
-        return _verdict(cited, told)
+        return _verdict(cited, known)
 
     return known_as("pure", check)
 
 
-def _told(task: Task) -> frozenset[str]:
+def _known_ids(task: Task) -> frozenset[str]:
     """The ids behind the parts, when the ask is made of parts; else those of its items."""
     items = task.ask.items
     data = items[0].data if len(items) == 1 else None
@@ -57,8 +57,8 @@ def _told(task: Task) -> frozenset[str]:
     return frozenset(item.id for item in items)
 
 
-def _verdict(cited: list[str], told: frozenset[str]) -> Verdict:
-    unknown = list(dict.fromkeys(id for id in cited if id not in told))
+def _verdict(cited: list[str], known: frozenset[str]) -> Verdict:
+    unknown = list(dict.fromkeys(id for id in cited if id not in known))
     if not unknown:
         return PASS
     more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
@@ -86,16 +86,16 @@ def _ids(value: Any) -> Iterator[str | None]:
             yield None
 
 
-def _in_brackets(value: Any, told: frozenset[str]) -> list[str]:
+def _in_brackets(value: Any, known: frozenset[str]) -> list[str]:
     """An id may hold commas or brackets itself, so the known ones are looked for whole first."""
     cited: list[str] = []
     for text in _texts(value):
-        for id in told:
+        for id in known:
             if "[" in id or "]" in id:
                 text = text.replace(f"[{id}]", "")
         for inside in _IN_BRACKETS.findall(text):
             whole = inside.strip()
-            pieces = [whole] if whole in told else [one.strip() for one in _APART.split(whole)]
+            pieces = [whole] if whole in known else [one.strip() for one in _APART.split(whole)]
             cited += [piece for piece in pieces if piece]
     return cited
 

@@ -28,11 +28,11 @@ def all_of(*gates: Gate) -> Gate:
     _check("all_of", gates)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
-        heard, waiting = _hear(gates, task, reply, ask)
-        if waiting and not any(verdict.state == "fail" for verdict in heard):
-            return _Asking(heard, waiting, last_word="fail")
+        verdicts, waiting = _call_all(gates, task, reply, ask)
+        if waiting and not any(verdict.state == "fail" for verdict in verdicts):
+            return _PendingParts(verdicts, waiting, last_word="fail")
         _drop(waiting)
-        return _sum(heard, "fail") if heard else PASS
+        return _strongest(verdicts, "fail") if verdicts else PASS
 
     return gates[0] if len(gates) == 1 else known_as(nature_of(*gates), asking(check, parts=gates))
 
@@ -46,13 +46,13 @@ def any_of(*gates: Gate) -> Gate:
     _check("any_of", gates)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
-        heard, waiting = _hear(gates, task, reply, ask)
-        if len(heard) + len(waiting) < len(gates):  # somebody is in neither list: it passed
+        verdicts, waiting = _call_all(gates, task, reply, ask)
+        if len(verdicts) + len(waiting) < len(gates):  # somebody is in neither list: it passed
             _drop(waiting)
             return PASS
         if waiting:
-            return _Asking(heard, waiting, last_word="pass")
-        return _sum(heard, "unjudged")
+            return _PendingParts(verdicts, waiting, last_word="pass")
+        return _strongest(verdicts, "unjudged")
 
     return gates[0] if len(gates) == 1 else known_as(nature_of(*gates), asking(check, parts=gates))
 
@@ -66,11 +66,11 @@ def _check(name: str, gates: tuple[Any, ...]) -> None:
         check_gate(f"each part of `{name}`", gate)
 
 
-def _hear(
+def _call_all(
     gates: tuple[Gate, ...], task: Task, reply: Reply, ask: AskPower
 ) -> tuple[list[Verdict], list[Awaitable[Verdict]]]:
     """What the parts say: the verdicts that are no pass, and those still to be awaited."""
-    heard: list[Verdict] = []
+    verdicts: list[Verdict] = []
     waiting: list[Awaitable[Verdict]] = []
     try:
         for gate in gates:
@@ -80,14 +80,14 @@ def _hear(
             if not isinstance(said, Verdict):
                 waiting.append(said)
             elif said.state != "pass":
-                heard.append(said)
+                verdicts.append(said)
     except BaseException:
         _drop(waiting)
         raise
-    return heard, waiting
+    return verdicts, waiting
 
 
-class _Asking:
+class _PendingParts:
     """A verdict still to be asked for, part by part, until one says `last_word`.
 
     Not a coroutine, so that it can be closed before it began.
@@ -95,11 +95,11 @@ class _Asking:
 
     def __init__(
         self,
-        heard: list[Verdict],
+        verdicts: list[Verdict],
         waiting: list[Awaitable[Verdict]],
         last_word: Literal["pass", "fail"],
     ) -> None:
-        self._heard, self._waiting, self._last_word = heard, waiting, last_word
+        self._heard, self._waiting, self._last_word = verdicts, waiting, last_word
 
     def __await__(self) -> Generator[Any, Any, Verdict]:
         return self._ask().__await__()
@@ -117,12 +117,12 @@ class _Asking:
                     self._heard.append(said)
         finally:
             self.close()
-        return _sum(self._heard, "unjudged") if self._heard else PASS
+        return _strongest(self._heard, "unjudged") if self._heard else PASS
 
 
-def _sum(heard: list[Verdict], strongest: Literal["fail", "unjudged"]) -> Verdict:
+def _strongest(verdicts: list[Verdict], strongest: Literal["fail", "unjudged"]) -> Verdict:
     """One verdict out of several that are no pass: the strongest state, and its reasons."""
-    chosen = [verdict for verdict in heard if verdict.state == strongest] or heard
+    chosen = [verdict for verdict in verdicts if verdict.state == strongest] or verdicts
     reasons = dict.fromkeys(reason for verdict in chosen for reason in verdict.reasons)
     return Verdict(chosen[0].state, tuple(reasons))
 

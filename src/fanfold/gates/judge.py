@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator, Sequence
 from typing import Any, TypedDict, Unpack
 
-import msgspec
-
 from fanfold.errors import BadInput
 from fanfold.gates.default import standard
 from fanfold.work.arguments import public
@@ -21,15 +19,14 @@ from fanfold.work.member import Named
 from fanfold.work.options import HOW, option, stated, who_of
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Budget, Gate, InDoubt, Task, Terms, asking, known_as
-from fanfold.work.template import Template
+from fanfold.work.template import Template, unshown
+from fanfold.work.text import as_text
 
 NAMES = frozenset({"question", "item", "reply"})
 _REASONS = {"type": "array", "items": {"type": "string"}}
 
-_encode = msgspec.json.Encoder().encode
 
-
-class Asking(TypedDict, total=False):
+class JudgeOptions(TypedDict, total=False):
     """Who judges (`member`, `members` or those good at `needs`), and how it is asked."""
 
     member: str | Named | None
@@ -45,7 +42,7 @@ class Asking(TypedDict, total=False):
 
 
 @public
-def judge(prompt: str, *, threshold: float | None = None, **how: Unpack[Asking]) -> Gate:
+def judge(prompt: str, *, threshold: float | None = None, **how: Unpack[JudgeOptions]) -> Gate:
     """A member says whether a reply is good: `{"pass": true, "reasons": [...]}`, or with a
     `threshold` `{"score": 8, "reasons": [...]}`, which passes from the threshold on.
 
@@ -58,12 +55,12 @@ def judge(prompt: str, *, threshold: float | None = None, **how: Unpack[Asking])
     if threshold is not None and number(threshold) is None:
         raise BadInput(f"gate `judge`: threshold is a number, not {threshold!r}")
     template = Template(option("prompt", prompt, text) or "", name="judge", known=NAMES)
-    told = stated(how, _CHECKS, "judge()")
-    schema = Schema.of(told.get("schema") or _usual(threshold))
-    terms = _terms(told, schema)
+    options = stated(how, _CHECKS, "judge()")
+    schema = Schema.of(options.get("schema") or _usual(threshold))
+    terms = _terms(options, schema)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Awaitable[Verdict]:
-        return _Judging(_task(template, schema, terms, task, reply), threshold, ask)
+        return _PendingVerdict(_task(template, schema, terms, task, reply), threshold, ask)
 
     return known_as("asks", asking(check, own=[terms]))
 
@@ -77,10 +74,10 @@ def _usual(threshold: float | None) -> dict[str, Any]:
     }
 
 
-def _terms(told: dict[str, Any], schema: Schema) -> Terms:
-    given = {name: told[name] for name in _OF_TERMS if name in told}
-    step = told.get("step", "judge")
-    return Terms(step=step, gate=standard(None, schema), who=who_of(told), **given)
+def _terms(options: dict[str, Any], schema: Schema) -> Terms:
+    given = {name: options[name] for name in _OF_TERMS if name in options}
+    step = options.get("step", "judge")
+    return Terms(step=step, gate=standard(None, schema), who=who_of(options), **given)
 
 
 _OF_TERMS = ("revise", "attempts", "concurrency", "in_doubt", "budget")
@@ -90,7 +87,7 @@ _CHECKS: dict[str, Check] = {
 }
 
 
-class _Judging:
+class _PendingVerdict:
     """A verdict still to be asked for. Not a coroutine, so nothing is left over if nobody waits."""
 
     def __init__(self, task: Task, threshold: float | None, ask: AskPower) -> None:
@@ -125,31 +122,20 @@ def _verdict(outcome: Outcome, threshold: float | None) -> Verdict:
 
 def _task(template: Template, schema: Schema, terms: Terms, task: Task, reply: Reply) -> Task:
     """Under the id of the task it judges, but at no place of its own."""
-    items = task.ask.items
-    view = items[0].view() if items else {"id": task.id}
-    shown = {"question": question_of(task.ask), "item": view, "reply": reply.value}
+    shown = {**shown_to_judge(task), "reply": reply.value}
     text = template.render(**shown)
-    blocks = [text.rstrip(), *_blocks(template, shown)]
-    messages = (Message("user", "\n\n".join(blocks) if len(blocks) > 1 else text),)
+    more = unshown(
+        template.uses,
+        (("item", "question"), lambda: f"### What was asked\n{shown['question']}"),
+        (("reply",), lambda: f"### The reply\n{as_text(shown['reply'])}"),
+    )
+    messages = (Message("user", f"{text.rstrip()}\n\n{more}" if more else text),)
     return Task(task.id, Ask(messages, (Item(task.id, shown),), (), schema), terms)
 
 
-def question_of(ask: Ask) -> str:
-    """As it was put; functions are asked by their items alone."""
-    if ask.messages:
-        return ask.messages[-1].content
-    return "\n\n".join(_text(item.data) for item in ask.items)
-
-
-def _blocks(template: Template, shown: dict[str, Any]) -> list[str]:
-    """What the prompt has to show, when it does not show it by itself."""
-    blocks = []
-    if not (template.uses("item") or template.uses("question")):
-        blocks.append(f"### What was asked\n{shown['question']}")
-    if not template.uses("reply"):
-        blocks.append(f"### The reply\n{_text(shown['reply'])}")
-    return blocks
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()
+def shown_to_judge(task: Task) -> dict[str, Any]:
+    """What every judge sees of the task: the question as it was put (functions are asked by their
+    items alone), and the item."""
+    items, messages = task.ask.items, task.ask.messages
+    asked = messages[-1].content if messages else "\n\n".join(as_text(one.data) for one in items)
+    return {"question": asked, "item": items[0].view() if items else {"id": task.id}}

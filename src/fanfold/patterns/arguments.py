@@ -44,13 +44,13 @@ class PatternOptions(TypedDict, total=False):
     keep: Callable[[Any], bool]
 
 
-def terms_of(how: PatternOptions, schema: Schema | None, step: str) -> Terms:
+def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms:
     """The terms that a pattern's arguments state; `step` is its name when none is given."""
-    told = stated({name: value for name, value in how.items() if name in HOW}, HOW, step)
-    keep = told.get("keep")
-    given = {name: told[name] for name in TERM_NAMES if name in told}
+    checked = stated({name: value for name, value in options.items() if name in HOW}, HOW, step)
+    keep = checked.get("keep")
+    given = {name: checked[name] for name in TERM_NAMES if name in checked}
     return Terms(
-        step=told.get("step", step), gate=standard(told.get("gate"), schema), who=who_of(told),
+        step=checked.get("step", step), gate=standard(checked.get("gate"), schema), who=who_of(checked),
         keep=None if keep is None else lambda task, reply: bool(keep(reply.value)), **given,
     )  # fmt: skip
 

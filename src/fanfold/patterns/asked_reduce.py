@@ -21,10 +21,12 @@ from fanfold.work.options import reducer
 from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer, Task, Terms
+from fanfold.work.template import unshown
+from fanfold.work.text import as_text
 from fanfold.work.tree import check_fan_in
 
 PART_NAMES = frozenset({"parts", "items", "missing", "steps", "task"})
-TOLD = 100  # ids behind a part that are listed when a prompt does not show its parts by itself
+MOST_IDS = 100  # ids behind a part that are listed when a prompt does not show its parts by itself
 
 _encode = msgspec.json.Encoder().encode
 
@@ -72,19 +74,19 @@ def asked(
     return AskedReduce(made, terms_of(how, made.schema, "reduce"), fan_in, by)
 
 
-async def begin_asked(run: Run, way: AskedReduce) -> None:
+async def begin_asked(run: Run, reduce: AskedReduce) -> None:
     """Before anything is asked: those who would make one of many are there."""
-    await run.begin(way.terms)
-    if way.by is ask_member:
-        check_prompt(way.prompt, way.terms.step, run.traits(way.terms))
-    begin = getattr(way.by, "begin", None)
+    await run.begin(reduce.terms)
+    if reduce.by is ask_member:
+        check_prompt(reduce.prompt, reduce.terms.step, run.traits(reduce.terms))
+    begin = getattr(reduce.by, "begin", None)
     if begin is not None:
         await begin(run)
 
 
 async def compose(
     run: Run,
-    way: AskedReduce,
+    reduce: AskedReduce,
     id: str,
     parts: Sequence[SourcedPart],
     missing: Iterable[Missing] = (),
@@ -93,17 +95,17 @@ async def compose(
     absent = [{"id": one.id, "state": one.state, "reasons": list(one.reasons)} for one in missing]
     made = Item(id, {"parts": [part.view() for part in parts], "missing": absent})
     try:
-        prompt = way.prompt.knowing(items=made.data["parts"])
+        prompt = reduce.prompt.knowing(items=made.data["parts"])
         ask = prompt.about(made, _listing(prompt, parts, absent))
     except FanfoldError as error:
         return Outcome(id, "failed", reasons=(str(error),))
-    return await way.by(run, Task(id, ask, way.terms))
+    return await reduce.by(run, Task(id, ask, reduce.terms))
 
 
-def ask_about_parts(way: AskedReduce, parts: Sequence[SourcedPart]) -> Ask:
+def ask_about_parts(reduce: AskedReduce, parts: Sequence[SourcedPart]) -> Ask:
     """The ask of `compose` for these parts, for those who only want to know its size."""
     made = Item("", {"parts": [part.view() for part in parts], "missing": []})
-    return way.prompt.about(made, _listing(way.prompt, parts, []))
+    return reduce.prompt.about(made, _listing(reduce.prompt, parts, []))
 
 
 def placeholder_asks(many: int) -> Iterator[Ask]:
@@ -122,58 +124,57 @@ def value_or_flag(run: Run, step: str, outcome: Outcome) -> Any:
 
 def _listing(prompt: Prompt, parts: Sequence[SourcedPart], absent: list[dict[str, Any]]) -> str:
     """What the prompt does not show by itself: the parts under their ids, and who is missing."""
-    blocks = []
-    if not (prompt.shows("parts") or prompt.shows("items")):
-        blocks += [f"### {_label(part)}\n{_text(part.value)}" for part in parts]
-    if absent and not prompt.shows("missing"):
-        named = ", ".join(f"{one['id']} ({one['state'] or 'not reached'})" for one in absent[:TOLD])
-        more = f", and {len(absent) - TOLD} more" if len(absent) > TOLD else ""
-        blocks.append(f"There is no answer for: {named}{more}")
-    return "\n\n".join(blocks)
+
+    def shown() -> str:
+        return "\n\n".join(f"### {_label(part)}\n{as_text(part.value)}" for part in parts)
+
+    def missing() -> str:
+        named = [f"{one['id']} ({one['state'] or 'not reached'})" for one in absent]
+        return f"There is no answer for: {_few(named)}" if named else ""
+
+    return unshown(prompt.shows, (("parts", "items"), shown), (("missing",), missing))
 
 
 def _label(part: SourcedPart) -> str:
-    if part.ids in ((), (part.id,)):
-        return part.id
-    more = f", and {len(part.ids) - TOLD} more" if len(part.ids) > TOLD else ""
-    return f"{part.id} ({', '.join(part.ids[:TOLD])}{more})"
+    return part.id if part.ids in ((), (part.id,)) else f"{part.id} ({_few(part.ids)})"
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()
+def _few(names: Sequence[str]) -> str:
+    more = f", and {len(names) - MOST_IDS} more" if len(names) > MOST_IDS else ""
+    return f"{', '.join(names[:MOST_IDS])}{more}"
 
 
 # ── a synthesis: of the answers that came, told who is missing ───────────────────────────────────
 
 
-async def begin_synthesis(run: Run, way: Reducer | AskedReduce | None) -> None:
+async def begin_synthesis(run: Run, reduce: Reducer | AskedReduce | None) -> None:
     """Before anything is asked: who would write the synthesis is there."""
-    if isinstance(way, AskedReduce):
-        await begin_asked(run, way)
-    elif way is not None:
-        reducer("synthesise", way)
+    if isinstance(reduce, AskedReduce):
+        await begin_asked(run, reduce)
+    elif reduce is not None:
+        reducer("synthesise", reduce)
 
 
-def named_after(way: Reducer | AskedReduce | None, step: str) -> Reducer | AskedReduce | None:
+def named_after(reduce: Reducer | AskedReduce | None, step: str) -> Reducer | AskedReduce | None:
     """An asked synthesis that was given no name of its own goes by that of its step."""
-    if isinstance(way, AskedReduce) and way.terms.step == "reduce":
-        terms = msgspec.structs.replace(way.terms, step=f"{step}.synthesise")
-        return msgspec.structs.replace(way, terms=terms)
-    return way
+    if isinstance(reduce, AskedReduce) and reduce.terms.step == "reduce":
+        terms = msgspec.structs.replace(reduce.terms, step=f"{step}.synthesise")
+        return msgspec.structs.replace(reduce, terms=terms)
+    return reduce
 
 
 async def synthesis(
-    run: Run, outcomes: Sequence[Outcome], way: Reducer | AskedReduce | None = None
+    run: Run, outcomes: Sequence[Outcome], reduce: Reducer | AskedReduce | None = None
 ) -> Any:
     """One value of those that passed, in planned order; it becomes the run's result.
 
     A reducer that raises, an asked synthesis that does not pass, or one of nothing gives None and
     a flagged run. An asked one sees all answers at once, or `fan_in` at a time in a tree.
     """
-    if isinstance(way, AskedReduce):
-        value = await _synthesised(run, way, outcomes)
+    if isinstance(reduce, AskedReduce):
+        value = await _synthesised(run, reduce, outcomes)
     else:
-        value = _reduced(run, way or collect(), outcomes)
+        value = _reduced(run, reduce or collect(), outcomes)
     run.set_result(value)
     return value
 
@@ -194,9 +195,9 @@ def _reduced(run: Run, reduce: Reducer, outcomes: Sequence[Outcome]) -> Any:
     return None
 
 
-async def _synthesised(run: Run, way: AskedReduce, outcomes: Sequence[Outcome]) -> Any:
+async def _synthesised(run: Run, reduce: AskedReduce, outcomes: Sequence[Outcome]) -> Any:
     """Groups are fixed by the planned order, so that one without an answer shifts no other."""
-    step = way.terms.step
+    step = reduce.terms.step
     slots = [SourcedPart(o.id, (o.id,), o.value) if o.state == "passed" else None for o in outcomes]
     missing = [
         Missing(o.id, o.position, o.state, o.reasons) for o in outcomes if o.state != "passed"
@@ -208,36 +209,38 @@ async def _synthesised(run: Run, way: AskedReduce, outcomes: Sequence[Outcome]) 
     absent = {one.position: one for one in missing}
     lost = [[absent[o.position]] if o.state != "passed" else [] for o in outcomes]
     level = 0
-    while sum(slot is not None for slot in slots) > way.fan_in:
+    while sum(slot is not None for slot in slots) > reduce.fan_in:
         level += 1
-        groups = [list(chain(*lost[n : n + way.fan_in])) for n in range(0, len(lost), way.fan_in)]
-        grouped = await _grouped(run, way, slots, groups, f"{step} {level}")
+        groups = [
+            list(chain(*lost[n : n + reduce.fan_in])) for n in range(0, len(lost), reduce.fan_in)
+        ]
+        grouped = await _grouped(run, reduce, slots, groups, f"{step} {level}")
         if grouped is None:
             return None
         slots, lost = grouped, groups
     parts = [slot for slot in slots if slot is not None]
-    return value_or_flag(run, step, await compose(run, way, step, parts, missing))
+    return value_or_flag(run, step, await compose(run, reduce, step, parts, missing))
 
 
 async def _grouped(
     run: Run,
-    way: AskedReduce,
+    reduce: AskedReduce,
     slots: list[SourcedPart | None],
     lost: list[list[Missing]],
     name: str,
 ) -> list[SourcedPart | None] | None:
     """The next level: one for each group, which is told whom it has `lost`. A group of one goes up
     as it is. None: one did not pass."""
-    chunks = [slots[n : n + way.fan_in] for n in range(0, len(slots), way.fan_in)]
+    chunks = [slots[n : n + reduce.fan_in] for n in range(0, len(slots), reduce.fan_in)]
     groups = [[slot for slot in chunk if slot is not None] for chunk in chunks]
     above: list[SourcedPart | None] = [group[0] if group else None for group in groups]
     several = [n for n, group in enumerate(groups) if len(group) > 1]
     made = await in_order(
-        several, lambda n: compose(run, way, f"{name}.{n + 1}", groups[n], lost[n])
+        several, lambda n: compose(run, reduce, f"{name}.{n + 1}", groups[n], lost[n])
     )
     for n, outcome in zip(several, made, strict=True):
         if outcome.state != "passed":
-            value_or_flag(run, way.terms.step, outcome)
+            value_or_flag(run, reduce.terms.step, outcome)
             return None
         ids = tuple(id for part in groups[n] for id in part.ids)
         above[n] = SourcedPart(outcome.id, ids, outcome.value)

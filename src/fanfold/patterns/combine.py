@@ -26,7 +26,7 @@ class Solution(msgspec.Struct, frozen=True):
     """What a part of the tree came to.
 
     `nothing`: none of its pieces passed. `stuck`: it waits for the operator, or its combine failed,
-    so nothing above it can be made. `lacks` is the first piece below that did not pass, `missing`
+    so nothing above it can be made. `first_missing` is the first piece below that did not pass, `missing`
     all of these. `whole`: no combine was needed for it.
     """
 
@@ -36,7 +36,7 @@ class Solution(msgspec.Struct, frozen=True):
     value: Any = None
     ids: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
-    lacks: Missing | None = None
+    first_missing: Missing | None = None
     whole: bool = False
 
 
@@ -80,16 +80,18 @@ class Combiner:
     When one combine fails the result is lost, so those that would come after it are not made.
     """
 
-    def __init__(self, run: Run, way: Reducer | AskedReduce, step: str) -> None:
-        self._run, self._way, self._step = run, way, step
+    def __init__(self, run: Run, reduce: Reducer | AskedReduce, step: str) -> None:
+        self._run, self._reduce, self._step = run, reduce, step
         self._broken = False
 
     async def combined(self, branch: Branch, parts: list[Solution]) -> Solution:
         """Cases: something below is stuck; nothing passed; made of what passed, or that failed."""
         made = [part for part in parts if part.state == "made"]
         missing = tuple(chain.from_iterable([part.missing for part in parts]))
-        lacks = next((part.lacks for part in parts if part.lacks is not None), None)
-        blank = Solution(branch.id, branch.start, "stuck", lacks=lacks)
+        first_missing = next(
+            (part.first_missing for part in parts if part.first_missing is not None), None
+        )
+        blank = Solution(branch.id, branch.start, "stuck", first_missing=first_missing)
         if self._broken or any(part.state == "stuck" for part in parts):
             return blank
         if not made:
@@ -106,31 +108,31 @@ class Combiner:
         """The result. A reducer is applied to a single piece too, and to nothing at all."""
         if root is not None and root.state == "stuck":
             return None
-        if isinstance(self._way, AskedReduce):
+        if isinstance(self._reduce, AskedReduce):
             return None if root is None else root.value
         made = [] if root is None or root.state == "nothing" else [root]
         if made and not made[0].whole:
             return self._plain(made[0].value)
-        found = self._reduced(self._way, made)
+        found = self._reduced(self._reduce, made)
         return None if found is None else self._plain(found[0])
 
     async def _made_of(
         self, branch: Branch, made: list[Solution], missing: tuple[Missing, ...]
     ) -> Made:
-        if not isinstance(self._way, AskedReduce):
-            return self._reduced(self._way, made)
+        if not isinstance(self._reduce, AskedReduce):
+            return self._reduced(self._reduce, made)
         parts = [SourcedPart(part.id, part.ids, part.value) for part in made]
-        outcome = await compose(self._run, self._way, branch.id, parts, missing)
-        value = value_or_flag(self._run, self._way.terms.step, outcome)
+        outcome = await compose(self._run, self._reduce, branch.id, parts, missing)
+        value = value_or_flag(self._run, self._reduce.terms.step, outcome)
         if outcome.state == "passed":
             return (value,)
         self._broken = True
         return None
 
-    def _reduced(self, way: Reducer, made: list[Solution]) -> Made:
+    def _reduced(self, reduce: Reducer, made: list[Solution]) -> Made:
         """A reducer may be anybody's function: what it raises flags the run, and loses no item."""
         try:
-            return (way(Part(part.id, part.start, part.value) for part in made),)
+            return (reduce(Part(part.id, part.start, part.value) for part in made),)
         except FanfoldError as error:
             self._fail(str(error))
         except Exception as error:

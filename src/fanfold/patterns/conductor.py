@@ -93,12 +93,12 @@ async def conduct(
         how = cast(PatternOptions, {**how, "gate": whole.each})
     terms = terms_of(how, made.schema, "conduct")
     terms = msgspec.structs.replace(terms, concurrency=_whole_number("at_once", at_once))
-    way = named_after(synthesise, terms.step)
-    await begin_synthesis(run, way)
+    synthesise = named_after(synthesise, terms.step)
+    await begin_synthesis(run, synthesise)
     check_prompt(made, terms.step, run.traits(terms))
     batch = await run.plan(Rows(rows), terms)
     outcomes = await conduct_batch(run, batch, terms, made, whole, say)
-    value = await synthesis(run, outcomes, way)
+    value = await synthesis(run, outcomes, synthesise)
     return Folded(value, run.receipt(), run, batch, terms)
 
 
@@ -154,15 +154,15 @@ async def conduct_batch(
     await _judge(run, found, whole)
     say(_judged(found))
     _say_caught(say, [one for one in found if one.caught])
-    while again := [one for one in found if one.goes_back]:
+    while again := [one for one in found if one.can_go_back]:
         for one in again:
             one.kick_back()
         await _fan_out(run, again)
         await _judge(run, found, whole)
         for one in again:
-            if one.stands:
+            if one.has_passed:
                 say(f"  gate: result {one.task.id} revised -> passed")
-        _say_caught(say, [one for one in found if one.goes_back])
+        _say_caught(say, [one for one in found if one.can_go_back])
     say("")
     for one in found:
         one.settle(run)
@@ -189,7 +189,7 @@ class ConductedResult:
         self.outcome: Outcome | None = None
 
     @property
-    def stands(self) -> bool:
+    def has_passed(self) -> bool:
         """It has passed, as far as it was judged."""
         return self.verdict is not None and self.verdict.passed
 
@@ -198,7 +198,7 @@ class ConductedResult:
         return self.reply is not None and self.verdict is not None and not self.verdict.passed
 
     @property
-    def goes_back(self) -> bool:
+    def can_go_back(self) -> bool:
         terms, verdict = self.task.terms, self.verdict
         failed = verdict is not None and verdict.state == "fail"
         return self.outcome is None and failed and self.kicks.remain(terms)
@@ -242,10 +242,10 @@ async def _judge(run: Run, results: Sequence[ConductedResult], whole: OverAll | 
     live = [one for one in results if one.outcome is None]
     for one in live:
         one.verdict = one.own
-    standing = [one for one in live if one.stands]
+    standing = [one for one in live if one.has_passed]
     if whole is None:
         for one in live:
-            if not one.goes_back:
+            if not one.can_go_back:
                 one.settle(run)
     elif standing:
         for one, said in zip(standing, await _verdicts(whole, standing), strict=True):
@@ -294,8 +294,8 @@ def _returned(results: Sequence[ConductedResult]) -> str:
     fanned_out = f"fanned out {len(results)} worker{'' if len(results) == 1 else 's'}"
     if not gone:
         return f"{fanned_out}; all returned"
-    told = "; ".join(f"{outcome.id} {_briefly(outcome.reasons)}" for outcome in gone)
-    return f"{fanned_out}; {len(results) - len(gone)} returned, {len(gone)} failed: {told}"
+    listed = "; ".join(f"{outcome.id} {_briefly(outcome.reasons)}" for outcome in gone)
+    return f"{fanned_out}; {len(results) - len(gone)} returned, {len(gone)} failed: {listed}"
 
 
 def _judged(results: Sequence[ConductedResult]) -> str:
@@ -303,13 +303,13 @@ def _judged(results: Sequence[ConductedResult]) -> str:
     line = f"{states.count('pass')} passed, {states.count('fail')} kicked back"
     if left := states.count("unjudged"):
         line += f", {left} unjudged"
-    return f"{line} -> revise" if any(one.goes_back for one in results) else line
+    return f"{line} -> revise" if any(one.can_go_back for one in results) else line
 
 
 def _say_caught(say: Say, caught: Sequence[ConductedResult]) -> None:
     for one in caught:
         assert one.verdict is not None
-        what = "kicking back before synthesis" if one.goes_back else "left out of the synthesis"
+        what = "kicking back before synthesis" if one.can_go_back else "left out of the synthesis"
         say(f"  gate: result {one.task.id} {_briefly(one.verdict.reasons)} -> {what}")
 
 

@@ -77,7 +77,7 @@ class DivideRun:
             lambda: next(self._planned, None),
             lambda: problem.run.stopping is not None,
         )
-        self._mild = msgspec.structs.replace(problem.terms, on_failure="skip")
+        self._skipping = msgspec.structs.replace(problem.terms, on_failure="skip")
         self._combining = Combiner(problem.run, problem.combine, problem.terms.step)
         self._settled = 0
         self._root: Solution | None = None
@@ -130,8 +130,8 @@ class DivideRun:
     def _workers(self) -> int:
         """A few more than calls at once: some wait for their reply to be durable."""
         many = self._p.terms.concurrency
-        others = [way.terms.concurrency for way in (self._p.combine, self._p.split)
-                  if isinstance(way, AskedReduce)]  # fmt: skip
+        others = [one.terms.concurrency for one in (self._p.combine, self._p.split)
+                  if isinstance(one, AskedReduce)]  # fmt: skip
         return many + max(2, many // 4) + sum(others)
 
     async def _do(self, job: Job | BranchState) -> None:
@@ -157,7 +157,7 @@ class DivideRun:
                 return outcome
             parts = _listed(outcome.value, held[0][1].data)
             return _or_failed(leaf.id, (), lambda: cutter.given(leaf, held, parts))
-        task = Task(leaf.id, self._p.ask(_piece(leaf, held)), self._mild)
+        task = Task(leaf.id, self._p.ask(_piece(leaf, held)), self._skipping)
         outcome = await self._run.do_one_of_many(task)
         if not outcome.too_long:
             return outcome
@@ -200,7 +200,7 @@ class DivideRun:
                 state == "failed" and self._p.terms.on_failure == "hold"
             )
             solved = Solution(
-                leaf.id, leaf.start, "stuck" if waits else "nothing", lacks=lost[0],
+                leaf.id, leaf.start, "stuck" if waits else "nothing", first_missing=lost[0],
                 missing=() if state == "skipped" else tuple(lost),
             )  # fmt: skip
         self._land(job.slot, solved)
@@ -229,8 +229,12 @@ class DivideRun:
         """All parts have landed. One item that was split has its outcome now."""
         branch, parts = node.branch, node.taken()
         if branch.settles:
-            lacks = next((part.lacks for part in parts if part.lacks is not None), None)
-            await self._settle(branch.start, Item(branch.id, None), _ending(branch.id, lacks))
+            first_missing = next(
+                (part.first_missing for part in parts if part.first_missing is not None), None
+            )
+            await self._settle(
+                branch.start, Item(branch.id, None), _ending(branch.id, first_missing)
+            )
         self._land(node.slot, await self._combining.combined(branch, parts))
 
 
@@ -250,12 +254,12 @@ def _whole(leaf: Leaf, held: Held) -> SourcedPart:
     return SourcedPart(leaf.id, (leaf.origin or leaf.id,), held[0][1].data)
 
 
-def _ending(id: str, lacks: Missing | None) -> Outcome:
+def _ending(id: str, first_missing: Missing | None) -> Outcome:
     """How an item ended that was split: passed, or as the first piece of it that did not."""
-    if lacks is None:
+    if first_missing is None:
         return Outcome(id, "passed")
-    reasons = tuple([f"{lacks.id}: {reason}" for reason in lacks.reasons])
-    return Outcome(id, lacks.state or "failed", reasons=reasons)
+    reasons = tuple([f"{first_missing.id}: {reason}" for reason in first_missing.reasons])
+    return Outcome(id, first_missing.state or "failed", reasons=reasons)
 
 
 def _listed(value: Any, whole: Any) -> Any:

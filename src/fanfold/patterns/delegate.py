@@ -104,8 +104,8 @@ class Desk:
     ) -> DelegatedResult:
         """One task. `member` goes before `needs`, and `needs` before `local`; else anyone."""
         tags = needs if isinstance(needs, str) else tuple(needs)
-        errand = DelegatedTask(prompt, member, tags, local, max_tokens, schema)
-        return (await self.delegate_many([errand]))[0]
+        task = DelegatedTask(prompt, member, tags, local, max_tokens, schema)
+        return (await self.delegate_many([task]))[0]
 
     async def delegate_many(
         self, tasks: list[Any], concurrency: int | None = None, progress: Progress | None = None
@@ -149,8 +149,8 @@ class Desk:
         ready: dict[int, tuple[DelegatedTask, Terms]] = {}
         for index, given in enumerate(tasks):
             try:
-                errand = delegated_task(given)
-                terms = await self._terms(errand, "delegate", at_once)
+                task = delegated_task(given)
+                terms = await self._terms(task, "delegate", at_once)
             except BadInput as error:
                 results[index] = DelegatedResult(index=index, status="error", message=str(error))
                 continue
@@ -158,7 +158,7 @@ class Desk:
                 message = f"No member fits: {terms}. {_YOURSELF}."
                 results[index] = DelegatedResult(index=index, status="no_fit", message=message)
             else:
-                ready[index] = errand, terms
+                ready[index] = task, terms
         return results, ready
 
     async def _carried_out(
@@ -194,20 +194,20 @@ class Desk:
 
     # ── who takes it, and how ──
 
-    async def _terms(self, errand: DelegatedTask, step: str, at_once: int) -> Terms | str:
+    async def _terms(self, task: DelegatedTask, step: str, at_once: int) -> Terms | str:
         """The terms of an errand; a text says why nobody fits."""
-        if errand.member is not None and errand.member not in self._company.traits:
+        if task.member is not None and task.member not in self._company.traits:
             known = ", ".join(one["id"] for one in self.menu()) or "nobody"
-            raise BadInput(f"there is no member `{errand.member}`; there are: {known}")
-        schema = None if errand.schema is None else Schema.of(errand.schema)
+            raise BadInput(f"there is no member `{task.member}`; there are: {known}")
+        schema = None if task.schema is None else Schema.of(task.schema)
         gate = standard(None, schema)
         while True:
-            found = eligible(self._company.traits.values(), errand, self._rules())
+            found = eligible(self._company.traits.values(), task, self._rules())
             if isinstance(found, str):
                 return found
             if all([await self._made_ready(id) for id in found]):
                 break
-        who = Who(found) if errand.member is not None else Who(needs=errand.tags, among=found)
+        who = Who(found) if task.member is not None else Who(needs=task.tags, among=found)
         terms = Terms(step, gate, who, concurrency=self._concurrency, needed=False)
         await self._run.begin(terms)
         return msgspec.structs.replace(terms, concurrency=at_once)
@@ -283,25 +283,25 @@ class Desk:
         }
 
     async def _reduce_by_asking(self, parts: list[Part], given: dict[str, Any]) -> DelegatedResult:
-        errand, fan_in = reduce_options(given)
-        terms = await self._terms(errand, "reduce", self._concurrency)
+        task, fan_in = reduce_options(given)
+        terms = await self._terms(task, "reduce", self._concurrency)
         if isinstance(terms, str):
             return DelegatedResult(
                 status="no_fit", message=f"No member fits: {terms}. {_YOURSELF}."
             )
         try:
-            return await reduce_by_asking(self._run, parts, errand, terms, fan_in)
+            return await reduce_by_asking(self._run, parts, task, terms, fan_in)
         except RunStopped:
             if self._run.stopping is None:
                 raise
             return self._not_reached(0)
 
 
-def _ask(errand: DelegatedTask, terms: Terms, item: Item) -> Ask:
+def _ask(task: DelegatedTask, terms: Terms, item: Item) -> Ask:
     """The prompt as it is: no template is made of it."""
-    schema = None if errand.schema is None else Schema.of(errand.schema)
-    params = Params(max_tokens=errand.max_tokens)
-    return Ask((Message("user", errand.prompt),), (item,), (), schema, params)
+    schema = None if task.schema is None else Schema.of(task.schema)
+    params = Params(max_tokens=task.max_tokens)
+    return Ask((Message("user", task.prompt),), (item,), (), schema, params)
 
 
 def _price(price: Price | None) -> dict[str, float] | None:

@@ -52,7 +52,7 @@ _STATUSES = (
 
 def delegation_tools(menu: list[dict[str, Any]]) -> tuple[Tool, ...]:
     """What a desk does, as it is told to a model, with the members of now in the descriptions."""
-    there = _told(menu)
+    there = _describe_menu(menu)
     task = {"type": "object", "properties": _TASK, "required": ["prompt"]}
     return (
         Tool(
@@ -113,7 +113,7 @@ def arguments(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {**made, "required": list(required)} if required else made
 
 
-def _told(menu: list[dict[str, Any]]) -> str:
+def _describe_menu(menu: list[dict[str, Any]]) -> str:
     if not menu:
         return "Nobody is there to delegate to: do the work yourself."
     lines = [f"- {one['id']}: {_described(one)}" for one in menu[:_SHOWN]]
@@ -124,11 +124,11 @@ def _told(menu: list[dict[str, Any]]) -> str:
 
 def _described(one: dict[str, Any]) -> str:
     price = one["price"]
-    told = price_text(None if price is None else Price(**price))
+    price_words = price_text(None if price is None else Price(**price))
     parts = [
         f"good at {', '.join(one['good_at'])}" if one["good_at"] else "",
         one["tier"],
-        one.get("cost", told) if price is None else told,
+        one.get("cost", price_words) if price is None else price_words,
         f"{one['context']:,} tokens of context" if one["context"] else "",
     ]
     return "; ".join(part for part in parts if part)
@@ -146,7 +146,7 @@ _DEEP = f"the arguments are nested too deeply: at most {DEEPEST} levels"
 _THEIR_TOOLS = {"delegate_targets": "menu", "delegate_local": "delegate"}
 _THEIR_TASK = {"target": "member", "task": "needs"}
 _THEIR_CALL = {"max_concurrency": "concurrency"}
-_PASSING = {"busy", "cost_usd", "tokens"}
+_CHANGING = {"busy", "cost_usd", "tokens"}
 
 
 async def use_tool(desk: Desk, tool: str, given: Any, progress: Progress | None = None) -> Any:
@@ -181,13 +181,13 @@ def our_name(tool: str) -> str:
     return _THEIR_TOOLS.get(tool, tool)
 
 
-def steady(found: dict[str, Any]) -> dict[str, Any]:
+def without_load(found: dict[str, Any]) -> dict[str, Any]:
     """Without what is another the next time, though nothing has changed: load and cost. So that the
     ask which holds it has the same key then, and is not paid again."""
-    kept = {name: value for name, value in found.items() if name not in _PASSING}
+    kept = {name: value for name, value in found.items() if name not in _CHANGING}
     for many in ("members", "results"):
         if many in kept:
-            kept[many] = [steady(one) for one in kept[many]]
+            kept[many] = [without_load(one) for one in kept[many]]
     return kept
 
 

@@ -22,7 +22,7 @@ from fanfold.work.task import Task, Terms
 
 Status = Literal["ok", "no_fit", "error", "kicked", "unfunded"]
 
-NAMED = 5  # members whose obstacles are told when nobody fits
+MOST_NAMED = 5  # members whose obstacles are told when nobody fits
 _STATUS: dict[State, Status] = {"passed": "ok", "kicked": "kicked", "unfunded": "unfunded"}
 
 
@@ -48,23 +48,23 @@ class DelegatedTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def delegated_task(given: Any) -> DelegatedTask:
     """From what a caller wrote: an object, or just the prompt. BadInput says what is wrong with it."""
     if isinstance(given, DelegatedTask):
-        errand = given
+        task = given
     else:
         given = {"prompt": given} if isinstance(given, str) else given
         if not isinstance(given, Mapping):
             raise BadInput(f"a task is an object with a `prompt`, not {type(given).__name__}")
         _refuse_unknown(given)
         try:
-            errand = msgspec.convert(dict(given), DelegatedTask)
+            task = msgspec.convert(dict(given), DelegatedTask)
         except msgspec.ValidationError as error:
             raise BadInput(f"this task cannot be read: {error}") from None
-    if not errand.prompt.strip():
+    if not task.prompt.strip():
         raise BadInput("this task has an empty `prompt`")
     try:
-        errand.prompt.encode()
+        task.prompt.encode()
     except UnicodeEncodeError:
         raise BadInput("this task's `prompt` is not valid Unicode text") from None
-    return errand
+    return task
 
 
 def _refuse_unknown(given: Mapping[Any, Any]) -> None:
@@ -146,27 +146,27 @@ class DelegationRules(msgspec.Struct, frozen=True):
 
 
 def eligible(
-    members: Iterable[Traits], errand: DelegatedTask, rules: DelegationRules
+    members: Iterable[Traits], task: DelegatedTask, rules: DelegationRules
 ) -> tuple[str, ...] | str:
     """The ids of those who may take it; or, when there are none, why not, in one sentence."""
     known = list(members)
-    if errand.member is not None:
-        known = [traits for traits in known if traits.id == errand.member]
-    obstacles = {traits.id: _obstacles(traits, errand, rules) for traits in known}
+    if task.member is not None:
+        known = [traits for traits in known if traits.id == task.member]
+    obstacles = {traits.id: _obstacles(traits, task, rules) for traits in known}
     free = tuple(id for id, found in obstacles.items() if not found)
     if free:
         return free
-    nearest = sorted(obstacles.items(), key=lambda one: len(one[1]))[:NAMED]
-    told = "; ".join(f"{id} {' and '.join(found)}" for id, found in nearest)
-    return told or "there is nobody to delegate to"
+    nearest = sorted(obstacles.items(), key=lambda one: len(one[1]))[:MOST_NAMED]
+    described = "; ".join(f"{id} {' and '.join(found)}" for id, found in nearest)
+    return described or "there is nobody to delegate to"
 
 
-def _obstacles(traits: Traits, errand: DelegatedTask, rules: DelegationRules) -> list[str]:
+def _obstacles(traits: Traits, task: DelegatedTask, rules: DelegationRules) -> list[str]:
     """All that stands in the way, the heaviest first."""
-    named = errand.member is not None
+    named = task.member is not None
     paid = rules.allow_paid and (traits.enabled_written or named)
-    lacks = [] if named else [tag for tag in errand.tags if tag not in traits.good_at]
-    local = errand.local and not named and not errand.tags
+    lacks = [] if named else [tag for tag in task.tags if tag not in traits.good_at]
+    local = task.local and not named and not task.tags
     checks = [
         (traits.id in rules.without, "is the one who delegates"),
         (not (traits.can_delegate or rules.leading), "takes no delegated work"),
@@ -176,16 +176,16 @@ def _obstacles(traits: Traits, errand: DelegatedTask, rules: DelegationRules) ->
         (rules.priced and traits.price is None, "has no known price"),
         (bool(lacks), f"is not good at {', '.join(lacks)}"),
         (local and traits.tier != "local", "is not local"),
-        (_too_long(traits, errand), f"takes at most {traits.context} tokens"),
+        (_too_long(traits, task), f"takes at most {traits.context} tokens"),
     ]
     return [why for there, why in checks if there]
 
 
-def _too_long(traits: Traits, errand: DelegatedTask) -> bool:
+def _too_long(traits: Traits, task: DelegatedTask) -> bool:
     if traits.context is None:
         return False
-    answer = errand.max_tokens or traits.max_tokens
-    return estimate_tokens(errand.prompt) + answer > traits.context
+    answer = task.max_tokens or traits.max_tokens
+    return estimate_tokens(task.prompt) + answer > traits.context
 
 
 # ── results that a member makes one of ───────────────────────────────────────────────────────────
@@ -209,12 +209,12 @@ def reduce_options(given: dict[str, Any]) -> tuple[DelegatedTask, int]:
 
 
 async def reduce_by_asking(
-    run: Run, parts: list[Part], errand: DelegatedTask, terms: Terms, fan_in: int
+    run: Run, parts: list[Part], task: DelegatedTask, terms: Terms, fan_in: int
 ) -> DelegatedResult:
     """One answer of these parts, by a member. A part that does not pass ends it."""
     asking = _Asking()
-    way = Reducing(AskedReduce(_instruction(errand), terms, fan_in, asking), fan_in)
-    await grow(run, len(parts), _landings(parts), way)
+    reduction = Reducing(AskedReduce(_instruction(task), terms, fan_in, asking), fan_in)
+    await grow(run, len(parts), _landings(parts), reduction)
     return asking.result()
 
 
@@ -223,30 +223,30 @@ class _Asking:
 
     def __init__(self) -> None:
         self._cost, self._used = 0, Usage()
-        self._telling: Outcome | None = None
+        self._deciding: Outcome | None = None
 
     async def __call__(self, run: Run, task: Task) -> Outcome:
         outcome = await run.do(task)
         self._cost += outcome.cost
         self._used += delegated_result(0, outcome).tokens
-        if self._telling is None or self._telling.state == "passed":
-            self._telling = outcome
+        if self._deciding is None or self._deciding.state == "passed":
+            self._deciding = outcome
         return outcome
 
     def result(self) -> DelegatedResult:
-        if self._telling is None:
+        if self._deciding is None:
             return DelegatedResult(status="ok", message="there was nothing to reduce")
-        made = delegated_result(0, self._telling)
+        made = delegated_result(0, self._deciding)
         changes = {"id": None, "cost_usd": dollars(self._cost), "tokens": self._used}
         whole: DelegatedResult = msgspec.structs.replace(made, **changes)
         return whole
 
 
-def _instruction(errand: DelegatedTask) -> Prompt:
+def _instruction(task: DelegatedTask) -> Prompt:
     """The caller's text is a name in a fixed template, so it is not one itself."""
-    made = prompt_of("{{ instruction }}", errand.schema, PART_NAMES | {"instruction"})
-    params = Params(max_tokens=errand.max_tokens)
-    return msgspec.structs.replace(made, params=params, names={"instruction": errand.prompt})
+    made = prompt_of("{{ instruction }}", task.schema, PART_NAMES | {"instruction"})
+    params = Params(max_tokens=task.max_tokens)
+    return msgspec.structs.replace(made, params=params, names={"instruction": task.prompt})
 
 
 async def _landings(parts: Iterable[Part]) -> AsyncGenerator[Landing, None]:

@@ -27,12 +27,13 @@ from fanfold.work.pieces import Fits, Piece
 from fanfold.work.raised import error_text
 from fanfold.work.split import estimate_tokens
 from fanfold.work.task import Reducer, Terms
+from fanfold.work.template import unshown
 
 SPLITS = ("items", "paragraphs")
 
 
 class Division(msgspec.Struct, frozen=True):
-    """What a divide is told beside its prompt and terms.
+    """The options of a divide beside its prompt and terms.
 
     `split` is how one item that does not fit alone is split: `items` (not at all), `paragraphs`, a
     function from its data to a list of data, or a member that is asked for such a list.
@@ -56,7 +57,7 @@ class Division(msgspec.Struct, frozen=True):
             needed(name, limit, whole(least=1))
 
     @property
-    def way(self) -> Way:
+    def method(self) -> Way:
         return "asked" if isinstance(self.split, AskedReduce) else cast(Way, self.split)
 
 
@@ -105,11 +106,13 @@ async def divide_batch(
 ) -> Any:
     """The same for a batch that is planned: the combined value. Each item has its outcome then."""
     cutter, ask = cutting(run, terms, prompt, division)
-    way = division.split if isinstance(division.split, AskedReduce) else None
-    for other in (way, division.combine):
+    split = division.split if isinstance(division.split, AskedReduce) else None
+    for other in (split, division.combine):
         if isinstance(other, AskedReduce):
             await begin_asked(run, other)
-    return await DivideRun(Problem(run, batch, terms, ask, cutter, division.combine, way)).result()
+    return await DivideRun(
+        Problem(run, batch, terms, ask, cutter, division.combine, split)
+    ).result()
 
 
 class KnowsMembers(Protocol):
@@ -125,7 +128,7 @@ def cutting(
 ) -> tuple[Cutter, PieceAsk]:
     """How items become pieces, and a piece an ask."""
     fits = _measure(run, terms, prompt, division.fits)
-    cutter = Cutter(fits, division.way, division.max_depth, division.max_pieces)
+    cutter = Cutter(fits, division.method, division.max_depth, division.max_pieces)
     alone = _limit(prompt, division.fits) == 1
     if not run.reads_messages(terms):
         prompt = Prompt(schema=prompt.schema, params=prompt.params)
@@ -151,11 +154,15 @@ class PieceAsk(msgspec.Struct, frozen=True):
 def _shown(prompt: Prompt, piece: Piece) -> Ask:
     """What the prompt does not show by itself is appended, each item under its id."""
     ask = prompt.ask(piece.items)
-    if prompt.user is None or prompt.shows("item") or prompt.shows("items"):
+
+    def items() -> str:
+        return "\n\n".join(f"### {item.id}\n{_text(item)}" for item in piece.items)
+
+    more = "" if prompt.user is None else unshown(prompt.shows, (("item", "items"), items))
+    if not more:
         return ask
-    blocks = [f"### {item.id}\n{_text(item)}" for item in piece.items]
     *system, user = ask.messages
-    said = "\n\n".join([user.content.rstrip(), *blocks])
+    said = f"{user.content.rstrip()}\n\n{more}"
     return msgspec.structs.replace(ask, messages=(*system, Message("user", said)))
 
 

@@ -30,12 +30,11 @@ from fanfold.work.fields import MISSING, Path, leaves, number, path_of, spread
 from fanfold.work.nearest import remedy
 from fanfold.work.outcome import Part
 from fanfold.work.task import Reducer
+from fanfold.work.text import as_text
 from fanfold.work.vote import ballot as _ballot
 from fanfold.work.vote import label as _label
 
 _SEVERITY = {"low": 0, "medium": 1, "high": 2, "critical": 3}
-
-_encode = msgspec.json.Encoder().encode
 
 
 @public
@@ -43,7 +42,7 @@ def concat(sep: str = "\n\n") -> Reducer:
     """All texts in planned order; what is no text is written as JSON. Of nothing: ""."""
     if not isinstance(sep, str):
         raise BadInput(f"`sep` must be a text, not {described(sep)}")
-    return piecewise(lambda parts: sep.join(_text(part.value) for part in parts))
+    return piecewise(lambda parts: sep.join(as_text(part.value) for part in parts))
 
 
 @public
@@ -99,7 +98,7 @@ def count(by: str | None = None) -> Reducer:
         for part, leaf in _found(parts, path):
             if isinstance(leaf, (dict, list)):
                 raise _misfit(part.id, f"`{by}` is no plain value", leaf)
-            label = _text(leaf)
+            label = as_text(leaf)
             counts[label] = counts.get(label, 0) + 1
         return counts
 
@@ -226,10 +225,6 @@ def python(fn: Reducer) -> Reducer:
 # ── what the reducers share ──────────────────────────────────────────────────────────────────
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()
-
-
 def _elected(poll: tuple[dict[str, int], dict[str, Any]]) -> dict[str, Any]:
     votes, said = poll
     winner = max(votes, key=votes.__getitem__, default=None)
@@ -241,7 +236,7 @@ def _elected(poll: tuple[dict[str, int], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _misfit(item: str, what: str, value: Any) -> FanfoldError:
-    shown = "" if value is MISSING else f": {_text(value)[:80]}"
+    shown = "" if value is MISSING else f": {as_text(value)[:80]}"
     return FanfoldError(f"reduce: item `{item}`: {what}{shown}")
 
 
@@ -303,7 +298,7 @@ def _rank(key: Any) -> tuple[int, Any] | None:
     amount = number(key)
     if amount is not None:
         return (0, amount)
-    text = _text(key).strip().casefold()
+    text = as_text(key).strip().casefold()
     return (1, _SEVERITY[text]) if text in _SEVERITY else (2, text)
 
 

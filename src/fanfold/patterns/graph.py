@@ -26,6 +26,7 @@ from fanfold.work.nearest import remedy
 from fanfold.work.options import needed
 from fanfold.work.outcome import UNTIL_RESUMED, Outcome, State
 from fanfold.work.task import Place, Task, Terms, Who, asks_of
+from fanfold.work.template import unshown
 
 NAMES = frozenset({"id", "parents", "missing"})
 _WHO = ("member", "members", "needs", "use")
@@ -247,7 +248,7 @@ class _Walk:
         kept = KeptOutcomes(
             run, batch, common, {one.id for one in nodes if _is_of_agents(run, one)}
         )
-        self._schedule = dag.Schedule(kept.without(nodes))
+        self._schedule = dag.Schedule(kept.remaining(nodes))
         self._under_way: Counter[Who] = Counter()
         self._pool: Pool[GraphNode] = Pool(
             common.concurrency, self._do, self._next, lambda: run.stopping is not None
@@ -255,7 +256,7 @@ class _Walk:
         whos = {one.terms.who: one.terms for one in nodes if one.by is ask_member}
         rooms = {who: run.room(terms) for who, terms in whos.items()}
         self._narrow = {who: room for who, room in rooms.items() if room < common.concurrency}
-        self._values, self._amiss = kept.values, kept.amiss
+        self._values, self._not_passed = kept.values, kept.not_passed
 
     async def carried_out(self) -> dict[str, Any]:
         """The answers that passed, in planned order. When the run stops, what is under way ends by
@@ -297,7 +298,7 @@ class _Walk:
         if outcome.state == "passed":
             self._values[one.id] = outcome.value
         else:
-            self._amiss[one.id] = outcome.state
+            self._not_passed[one.id] = outcome.state
         self._pool.wake(1 + self._sift(self._schedule.end(one.id)))
 
     async def _carry(self, one: GraphNode) -> Outcome:
@@ -321,7 +322,7 @@ class _Walk:
         stop, ready = self._run.stopping, 0
         while freed and (stop is None or stop.status != "killed"):
             one = self._nodes[freed.pop()]
-            lost = [parent for parent in one.depends_on if parent in self._amiss]
+            lost = [parent for parent in one.depends_on if parent in self._not_passed]
             if lost and not self._can_do_without(one, lost):
                 self._schedule.start(one.id)
                 self._fail(one, lost)
@@ -333,19 +334,19 @@ class _Walk:
     def _can_do_without(self, one: GraphNode, lost: list[str]) -> bool:
         """They will not come. One that only lacks money may, when the run is resumed."""
         enough = one.partial == "always" or (one.partial and len(lost) < len(one.depends_on))
-        return enough and all(self._amiss[id] != "unfunded" for id in lost)
+        return enough and all(self._not_passed[id] != "unfunded" for id in lost)
 
     def _fail(self, one: GraphNode, lost: list[str]) -> None:
         """It has failed with its parents; while one of them may still be resumed, so may it, and
         what waits for one that lacks money lacks money too."""
-        open_yet = {self._amiss[id] for id in lost}.intersection(UNTIL_RESUMED)
+        open_yet = {self._not_passed[id] for id in lost}.intersection(UNTIL_RESUMED)
         state: State = "failed"
         if open_yet:
             state = "unfunded" if "unfunded" in open_yet else "cancelled"
-        reasons = tuple(f"{PARENT_REASON}{id} {self._amiss[id]}" for id in lost)
+        reasons = tuple(f"{PARENT_REASON}{id} {self._not_passed[id]}" for id in lost)
         task = Task(one.id, Ask(), one.terms, Place(self.batch.no, self._positions[one.id]))
         self._run.settle(task, Outcome(one.id, state, reasons=reasons))
-        self._amiss[one.id] = state
+        self._not_passed[one.id] = state
 
 
 def task_item(fields: dict[str, Any], depends_on: Sequence[str], values: Mapping[str, Any]) -> Item:
@@ -357,7 +358,7 @@ def task_item(fields: dict[str, Any], depends_on: Sequence[str], values: Mapping
 
 def task_ask(prompt: Prompt, made: Item, sample: int) -> Ask:
     """Parents that are missing are named at its end where the prompt does not show them."""
-    missing = made.data["missing"]
-    hidden = missing and not prompt.shows("missing")
-    ask = prompt.about(made, f"There is no answer for: {', '.join(missing)}" if hidden else "")
+    missing = ", ".join(made.data["missing"])
+    named = f"There is no answer for: {missing}" if missing else ""
+    ask = prompt.about(made, unshown(prompt.shows, (("missing",), lambda: named)))
     return msgspec.structs.replace(ask, sample=sample) if sample else ask

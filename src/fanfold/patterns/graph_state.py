@@ -42,7 +42,7 @@ class KeptOutcomes:
 
     def __init__(self, run: Run, batch: Batch, terms: Terms, agents: Collection[str]) -> None:
         self.values: dict[str, Any] = {}
-        self.amiss: dict[str, State] = {}
+        self.not_passed: dict[str, State] = {}
         self._anew, self._only, self._agents = run.anew, run.only, agents
         if not run.record.resumed or not (run.only or agents):
             return
@@ -52,7 +52,7 @@ class KeptOutcomes:
                 run.count_recorded(Place(batch.no, part.position), terms, "passed")
         for ended in run.missing(batch, terms):
             if self._stays(ended):
-                state = self.amiss[ended.id] = ended.state or "cancelled"
+                state = self.not_passed[ended.id] = ended.state or "cancelled"
                 run.count_recorded(Place(batch.no, ended.position), terms, state)
 
     def _may_stay(self, id: str) -> bool:
@@ -62,9 +62,9 @@ class KeptOutcomes:
         final = ended.state in ("failed", "kicked") and not failed_by_parents(ended.reasons)
         return self._may_stay(ended.id) and (self._only or final)
 
-    def without(self, tasks: Iterable[Dependent]) -> list[RemainingTask]:
+    def remaining(self, tasks: Iterable[Dependent]) -> list[RemainingTask]:
         """The tasks that are left."""
-        there = {*self.values, *self.amiss}
+        there = {*self.values, *self.not_passed}
         return [
             RemainingTask(one.id, tuple(id for id in one.depends_on if id not in there), one.weight)
             for one in tasks

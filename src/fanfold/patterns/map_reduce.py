@@ -56,14 +56,14 @@ async def map_reduce(
     applied to its own results too, so it must give back what it can take. An asked reduce that does
     not pass its gate gives None and flags the run.
     """
-    way = reducing(reduce, fan_in)
+    reduction = reducing(reduce, fan_in)
     asked = prompt_of(prompt, schema)
     terms = terms_of(how, asked.schema, "map")
     size = option("shard", shard, whole(least=1))
     sharding = None if size is None else sharding_of(asked, items=size)
     check_prompt(asked, terms.step, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
-    value = await fold_batch(run, batch, terms, asked, sharding, way)
+    value = await fold_batch(run, batch, terms, asked, sharding, reduction)
     if reduce is not None:
         run.set_result(value)
     return Folded(value, run.receipt(), run, batch, terms)
@@ -83,15 +83,15 @@ async def fold_batch(
     terms: Terms,
     prompt: Prompt,
     shard: Sharding | None,
-    way: Reducing,
+    reduction: Reducing,
 ) -> Any:
     """Carry every item of a batch through one step, and reduce: in a tree, while they land."""
-    await begin_reduce(run, way)
-    if way.fan_in is None:
+    await begin_reduce(run, reduction)
+    if reduction.fan_in is None:
         await map_batch(run, batch, terms, prompt, shard)
-        return await reduce_batch(run, batch, terms, way)
+        return await reduce_batch(run, batch, terms, reduction)
     landings = _mapped(run, batch, terms, prompt, shard)
-    value = await grow(run, batch.size, landings, way, absent_of(run, batch, terms))
+    value = await grow(run, batch.size, landings, reduction, absent_of(run, batch, terms))
     await run.flush()
     return value
 

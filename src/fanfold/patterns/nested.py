@@ -80,23 +80,23 @@ class NestedMapReduce(msgspec.Struct, frozen=True):
     over: Over
     prompt: Prompt
     terms: Terms
-    way: Reducing
+    reduction: Reducing
     by: TaskHandler = ask_member
     levels: int = 1
 
     async def begin(self, run: Run) -> None:
         """Before the first ask: those who work on the parts are there, and who makes one of them."""
         await begin_stages(run, [self._stage])
-        await begin_reduce(run, self.way)
+        await begin_reduce(run, self.reduction)
 
     async def __call__(self, run: Run, task: Task) -> Outcome:
         try:
             parts = _parts(self.over, task)
             batch = await run.plan(Rows(parts), self.terms, name=f"{task.terms.step}/{task.id}")
             await run.govern(self.terms, self._asks(parts))
-            if isinstance(self.way.how, AskedReduce) and self.way.fan_in is not None:
-                nodes = sum(widths(len(parts), self.way.fan_in)[1:])
-                await run.govern(self.way.how.terms, placeholder_asks(nodes))
+            if isinstance(self.reduction.how, AskedReduce) and self.reduction.fan_in is not None:
+                nodes = sum(widths(len(parts), self.reduction.fan_in)[1:])
+                await run.govern(self.reduction.how.terms, placeholder_asks(nodes))
             reply = _reply(await self._folded(run, batch))
         except NoValue as error:
             return run.settle(task, Outcome(task.id, "failed", reasons=(str(error),)))
@@ -127,9 +127,9 @@ class NestedMapReduce(msgspec.Struct, frozen=True):
 
     async def _made(self, run: Run, batch: Batch) -> Any:
         if self.by is ask_member:
-            return await fold_batch(run, batch, self.terms, self.prompt, None, self.way)
+            return await fold_batch(run, batch, self.terms, self.prompt, None, self.reduction)
         await pipe_batch(run, batch, [self._stage], "batch")
-        return await reduce_batch(run, batch, self.terms, self.way)
+        return await reduce_batch(run, batch, self.terms, self.reduction)
 
 
 def _parts(over: Over, task: Task) -> list[Item]:

@@ -19,8 +19,8 @@ from fanfold.patterns.delegate_tools import (
     INSTRUCTIONS,
     delegation_tools,
     our_name,
-    steady,
     use_tool,
+    without_load,
 )
 from fanfold.patterns.delegated_task import DelegatedTask, DelegationRules, eligible
 from fanfold.run.member_sources import MemberSource
@@ -44,7 +44,7 @@ _encode = msgspec.json.Encoder().encode
 
 class LeadSession:
     """One who leads, at one request. What it delegates is a run of its own below the attempt that
-    first wanted it. Only steady things are told to it, and calls of one reply are numbered in its
+    first wanted it. Only what does not change is told to it, and calls of one reply are numbered in its
     order, so that the next time all asks are the same.
     """
 
@@ -90,7 +90,7 @@ class LeadSession:
             self._branch = await self._run.branch(NAME, self._span(reused))
             self._desk = Desk(self._branch, self._company, without=(self._leading,))
         done = await in_order(calls, self._one)
-        refused = _told({"error": f"not done: at most {MOST_CALLS} calls in one reply"})
+        refused = _as_json({"error": f"not done: at most {MOST_CALLS} calls in one reply"})
         return (*done, *([refused] * (len(reply.calls) - len(calls))))
 
     def _span(self, reused: bool) -> str:
@@ -101,12 +101,12 @@ class LeadSession:
 
     async def _one(self, call: Call) -> str:
         try:
-            return _told(steady(await use_tool(self._desk, call.name, call.given)))
+            return _as_json(without_load(await use_tool(self._desk, call.name, call.given)))
         except BadInput as error:
-            return _told({"error": str(error)})
+            return _as_json({"error": str(error)})
 
 
-def _told(found: object) -> str:
+def _as_json(found: object) -> str:
     return _encode(found).decode()
 
 
@@ -143,7 +143,7 @@ class LeadOrder(msgspec.Struct, frozen=True):
 
 def lead_order(
     members: Iterable[Traits],
-    errand: DelegatedTask,
+    task: DelegatedTask,
     rules: DelegationRules,
     last: str | None = None,
 ) -> LeadOrder:
@@ -153,18 +153,18 @@ def lead_order(
     BadInput when nobody may answer at all.
     """
     known = list(members)
-    if errand.member is not None and all(traits.id != errand.member for traits in known):
+    if task.member is not None and all(traits.id != task.member for traits in known):
         there = ", ".join(traits.id for traits in known) or "nobody"
-        raise BadInput(f"there is no member `{errand.member}`; there are: {there}")
-    anyone = msgspec.structs.replace(errand, needs=())
+        raise BadInput(f"there is no member `{task.member}`; there are: {there}")
+    anyone = msgspec.structs.replace(task, needs=())
     found = eligible(known, anyone, rules)
     if isinstance(found, str):
         raise BadInput(f"nobody can answer: {found}")
     able = [traits for traits in known if traits.id in found]
     leading = [traits for traits in able if traits.can_orchestrate]
-    if errand.member is not None:
+    if task.member is not None:
         return LeadOrder((found,))
-    fit = [traits for traits in leading or able if set(errand.tags) <= set(traits.good_at)]
+    fit = [traits for traits in leading or able if set(task.tags) <= set(traits.good_at)]
     ids = tuple(traits.id for traits in fit or leading or able)
     if not leading:
         would = [one for one in known if one.can_orchestrate]
@@ -177,7 +177,7 @@ def lead_order(
 async def answer(
     run: Run,
     lead_order: LeadOrder,
-    errand: DelegatedTask,
+    task: DelegatedTask,
     company: MemberSource,
     tell: Tell | None = None,
 ) -> Outcome:
@@ -186,36 +186,36 @@ async def answer(
     Those who orchestrate and take tools get those of a desk. `tell` hears what is said meanwhile.
     Raises RunStopped when the run stops: for lack of money, say.
     """
-    item = Item("ask", {"text": errand.prompt})
-    schema = None if errand.schema is None else Schema.of(errand.schema)
-    ask = Ask((Message("user", errand.prompt),), (item,), (), schema,
-              Params(max_tokens=errand.max_tokens))  # fmt: skip
+    item = Item("ask", {"text": task.prompt})
+    schema = None if task.schema is None else Schema.of(task.schema)
+    ask = Ask((Message("user", task.prompt),), (item,), (), schema,
+              Params(max_tokens=task.max_tokens))  # fmt: skip
     terms = [
         Terms(
             STEP, leading_gate(schema), who, concurrency=1, needed=False,
             attempts=1 if number < len(lead_order.turns) else LAST_TRIES,
         )
-        for number, who in enumerate(_whos(lead_order, errand), 1)
+        for number, who in enumerate(_whos(lead_order, task), 1)
     ]  # fmt: skip
     batch = await run.plan(Rows([item]), terms[0])
     outcome = Outcome(item.id, "failed", reasons=("nobody was asked",))
-    told: list[str] = []
+    failures: list[str] = []
     for one, turn in zip(terms, lead_order.turns, strict=True):
         outcome = await _turn(run, Task(item.id, ask, one), company, turn, tell)
         if outcome.state == "passed":
             break
-        told.append("; ".join(outcome.reasons) or outcome.state)
+        failures.append("; ".join(outcome.reasons) or outcome.state)
     if outcome.state != "passed":
-        outcome = msgspec.structs.replace(outcome, reasons=tuple(told))
+        outcome = msgspec.structs.replace(outcome, reasons=tuple(failures))
     return run.settle(Task(item.id, ask, terms[0], Place(batch.no, 0)), outcome)
 
 
-def _whos(lead_order: LeadOrder, errand: DelegatedTask) -> list[Who]:
+def _whos(lead_order: LeadOrder, task: DelegatedTask) -> list[Who]:
     """A named one, or whose turn it is; if nobody leads, whom the router chooses."""
     if lead_order.direct:
-        needs = () if lead_order.misfit else errand.tags
+        needs = () if lead_order.misfit else task.tags
         return [Who(needs=needs, among=turn) for turn in lead_order.turns]
-    why = "its turn to lead" if errand.member is None else "named"
+    why = "its turn to lead" if task.member is None else "named"
     return [Who(turn, why=why) for turn in lead_order.turns]
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.gates.combine import all_of
-from fanfold.gates.judge import question_of
+from fanfold.gates.judge import shown_to_judge
 from fanfold.patterns.arguments import PatternOptions, terms_of
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.work.arguments import public
@@ -23,6 +23,8 @@ from fanfold.work.nearest import remedy
 from fanfold.work.options import stated
 from fanfold.work.outcome import PASS, Verdict, fail
 from fanfold.work.task import AskPower, Gate, Task, Terms, known_as, nature_of
+from fanfold.work.template import unshown
+from fanfold.work.text import as_text
 from fanfold.work.vote import Rule, Vote, Voter, ballot
 
 # ── a judge ──────────────────────────────────────────────────────────────────────────────────────
@@ -31,8 +33,6 @@ from fanfold.work.vote import Rule, Vote, Voter, ballot
 JUDGE_NAMES = frozenset({"question", "item", "answers", "steps", "task"})
 PICK = "Which of these answers to the question is the best? Reply with its letter as `choice`."
 WRITE = "Answer the question with the help of these answers of others. Reply with your answer only."
-
-_encode = msgspec.json.Encoder().encode
 
 
 class VoteJudge(msgspec.Struct, frozen=True):
@@ -121,25 +121,19 @@ def _gate_of(question: Task) -> Gate:
 
 
 def _data(judge: VoteJudge, question: Task, heard: AnonymousAnswers) -> dict[str, Any]:
-    items = question.ask.items
-    view: dict[str, Any] = items[0].view() if items else {"id": question.id}
-    data: dict[str, Any] = {
-        "question": question_of(question.ask),
-        "item": view,
-        "answers": heard.shown(),
-    }
+    data = {**shown_to_judge(question), "answers": heard.shown()}
     if judge.prompt.shows("steps"):
-        data["steps"] = {**judge.prompt.names.get("steps", {}), **view.get("steps", {})}
+        data["steps"] = {**judge.prompt.names.get("steps", {}), **data["item"].get("steps", {})}
     return data
 
 
 def _listing(prompt: Prompt, data: dict[str, Any]) -> str:
-    blocks = []
-    if not (prompt.shows("question") or prompt.shows("item")):
-        blocks.append(f"### Question\n{data['question']}")
-    if not prompt.shows("answers"):
-        blocks += [f"### Answer {one['label']}\n{_text(one['value'])}" for one in data["answers"]]
-    return "\n\n".join(blocks)
+    def answers() -> str:
+        shown = [(one["label"], as_text(one["value"])) for one in data["answers"]]
+        return "\n\n".join(f"### Answer {label}\n{text}" for label, text in shown)
+
+    question = f"### Question\n{data['question']}"
+    return unshown(prompt.shows, (("question", "item"), lambda: question), (("answers",), answers))
 
 
 def _labels(many: int) -> tuple[str, ...]:
@@ -151,10 +145,6 @@ def _labels(many: int) -> tuple[str, ...]:
 def _choices(labels: tuple[str, ...]) -> Schema:
     choice = {"type": "string", "enum": list(labels)}
     return Schema.of({"type": "object", "properties": {"choice": choice}, "required": ["choice"]})
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()
 
 
 # ── who votes, and by which rule ─────────────────────────────────────────────────────────────────
@@ -191,7 +181,7 @@ class VoteOptions(TypedDict, total=False):
     field: str | None
 
 
-def _share(node: Node) -> float:
+def _share_of_votes(node: Node) -> float:
     share: float = number(above=0)(node)
     if share > 1:
         raise node.bad(f"`{node.name}` is a share of the votes, at most 1, not {share:g}")
@@ -207,7 +197,7 @@ VOTE_OPTIONS: dict[str, Check] = {
     "weights": _weights_of,
     "quorum": whole(least=1),
     "stop_early": flag,
-    "confidence": _share,
+    "confidence": _share_of_votes,
     "field": text,
 }
 
@@ -224,21 +214,21 @@ class Panel(msgspec.Struct, frozen=True):
 
 def panel_of(members: Sequence[str], knobs: VoteOptions) -> Panel:
     """What does not fit together is BadInput."""
-    told = stated(
+    given = stated(
         {name: value for name, value in knobs.items() if name in VOTE_OPTIONS},
         VOTE_OPTIONS,
         "a vote",
     )
     decide = knobs.get("decide") or "majority"
-    confidence = told.get("confidence")
-    early = told.get("stop_early", False) or confidence is not None
+    confidence = given.get("confidence")
+    early = given.get("stop_early", False) or confidence is not None
     _check_decide(decide, early)
-    voters = _voters(members, told.get("samples"), _weights(members, told, decide))
-    quorum = _quorum(told.get("quorum"), len(voters))
+    voters = _voters(members, given.get("samples"), _weights(members, given, decide))
+    quorum = _quorum(given.get("quorum"), len(voters))
     turnout, agree = (1, quorum) if decide == "quorum" else (quorum, 1)
     in_order = tuple(sorted(voters, key=lambda voter: -voter.weight))
     return Panel(
-        in_order, Rule(turnout, agree, confidence), decide, path_of(told.get("field")), early
+        in_order, Rule(turnout, agree, confidence), decide, path_of(given.get("field")), early
     )
 
 
@@ -254,8 +244,8 @@ def _check_decide(decide: Any, early: bool) -> None:
         raise BadInput("stop_early and confidence go with a count of votes, not with this decide")
 
 
-def _weights(members: Sequence[str], told: Mapping[str, Any], decide: Any) -> Mapping[str, float]:
-    weights: Mapping[str, float] = told.get("weights", {})
+def _weights(members: Sequence[str], given: Mapping[str, Any], decide: Any) -> Mapping[str, float]:
+    weights: Mapping[str, float] = given.get("weights", {})
     if weights and decide != "weighted":
         raise BadInput("weights go with decide='weighted'; state both or none")
     for name in weights:

@@ -80,13 +80,13 @@ async def pipeline(
     stage waits for the whole of the one before. Either way a reply on record is not asked for
     again, so a resumed run repeats only what has failed. `reduce` takes what passed the last stage.
     """
-    way, named = reducing(reduce), _checked(stages, mode)
+    reduction, named = reducing(reduce), _checked(stages, mode)
     await begin_stages(run, named)
-    await begin_reduce(run, way)
+    await begin_reduce(run, reduction)
     last = named[-1].terms
     batch = await run.plan(source_of(items, run.spool), named[0].terms, last)
     await pipe_batch(run, batch, named, mode)
-    value = await reduce_batch(run, batch, last, way)
+    value = await reduce_batch(run, batch, last, reduction)
     if reduce is not None:
         run.set_result(value)
     return Folded(value, run.receipt(), run, batch, last)
@@ -238,8 +238,8 @@ class _Leg:
         self, tasks: Iterable[Task] | AsyncGenerator[Task, None]
     ) -> AsyncGenerator[Outcome, None]:
         stage = self.stage
-        way = None if stage.by is ask_member else partial(_by, self._run, stage.by)
-        landing = self._run.stream(tasks, stage.shard, stage.terms, way)
+        handler = None if stage.by is ask_member else partial(_by, self._run, stage.by)
+        landing = self._run.stream(tasks, stage.shard, stage.terms, handler)
         return cast("AsyncGenerator[Outcome, None]", landing)
 
     def entering(self, items: Iterable[tuple[int, Item]], has_steps: bool) -> Iterator[Task]:

@@ -119,8 +119,8 @@ class Poll:
             "votes": {said[one.ballot]: _sum(one.weights) for one in count(self.votes)},
             "of": len(self.panel.voters),
             "asked": len(self.votes) + len(self.absent),
-            "dissent": [_told(vote.voter, "answer", vote.value) for vote in self.dissent()],
-            "absent": [_told(voter, "reason", _why(one)) for voter, one in self.absent.items()],
+            "dissent": [_entry(vote.voter, "answer", vote.value) for vote in self.dissent()],
+            "absent": [_entry(voter, "reason", _why(one)) for voter, one in self.absent.items()],
             "reasons": [] if passed else list(outcome.reasons),
         }
 
@@ -271,7 +271,7 @@ def _short(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def _told(voter: Voter, what: str, said: Any) -> dict[str, Any]:
+def _entry(voter: Voter, what: str, said: Any) -> dict[str, Any]:
     return {"member": voter.name, what: said}
 
 

@@ -16,7 +16,7 @@ from fanfold.work.member import Traits
 from fanfold.work.options import option
 from fanfold.work.task import Place, Task, Terms
 from fanfold.work.template import Template
-from fanfold.work.text import excerpt
+from fanfold.work.text import as_text, excerpt
 
 KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
 PARENT_BYTES = 16_384  # of a parent's answer, in a prompt that is no template
@@ -67,8 +67,7 @@ def _answer(parents: dict[str, Any], id: str) -> str:
     if id not in parents:
         return f"(there is no answer of {id})"
     value = parents[id]
-    said = str(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return excerpt(said, PARENT_BYTES)
+    return excerpt(as_text(value), PARENT_BYTES)
 
 
 class Prompt(msgspec.Struct, frozen=True):

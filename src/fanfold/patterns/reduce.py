@@ -54,21 +54,21 @@ def reducing(reduce: Reducer | AskedReduce | None, fan_in: int | None = None) ->
     return Reducing(reduce, None if fan_in is None else check_fan_in(fan_in))
 
 
-async def begin_reduce(run: Run, way: Reducing) -> None:
+async def begin_reduce(run: Run, reduction: Reducing) -> None:
     """Before anything is asked: who would make the result is there."""
-    if isinstance(way.how, AskedReduce):
-        await begin_asked(run, way.how)
+    if isinstance(reduction.how, AskedReduce):
+        await begin_asked(run, reduction.how)
 
 
-async def reduce_batch(run: Run, batch: Batch, terms: Terms, way: Reducing) -> Any:
+async def reduce_batch(run: Run, batch: Batch, terms: Terms, reduction: Reducing) -> Any:
     """Reduce what passed a step that is done, from the journal, a page at a time.
 
     A tree has the same nodes as one that grew with the map, so their asks have the same keys.
     """
-    if way.fan_in is None or way.how is None:
-        return None if way.how is None else _pure(way)(run.passed(batch, terms))
+    if reduction.fan_in is None or reduction.how is None:
+        return None if reduction.how is None else _pure(reduction)(run.passed(batch, terms))
     landings = _on_record(run, batch, terms)
-    return await grow(run, batch.size, landings, way, absent_of(run, batch, terms))
+    return await grow(run, batch.size, landings, reduction, absent_of(run, batch, terms))
 
 
 def absent_of(run: Run, batch: Batch, terms: Terms) -> Absent:
@@ -92,22 +92,22 @@ async def grow(
     run: Run,
     size: int,
     landings: AsyncGenerator[Landing, None],
-    way: Reducing,
+    reduction: Reducing,
     absent: Absent = lambda first, end: (),
 ) -> Any:
     """Reduce in a tree while the parts land. Of nothing: what the reducer makes of no parts; a
     member is not asked for that, so None. An asked node is told who is `absent` among its items."""
-    assert way.fan_in is not None
+    assert reduction.fan_in is not None
     async with aclosing(landings):
-        if isinstance(way.how, AskedReduce):
-            composing = Composing(run, ReduceTree(size, way.fan_in), way.how, absent)
-            return await _grow_asked(run, composing, landings, way.how)
-        return await _grow_pure(ReduceTree(size, way.fan_in), landings, _pure(way))
+        if isinstance(reduction.how, AskedReduce):
+            composing = Composing(run, ReduceTree(size, reduction.fan_in), reduction.how, absent)
+            return await _grow_asked(run, composing, landings, reduction.how)
+        return await _grow_pure(ReduceTree(size, reduction.fan_in), landings, _pure(reduction))
 
 
-def _pure(way: Reducing) -> Piecewise:
-    assert way.how is not None and not isinstance(way.how, AskedReduce)
-    return piecewise(way.how)
+def _pure(reduction: Reducing) -> Piecewise:
+    assert reduction.how is not None and not isinstance(reduction.how, AskedReduce)
+    return piecewise(reduction.how)
 
 
 async def _on_record(run: Run, batch: Batch, terms: Terms) -> AsyncGenerator[Landing, None]:
@@ -144,7 +144,7 @@ async def _grow_pure(
 
 
 async def _grow_asked(
-    run: Run, composing: Composing, landings: AsyncGenerator[Landing, None], way: AskedReduce
+    run: Run, composing: Composing, landings: AsyncGenerator[Landing, None], reduction: AskedReduce
 ) -> Any:
     """The map goes on to its end also when a node does not pass."""
     tree = composing.tree
@@ -155,7 +155,7 @@ async def _grow_asked(
         async for position, part in landings:
             whole = None if part is None else SourcedPart(part.id, (part.id,), part.value)
             composing.land(position, whole)
-            await pool.room(WAITING * way.terms.concurrency)
+            await pool.room(WAITING * reduction.terms.concurrency)
         pool.close_source()
         await pool.wait()
     except RunStopped:
@@ -166,7 +166,7 @@ async def _grow_asked(
     if pool.error is not None:
         raise pool.error
     if composing.fallen is not None:
-        return value_or_flag(run, way.terms.step, composing.fallen)
+        return value_or_flag(run, reduction.terms.step, composing.fallen)
     assert tree.done
     return None if tree.result is None else tree.result.value
 
@@ -178,11 +178,11 @@ class Composing:
     """
 
     def __init__(
-        self, run: Run, tree: ReduceTree[SourcedPart], way: AskedReduce, absent: Absent
+        self, run: Run, tree: ReduceTree[SourcedPart], reduction: AskedReduce, absent: Absent
     ) -> None:
-        self._run, self.tree, self._way, self._absent = run, tree, way, absent
+        self._run, self.tree, self._way, self._absent = run, tree, reduction, absent
         self._gaps = array("q")  # positions without a part, in order
-        self.pool: Pool[ReduceNode[SourcedPart]] = Pool(way.terms.concurrency, self._make)
+        self.pool: Pool[ReduceNode[SourcedPart]] = Pool(reduction.terms.concurrency, self._make)
         self.fallen: Outcome | None = None
 
     def land(self, position: int, part: SourcedPart | None) -> None:

@@ -95,12 +95,12 @@ async def scatter_gather(
         await run.begin(own)
     for question in questions:
         check_prompt(question.prompt, question.terms.step, run.traits(question.terms))
-    way = named_after(synthesise, terms.step)
-    await begin_synthesis(run, way)
+    synthesise = named_after(synthesise, terms.step)
+    await begin_synthesis(run, synthesise)
     asked = questions[0].terms if questions else terms
     batch = await run.plan(Rows([question.item for question in questions]), asked)
     outcomes = await gather(run, batch, questions, reach)
-    value = await synthesis(run, outcomes, way)
+    value = await synthesis(run, outcomes, synthesise)
     return Folded(value, run.receipt(), run, batch, asked)
 
 

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from fanfold.errors import BadInput
 from fanfold.gates import checks
-from fanfold.gates.stated import from_plan
+from fanfold.gates.kinds import from_plan
 from fanfold.members.target import resolve_target
 from fanfold.members.unloaded import look_for
 from fanfold.plans.asking import AskTerms

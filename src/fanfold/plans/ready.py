@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Protocol
 
-from fanfold.gates import stated as gates
+from fanfold.gates import kinds as gates
 from fanfold.gates.default import standard
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, Verbatim, WithParents
 from fanfold.plans.asking import Asking

@@ -7,7 +7,7 @@ Only a field that one item lacks is found when that item is rendered.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
@@ -214,3 +214,12 @@ def _names_in(target: nodes.Node) -> Iterable[nodes.Name]:
 
 def _over_items(loop: nodes.For) -> bool:
     return isinstance(loop.iter, nodes.Name) and loop.iter.name == "items"
+
+
+def unshown(
+    shows: Callable[[str], bool], *sections: tuple[tuple[str, ...], Callable[[], str]]
+) -> str:
+    """What a prompt has to show and does not show by itself, to be appended to it: the sections
+    under none of whose names it reads them."""
+    made = [make() for names, make in sections if not any(map(shows, names))]
+    return "\n\n".join(text for text in made if text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -70,3 +71,8 @@ def from_here(path: str) -> str:
 def _shown(found: re.Match[str]) -> str:
     units = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
+
+
+def as_text(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else _encode(value).decode()

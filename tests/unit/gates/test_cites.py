@@ -8,7 +8,7 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.gates.cites import cites
-from fanfold.gates.stated import from_plan
+from fanfold.gates.kinds import from_plan
 from fanfold.work.ask import Reply
 from fanfold.work.item import Item
 from fanfold.work.outcome import PASS, Verdict, fail

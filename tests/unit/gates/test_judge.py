@@ -13,7 +13,7 @@ from fanfold.errors import BadInput, RunStopped, Transient
 from fanfold.gates.checks import require
 from fanfold.gates.combine import all_of
 from fanfold.gates.judge import judge
-from fanfold.gates.stated import from_plan
+from fanfold.gates.kinds import from_plan
 from fanfold.journal import opening
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply, Usage

@@ -38,7 +38,7 @@ def test_it_is_asked_without_a_place_and_without_the_stated_gate() -> None:
 def test_what_fails_is_revised_then_goes_to_better_members_then_stays_kicked() -> None:
     one, reply, verdict = result(), Reply("thin"), fail("no evidence")
     asked = []
-    while judged(one, reply, verdict).goes_back:
+    while judged(one, reply, verdict).can_go_back:
         one.kick_back()
         asked.append((one.ask.ask, one.ask.terms.who.members))
     assert asked == [
@@ -51,7 +51,7 @@ def test_what_fails_is_revised_then_goes_to_better_members_then_stays_kicked() -
 @pytest.mark.parametrize("verdict", [Verdict("pass"), unjudged("cannot tell")])
 def test_what_passed_or_could_not_be_judged_does_not_go_back(verdict: Verdict) -> None:
     one = judged(result(), Reply("fine"), verdict)
-    assert (one.goes_back, one.stands) == (False, verdict.passed)
+    assert (one.can_go_back, one.has_passed) == (False, verdict.passed)
 
 
 @given(st.integers(1, 100), st.integers(1, 100))

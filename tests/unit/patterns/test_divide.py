@@ -78,6 +78,6 @@ def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], why: str) -> Non
 
 def test_functions_words_and_members_split_and_combine() -> None:
     way = asked("Split it.")
-    assert Division(collect(), split=way).way == "asked"
-    assert Division(way, split=str.split).way == str.split
-    assert Division(way, split="paragraphs").way == "paragraphs"
+    assert Division(collect(), split=way).method == "asked"
+    assert Division(way, split=str.split).method == str.split
+    assert Division(way, split="paragraphs").method == "paragraphs"

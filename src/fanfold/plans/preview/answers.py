@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.gates import stated as gates
+from fanfold.gates import kinds as gates
 from fanfold.patterns.panel import AnonymousAnswers, Panel, VoteJudge, judge_task, judge_terms
 from fanfold.patterns.prompt import Prompt
 from fanfold.plans.asking import Asking

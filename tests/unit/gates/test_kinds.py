@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from fanfold.errors import BadInput
-from fanfold.gates.stated import from_plan
+from fanfold.gates.kinds import from_plan
 from fanfold.work.outcome import PASS, fail
 from tests.unit.gates.judging import item, verdict
 

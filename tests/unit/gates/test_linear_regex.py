@@ -9,7 +9,7 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.gates.checks import quotes, regex, schema
-from fanfold.gates.pattern import linear
+from fanfold.gates.linear_regex import linear
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item
 from fanfold.work.outcome import PASS, Verdict

@@ -77,16 +77,16 @@ def _regex(given: Any, resolve: Resolve) -> Gate:
 
 def _judge(given: Any, resolve: Resolve) -> Gate:
     may = ("member", "members", "needs", "threshold", "schema", "step", "revise")
-    told = dict(_options("judge", given, needs=("prompt",), may=may))
+    options = dict(_options("judge", given, needs=("prompt",), may=may))
     for name in ("prompt", "member", "step"):
-        if not isinstance(told.get(name, ""), str):
-            raise BadInput(f"gate `judge`: `{name}` is a text, not {told[name]!r}")
+        if not isinstance(options.get(name, ""), str):
+            raise BadInput(f"gate `judge`: `{name}` is a text, not {options[name]!r}")
     for name in ("members", "needs"):
-        if name in told:
-            told[name] = _names("judge", told[name])
-    if not isinstance(told.get("schema", {}), dict):
-        raise BadInput(f"gate `judge`: `schema` is a JSON Schema, not {told['schema']!r}")
-    return judge(**told)
+        if name in options:
+            options[name] = _names("judge", options[name])
+    if not isinstance(options.get("schema", {}), dict):
+        raise BadInput(f"gate `judge`: `schema` is a JSON Schema, not {options['schema']!r}")
+    return judge(**options)
 
 
 def _shape(given: Any, resolve: Resolve) -> Gate:
