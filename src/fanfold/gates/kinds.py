@@ -65,10 +65,6 @@ def _schema(given: Any, resolve: Resolve) -> Gate:
     return checks.schema(given)
 
 
-def _range(given: Any, resolve: Resolve) -> Gate:
-    return checks.number_range(**_options("range", given, needs=("field",), may=("low", "high")))
-
-
 def _regex(given: Any, resolve: Resolve) -> Gate:
     if isinstance(given, str):
         return checks.regex(given)
@@ -110,12 +106,19 @@ def _any_of(given: Any, resolve: Resolve) -> Gate:
     return any_of(*_listed(given, resolve))
 
 
+def _fields(
+    kind: str, build: Callable[..., Gate], *, needs: tuple[str, ...], may: tuple[str, ...] = ()
+) -> Callable[[Any, Resolve], Gate]:
+    """A gate whose fields in a plan are the arguments of its function."""
+    return lambda given, resolve: build(**_options(kind, given, needs=needs, may=may))
+
+
 _KINDS: dict[str, Callable[[Any, Resolve], Gate]] = {
     "require": _require,
     "quotes": _quotes,
     "cites": _cites,
     "schema": _schema,
-    "range": _range,
+    "range": _fields("range", checks.number_range, needs=("field",), may=("low", "high")),
     "regex": _regex,
     "judge": _judge,
     "shape": _shape,
