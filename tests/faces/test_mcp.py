@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from mcp import Client
 
-from fanfold.patterns.delegate import find_members
+from fanfold.patterns.delegate import REDUCES, find_members
 from fanfold.testing.running import RunningServer, threaded_server
 from tests.faces.cli import SRC, environment, fanfold, runs, started
 from tests.faces.desk import HANDSHAKE, MODERN, call, over_http, over_stdio, trouble, write_roster
@@ -199,8 +199,7 @@ def test_bad_arguments_are_told_in_words(project: Path) -> None:
         "`tasks` is a list of tasks, not str",
         "`concurrency` is a whole number of at least 1, not 0",
         "the arguments cannot be read: Object contains unknown field `task`",
-        "there is no reduce `magic`; there are: concat, collect, sum, count, union, merge, sort,"
-        " top, best, vote, ask",
+        f"there is no reduce `magic`; there are: {', '.join(REDUCES)}",
         "the arguments are nested too deeply: at most 100 levels",
         "the arguments are nested too deeply: at most 100 levels",
         "../elsewhere.yaml is not in this server's folder",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput, Terminal
-from fanfold.patterns.delegate import MOST_TASKS, Desk, new_run
+from fanfold.patterns.delegate import MOST_TASKS, REDUCES, Desk, new_run
 from fanfold.patterns.delegate_tools import use_tool
 from fanfold.patterns.delegated_task import (
     DelegatedResult,
@@ -464,10 +464,10 @@ def test_a_fold_that_does_not_pass_is_kicked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (("nonsense", []), "there is no reduce `nonsense`; there are: concat, collect, sum, count,"
-            " union, merge, sort, top, best, vote, ask"),
-        (("python", [1], {"target": "os:remove"}), "there is no reduce `python`; there are: concat,"
-            " collect, sum, count, union, merge, sort, top, best, vote, ask"),
+        (("nonsense", []), "there is no reduce `nonsense`; there are: "
+            + ", ".join(REDUCES)),
+        (("python", [1], {"target": "os:remove"}), "there is no reduce `python`; there are: "
+            + ", ".join(REDUCES)),
         (("sum", "123"), "`values` is a list, not str"),
         (("ask", ["x"], {"prompt": "y", "colour": 1}), "reduce `ask` has no option `colour`: known:"
             " prompt, member, needs, local, max_tokens, schema, fan_in"),

@@ -8,6 +8,7 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
+from fanfold.patterns.fold import KINDS
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import load_plan
 
@@ -131,8 +132,7 @@ PLANS = [
      "p.yaml:6: reduce `sort` has no field `bye`: did you mean `by`?"),
     (f"{COUNT}{STEPS}  - reduce: {{kind: top, by: a}}\n", "p.yaml:4: reduce `top` lacks its `n`"),
     (f"{COUNT}{STEPS}  - reduce: {{sep: a}}\n",
-     "p.yaml:4: a reduce needs the field `kind`: one of concat, collect, sum, count, union, "
-     "merge, sort, top, best, vote, python, ask, ensemble"),
+     f"p.yaml:4: a reduce needs the field `kind`: one of {', '.join(KINDS)}, ask, ensemble"),
     (f"{COUNT}{STEPS}  - reduce: {{kind: ask}}\n", "p.yaml:4: an asked reduce needs a `prompt`"),
     (f"{COUNT}{STEPS}  - write: .\n", "p.yaml:4: `write` must name a file; . is a directory"),
 ]  # fmt: skip
