@@ -19,6 +19,7 @@ import click
 
 from fanfold import errors
 from fanfold.faces.cli import main as cli
+from fanfold.fleet.records import fleet_schema
 from fanfold.members.roster import roster_schema
 from fanfold.plans.file import plan_schema
 from tests.architecture.sources import ROOT, imports, modules, room, tree
@@ -39,7 +40,7 @@ def docs() -> str:
 def code_words() -> frozenset[str]:
     """The words that stand in code on the pages: in `spans` and in fenced blocks."""
     code = [*FENCE.findall(docs()), *SPAN.findall(FENCE.sub("", docs()))]
-    return frozenset(re.findall(r"--[a-z-]+|\w+", "\n".join(code)))
+    return frozenset(re.findall(r"--[a-z-]+|\w+|\$schema", "\n".join(code)))
 
 
 # ── commands ─────────────────────────────────────────────────────────────────────────────────
@@ -161,20 +162,26 @@ def _texts(nodes: list[ast.expr] | list[ast.expr | None]) -> Iterator[str]:
     return (n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
 
 
+def in_schemas() -> set[str]:
+    """The fields of the files that users write."""
+    return {name for of in (roster_schema, plan_schema, fleet_schema) for name in names_in(of())}
+
+
 def test_the_fields_are_found_in_the_code() -> None:
     """So that the next test cannot pass by finding nothing."""
     found = {name for module in readers() for name in fields_of(module)}
-    found |= {*names_in(roster_schema()), *names_in(plan_schema())}
+    found |= in_schemas()
     roster = {"members", "settings", "id", "kind", "budget_usd_month", "cache_write", "rpm", "cmd"}
     plan = {"steps", "input", "prompt", "shard", "concurrency", "on_failure", "quotes", "sort"}
-    assert (roster | plan) - found == set()
+    fleet = {"workers", "max_concurrent", "depends_on", "target_files"}
+    assert (roster | plan | fleet) - found == set()
 
 
 def test_every_field_that_users_can_write_is_documented() -> None:
     assert {
         module: lacks for module in readers() if (lacks := fields_of(module) - code_words())
     } == {}
-    assert {*names_in(roster_schema()), *names_in(plan_schema())} - code_words() == set()
+    assert in_schemas() - code_words() == set()
 
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,9 @@ from typing import IO
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
+from fanfold.journal import opening
 from fanfold.journal.facts import RunRecord
+from fanfold.journal.places import absolute
 from fanfold.members.roster import Roster
 from fanfold.plans.execute import Job, Options, Stored, revised
 from fanfold.work.task import Budget
@@ -47,9 +49,18 @@ class LaunchResult(msgspec.Struct, frozen=True, kw_only=True):
     code: int = 0
 
 
+def lasting(store: str) -> str:
+    """The store as any process finds it. Refused if it ends with this one."""
+    if not opening.outlives_process(store):
+        raise BadInput(
+            f"{store} ends with this process, so nothing can be launched in it; use --store DIR"
+        )
+    return absolute(store)
+
+
 def order_of(job: Job) -> LaunchOrder:
     """With the store as an absolute path: the supervisor may run in any folder."""
-    store = str(Path(job.options.store).absolute())
+    store = lasting(job.options.store)
     options = msgspec.structs.replace(job.options, store=store)
     record = job.record
     if record is not None:
@@ -64,14 +75,14 @@ def log_file(job: Job) -> Path:
     if job.stored.kind == "fleet":
         return Path(job.stored.plan.folder) / "logs" / "supervisor.log"
     plain = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in job.name)
-    return Path(job.options.store).absolute() / "logs" / f"{plain}.log"
+    return opening.files(job.options.store).absolute() / "logs" / f"{plain}.log"
 
 
 def root_folder(job: Job) -> str:
-    return job.stored.plan.folder or str(Path(job.options.store).absolute().parent)
+    return job.stored.plan.folder or str(opening.files(job.options.store).absolute().parent)
 
 
-# ── starting it ──────────────────────────────────────────────────────────────────────────────────
+# ── starting it ──────────────────────────────────────────────────────────────────────────────
 
 
 _MODULE = "fanfold.fleet.supervisor"

@@ -13,7 +13,7 @@ from fanfold.work import dag
 WIDTH = 100
 _MARGIN, _GAP = "  ", "    "
 _PLAIN = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
-_TAKEN = {
+_RESERVED = {
     "end", "graph", "flowchart", "subgraph", "style", "class", "classdef", "click", "linkstyle",
     "default", "direction", "call", "href",
 }  # fmt: skip
@@ -90,7 +90,7 @@ def mermaid_of(fleet: Fleet) -> str:
 def _named(id: str, n: int) -> str:
     """The id itself, unless Mermaid would read a word of its own in it."""
     words = {word.casefold() for word in re.split(r"[_-]", id)}
-    return id if _PLAIN.fullmatch(id) and not words & _TAKEN else f"worker{n}"
+    return id if _PLAIN.fullmatch(id) and not words & _RESERVED else f"worker{n}"
 
 
 def _escaped(text: str) -> str:

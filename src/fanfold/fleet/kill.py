@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import msgspec
 
@@ -15,6 +14,7 @@ from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
 from fanfold.fleet.control import KILLED, Orders, run_lock
 from fanfold.fleet.runs import find_record, may_live, may_run, reading, signal_process
 from fanfold.fleet.workers import FleetWorker, cost_at_most, worker_of, workers_of
+from fanfold.journal import opening
 from fanfold.journal.contract import Store, StoreView
 from fanfold.journal.facts import CloseRun, EndAttempt, LoseAttempts, RunRecord
 from fanfold.journal.opening import open_store
@@ -153,7 +153,7 @@ def _all_ended(
 
 async def _stop(store: str, record: RunRecord) -> list[tuple[FleetWorker, bool]]:
     """End workers until the process of the run has ended, and once more: it may start one yet."""
-    orders, signals = Orders(Path(store), record.session), 0
+    orders, signals = Orders(opening.files(store), record.session), 0
     ended: dict[str, tuple[FleetWorker, bool]] = {}
     orders.give("kill")
     deadline = time.monotonic() + SUPERVISOR_ENDS

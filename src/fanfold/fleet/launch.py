@@ -12,7 +12,7 @@ import msgspec
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
 from fanfold.fleet import tmux
 from fanfold.fleet.control import run_lock
-from fanfold.fleet.detach import log_file, order_of, root_folder, start_supervisor
+from fanfold.fleet.detach import lasting, log_file, order_of, root_folder, start_supervisor
 from fanfold.fleet.job import prepare_fleet, store_of
 from fanfold.fleet.load import is_fleet
 from fanfold.fleet.preflight import refuse_unaffordable
@@ -66,7 +66,7 @@ def launch(job: Job, *, force: bool = False) -> Launched:
 def starting(job: Job, *, force: bool = False) -> Iterator[None]:
     """No other process starts it meanwhile; refused where it runs, or ran before."""
     refuse_unaffordable(job)
-    store = str(Path(job.options.store).absolute())
+    store = lasting(job.options.store)
     with run_lock(store, job.name):
         earlier = _earlier_run(store, job)
         if earlier is not None:
@@ -87,7 +87,7 @@ def start(job: Job) -> Launched:
 
 def resume_detached(job: Job) -> Launched:
     """An earlier run continues, with a supervisor of its own."""
-    with run_lock(str(Path(job.options.store).absolute()), job.name):
+    with run_lock(lasting(job.options.store), job.name):
         return start(job)
 
 

@@ -1,40 +1,29 @@
-"""Reading a fleet.json: checked as a whole, before anything is started or written."""
+"""Reading a fleet.json and its prompts: checked as a whole, before anything is started or written."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.fleet.prompts import PROMPT, read_prompt
-from fanfold.fleet.records import FILE, PROVIDERS, TYPES, Fleet, FleetConfig, Isolation, WorkerSpec
-from fanfold.fleet.targets import overlap, read_pattern
-from fanfold.members.agents.worker import Effort, Overrun
+from fanfold.fleet.records import FILE, Fleet, FleetConfig, FleetRecord, WorkerRecord, WorkerSpec
+from fanfold.fleet.targets import overlap
+from fanfold.patterns.prompt import parent_places
 from fanfold.work import dag
-from fanfold.work.check import (
-    Check,
-    anything,
-    elements,
-    fields,
-    flag,
-    flag_or,
-    many,
-    number,
-    one_of,
-    one_or_many,
-    text,
-    whole,
-)
-from fanfold.work.document import Node, read
+from fanfold.work.document import Node, read, read_text
 from fanfold.work.nearest import remedy
+from fanfold.work.reader import read_record
 
-_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", re.ASCII)
+PROMPT = "prompt.md"
+_SAVE = re.compile(r"Save ALL output files to[ \t]+(.+)")
+_IGNORED = dict.fromkeys(("status", "session_name", "started_at", "killed_at"))
+_OF_ALL = ("provider", "reasoning_effort", "isolation", "silence_seconds", "timeout_seconds")
 NO_PROMPTS: Mapping[str, str] = {}
-_EVERYONE = "all"  # what `fanfold kill RUN all` means
 
 
 class Cycle(BadInput):
@@ -58,7 +47,7 @@ def is_fleet(path: str | Path) -> bool:
 def load_fleet(path: str | Path, gone: Mapping[str, str] = NO_PROMPTS) -> Fleet:
     """Read a fleet with its prompts. Nothing is started or written; BadInput names file and line.
 
-    `gone`: by worker, what stands in for a prompt.md that is not there any more."""
+    `gone`: by worker, the prompt to use where its prompt.md was deleted."""
     fleet = outline(path)
     workers = tuple(
         msgspec.structs.replace(one, prompt=_prompt(fleet, one, gone)) for one in fleet.workers
@@ -82,15 +71,19 @@ def outline(path: str | Path) -> Fleet:
                 f"holds no {FILE}; name a plan, or the folder of a fleet", file=str(path)
             )
     top = read(file)
-    stated = _fields(top, _TOP, "a fleet", required=("workers",))
-    usual = {"isolation": "worktree"} if stated.get("type") == "worktree" else {}
-    config = FleetConfig(**{**usual, **stated.get("config", {})})
-    workers = tuple(_read_worker(child, config, stated) for child in _listed(top))
-    name = stated.get("fleet_name", "fleet")
+    top = Node(_without_nulls(top.value), top.file, top.lines)
+    record = read_record(top, FleetRecord)
+    stated = top.value.get("config", {})
+    config = record.config
+    if record.type == "worktree" and "isolation" not in stated:
+        config = msgspec.structs.replace(config, isolation="worktree")
+    workers = tuple(
+        _filled(one, config, top.child("workers").child(n), "model" in stated)
+        for n, one in enumerate(record.workers)
+    )
     fleet = Fleet(
-        name=name, id=stated.get("fleet_id", name), file=str(file),
-        root=str(file.resolve().parent), type=stated.get("type", "dag"), config=config,
-        workers=workers,
+        name=record.fleet_name, id=record.fleet_id or record.fleet_name, file=str(file),
+        root=str(file.resolve().parent), type=record.type, config=config, workers=workers,
     )  # fmt: skip
     _check_ids(fleet)
     _check_order(fleet, top)
@@ -98,25 +91,31 @@ def outline(path: str | Path) -> Fleet:
     return fleet
 
 
-def _listed(top: Node) -> list[Node]:
-    found = list(elements(top.child("workers")))
-    if not found:
-        raise top.child("workers").bad("`workers` is empty; a fleet needs at least one")
-    return found
+def _without_nulls(value: Any) -> Any:
+    """Null is the same as not there, and so is an empty effort."""
+    if isinstance(value, list):
+        return [_without_nulls(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_nulls(one)
+        for name, one in value.items()
+        if one is not None and (name, one) != ("reasoning_effort", "")
+    }
 
 
-def _read_worker(node: Node, config: FleetConfig, top: dict[str, Any]) -> WorkerSpec:
-    stated = _fields(node, _WORKER, "a worker", required=("id",))
-    known = {name: stated[name] for name in WorkerSpec.__struct_fields__ if name in stated}
-    of_all = ("provider", "reasoning_effort", "isolation", "silence_seconds", "timeout_seconds")
-    made = {**{name: getattr(config, name) for name in of_all}, **known}
-    made["depends_on"] = tuple(dict.fromkeys(stated.get("depends_on", ())))
-    claude = made["provider"] == "claude"
-    if "model" not in stated and (claude or "model" in top.get("config", {})):
-        made["model"] = config.model
-    if claude and config.fallback_model != made.get("model"):
-        made["fallback_model"] = config.fallback_model
+def _filled(
+    record: WorkerRecord, config: FleetConfig, node: Node, model_stated: bool
+) -> WorkerSpec:
+    """With what the worker does not state itself. The default model is claude's."""
     lines = {name: node.child(name).line for name in node.value}
+    missing = {name: getattr(config, name) for name in _OF_ALL if name not in lines}
+    made = {**msgspec.structs.asdict(record), **missing, **_IGNORED}
+    claude = made["provider"] == "claude"
+    if "model" not in lines and (claude or model_stated):
+        made["model"] = config.model
+    if claude and config.fallback_model != made["model"]:
+        made["fallback_model"] = config.fallback_model
     return WorkerSpec(**made, line=node.line, stated=lines)
 
 
@@ -150,11 +149,11 @@ def _check_order(fleet: Fleet, top: Node) -> None:
 
 
 def _depends_on(top: Node, n: int, parent: str) -> Node:
-    """Where a worker says so."""
+    """The place in the file where a worker names this parent."""
     listed = top.child("workers").child(n).child("depends_on")
     if isinstance(listed.value, str):
         return listed
-    return next(one for one in elements(listed) if one.value == parent)
+    return listed.child(listed.value.index(parent))
 
 
 def _check_targets(fleet: Fleet) -> None:
@@ -169,101 +168,49 @@ def _check_targets(fleet: Fleet) -> None:
                 )  # fmt: skip
 
 
-# ── fields ───────────────────────────────────────────────────────────────────────────────────
+# ── prompts ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _fields(
-    node: Node, known: dict[str, Check], what: str, required: Iterable[str] = ()
-) -> dict[str, Any]:
-    """As everywhere, but null is the same as not there."""
-    allowed = {name: _unless_null(check) for name, check in known.items()}
-    found = {name: v for name, v in fields(node, allowed, what).items() if v is not None}
-    for name in required:
-        if name not in found:
-            raise node.bad(f"{what} needs the field `{name}`")
-    return found
+def read_prompt(fleet: Fleet, worker: WorkerSpec) -> str:
+    """The text of workers/ID/prompt.md; where it does not name the folder to save to, that line is
+    appended. Not for a read-only worker: it cannot write."""
+    shown = f"workers/{worker.id}/{PROMPT}"
+    try:
+        text = read_text(fleet.home(worker.id) / PROMPT)
+    except BadInput as error:
+        what = f"worker `{worker.id}`: {shown}: {error.what}; write its task there"
+        raise BadInput(what, file=fleet.file, line=worker.line) from None
+    if not text.strip():
+        what = f"worker `{worker.id}`: {shown}: is empty; write its task there"
+        raise BadInput(what, file=fleet.file, line=worker.line)
+    _check_places(fleet, worker, text)
+    if worker.type == "read-only" or _names_folder(text, str(fleet.output(worker.id))):
+        return text
+    return f"{text}{'' if text.endswith(chr(10)) else chr(10)}{save_line(fleet, worker.id)}\n"
 
 
-def _unless_null(check: Check) -> Check:
-    return lambda node: None if node.value is None else check(node)
+def _check_places(fleet: Fleet, worker: WorkerSpec, text: str) -> None:
+    """`{{ parents.ID }}` is allowed for those that it depends on."""
+    file, known = str(fleet.home(worker.id) / PROMPT), worker.depends_on
+    for line, id in parent_places(text):
+        if not id:
+            what = "the result of a parent is written {{ parents.ID }}, with nothing else in it"
+            raise BadInput(what, file=file, line=line)
+        if id not in known:
+            what = f"`parents.{id}` is read, but worker `{worker.id}` does not depend on `{id}`"
+            hint = remedy(id, known) if known else "it has no `depends_on`"
+            raise BadInput(f"{what}: {hint}", file=file, line=line)
 
 
-def _read_name(node: Node) -> str:
-    name = node.value
-    if not isinstance(name, str) or not _SAFE.fullmatch(name):
-        raise node.bad(
-            f"`{node.name}` {name!r} is not safe as a name of files: use letters, digits, `_`, `.`"
-            " and `-`, and begin with none of the last two"
-        )
-    return name
+def save_line(fleet: Fleet, worker: str) -> str:
+    return f"Save ALL output files to {fleet.output(worker)}/ — use absolute paths."
 
 
-def _read_id(node: Node) -> str:
-    id = _read_name(node)
-    if id == _EVERYONE:
-        raise node.bad("the id `all` means every worker in `fanfold kill`; choose another one")
-    return id
-
-
-def _read_type(node: Node) -> str:
-    kind: str = one_of("dag", "worktree", "iterative")(node)
-    if kind == "iterative":
-        raise node.bad(
-            'a fleet of type iterative goes round in a loop, which is not done here; with "dag" its'
-            " workers run once"
-        )
-    return kind
-
-
-def _read_words(node: Node) -> str:
-    """A text that may be empty."""
-    return "" if node.value == "" else text(node)
-
-
-def _read_effort(node: Node) -> Any:
-    return None if node.value == "" else one_of(*get_args(Effort))(node)
-
-
-def _read_config(node: Node) -> dict[str, Any]:
-    return _fields(node, _CONFIG, "config")
-
-
-_BOTH: dict[str, Check] = {
-    "model": text,
-    "provider": one_of(*PROVIDERS),
-    "reasoning_effort": _read_effort,
-    "isolation": one_of(*get_args(Isolation)),
-    "silence_seconds": number(least=0),
-    "timeout_seconds": number(least=0),
-}
-_CONFIG: dict[str, Check] = {
-    "billing": one_of("subscription", "api"),
-    **_BOTH,
-    "max_concurrent": whole(least=1),
-    "fallback_model": text,
-    "launch_delay_seconds": number(least=0),
-    "max_budget_fleet": number(least=0),
-    "overrun": one_of(*get_args(Overrun)),
-    "keep_panes_open": flag,
-    "record": flag,
-}
-_WORKER: dict[str, Check] = {
-    **_BOTH,
-    "id": _read_id,
-    "type": one_of(*TYPES),
-    "task": _read_words,
-    "max_turns": whole(least=0),
-    "max_budget_usd": number(above=0),
-    "depends_on": one_or_many(text),
-    "partial": flag_or("always"),
-    "target_files": many(read_pattern),
-    **dict.fromkeys(("status", "session_name", "started_at", "killed_at"), anything),
-}
-_TOP: dict[str, Check] = {
-    "fleet_name": _read_name,
-    "fleet_id": _read_name,
-    "type": _read_type,
-    "config": _read_config,
-    "workers": anything,
-    **dict.fromkeys(("status", "launched_at", "killed_at"), anything),
-}
+def _names_folder(text: str, folder: str) -> bool:
+    """Any absolute spelling of that folder counts: by a link, with or without a slash at the end."""
+    wanted = os.path.realpath(folder)
+    for match in _SAVE.finditer(text):
+        named = match[1].partition(" — ")[0].strip().strip("`'\"")
+        if os.path.isabs(named) and os.path.realpath(named) == wanted:
+            return True
+    return False

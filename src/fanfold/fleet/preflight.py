@@ -22,7 +22,7 @@ from fanfold.plans.steps.graph import Graph, GraphTask
 from fanfold.price import dollars, lookup, nanos
 from fanfold.work import dag
 
-# ── programs and repositories ────────────────────────────────────────────────────────────────────
+# ── programs and repositories ────────────────────────────────────────────────────────────────
 
 
 VARIABLES: dict[Provider, str] = {"claude": "FANFOLD_CLAUDE", "codex": "FANFOLD_CODEX"}
@@ -70,7 +70,7 @@ def _has_commit(folder: str) -> bool:
         return False
 
 
-# ── who pays ─────────────────────────────────────────────────────────────────────────────────────
+# ── who pays ─────────────────────────────────────────────────────────────────────────────────
 
 
 KEYS: dict[Provider, tuple[str, ...]] = {
@@ -104,7 +104,7 @@ def billing_notices(fleet: Fleet, billed: Accounts) -> list[str]:
     ]
 
 
-# ── does the budget suffice ──────────────────────────────────────────────────────────────────────
+# ── does the budget suffice ──────────────────────────────────────────────────────────────────
 
 
 class WorkerBudget(msgspec.Struct, frozen=True):
@@ -192,7 +192,7 @@ def wait_warnings(job: Job) -> tuple[str, ...]:
     )
 
 
-# ── warnings ─────────────────────────────────────────────────────────────────────────────────────
+# ── warnings ─────────────────────────────────────────────────────────────────────────────────
 
 
 _WRITES = re.compile(

@@ -1,67 +1,159 @@
-"""A fleet.json as records: what it states, with the defaults of dag-fleet filled in."""
+"""A fleet.json as records: what the file may state, and each worker with the defaults filled in."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from fanfold.errors import BadInput
+from fanfold.fleet.targets import TargetPattern
 from fanfold.members.agents.worker import Effort, Overrun, WorkerType
+from fanfold.work.check import described
+from fanfold.work.reader import (
+    Count,
+    Misfit,
+    NonNegative,
+    Positive,
+    Text,
+    Whole,
+    listed,
+    schema_of,
+)
 
 FILE = "fleet.json"
 Provider = Literal["claude", "codex"]
-PROVIDERS: tuple[Provider, ...] = get_args(Provider)
-TYPES: tuple[WorkerType, ...] = get_args(WorkerType)
 Isolation = Literal["none", "worktree"]
 Billing = Literal["subscription", "api"]
+FileName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$(?!\n)",
+        extra={
+            "expected": "a name of letters, digits, `_`, `.` and `-` (at most 100) that begins with a"
+            " letter, a digit or `_`"
+        },
+    ),
+]
+_EVERYONE = "all"  # what `fanfold kill RUN all` means
 
 
-class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for all workers. 0 means no limit: in `max_budget_fleet` and in the seconds.
-    `overrun`: money for the last call of a worker, which may pass its budget, is reserved, or that is
-    allowed to happen. `billing` None: a key in the environment is used, as the programs would themselves."""
+class ParentIds(tuple[str, ...]):
+    """The ids of other workers: one, or a list of them; each counts once."""
 
-    max_concurrent: int = 5
-    model: str = "sonnet"
-    fallback_model: str = "haiku"
+    @classmethod
+    def from_value(cls, value: Any) -> ParentIds:
+        for id in (ids := listed(value)):
+            if not isinstance(id, str) or not id.strip():
+                raise Misfit(f"`depends_on` must be a list of ids, not {described(value)}")
+        return cls(dict.fromkeys(ids))
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        text = {"type": "string", "pattern": r"\S"}
+        return {"anyOf": [text, {"type": "array", "items": text}]}
+
+
+class FleetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What holds for all workers. 0 means no limit: in `max_budget_fleet` and in the seconds. `overrun`:
+    budget for the last call of a worker, which may exceed its own, is reserved, or that is allowed to
+    happen. `billing` None: a key in the environment is used, as the programs do themselves."""
+
+    called: ClassVar[str] = "config"
+
+    max_concurrent: Count = 5
+    model: Text = "sonnet"
+    fallback_model: Text = "haiku"
     provider: Provider = "claude"
     reasoning_effort: Effort | None = None
-    launch_delay_seconds: float = 3.0
-    max_budget_fleet: float = 0.0
+    launch_delay_seconds: NonNegative = 3.0
+    max_budget_fleet: NonNegative = 0.0
     overrun: Overrun = "reserve"
     keep_panes_open: bool = False
     record: bool = False
     isolation: Isolation = "none"
-    silence_seconds: float = 0.0
-    timeout_seconds: float = 0.0
+    silence_seconds: NonNegative = 0.0
+    timeout_seconds: NonNegative = 0.0
     billing: Billing | None = None
 
 
-class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker. What it does not state itself is taken from the configuration.
+class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A worker as the file states it. Provider, model, effort, isolation and the seconds come from the
+    configuration where it does not. The last four are written by dag-fleet, and ignored."""
 
-    `model` is None where nobody states one and the usual one is of another provider. `prompt` is
-    what it is sent; "" where only the shape of the fleet was read. `stated`: the fields that the
-    file has for it, each with its line.
-    """
+    called: ClassVar[str] = "a worker"
 
-    id: str
+    id: FileName
     type: WorkerType = "read-only"
     task: str = ""
     provider: Provider = "claude"
-    model: str | None = None
-    fallback_model: str | None = None
+    model: Text | None = None
     reasoning_effort: Effort | None = None
-    max_turns: int = 0
-    max_budget_usd: float = 1.0
-    depends_on: tuple[str, ...] = ()
+    max_turns: Whole = 0
+    max_budget_usd: Positive = 1.0
+    depends_on: ParentIds = ParentIds()
     partial: bool | Literal["always"] = False
     isolation: Isolation = "none"
-    target_files: tuple[str, ...] = ()
-    silence_seconds: float = 0.0
-    timeout_seconds: float = 0.0
+    target_files: tuple[TargetPattern, ...] = ()
+    silence_seconds: NonNegative = 0.0
+    timeout_seconds: NonNegative = 0.0
+    status: Any = None
+    session_name: Any = None
+    started_at: Any = None
+    killed_at: Any = None
+
+    def __post_init__(self) -> None:
+        if self.id == _EVERYONE:
+            what = "the id `all` means every worker in `fanfold kill`; choose another one"
+            raise Misfit(what, "id")
+
+
+class FleetRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole file. `fleet_id` is the name where it is not stated, `schema` is for editors; the last three
+    are written by dag-fleet, and ignored."""
+
+    called: ClassVar[str] = "a fleet"
+
+    workers: tuple[WorkerRecord, ...]
+    fleet_name: FileName = "fleet"
+    fleet_id: FileName = ""
+    type: Literal["dag", "worktree", "iterative"] = "dag"
+    config: FleetConfig = FleetConfig()
+    schema: Any = msgspec.field(default=None, name="$schema")
+    status: Any = None
+    launched_at: Any = None
+    killed_at: Any = None
+
+    def __post_init__(self) -> None:
+        if self.type == "iterative":
+            raise Misfit(
+                "a fleet of type iterative runs in a loop, which is not supported; with"
+                ' "dag" its workers run once',
+                "type",
+            )
+        if not self.workers:
+            raise Misfit("`workers` is empty; a fleet needs at least one", "workers")
+
+
+def fleet_schema() -> dict[str, Any]:
+    """The JSON Schema of the file, in which null is the same as not there."""
+    schema = schema_of(FleetRecord)
+    for record in schema["$defs"].values():
+        for name, field in record.get("properties", {}).items():
+            if name not in record["required"] and (default := field.pop("default")) is not None:
+                nullable = {"anyOf": [field, {"type": "null"}], "default": default}
+                record["properties"][name] = nullable
+    return schema
+
+
+class WorkerSpec(WorkerRecord, frozen=True, kw_only=True):
+    """A worker with all that it takes from the configuration. `model` is None where none is stated and
+    the default is of another provider. `prompt` is what it is sent; "" where only the shape of the fleet
+    was read. `stated`: the fields that the file has for it, each with its line."""
+
+    fallback_model: str | None = None
     prompt: str = ""
     line: int = 1
     stated: dict[str, int] = {}
@@ -73,7 +165,7 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """`file` as it was named, for error texts; `root` is the absolute folder that it lies in."""
+    """`file` as it was named, for error texts; `root` is the absolute folder that it is in."""
 
     name: str
     id: str

@@ -12,10 +12,12 @@ import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
 from fanfold.fleet.control import Orders, run_lock
+from fanfold.fleet.detach import lasting
 from fanfold.fleet.job import prepare_fleet
 from fanfold.fleet.launch import Launched, start
 from fanfold.fleet.runs import find_record, may_live, reading, signal_process
 from fanfold.fleet.workers import worker_of
+from fanfold.journal import opening
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.patterns.graph_state import failed_by_parents
@@ -33,7 +35,7 @@ def relaunch(run: str, id: str, options: Options) -> Launched:
     it had. While the run is under way its supervisor hands over to a new one, which adopts the workers
     that live. A run that has ended is opened again for this worker alone.
     """
-    options = msgspec.structs.replace(options, store=str(Path(options.store).absolute()))
+    options = msgspec.structs.replace(options, store=lasting(options.store))
     record = find_record(options.store, run)
     assert record is not None
     with run_lock(options.store, record.name):
@@ -215,7 +217,7 @@ def _with_member(
 
 def _take_over(store: str, record: RunRecord) -> None:
     """Have the supervisor leave, unless it is dead; its workers continue by themselves."""
-    orders = Orders(Path(store), record.session)
+    orders = Orders(opening.files(store), record.session)
     if not may_live(store, record.session):
         return
     if not orders.accepted:

@@ -56,16 +56,14 @@ def old_runs(archive: StoreView, before: float | None, keep: int | None) -> list
     return [run for run in reversed(old) if not why_not_removable(archive, run)]
 
 
-async def remove_runs(
-    folder: Path, records: Sequence[RunRecord], *, replies: bool
-) -> RemovalResult:
+async def remove_runs(store: str, records: Sequence[RunRecord], *, replies: bool) -> RemovalResult:
     """Their facts and files. Replies go only while nobody else works in the store, who may have
     found them already."""
-    before = opening.size(folder)
-    journal = open_store(folder)
+    before = opening.size(store)
+    journal = open_store(store)
     try:
         await journal.recover(time.time())
-        busy = any(may_run(folder, run) for run in journal.read.runs())
+        busy = any(may_run(store, run) for run in journal.read.runs())
         if replies and busy:
             raise BadInput("replies cannot be removed while a run of this store is running; wait")
         runs = tuple((record.no, record.session) for record in records)
@@ -74,11 +72,12 @@ async def remove_runs(
             raise BadInput("one of them was resumed or removed meanwhile; nothing was removed")
     finally:
         journal.close()
+    folder = opening.files(store)
     files = sum(_remove_files(folder, record) for record in records)
-    shrunk = not busy and opening.shrink(folder)
+    shrunk = not busy and opening.shrink(store)
     return RemovalResult(
         tuple(record.id for record in records), removed.replies, removed.kept,
-        max(0, before - opening.size(folder)) + files, shrunk,
+        max(0, before - opening.size(store)) + files, shrunk,
     )  # fmt: skip
 
 

@@ -227,7 +227,7 @@ def _billing(s: FleetStatus) -> list[str]:
     return [*table(["Lane", "Workers", "Cost", ""], rows), "", whole]
 
 
-# ── for a browser ────────────────────────────────────────────────────────────────────────────────
+# ── for a browser ────────────────────────────────────────────────────────────────────────────
 
 
 def fleet_page(account: Account, s: FleetStatus, diffs: dict[str, Diff]) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from fanfold.work.check import text
-from fanfold.work.document import Node
+from fanfold.work.check import described
+from fanfold.work.reader import Misfit
 
 _T = TypeVar("_T")
 _Letter: TypeAlias = frozenset[str] | None
@@ -19,29 +19,35 @@ _Letter: TypeAlias = frozenset[str] | None
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 _WILD = "*?["
-_MOST_WAYS = 256
+_MOST_CHOICES = 256
 
 
-def read_pattern(node: Node) -> str:
+class TargetPattern(str):
     """A pattern below the fleet's folder: `src/**/*.ts`, `docs/`, `{a,b}.md`."""
-    pattern = text(node)
-    if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-        raise node.bad(f"`{pattern}` in `target_files` must lie below the fleet's folder")
-    if len(pattern) > 1000 or len(_expanded(pattern)) > _MOST_WAYS:
-        raise node.bad("a pattern in `target_files` is too long; use several short ones")
-    return pattern
+
+    __slots__ = ()
+
+    @classmethod
+    def from_value(cls, value: Any) -> TargetPattern:
+        if not isinstance(value, str) or not value.strip():
+            raise Misfit(f"a pattern in `target_files` must be a text, not {described(value)}")
+        if value.startswith(("/", "~")) or ".." in value.split("/"):
+            raise Misfit(f"`{value}` in `target_files` must be below the fleet's folder")
+        if len(value) > 1000 or len(_expanded(value)) > _MOST_CHOICES:
+            raise Misfit("a pattern in `target_files` is too long; use several short ones")
+        return cls(value)
 
 
 def overlap(one: str, other: str) -> bool:
     """Can there be a file that both name? A folder stands for all that is below it."""
-    ways = [list(_ways(pattern)) for pattern in (one, other)]
-    return any(_meet(a, b, "**", _fits) for a in ways[0] for b in ways[1])
+    paths = [list(_paths(pattern)) for pattern in (one, other)]
+    return any(_meet(a, b, "**", _fits) for a in paths[0] for b in paths[1])
 
 
-def _ways(pattern: str) -> Iterator[tuple[str, ...]]:
+def _paths(pattern: str) -> Iterator[tuple[str, ...]]:
     """Its segments, for each choice in braces; a plain last one may be a folder."""
-    for way in _expanded(pattern):
-        parts = tuple(part for part in way.split("/") if part not in ("", "."))
+    for path in _expanded(pattern):
+        parts = tuple(part for part in path.split("/") if part not in ("", "."))
         yield parts
         if not parts or not any(letter in parts[-1] for letter in _WILD):
             yield (*parts, "**")
@@ -49,14 +55,14 @@ def _ways(pattern: str) -> Iterator[tuple[str, ...]]:
 
 def _expanded(pattern: str) -> list[str]:
     found, made = [pattern], list[str]()
-    while found and len(found) + len(made) <= _MOST_WAYS + 1:
-        way = found.pop()
-        match = _BRACES.search(way)
+    while found and len(found) + len(made) <= _MOST_CHOICES + 1:
+        path = found.pop()
+        match = _BRACES.search(path)
         if match is None:
-            made.append(way)
+            made.append(path)
         else:
             choices = match[1].split(",")
-            found += [way[: match.start()] + one + way[match.end() :] for one in choices]
+            found += [path[: match.start()] + one + path[match.end() :] for one in choices]
     return made + found
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from fanfold.errors import StoreError
-from fanfold.journal.facts import AttemptState
+from fanfold.journal.facts import AttemptState, Loss
 from fanfold.work.ask import Message, Reply, Usage
 from fanfold.work.outcome import State
 
@@ -90,7 +90,8 @@ class KnownReply(msgspec.Struct, frozen=True, gc=False):
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt at one task by one member. `repeats`: how many attempts in doubt it repeated, as
     the first to do so; `again`: it was in doubt, and was repeated itself. `took`: seconds; None while
-    it is in progress, and where nobody knows. `bound`: `cost` is an upper bound."""
+    it is in progress, and where nobody knows. `bound`: `cost` is an upper bound. `hedge_of`: the attempt
+    that was too slow (0: nobody knows which); None if this is no hedge."""
 
     no: int
     step: int
@@ -109,6 +110,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     took: float | None = None
     unusable: str = ""
     bound: bool = False
+    hedge_of: int | None = None
+    lost: Loss = ""
 
 
 class LostAttempt(msgspec.Struct, frozen=True):

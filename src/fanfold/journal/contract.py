@@ -34,6 +34,7 @@ from fanfold.journal.answers import (
     Unsettled,
 )
 from fanfold.journal.facts import AttemptState, Fact, RunRecord
+from fanfold.journal.stream import Commit, Subscriber
 from fanfold.work.ask import Reply
 from fanfold.work.member import MemberStats
 from fanfold.work.outcome import Missing, Part, Saving, State
@@ -311,6 +312,15 @@ class StoreView(Protocol):
     @property
     def sessions(self) -> Sessions: ...
 
+    @property
+    def position(self) -> int:
+        """That of the newest commit. Read it before the tables, then follow from there."""
+
+    def since(self, position: int) -> list[Commit] | None:
+        """What was committed after a position, by whichever process, in order and without gaps: the
+        first thousand commits, in the light form (see `stream`). None: some of them are gone already;
+        read the tables anew."""
+
     def close(self) -> None: ...
 
 
@@ -347,6 +357,11 @@ class Store(StoreView, Protocol):
 
     def spool(self) -> Path:
         """Where inputs that can be read only once are kept."""
+
+    def subscribe(self, hook: Subscriber) -> Callable[[], None]:
+        """`hook` is called on the loop after each commit of this process, in their order, with the
+        facts and their answers. Returns what ends the subscription. One that raises is reported to
+        the loop's exception handler, and stays subscribed."""
 
     def when_in_trouble(self, act: Callable[[str], None]) -> None:
         """Called with the reason when nothing new may start: the disk is full, or the store is

@@ -1,6 +1,7 @@
 """The facts of a run: one frozen record each, one tagged union with a wire form.
 
 A fact is handed to `Store.write`; the answer that the docstring names comes back when it is durable.
+Trap: on the wire a fact is an array, so a new field goes to the end and has a default.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
 
 
-class AddRun(msgspec.Struct, frozen=True, tag=True):
+class AddRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Answer: the number of the run."""
 
     record: RunRecord
 
 
-class ReopenRun(msgspec.Struct, frozen=True, tag=True):
+class ReopenRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A new session takes the run over from `before`. Answer: False if another one was quicker.
 
     Outcomes that are not final are dropped, so that the run continues with these items; with `keep`
@@ -68,7 +69,7 @@ class ReopenRun(msgspec.Struct, frozen=True, tag=True):
     plan: bytes | None = None
 
 
-class CloseRun(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class CloseRun(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
     """The run is over. Items that have no outcome yet get `rest` (with the reason).
 
     `session`: only while the run still belongs to that one. Answer: False if it does not.
@@ -84,13 +85,13 @@ class CloseRun(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     session: str | None = None
 
 
-class DropRun(msgspec.Struct, frozen=True, tag=True):
+class DropRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A run that was refused before it started leaves nothing behind."""
 
     run: int
 
 
-class RemoveRuns(msgspec.Struct, frozen=True, tag=True):
+class RemoveRuns(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Remove all of them or none. `runs`: each with its last session; one that has another by now was
     resumed meanwhile. `replies`: also remove those that could serve other runs, except those that
     other runs use. Answer: RemovedReplies, or None if nothing was removed."""
@@ -99,7 +100,7 @@ class RemoveRuns(msgspec.Struct, frozen=True, tag=True):
     replies: bool = False
 
 
-class Heartbeat(msgspec.Struct, frozen=True, tag=True):
+class Heartbeat(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The process of a run is alive and has been active for so many seconds. When it dies, the last
     of these is what is known."""
 
@@ -107,13 +108,13 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     active: float
 
 
-class NameStep(msgspec.Struct, frozen=True, tag=True):
+class NameStep(msgspec.Struct, frozen=True, tag=True, array_like=True):
     run: int
     no: int
     name: str
 
 
-class DeclareCascade(msgspec.Struct, frozen=True, tag=True):
+class DeclareCascade(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """This step escalates to these members; the price is that of the first."""
 
     run: int
@@ -122,13 +123,13 @@ class DeclareCascade(msgspec.Struct, frozen=True, tag=True):
     price: Price | None = None
 
 
-class PlanItems(msgspec.Struct, frozen=True, tag=True):
+class PlanItems(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Rows of run, batch, position, id and hash."""
 
     rows: list[tuple[int, int, int, str, bytes]]
 
 
-class PlanBatch(msgspec.Struct, frozen=True, tag=True):
+class PlanBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A batch is planned completely. `last_step` is where its items leave the flow."""
 
     run: int
@@ -139,7 +140,7 @@ class PlanBatch(msgspec.Struct, frozen=True, tag=True):
     last_step: int
 
 
-class DropBatch(msgspec.Struct, frozen=True, tag=True):
+class DropBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The input changed between two invocations of a script: the batch is planned again."""
 
     run: int
@@ -149,7 +150,7 @@ class DropBatch(msgspec.Struct, frozen=True, tag=True):
 # ── attempts, replies and outcomes ───────────────────────────────────────────────────────────
 
 
-class MonthlyLimit(msgspec.Struct, frozen=True, gc=False):
+class MonthlyLimit(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What a member may spend in a month (`2025-06`, UTC), over all runs of the store, in
     nano-dollars. `anew`: first recompute what it has spent so far from the attempts."""
 
@@ -158,7 +159,7 @@ class MonthlyLimit(msgspec.Struct, frozen=True, gc=False):
     anew: bool = False
 
 
-class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True):
+class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, array_like=True):
     """Claims the keys and writes the reservation, in one transaction, before anything is sent.
     Answer: Claim.
 
@@ -185,7 +186,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     monthly: MonthlyLimit | None = None
 
 
-class NewReply(msgspec.Struct, frozen=True, gc=False):
+class NewReply(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A reply under its key. `private` replies serve only the run that got them; when they settle
     an item at once they are stored with its outcome instead of under their key."""
 
@@ -197,7 +198,7 @@ class NewReply(msgspec.Struct, frozen=True, gc=False):
     private: bool = False
 
 
-class ItemEnding(msgspec.Struct, frozen=True, gc=False):
+class ItemEnding(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """How an item ended at a step. `landed` points into the fact's replies, `reply` to a row."""
 
     batch: int
@@ -212,7 +213,7 @@ class ItemEnding(msgspec.Struct, frozen=True, gc=False):
     reply: int = 0
 
 
-class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True):
+class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, array_like=True):
     """An attempt is over. Answer: the row numbers of its replies.
 
     `attempt` 0 is an unmetered call, which has no start. `released` are the keys it had claimed; an
@@ -244,7 +245,7 @@ class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True):
     lost: Loss = ""
 
 
-class RecordFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class RecordFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
     """A call of an unmetered member that gave no reply; it has no start, but it is on record."""
 
     run: int
@@ -257,14 +258,14 @@ class RecordFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     at: float
 
 
-class EndItems(msgspec.Struct, frozen=True, gc=False, tag=True):
+class EndItems(msgspec.Struct, frozen=True, gc=False, tag=True, array_like=True):
     """Outcomes without a new reply: reused replies, failures, filters."""
 
     run: int
     endings: tuple[ItemEnding, ...]
 
 
-class KeepPrompt(msgspec.Struct, frozen=True, gc=False, tag=True):
+class KeepPrompt(msgspec.Struct, frozen=True, gc=False, tag=True, array_like=True):
     """The request to a member, for runs that keep their prompts: a row for each item in it."""
 
     run: int
@@ -275,9 +276,9 @@ class KeepPrompt(msgspec.Struct, frozen=True, gc=False, tag=True):
     messages: bytes
 
 
-class ReleaseClaims(msgspec.Struct, frozen=True, tag=True):
+class ReleaseClaims(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Cancelled while claiming: what was claimed all the same was never sent, so it is released,
-    except what the attempt `beside` it has claimed."""
+    except what the attempt `beside` it has claimed. Answer: the numbers of those attempts."""
 
     session: str
     answerer: str
@@ -286,14 +287,16 @@ class ReleaseClaims(msgspec.Struct, frozen=True, tag=True):
     beside: int = 0
 
 
-class LoseAttempts(msgspec.Struct, frozen=True, tag=True):
-    """Attempts that were in progress when their process died are in doubt from now on."""
+class LoseAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Attempts that were in progress when their process died are in doubt from now on. Those that
+    are `unsent` too were surely never sent: they cost nothing, and their keys are free again."""
 
     attempts: tuple[int, ...]
     at: float
+    unsent: tuple[int, ...] = ()
 
 
-class AdoptAttempts(msgspec.Struct, frozen=True, tag=True):
+class AdoptAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """From now on these are in progress again, in this session. Answer: those that were still in
     doubt; one that was repeated meanwhile, or adopted by another session, is not adopted."""
 
@@ -302,13 +305,13 @@ class AdoptAttempts(msgspec.Struct, frozen=True, tag=True):
     attempts: tuple[int, ...]
 
 
-class DiscardReply(msgspec.Struct, frozen=True, tag=True):
+class DiscardReply(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A recorded reply is damaged, and the operator wants it asked for again: it is not used again."""
 
     row: int
 
 
-class BeginJudging(msgspec.Struct, frozen=True, tag=True):
+class BeginJudging(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A gate of the user's is about to judge the replies to these asks. If the process ends before
     EndJudging, the gate may have ended it."""
 
@@ -317,7 +320,7 @@ class BeginJudging(msgspec.Struct, frozen=True, tag=True):
     keys: tuple[bytes, ...]
 
 
-class EndJudging(msgspec.Struct, frozen=True, tag=True):
+class EndJudging(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The gate has judged this one: whatever ended earlier processes, it was not the gate."""
 
     run: int

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from fanfold.errors import BadInput
+from fanfold.journal import memory
 from fanfold.journal.contract import Patience, Sessions, Store, StoreView
 from fanfold.journal.places import scheme_of
 from fanfold.journal.sqlite import permissions
 from fanfold.journal.sqlite import store as sqlite
+from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.journal.sqlite.writer import Hook
 
 
@@ -21,7 +23,11 @@ def open_store(
 ) -> Store:
     """To read and write; what is missing is made. `thread=False` commits on the event loop, which
     is slower, but the same every time; `after_commit` gets the number of each commit (for tests)."""
-    folder = _folder(place)
+    if _in_memory(place):
+        home = memory.home_of(str(place))
+        return sqlite.SqliteStore(home, thread=False, after_commit=after_commit, patience=patience)
+    folder = StoreFolder(_folder(place))
+    folder.prepare()
     return sqlite.SqliteStore(folder, thread=thread, after_commit=after_commit, patience=patience)
 
 
@@ -30,42 +36,59 @@ def look(place: str | Path) -> StoreView:
 
     Trap: a store that nobody had open is seen as it was then; look again to see what came since.
     """
+    if _in_memory(place):
+        return memory.MemoryView(str(place))
     return sqlite.SqliteView(_folder(place))
 
 
 def exists(place: str | Path) -> bool:
-    return sqlite.exists(_folder(place))
+    if _in_memory(place):
+        return memory.exists(str(place))
+    return StoreFolder(_folder(place)).file.exists()
 
 
 def sessions(place: str | Path) -> Sessions:
     """Who is alive, without opening the store."""
-    return sqlite.sessions_of(_folder(place))
+    if _in_memory(place):
+        return memory.home_of(str(place)).sessions
+    return StoreFolder(_folder(place)).sessions
+
+
+def outlives_process(place: str | Path) -> bool:
+    """Whether other processes can open it, now and later."""
+    return not _in_memory(place)
 
 
 def files(place: str | Path) -> Path:
     """The local folder for files that belong to the store: workers, spooled inputs, orders."""
-    return _folder(place)
+    if str(place) == "memory:":
+        raise BadInput("memory: has no name, so no file can be kept beside it; use memory:NAME")
+    return memory.home_of(str(place)).files if _in_memory(place) else _folder(place)
 
 
 def spool(place: str | Path) -> Path:
     """Where inputs that can be read only once are kept."""
-    folder = files(place) / "inputs"
-    permissions.make(folder)
-    return folder
+    return permissions.made(files(place) / "inputs")
 
 
 def size(place: str | Path) -> int:
-    """How many bytes its records take."""
-    return sqlite.size(_folder(place))
+    """How many bytes its records take on the disk."""
+    return 0 if _in_memory(place) else sqlite.size(_folder(place))
 
 
 def shrink(place: str | Path) -> bool:
     """Give the room of what was removed back to the disk, where nobody else has the store open and
     there is room for a copy meanwhile. Whether that was done."""
-    return sqlite.shrink(_folder(place))
+    return not _in_memory(place) and sqlite.shrink(_folder(place))
+
+
+def _in_memory(place: str | Path) -> bool:
+    return scheme_of(str(place)) == "memory"
 
 
 def _folder(place: str | Path) -> Path:
     if scheme := scheme_of(str(place)):
-        raise BadInput(f"{place}: there is no store of the kind `{scheme}:` yet; use --store DIR")
+        raise BadInput(
+            f"{place}: stores of the kind `{scheme}:` are not there yet; use a folder or memory:"
+        )
     return Path(place)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from fanfold.journal.places import absolute, scheme_of
 from fanfold.work.member import PARENT, STORE
 
 SPAN = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}(:[0-9]{1,18})?", re.ASCII)
@@ -26,17 +27,15 @@ class Inherited(msgspec.Struct, frozen=True):
 
 def inherited(environ: Mapping[str, str] = os.environ) -> Inherited:
     """Anyone can write into an environment: what does not look like a span is not one, and a store
-    that is not a full path is not taken."""
+    that is neither a full path nor a URL is not taken."""
     span, store = environ.get(PARENT, ""), environ.get(STORE, "")
-    return Inherited(
-        span if SPAN.fullmatch(span) else None, store if Path(store).is_absolute() else USUAL
-    )
+    named = scheme_of(store) or Path(store).is_absolute()
+    return Inherited(span if SPAN.fullmatch(span) else None, store if named else USUAL)
 
 
 def named_store(store: str | Path) -> str:
     """How a store is named in a command that is printed: "" where it is the default one."""
-    usual = Path(inherited().store)
-    return "" if Path(store).absolute() == usual.absolute() else str(store)
+    return "" if absolute(store) == absolute(inherited().store) else str(store)
 
 
 def store_words(store: str | Path) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from fanfold.work.ask import Reply, Usage
 
-# ── why items did not pass ───────────────────────────────────────────────────────────────────────
+# ── why items did not pass ───────────────────────────────────────────────────────────────────
 
 
 MOST_GROUPS = 1000  # different reasons that are told apart
@@ -73,7 +73,7 @@ def _without(id: str, text: str) -> str:
     return "".join([*parts, text[at:]])
 
 
-# ── verdicts and outcomes ────────────────────────────────────────────────────────────────────────
+# ── verdicts and outcomes ────────────────────────────────────────────────────────────────────
 
 
 State = Literal[

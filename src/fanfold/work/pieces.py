@@ -160,7 +160,7 @@ def with_text(data: Any, text: str) -> Any:
     return {**data, "text": text} if isinstance(data, dict) else text
 
 
-# ── cutting one text ─────────────────────────────────────────────────────────────────────────────
+# ── cutting one text ─────────────────────────────────────────────────────────────────────────
 
 
 _BREAKS = (

@@ -57,6 +57,12 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
+NAME = (
+    "a name of letters, digits, `_`, `.` and `-` (at most 100) that begins with a letter, a digit or"
+    " `_`"
+)
+
+
 def bare(fleet: Fleet) -> list[WorkerSpec]:
     """The workers without their prompts and places."""
     return [
@@ -170,16 +176,18 @@ def test_an_id_that_could_leave_its_folder_is_refused(tmp_path: Path, id: Any) -
     if id is None:
         assert said(tmp_path) == "fleet.json:3: a worker needs the field `id`"
     else:
+        given = f"the text {id!r}" if isinstance(id, str) else f"the number {id}"
+        given = "the text " + repr(id)[:41] + "…'" if id == "x" * 101 else given
+        empty = "fleet.json:4: `id` is empty"
         assert said(tmp_path) == (
-            f"fleet.json:4: `id` {id!r} is not safe as a name of files: use letters, digits, `_`,"
-            " `.` and `-`, and begin with none of the last two"
+            empty if id == "" else f"fleet.json:4: `id` must be {NAME}, not {given}"
         )
 
 
 @pytest.mark.parametrize("name", ["fleet_name", "fleet_id"])
 def test_so_is_the_name_of_a_fleet(tmp_path: Path, name: str) -> None:
     root = write_fleet(tmp_path, [worker("a")], **{name: "../up"})
-    assert said(root).startswith(f"fleet.json:2: `{name}` '../up' is not safe as a name of files")
+    assert said(root) == f"fleet.json:2: `{name}` must be {NAME}, not the text '../up'"
 
 
 BAD = [
@@ -200,7 +208,7 @@ BAD = [
     ({"isolation": "container"},
      "fleet.json:3: unknown isolation `container`: known: none, worktree"),
     ({"target_files": ["../x"]},
-     "fleet.json:3: `../x` in `target_files` must lie below the fleet's folder"),
+     "fleet.json:3: `../x` in `target_files` must be below the fleet's folder"),
 ]  # fmt: skip
 
 
@@ -231,8 +239,8 @@ def test_a_wrong_field_of_a_worker(tmp_path: Path, field: dict[str, Any], words:
         ),
         (
             {"type": "iterative"},
-            "fleet.json:2: a fleet of type iterative goes round in a loop, which is not done here;"
-            ' with "dag" its workers run once',
+            "fleet.json:2: a fleet of type iterative runs in a loop, which is not supported; with"
+            ' "dag" its workers run once',
         ),
     ],
 )

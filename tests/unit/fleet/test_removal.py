@@ -48,6 +48,6 @@ def test_its_agents_logs_go_with_it_and_a_fleets_folder_stays(tmp_path: Path) ->
         archive, record = stage.look()
         archive.close()
         stage.close()
-        freed = asyncio.run(remove_runs(stage.store, [record], replies=False))
+        freed = asyncio.run(remove_runs(str(stage.store), [record], replies=False))
         assert freed.runs == (record.id,)
         assert place.exists() is not script

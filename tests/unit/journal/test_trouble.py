@@ -27,6 +27,7 @@ from fanfold.journal.facts import (
     PlanItems,
 )
 from fanfold.journal.opening import open_store
+from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.journal.sqlite.marks import Highest
 from fanfold.journal.sqlite.store import SqliteStore
 from fanfold.journal.sqlite.unsaved import folders
@@ -308,12 +309,14 @@ def test_what_can_be_saved_nowhere_is_held_until_there_is_room(
     reasons: list[str] = []
 
     async def main(folder: Path, filler: Path) -> None:
-        journal = SqliteStore(folder, patience=Patience(between=0.01))
+        home = StoreFolder(folder)
+        home.prepare()
+        journal = SqliteStore(home, patience=Patience(between=0.01))
         stopped = asyncio.Event()
         journal.when_in_trouble(lambda why: (reasons.append(why), stopped.set()))  # type: ignore[func-returns-value]
         await journal.write(AddRun(record("r")))
         await journal.write(start(KEY))
-        journal.folder.drop_ballast()
+        home.drop_ballast()
         fill(filler)
         writing = journal.write(landing(1, KEY, 40_000))
         await stopped.wait()
@@ -466,7 +469,9 @@ def test_a_log_that_was_removed_or_garbled_is_told(
 def test_a_whole_store_has_no_warning_after_a_crash_or_an_end(memory_path: Path) -> None:
     crashed(memory_path / "store", memory_path / "image")
     for folder in ("store", "image"):
-        journal = SqliteStore(memory_path / folder, thread=False)
+        home = StoreFolder(memory_path / folder)
+        home.prepare()
+        journal = SqliteStore(home, thread=False)
         assert journal.warnings == ()
-        assert journal.folder.marks.highest == Highest(1, 1, 1)
+        assert home.marks.highest == Highest(1, 1, 1)
         journal.close()

@@ -13,6 +13,7 @@ import click
 from fanfold.errors import BadInput
 from fanfold.faces.cli import shipped
 from fanfold.faces.cli.carry import Telling, accounted, perform
+from fanfold.journal import opening
 from fanfold.plans.execute import Job, Options, prepare
 
 USUAL_STORE = ".fanfold"
@@ -33,7 +34,7 @@ MORE = "<!-- more -->"
 def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
     """Run an application that comes with fanfold: NAME, or contracts. It needs no key, no account
     and no network."""
-    folder = Path(store) / "demo" / shipped.known(name)
+    folder = opening.files(store) / "demo" / shipped.known(name)
     _unpack(name, folder)
     job = prepare(str(folder / shipped.PLAN), Options(store=store))
     code = perform(job, Telling(as_json, quiet))

@@ -177,7 +177,7 @@ def members(roster: str | None, store: str, as_json: bool, check: bool, **asked:
 def _used(traits: Mapping[str, Traits], store: str) -> dict[str, int]:
     """What members with a monthly budget took so far this month, in nano-dollars."""
     budgeted = [id for id, one in traits.items() if one.budget_usd_month is not None]
-    if not budgeted or not Path(store).exists():
+    if not budgeted or not opening.exists(store):
         return dict.fromkeys(budgeted, 0)
     with _archive(store) as archive:
         month, read = month_of(time.time()), archive.read

@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -90,7 +89,7 @@ def _remove(
 ) -> None:
     if found and not yes:
         _ask(found, replies)
-    freed = run_sync(remove_runs(Path(store), found, replies=replies)) if found else _NOTHING
+    freed = run_sync(remove_runs(store, found, replies=replies)) if found else _NOTHING
     for record in found:
         registry().remove(record.name, record.id)
     click.echo(msgspec.json.encode(freed) if as_json else _told(freed))

@@ -16,11 +16,18 @@ from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.run.inherited import inherited
 
+
+def _place(context: click.Context, option: click.Parameter, value: str) -> str:
+    """A store in memory has a name here, so that all of a command finds the same one."""
+    return "memory:command" if value == "memory:" else value
+
+
 store_option = click.option(
     "--store",
     default=lambda: inherited().store,
     metavar="DIR",
-    help="The folder that runs are stored in.",
+    help="The folder that runs are stored in; memory: keeps nothing.",
+    callback=_place,
 )
 
 

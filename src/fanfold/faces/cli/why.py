@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import click
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput
 from fanfold.faces.cli.store import opened
+from fanfold.journal import opening
 from fanfold.members.roster import Roster
 from fanfold.members.route import ORDER, Need, Ranking, explain, rank
 from fanfold.run.choose import months_used_up
@@ -62,7 +62,7 @@ def _past(
     traits: Mapping[str, Traits], store: str
 ) -> tuple[dict[str, MemberStats], dict[str, str]]:
     """How each did so far, at whatever it was asked, and who has used up its budget of the month."""
-    if not Path(store).exists():
+    if not opening.exists(store):
         return {}, {}
     with opened(store) as archive:
         read, clock = archive.read, RealClock()

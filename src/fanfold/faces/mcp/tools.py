@@ -16,6 +16,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.journal.facts import RunRecord
+from fanfold.journal.places import absolute
 from fanfold.observe.account import account
 from fanfold.observe.detail import detail_json
 from fanfold.observe.report import report
@@ -72,7 +73,7 @@ class Toolset:
         self.run, self._options, self._folder = run, options, staff.folder
         self.desk = Desk(run, staff, without=options.without)
         self._one_plan = asyncio.Lock()
-        self._store = str(Path(options.store).absolute())
+        self._store = absolute(options.store)
         self._roster = options.roster and str(Path(options.roster).absolute())
 
     async def call(self, tool: str, given: dict[str, Any], progress: Progress | None = None) -> Any:

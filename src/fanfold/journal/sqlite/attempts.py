@@ -11,6 +11,7 @@ import msgspec
 from fanfold.journal.answers import Claim, ClaimHolder
 from fanfold.journal.decide import Claims, HeldClaim, RecordedReply, repeated
 from fanfold.journal.facts import (
+    UNSENT,
     AdoptAttempts,
     DiscardReply,
     EndAttempt,
@@ -32,7 +33,7 @@ _NONE = Usage()
 
 _ATTEMPT = (
     "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
-    " tokens, cost, started, why, repeats, repeated)"
+    " tokens, cost, started, why, hedge_of, repeats, repeated)"
 )
 _KNOWN = "select key, answerer, run, private from replies where key8 in ({})"
 _HOLDERS = (
@@ -48,6 +49,7 @@ _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
     " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
     " error = v.column9, tokens = v.column10, unusable = v.column11, bound = v.column12,"
+    " lost = v.column14,"
     " took = coalesce(v.column13, max(0, v.column8 - started)) from ("
 )
 
@@ -101,7 +103,7 @@ def _attempt_row(fact: StartAttempt, claim: Claim) -> tuple[Any, ...]:
     return (
         claim.attempt, fact.run, fact.step, fact.session, fact.member, fact.answerer, "started",
         _encode(fact.ids), fact.reserved, fact.reserved_tokens, fact.reserved, fact.at, fact.why,
-        *repeated(claim.doubt),
+        fact.beside or None, *repeated(claim.doubt),
     )  # fmt: skip
 
 
@@ -170,7 +172,7 @@ def _settle(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
         u = f.usage or _NONE
         rows.append(
             (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
-             f.error, f.tokens, f.unusable, f.bound, f.took)
+             f.error, f.tokens, f.unusable, f.bound, f.took, f.lost)
         )  # fmt: skip
     bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
     landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
@@ -279,7 +281,8 @@ def discard_reply(db: sqlite3.Connection, facts: list[DiscardReply]) -> list[Non
     return [None] * len(facts)
 
 
-def release_claims(db: sqlite3.Connection, facts: list[ReleaseClaims]) -> list[None]:
+def release_claims(db: sqlite3.Connection, facts: list[ReleaseClaims]) -> list[tuple[int, ...]]:
+    answers = []
     for fact in facts:
         mine = [
             held.holder.attempt
@@ -293,23 +296,40 @@ def release_claims(db: sqlite3.Connection, facts: list[ReleaseClaims]) -> list[N
         for number in dict.fromkeys(mine):
             db.execute(
                 "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?,"
-                " error = 'cancelled before it was sent' where no = ?",
+                " error = 'cancelled before it was sent', lost = 'cancelled' where no = ?",
                 (fact.at, number),
             )
             rows = [(key, fact.answerer, number) for key in fact.keys]
             bulk.put(db, "delete from claims where (key, answerer, attempt) in (", rows, ")")
-    return [None] * len(facts)
+        answers.append(tuple(dict.fromkeys(mine)))
+    return answers
 
 
 def lose(db: sqlite3.Connection, facts: list[LoseAttempts]) -> list[None]:
     for fact in facts:
+        if fact.unsent:
+            _refund(db, fact.unsent, fact.at)
         budgets.lose(db, fact.attempts)
         db.executemany(
-            "update attempts set state = 'in_doubt', bound = 1, ended = ?, error = 'the process died'"
-            " where no = ? and state = 'started'",
+            "update attempts set state = 'in_doubt', bound = 1, ended = ?, error = 'the process died',"
+            " lost = 'died' where no = ? and state = 'started'",
             [(fact.at, number) for number in fact.attempts],
         )
     return [None] * len(facts)
+
+
+def _refund(db: sqlite3.Connection, numbers: tuple[int, ...], at: float) -> None:
+    """Started, and surely never sent."""
+    started = "select no from attempts where state = 'started' and no in ({})"
+    mine = [no for (no,) in bulk.among(db, started, numbers)]
+    budgets.release(db, mine)
+    for number in mine:
+        db.execute(
+            "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?, error = ?,"
+            " lost = 'unsent' where no = ?",
+            (at, UNSENT, number),
+        )
+        db.execute("delete from claims where attempt = ?", (number,))
 
 
 def adopt(db: sqlite3.Connection, facts: list[AdoptAttempts]) -> list[tuple[int, ...]]:
@@ -322,7 +342,7 @@ def _adopted(db: sqlite3.Connection, fact: AdoptAttempts) -> tuple[int, ...]:
         budgets.regain(db, number)
         changed = db.execute(
             "update attempts set state = 'started', session = ?, ended = null, error = null,"
-            " bound = 0"
+            " bound = 0, lost = ''"
             " where no = ? and run = ? and state = 'in_doubt' and again = 0",
             (fact.session, number, fact.run),
         ).rowcount

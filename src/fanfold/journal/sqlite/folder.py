@@ -6,11 +6,13 @@ import fcntl
 import os
 import sqlite3
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from fanfold.errors import StoreError, StoreUnavailable
+from fanfold.journal.facts import Fact
 from fanfold.journal.sqlite import permissions
 from fanfold.journal.sqlite.ballast import Ballast
 from fanfold.journal.sqlite.bulk import STATEMENTS
@@ -19,6 +21,7 @@ from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.journal.sqlite.presence import Presence, put_back
 from fanfold.journal.sqlite.sessions import LockedSessions
 from fanfold.journal.sqlite.trouble import DATABASE_ERRORS, sqlite_errors, translate, unusable
+from fanfold.journal.sqlite.unsaved import SideFile, left_behind
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
 _MAGIC = b"SQLite format 3\x00"
@@ -37,7 +40,7 @@ class StoreFolder:
         self._version = 0
         self.identity = ""
         self.marks = Marks(folder, "")
-        self.was_displaced = self.put_back = False
+        self.was_displaced = self.saved_elsewhere = False
 
     def prepare(self) -> None:
         """Make what is missing, but only after what is there was found to be ours."""
@@ -99,11 +102,16 @@ class StoreFolder:
                 db.execute("pragma query_only = on")
             return db
 
-    def spool(self) -> Path:
-        """Where inputs that can be read only once are kept."""
-        folder = self.folder / "inputs"
-        permissions.make(folder)
-        return folder
+    def disconnect(self, db: sqlite3.Connection) -> None:
+        db.close()
+
+    @property
+    def place(self) -> str:
+        return str(self.folder)
+
+    @property
+    def files(self) -> Path:
+        return self.folder
 
     # ── room on the disk ──
 
@@ -149,6 +157,16 @@ class StoreFolder:
             self._presence.close()
             self._presence = None
 
+    def side_file(self) -> SideFile:
+        return SideFile(self.folder, self.identity)
+
+    def left_behind(self) -> AbstractContextManager[list[Fact]]:
+        """The facts that dead writers could not save; they are taken up in the block."""
+        return left_behind(self.folder, self.identity)
+
+    def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
+        self.marks.follow(facts, answers)
+
     def displaced(self) -> bool:
         """Whether the path is no longer that of the store that is open."""
         return self._presence is not None and self._presence.lost()
@@ -184,7 +202,7 @@ class StoreFolder:
         self._presence = Presence(self.file)
         self.marks, marked = Marks(folder, self.identity), self.marks.highest
         self.marks.write(marked)
-        self.put_back = True
+        self.saved_elsewhere = True
 
     def _check_patiently(self) -> None:
         """A store that another process is making right now may look torn until it is made."""
@@ -202,8 +220,8 @@ class StoreFolder:
         self._check_header()
 
     def _make_folder(self) -> None:
-        permissions.make(self.folder)
-        permissions.make(self.folder / "live")
+        permissions.made(self.folder)
+        permissions.made(self.folder / "live")
         permissions.make_file(self.file)
         permissions.tighten(self.folder)
         ignore = self.folder / ".gitignore"
@@ -255,20 +273,27 @@ class StoreFolder:
     def _migrate(self) -> None:
         db = self.connect()
         try:
-            version: int = db.execute("pragma user_version").fetchone()[0]
-            if version < len(MIGRATIONS):
-                db.execute("begin immediate")
-                version = db.execute("pragma user_version").fetchone()[0]
-                for step in MIGRATIONS[version:]:
-                    step(db)
-                db.execute(f"pragma application_id = {APPLICATION_ID}")
-                db.execute(f"pragma user_version = {len(MIGRATIONS)}")
-                db.execute("commit")
+            if migrate(db):
                 db.execute("pragma wal_checkpoint(truncate)")
             db.execute("pragma journal_mode = wal")
             db.execute("select count(*) from runs").fetchone()
         finally:
             db.close()
+
+
+def migrate(db: sqlite3.Connection) -> bool:
+    """Bring it up to date. Whether anything was to do."""
+    version: int = db.execute("pragma user_version").fetchone()[0]
+    if version >= len(MIGRATIONS):
+        return False
+    db.execute("begin immediate")
+    version = db.execute("pragma user_version").fetchone()[0]
+    for step in MIGRATIONS[version:]:
+        step(db)
+    db.execute(f"pragma application_id = {APPLICATION_ID}")
+    db.execute(f"pragma user_version = {len(MIGRATIONS)}")
+    db.execute("commit")
+    return True
 
 
 def _header_fields(head: bytes) -> tuple[int, int, int, int]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from fanfold.journal.facts import AddRun, DropRun, EndAttempt, StartAttempt
+from fanfold.journal.facts import AddRun, DropRun, EndAttempt, Fact, StartAttempt
 
 _LINE = struct.Struct(">16sQQQ")
 
@@ -59,19 +60,18 @@ class Marks:
         except OSError:
             self.close()
 
-    def follow(self, facts: list[Any], answers: list[Any]) -> None:
+    def follow(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
         """After a commit: what these facts were given."""
         runs, attempts, replies = self.highest
         for fact, answer in zip(facts, answers, strict=True):
-            kind = type(fact)
-            if kind is StartAttempt:
+            if isinstance(fact, StartAttempt):
                 attempts = max(attempts, answer.attempt)
-            elif kind is EndAttempt:
+            elif isinstance(fact, EndAttempt):
                 if answer:
                     replies = max(replies, answer[-1])
-            elif kind is AddRun:
+            elif isinstance(fact, AddRun):
                 runs = max(runs, answer)
-            elif kind is DropRun:
+            elif isinstance(fact, DropRun):
                 runs = min(runs, fact.run - 1)
         highest = Highest(runs, attempts, replies)
         if highest != self.highest:

@@ -140,6 +140,33 @@ def prompts(db: sqlite3.Connection) -> None:
     db.execute("create index prompts_by_item on prompts (run, id)")
 
 
+def hedges_and_losses(db: sqlite3.Connection) -> None:
+    """Of which attempt another is a hedge (0: of one that nobody knows), and how it was lost. Texts
+    of earlier versions said so; they are read here once, and nowhere else."""
+    db.execute("alter table attempts add column hedge_of integer")
+    db.execute("alter table attempts add column lost text not null default ''")
+    db.execute(
+        "update attempts set hedge_of = coalesce((select b.no from attempts b where b.no < attempts.no"
+        " and b.run = attempts.run and b.step = attempts.step and b.ids = attempts.ids"
+        " order by b.no desc limit 1), 0) where why like 'hedge%'"
+    )
+    for lost, error in (
+        ("died", "the process died"),
+        ("cancelled", "cancelled before it was sent"),
+        ("unsent", "not needed any more, and not sent"),
+    ):
+        db.execute("update attempts set lost = ? where error = ?", (lost, error))
+
+
+def log_of_commits(db: sqlite3.Connection) -> None:
+    """One row for each commit, for processes that follow. Numbers are never given out again, so that
+    a follower can tell that rows are gone."""
+    db.execute(
+        """create table log (
+            position integer primary key autoincrement, at real not null, facts blob not null)"""
+    )
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -150,4 +177,6 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     checksums,
     durations,
     prompts,
+    hedges_and_losses,
+    log_of_commits,
 ]

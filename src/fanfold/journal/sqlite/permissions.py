@@ -17,9 +17,10 @@ _FILES = (
 _FOLDERS = ("live", "inputs", "unsaved", "agents", "orders", "locks", "launched", "demo")
 
 
-def make(folder: Path) -> None:
+def made(folder: Path) -> Path:
     """The folder, for its owner alone if it is new. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def make_file(file: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from fanfold.journal.sqlite.log import LogRows
 from fanfold.journal.sqlite.read_attempts import AttemptRows
 from fanfold.journal.sqlite.read_items import ItemRows
 from fanfold.journal.sqlite.read_members import MemberRows
@@ -12,7 +13,7 @@ from fanfold.journal.sqlite.read_runs import RunRows
 from fanfold.journal.sqlite.trouble import Statements
 
 
-class Reader(RunRows, ItemRows, AttemptRows, MemberRows):
+class Reader(RunRows, ItemRows, AttemptRows, MemberRows, LogRows):
     """All of them, on one connection."""
 
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:

@@ -20,7 +20,7 @@ from fanfold.journal.answers import (
     TimeBins,
     Unsettled,
 )
-from fanfold.journal.facts import UNSENT, AttemptState
+from fanfold.journal.facts import AttemptState
 from fanfold.journal.sqlite.checksum import sound
 from fanfold.journal.sqlite.stored import ATTEMPT, attempt_in
 from fanfold.journal.sqlite.trouble import Ask
@@ -81,8 +81,8 @@ class AttemptRows:
             "select step, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
             " sum(cache_write), sum(tokens), sum(state = 'error'), sum(state = 'in_doubt'),"
             " sum(repeats), sum(repeated), sum(max(0, over - max(started, before))),"
-            " sum(state <> 'error' or cost > 0), sum(why like 'hedge%'"
-            f" and coalesce(error, '') <> '{UNSENT}'),"
+            " sum(state <> 'error' or cost > 0), sum(hedge_of is not null"
+            " and lost <> 'unsent'),"
             " sum(iif(state = 'late', cost, 0)), sum(unusable <> ''), sum(bound and cost > 0)"
             f" from (select *, {_BEFORE} as before from (select *, started + took as over"
             f" from attempts where {_OF_RUN})) group by step",

@@ -43,7 +43,7 @@ _TIMES = (
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
     " and a.member = :member and a.answerer = :answerer and s.name = :step"
-    " and a.state in ('ok', 'late') and a.took is not null and a.why not like 'hedge%'"
+    " and a.state in ('ok', 'late') and a.took is not null and a.hedge_of is null"
     " order by a.no desc limit :newest"
 )
 _ANSWERED = (

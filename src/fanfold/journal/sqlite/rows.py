@@ -291,6 +291,7 @@ def _remove(db: sqlite3.Connection, fact: RemoveRuns) -> RemovedReplies | None:
     for table in _TABLES:
         db.execute(f"delete from {table} where {_THEIRS}", runs)
     db.execute(_ATTEMPTS, runs)
+    db.execute("delete from log")  # it names items and errors; followers read the tables anew
     which = f"({_OWN} or {_UNUSED})" if fact.replies else f"({_OWN})"
     gone = db.execute(f"{_EMPTY} where {which} and {_LAST} and key <> x''", runs).rowcount
     gone += db.execute(f"delete from replies where {which} and not {_LAST}", runs).rowcount

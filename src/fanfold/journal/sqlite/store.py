@@ -1,25 +1,47 @@
-"""The store in a folder, behind the contract: open to write, or only to read."""
+"""A store in an SQLite database, behind the contract: open to write, or only to read."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import Protocol
 
 from fanfold.errors import StoreError
-from fanfold.journal.contract import Patience, PlannedRow
-from fanfold.journal.facts import EndAttempt, LoseAttempts, PlanItems
+from fanfold.journal.contract import Patience, PlannedRow, Sessions
+from fanfold.journal.facts import EndAttempt, Fact, LoseAttempts, PlanItems
+from fanfold.journal.sqlite import permissions
 from fanfold.journal.sqlite.folder import StoreFolder
-from fanfold.journal.sqlite.marks import highest
+from fanfold.journal.sqlite.log import Log
 from fanfold.journal.sqlite.read import Reader
 from fanfold.journal.sqlite.rows import apply
-from fanfold.journal.sqlite.sessions import LockedSessions
 from fanfold.journal.sqlite.trouble import sqlite_errors
-from fanfold.journal.sqlite.unsaved import left_behind
-from fanfold.journal.sqlite.writer import Hook, Writer
+from fanfold.journal.sqlite.writer import Backing, Hook, Writer
+from fanfold.journal.stream import Commit
 
 PLAN_CHUNK = 1000
+
+
+class Home(Backing, Protocol):
+    """All that a store needs of where its database is."""
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def files(self) -> Path: ...
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:
+        """From here on this process writes. Returns what the operator should know, once."""
+
+    def left_behind(self) -> AbstractContextManager[list[Fact]]:
+        """The facts that dead writers could not save; they are taken up in the block."""
+
+    def detach(self) -> None: ...
 
 
 class AllSent:
@@ -37,64 +59,63 @@ class SqliteStore:
 
     def __init__(
         self,
-        folder: Path,
+        home: Home,
         *,
         thread: bool = True,
         after_commit: Hook | None = None,
         patience: Patience = Patience(),
     ) -> None:
-        self.folder = StoreFolder(folder)
-        self.folder.prepare()
-        self.warnings = self._begin()
-        self._writer = Writer(
-            self.folder, thread=thread, after_commit=after_commit, patience=patience
-        )
+        self.home = home
+        self.warnings = self._take_up()
+        self._writer = Writer(home, thread=thread, after_commit=after_commit, patience=patience)
         self._writer.on_moved = self._read_there
         self.sent = AllSent()
         self.write, self.note = self._writer.write, self._writer.note
-        self._reading = self.folder.connect(readonly=True)
-        self.read = Reader(self._reading, self.folder.file)
+        self.subscribe = self._writer.subscribe
+        self._reading = home.connect(readonly=True)
+        self.read = Reader(self._reading, home.file)
 
-    def _begin(self) -> tuple[str, ...]:
-        """Before anything is judged lost: take up what writers could not save that have died since.
-        Answers what the operator should know."""
-        db = self.folder.connect()
+    def _take_up(self) -> tuple[str, ...]:
+        """Before anything is judged lost: apply what writers could not save that have died since.
+        Returns what the operator should know."""
+        home = self.home
+        db = home.connect()
         try:
-            lack = self.folder.attach(db)
-            with left_behind(self.folder.folder, self.folder.identity) as facts:
+            warnings = home.attach(db)
+            with home.left_behind() as facts, sqlite_errors(home.file):
                 if facts:
-                    with sqlite_errors(self.folder.file):
-                        db.execute("begin immediate")
-                        apply(db, facts)
-                        db.execute("commit")
-                        self.folder.marks.write(highest(db))
+                    db.execute("begin immediate")
+                    answers = apply(db, facts)
+                    Log().append(db, facts, answers)
+                    db.execute("commit")
+                    home.committed(facts, answers)
         finally:
-            db.close()
+            home.disconnect(db)
         taken = sum(isinstance(fact, EndAttempt) and bool(fact.landed) for fact in facts)
         replies = "1 reply" if taken == 1 else f"{taken} replies"
-        told = f"{self.folder.file}: {replies} that could not be saved before are in it now"
-        return (*lack, told) if taken else lack
+        told = f"{home.file}: {replies} that could not be saved before are in it now"
+        return (*warnings, told) if taken else warnings
 
     def _read_there(self) -> None:
         """The store was put back: read what is there from now on."""
-        before, self._reading = self._reading, self.folder.connect(readonly=True)
-        self.read.move(self._reading, self.folder.file)
-        before.close()
+        before, self._reading = self._reading, self.home.connect(readonly=True)
+        self.read.move(self._reading, self.home.file)
+        self.home.disconnect(before)
 
     @property
     def place(self) -> str:
-        return str(self.folder.folder)
+        return self.home.place
 
     @property
     def files(self) -> Path:
-        return self.folder.folder
+        return self.home.files
 
     @property
-    def sessions(self) -> LockedSessions:
-        return self.folder.sessions
+    def sessions(self) -> Sessions:
+        return self.home.sessions
 
     def spool(self) -> Path:
-        return self.folder.spool()
+        return permissions.made(self.files / "inputs")
 
     @property
     def backlog(self) -> int:
@@ -104,6 +125,13 @@ class SqliteStore:
     def commits(self) -> int:
         return self._writer.commits
 
+    @property
+    def position(self) -> int:
+        return self.read.position()
+
+    def since(self, position: int) -> list[Commit] | None:
+        return self.read.since(position)
+
     def when_in_trouble(self, act: Callable[[str], None]) -> None:
         self._writer.on_trouble = act
 
@@ -111,11 +139,9 @@ class SqliteStore:
         self._writer.on_wait = tell
 
     async def flush(self) -> None:
-        """Everything handed in so far is durable when this returns."""
         await self._writer.write(PlanItems([]))
 
     async def plan_items(self, rows: Iterator[PlannedRow]) -> int:
-        """Stream planned ids and hashes in, a chunk at a time; memory stays flat."""
         count = 0
         chunk: list[PlannedRow] = []
         for row in rows:
@@ -129,7 +155,6 @@ class SqliteStore:
         return count
 
     async def recover(self, now: float) -> int:
-        """Attempts whose process is surely dead are in doubt from now on. Returns how many."""
         alive: dict[str, bool] = {}
         lost = []
         for number, session in self.read.open_attempts():
@@ -142,42 +167,39 @@ class SqliteStore:
         return len(lost)
 
     async def lose(self, attempts: tuple[int, ...], now: float) -> None:
-        """Their process is gone: they are in doubt, but for those whose end it left in a side file."""
-        with left_behind(self.folder.folder, self.folder.identity) as facts:
+        with self.home.left_behind() as facts:
             for fact in facts:
                 await self.write(fact)
-        await self.write(LoseAttempts(attempts, now))
+        await self.write(LoseAttempts(attempts, now, self.sent.unsent(attempts)))
 
     def close(self) -> None:
         self._writer.close()
-        self._reading.close()
-        self.folder.detach()
+        self.home.disconnect(self._reading)
+        self.home.detach()
 
 
 class SqliteView:
     """A store opened only to read."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = StoreFolder(folder)
-        self._reading = self.folder.look()
-        self.read = Reader(self._reading, self.folder.file)
-        self.warnings = self.folder.lacking(self._reading)
-        self.place, self.files = str(folder), folder
-        self.sessions = self.folder.sessions
+        home = StoreFolder(folder)
+        self._reading = home.look()
+        self.read = Reader(self._reading, home.file)
+        self.warnings = home.lacking(self._reading)
+        self.place, self.files, self.sessions = str(folder), folder, home.sessions
+
+    @property
+    def position(self) -> int:
+        return self.read.position()
+
+    def since(self, position: int) -> list[Commit] | None:
+        return self.read.since(position)
 
     def close(self) -> None:
         self._reading.close()
 
 
 # ── without opening it ───────────────────────────────────────────────────────────────────────
-
-
-def exists(folder: Path) -> bool:
-    return StoreFolder(folder).file.exists()
-
-
-def sessions_of(folder: Path) -> LockedSessions:
-    return StoreFolder(folder).sessions
 
 
 def size(folder: Path) -> int:

@@ -32,7 +32,7 @@ RUN = (
 )
 ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
-    " ended, error, why, repeats, again, unusable, bound, took"
+    " ended, error, why, repeats, again, unusable, bound, took, hedge_of, lost"
 )
 REPLY_WIDTH, ITEM_WIDTH = 11, 6
 
@@ -131,9 +131,10 @@ def listed_run(row: Sequence[Any]) -> RunRecord:
 
 def attempt_in(row: Sequence[Any]) -> AttemptRecord:
     no, step, member, state, ids, reserved, cost, i, o, cr, cw, started, ended, error, *more = row
-    why, repeats, again, unusable, bound, took = more
+    why, repeats, again, unusable, bound, took, hedge_of, lost = more
     return AttemptRecord(
         no=no, step=step, member=member, state=state, ids=_ids(ids), reserved=reserved, cost=cost,
         usage=Usage(i, o, cr, cw), started=started, ended=ended, error=error, why=why,
         repeats=repeats, again=bool(again), unusable=unusable, bound=bool(bound), took=took,
+        hedge_of=hedge_of, lost=lost,
     )  # fmt: skip

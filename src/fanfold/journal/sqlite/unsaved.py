@@ -27,9 +27,12 @@ from fanfold.journal.facts import (
     DropRun,
     EndAttempt,
     EndItems,
+    Fact,
+    ItemEnding,
     KeepPrompt,
     LoseAttempts,
     NameStep,
+    NewReply,
     PlanItems,
     RecordFailure,
     ReleaseClaims,
@@ -38,13 +41,11 @@ from fanfold.journal.facts import (
     encode,
 )
 from fanfold.journal.places import state_folder
-from fanfold.work.ask import Reply
+from fanfold.work.ask import Reply, Usage
 from fanfold.work.item import digest
 
 _HEAD = struct.Struct(">II")
 _KEPT = (EndAttempt, NameStep)
-_EARLIER: tuple[msgspec.msgpack.Decoder[Any], ...] = tuple(map(msgspec.msgpack.Decoder, _KEPT))
-"""Version 0.1.0 wrote one byte for the kind instead of a tag; no wire form of today begins like that."""
 
 
 def is_kept(fact: Any) -> bool:
@@ -205,9 +206,22 @@ def _read(handle: int, facts: list[Any]) -> bool:
             payload = stream.read(size)
             if len(payload) < size or crc32(payload) != checksum:
                 return False
-            earlier = payload[0] < len(_EARLIER)
-            facts.append(_EARLIER[payload[0]].decode(payload[1:]) if earlier else decode(payload))
+            facts.append(_of_0_1_0(payload) if payload[0] < len(_KEPT) else decode(payload))
     return True
+
+
+def _of_0_1_0(payload: bytes) -> Fact:
+    """Version 0.1.0 wrote one byte for the kind, and a map; no wire form of today begins like that."""
+    fields = msgspec.msgpack.decode(payload[1:])
+    if _KEPT[payload[0]] is NameStep:
+        return NameStep(**fields)
+    replies = ({**one, "reply": msgspec.convert(one["reply"], Reply)} for one in fields["landed"])
+    fields["landed"] = tuple(NewReply(**one) for one in replies)
+    endings = ({**one, "reasons": tuple(one["reasons"])} for one in fields["endings"])
+    fields["endings"] = tuple(ItemEnding(**one) for one in endings)
+    usage = fields["usage"]
+    fields["usage"] = None if usage is None else msgspec.convert(usage, Usage)
+    return EndAttempt(**{**fields, "released": tuple(fields["released"])})
 
 
 # ── what becomes of a fact that is not taken ─────────────────────────────────────────────────

@@ -7,20 +7,59 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 from fanfold.errors import InvalidReply, RunStopped, StoreBusy, StoreError, StoreFull
 from fanfold.journal.contract import Patience
-from fanfold.journal.facts import AdoptAttempts, EndAttempt, StartAttempt
+from fanfold.journal.facts import AdoptAttempts, EndAttempt, Fact, StartAttempt
 from fanfold.journal.sqlite.ballast import FIRST_GUESS
-from fanfold.journal.sqlite.folder import StoreFolder
+from fanfold.journal.sqlite.log import Log
 from fanfold.journal.sqlite.rows import apply
 from fanfold.journal.sqlite.trouble import FULL, lock_holder, translate
 from fanfold.journal.sqlite.unsaved import WAIT, SideFile, answer_to, paused, size_of, with_replies
+from fanfold.journal.stream import Commit, Subscriber
 
-Entry = tuple[Any, "asyncio.Future[Any] | None"]
+Entry = tuple[Fact, "asyncio.Future[Any] | None"]
 Hook = Callable[[int], None]
+
+
+class Backing(Protocol):
+    """What a database is in: a folder on a disk, or memory."""
+
+    @property
+    def file(self) -> Path:
+        """How it is named in messages."""
+
+    @property
+    def saved_elsewhere(self) -> bool:
+        """It was deleted or replaced, and its content is in another file now."""
+
+    @property
+    def was_displaced(self) -> bool: ...
+
+    def connect(self, *, readonly: bool = False) -> sqlite3.Connection: ...
+
+    def disconnect(self, db: sqlite3.Connection) -> None: ...
+
+    def side_file(self) -> SideFile | None:
+        """Where facts go that the database does not take."""
+
+    def displaced(self) -> bool:
+        """Whether the path is no longer that of the store that is open."""
+
+    def find_again(self, db: sqlite3.Connection) -> str:
+        """The store was moved, or deleted: then its content is put back. Returns what to report."""
+
+    def secure(self, calls: int, largest: int) -> bool:
+        """Whether the replies of so many calls will find room, even if the disk fills up now."""
+
+    def drop_ballast(self) -> bool:
+        """Give up the spare room, so that what is in progress can still be recorded."""
+
+    def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
+        """Called after each commit."""
 
 
 class Writer:
@@ -37,7 +76,7 @@ class Writer:
 
     def __init__(
         self,
-        store: StoreFolder,
+        store: Backing,
         *,
         thread: bool = True,
         after_commit: Hook | None = None,
@@ -51,7 +90,7 @@ class Writer:
         self._gathered: deque[Entry] = deque()
         self._kept: list[Entry] = []  # tried, and not committed yet
         self._since: float | None = None  # when the first try failed
-        self._told = False
+        self._notified = False
         self._stop = ""  # why nothing may start any more
         self._open: set[int] = set()  # attempts under way
         self._largest = FIRST_GUESS
@@ -59,12 +98,15 @@ class Writer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
         self._due = False
+        self._log = Log()
+        self._subscribers: list[Subscriber] = []
+        self._published: list[Commit] = []  # of the group that is being committed
         self.commits = 0
         self.on_trouble: Callable[[str], None] = _nothing  # these are called on the loop
         self.on_wait: Callable[[str], None] = _nothing
         self.on_moved: Callable[[], None] = lambda: None
         self._connect()
-        self._side = SideFile(store.folder, store.identity)
+        self._side = store.side_file()
         if self._thread:
             self._thread.start()
 
@@ -102,8 +144,9 @@ class Writer:
             self._thread.join()
         elif self._gathered or self._kept:
             self._commit_gathered()
-        self._side.close()
-        self._db.close()
+        if self._side is not None:
+            self._side.close()
+        self._store.disconnect(self._db)
 
     def _hand_in(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
         self._gathered.append(entry)
@@ -141,8 +184,9 @@ class Writer:
         except StoreError as error:
             self._hold(entries, error)
             return
-        self._kept, self._since, self._told = [], None, False
-        self._side.clear()
+        self._kept, self._since, self._notified = [], None, False
+        if self._side is not None:
+            self._side.clear()
         self._hand_out(entries, answers)
 
     def _commit(self, facts: list[Any]) -> list[Any]:
@@ -187,6 +231,7 @@ class Writer:
         try:
             db.execute("begin immediate")
             answers = apply(db, facts)
+            self._log.append(db, facts, answers)
             db.execute("commit")
         except sqlite3.Error as error:
             self._roll_back()
@@ -197,7 +242,9 @@ class Writer:
                 return [InvalidReply(f"cannot be recorded: {error}")]
             return [answer for fact in facts for answer in self._transact([fact])]
         self.commits += 1
-        self._store.marks.follow(facts, answers)
+        self._store.committed(facts, answers)
+        if self._subscribers:
+            self._published.append(Commit(self._log.position, self._log.at, facts, answers))
         self._count(facts, answers)
         if self._after:
             self._after(self.commits)
@@ -230,11 +277,11 @@ class Writer:
         self._kept = entries
         now = self._now()
         self._since = now if self._since is None else self._since
-        saved = self._side.save(fact for fact, _ in entries)
+        saved = self._side is not None and self._side.save(fact for fact, _ in entries)
         waited = now - self._since
         if isinstance(error, StoreBusy) and waited < self._patience.limit and not self._closing:
-            if waited >= self._patience.notice and not self._told:
-                self._told = True
+            if waited >= self._patience.notice and not self._notified:
+                self._notified = True
                 self._on_loop(self.on_wait, f"{self._locked(error)}; waiting for it")
         else:
             self._give_up(entries, error, saved)
@@ -258,13 +305,13 @@ class Writer:
 
     def _reason(self, error: StoreError, saved: bool) -> str:
         why = self._locked(error) if isinstance(error, StoreBusy) else str(error)
-        many = self._side.replies
-        if not saved:
+        side = self._side
+        if side is None or not saved:
             return f"{why}; replies that were paid can be saved nowhere and are held in memory"
-        if not many or self._side.file is None:
+        if not side.replies or side.file is None:
             return why
-        replies = "1 reply is" if many == 1 else f"{many} replies are"
-        return f"{why}; {replies} kept in {self._side.file} until the store is opened again"
+        replies = "1 reply is" if side.replies == 1 else f"{side.replies} replies are"
+        return f"{why}; {replies} kept in {side.file} until the store is opened again"
 
     def _locked(self, error: StoreError) -> str:
         who = lock_holder(self._store.file) or "another program"
@@ -280,10 +327,10 @@ class Writer:
         old = self._db
         self._stop = self._store.find_again(old)
         self._on_loop(self.on_trouble, self._stop)
-        if self._store.put_back:
+        if self._store.saved_elsewhere:
             self._connect()
             self._on_loop(lambda _: self.on_moved(), "")
-            old.close()
+            self._store.disconnect(old)
 
     def _halt(self, reason: str) -> None:
         if not self._stop:
@@ -303,12 +350,32 @@ class Writer:
             loop.call_soon_threadsafe(act, text)
 
     def _hand_out(self, entries: list[Entry], answers: list[Any]) -> None:
-        loop = self._loop
+        loop, published = self._loop, self._published
         assert loop is not None
+        if published:
+            self._published = []
         if not self._thread:
+            self._publish(published)
             _resolve(entries, answers)
         elif not loop.is_closed():
+            if published:
+                loop.call_soon_threadsafe(self._publish, published)
             loop.call_soon_threadsafe(_resolve, entries, answers)
+
+    def subscribe(self, hook: Subscriber) -> Callable[[], None]:
+        """Returns what ends the subscription."""
+        self._subscribers.append(hook)
+        return lambda: self._subscribers.remove(hook) if hook in self._subscribers else None
+
+    def _publish(self, commits: list[Commit]) -> None:
+        """A subscriber that raises must not disturb the run; its error goes to the loop's handler."""
+        for commit in commits:
+            for hook in tuple(self._subscribers):
+                try:
+                    hook(commit)
+                except Exception as error:
+                    said = {"message": "a subscriber of the store failed", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(said)
 
 
 def _resolve(entries: list[Entry], answers: list[Any]) -> None:

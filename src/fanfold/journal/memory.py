@@ -1,0 +1,165 @@
+"""The store in memory: the same rows as on a disk, on one connection that writer and readers share.
+
+Facts are committed on the event loop, without a thread. `memory:` is a new store each time it is opened;
+`memory:NAME` is one and the same within a process, also after it was closed, so that a run can be
+resumed. Trap: whoever opens a named one must do so in the same thread.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from weakref import finalize
+
+from fanfold.errors import StoreError
+from fanfold.journal.contract import Life, SessionOwner
+from fanfold.journal.facts import Fact
+from fanfold.journal.sqlite.bulk import STATEMENTS
+from fanfold.journal.sqlite.folder import migrate
+from fanfold.journal.sqlite.read import Reader
+from fanfold.journal.sqlite.sessions import this_process
+from fanfold.journal.stream import Commit
+
+_named: dict[str, MemoryHome] = {}
+
+
+class MemorySessions:
+    """Those that were entered in this process and not left. They end with it, as the store does."""
+
+    def __init__(self) -> None:
+        self._entered: set[str] = set()
+
+    def enter(self) -> str:
+        session = secrets.token_hex(8)
+        self._entered.add(session)
+        return session
+
+    def leave(self, session: str) -> None:
+        self._entered.discard(session)
+
+    def life(self, session: str) -> Life:
+        return "alive" if session in self._entered else "dead"
+
+    def alive(self, session: str) -> bool:
+        return session in self._entered
+
+    def owner(self, session: str) -> SessionOwner | None:
+        return this_process() if session in self._entered else None
+
+
+class MemoryHome:
+    """Where the database of a store in memory is."""
+
+    was_displaced = saved_elsewhere = False
+
+    def __init__(self, place: str) -> None:
+        self.place, self.file, self.sessions = place, Path(place), MemorySessions()
+        self.db = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False,
+            cached_statements=STATEMENTS,
+        )  # fmt: skip
+        migrate(self.db)
+        self._files: Path | None = None
+
+    @property
+    def files(self) -> Path:
+        """A temporary folder, made when it is first asked for."""
+        if self._files is None:
+            self._files = Path(tempfile.mkdtemp(prefix="fanfold-"))
+            self._remove = finalize(self, _remove, self._files, os.getpid())
+        return self._files
+
+    def connect(self, *, readonly: bool = False) -> sqlite3.Connection:
+        return self.db
+
+    def disconnect(self, db: sqlite3.Connection) -> None:
+        """It stays: others share it."""
+
+    def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:
+        return ()
+
+    @contextmanager
+    def left_behind(self) -> Iterator[list[Fact]]:
+        yield []
+
+    def detach(self) -> None:
+        """A store without a name ends here."""
+        if self.place not in _named:
+            self.db.close()
+            if self._files is not None:
+                self._remove()
+                self._files = None
+
+    def side_file(self) -> None:
+        return None
+
+    def displaced(self) -> bool:
+        return False
+
+    def find_again(self, db: sqlite3.Connection) -> str:
+        raise AssertionError("a store in memory is never displaced")
+
+    def secure(self, calls: int, largest: int) -> bool:
+        return True
+
+    def drop_ballast(self) -> bool:
+        return False
+
+    def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
+        pass
+
+
+class MemoryView:
+    """A named store, opened only to read."""
+
+    def __init__(self, place: str) -> None:
+        if not exists(place):
+            raise StoreError(f"{place}: no such store in this process; run something in it first")
+        home = _named[place]
+        self.read, self.warnings = Reader(home.db, home.file), ()
+        self.place, self.sessions, self._home = place, home.sessions, home
+
+    @property
+    def files(self) -> Path:
+        return self._home.files
+
+    @property
+    def position(self) -> int:
+        return self.read.position()
+
+    def since(self, position: int) -> list[Commit] | None:
+        return self.read.since(position)
+
+    def close(self) -> None:
+        pass
+
+
+def home_of(place: str) -> MemoryHome:
+    """A new one, or the one of that name."""
+    if place == "memory:":
+        return MemoryHome(place)
+    if place not in _named:
+        _named[place] = MemoryHome(place)
+    return _named[place]
+
+
+def exists(place: str) -> bool:
+    return place in _named
+
+
+def copy(place: str, to: str) -> None:
+    """As a crash at this moment would leave the store: its sessions are dead in the copy."""
+    _named[place].db.backup(home_of(to).db)
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Not in a forked child: it is the parent's."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)

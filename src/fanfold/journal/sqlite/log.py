@@ -1,0 +1,68 @@
+"""The log of commits: one row for each, so that another process can follow in order and without gaps."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from fanfold.journal.facts import Fact
+from fanfold.journal.sqlite.checksum import sound
+from fanfold.journal.sqlite.trouble import Ask
+from fanfold.journal.stream import Commit, decode_light, encode_light, newest
+
+KEPT = 3600.0  # seconds of facts' own time
+MOST = 1000  # commits in memory at once
+BETWEEN = 4096  # commits from one pruning to the next
+
+
+class Log:
+    """The writer's side. It runs inside the writer's transaction."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self._since_pruned = BETWEEN
+        self.position = 0
+
+    def append(self, db: sqlite3.Connection, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
+        self.at = newest(facts, self.at)
+        light = encode_light(facts, answers)
+        if light:
+            put = "insert into log (at, facts) values (?, ?)"
+            self.position = db.execute(put, (self.at, light)).lastrowid or 0
+        self._since_pruned += 1
+        if self._since_pruned > BETWEEN:
+            self._since_pruned = 0
+            prune(db)
+
+
+def prune(db: sqlite3.Connection) -> None:
+    """Followers are never long behind; one that is reads the tables anew."""
+    db.execute("delete from log where at < (select max(at) from log) - ?", (KEPT,))
+
+
+@sound
+class LogRows:
+    """The readers' side."""
+
+    _execute: Ask
+
+    def position(self) -> int:
+        """That of the newest commit."""
+        question = "select seq from sqlite_sequence where name = 'log'"
+        row = self._execute(question).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def since(self, position: int) -> list[Commit] | None:
+        """Those after a position, in their order, the first thousand of them. None: some of them are
+        gone already."""
+        newest = self.position()
+        if newest == position:
+            return []
+        rows = self._execute(
+            "select position, at, facts from log where position > ? order by position limit ?",
+            (position, MOST),
+        ).fetchall()
+        if newest < position or not rows or rows[0][0] != position + 1:
+            return None
+        return [decode_light(*row) for row in rows]
