@@ -13,6 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fanfold.journal.facts import RemoveRuns
+from fanfold.journal.stream import decode_light
 from fanfold.testing.running import RunningServer
 from tests.faces.cli import Ended, environment, fanfold, started
 from tests.faces.project import write_function_project, write_project
@@ -109,6 +111,7 @@ def test_a_run_after_a_removed_one_has_its_own_account_only(project: Path) -> No
 def test_nothing_of_its_content_is_left_in_any_table(project: Path) -> None:
     """Also not in tables that will be added: what stays of a run is stated here, column by column."""
     stays = {"runs", "steps", "unplaced", "attempts", "claims", "spending", "store", "replies"}
+    stays |= {"log", "sqlite_sequence"}
     run(project)
     fanfold(project, "runs", "rm", "talk", "--yes", "--replies")
     with closing(sqlite3.connect(project / ".fanfold" / "journal.db")) as db:
@@ -119,6 +122,8 @@ def test_nothing_of_its_content_is_left_in_any_table(project: Path) -> None:
             name: db.execute(f"select count(*) from {name}").fetchone()[0] for name in tables
         }
         assert {name for name, rows in counted.items() if rows} <= stays
+        ((light,),) = db.execute("select facts from log").fetchall()
+        assert [type(fact) for fact in decode_light(0, 0.0, light).facts] == [RemoveRuns]
         assert set(db.execute("select ids, error from attempts")) == {(b"[]", None)}
         assert db.execute("select key, reply, blob from replies").fetchall() == [(b"", None, None)]
         assert db.execute("select status, plan, folder, result from runs").fetchall() == [
