@@ -183,3 +183,14 @@ def test_the_declared_dependencies_are_the_imported_ones() -> None:
     declared = {re.split(r"[<>=!~;\[ ]", name)[0] for name in [*project["dependencies"], *extras]}
     imported = {PACKAGE_NAMES.get(package, package) for _, package in foreign()}
     assert imported == declared
+
+
+def test_nobody_outside_the_journal_knows_which_store_there_is() -> None:
+    """A store is opened by its place (`journal/opening`); which backend that is, only it knows."""
+    backends = ("sqlite3", "fanfold.journal.sqlite", "fanfold.journal.memory")
+    knowing = [
+        found
+        for found in imports()
+        if room(found.module) not in ("journal", "apps") and found.target.startswith(backends)
+    ]
+    assert [str(found) for found in knowing] == []

@@ -148,7 +148,7 @@ def hedges_and_losses(db: sqlite3.Connection) -> None:
     db.execute(
         "update attempts set hedge_of = coalesce((select b.no from attempts b where b.no < attempts.no"
         " and b.run = attempts.run and b.step = attempts.step and b.ids = attempts.ids"
-        " order by b.no desc limit 1), 0) where why like 'hedge%'"
+        " and b.why not like 'hedge%' order by b.no desc limit 1), 0) where why like 'hedge%'"
     )
     for lost, error in (
         ("died", "the process died"),

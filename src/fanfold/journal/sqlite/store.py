@@ -93,7 +93,8 @@ class SqliteStore:
             home.disconnect(db)
         taken = sum(isinstance(fact, EndAttempt) and bool(fact.landed) for fact in facts)
         replies = "1 reply" if taken == 1 else f"{taken} replies"
-        told = f"{home.file}: {replies} that could not be saved before are in it now"
+        are = "is" if taken == 1 else "are"
+        told = f"{home.file}: {replies} that could not be saved before {are} in it now"
         return (*warnings, told) if taken else warnings
 
     def _read_there(self) -> None:
