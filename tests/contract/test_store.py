@@ -231,9 +231,9 @@ def test_a_run_within_another_spends_within_its_budget(backend: Backend) -> None
         claims = await write(
             store, start(OTHER, run=2, session="t"), start(b"x" * 16, run=2, session="t")
         )
-        return [(claim.attempt, claim.broke, "run outer" in claim.why) for claim in claims]
+        return [(claim.attempt, claim.broke, claim.short and claim.short.scope) for claim in claims]
 
-    assert within(backend, act) == [(2, "", False), (0, "never", True)]
+    assert within(backend, act) == [(2, "", None), (0, "never", "run outer")]
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────

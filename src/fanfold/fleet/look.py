@@ -33,6 +33,7 @@ from fanfold.fleet.workers import files_in, place_of
 from fanfold.journal.answers import AttemptRecord, EndedItem
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import AttemptState, RunRecord
+from fanfold.journal.following import StoreFollower, attempts_in
 from fanfold.members.agents.dialect import Dialect, Reading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.worker import outputs, read_spec
@@ -224,9 +225,13 @@ class RunSnapshot:
             )
         ]
 
-    def newest(self, most: int) -> list[AttemptRecord]:
-        """The last so many attempts, in whatever state."""
-        return self._archive.read.newest(self.record.no, _ANY, most)
+    def changed(self, follower: StoreFollower, most: int) -> list[AttemptRecord]:
+        """The attempts that changed since the last look, in their order; at first the last so many."""
+        news, no = follower.news(self._archive), self.record.no
+        if news is None:
+            return self._archive.read.newest(no, _ANY, most)[::-1]
+        numbers = sorted(attempts_in(news))
+        return [one for run, one in self._archive.read.attempts_by_number(numbers) if run == no]
 
     def name_of(self, attempt: AttemptRecord) -> str:
         """The worker of an attempt: the task, or the item that it is about."""

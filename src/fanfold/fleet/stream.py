@@ -15,6 +15,7 @@ from fanfold.fleet.look import RunSnapshot
 from fanfold.fleet.worker_view import WorkerFiles
 from fanfold.journal.answers import AttemptRecord
 from fanfold.journal.facts import AttemptState, RunRecord
+from fanfold.journal.following import StoreFollower
 from fanfold.members.agents.dialect import Dialect
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.observe.amounts import money
@@ -154,6 +155,7 @@ class RunFeed:
         self._wanted, self._dialects = wanted, dialects
         self._followers: dict[str, Follower] = {}
         self._given: set[tuple[int, str]] = set()
+        self._follower = StoreFollower()
 
     def last(self, run: RunSnapshot, lines: int) -> list[FeedEvent]:
         """The newest so many, in the order of their times."""
@@ -190,7 +192,7 @@ class RunFeed:
     def _facts(self, run: RunSnapshot) -> list[FeedEvent]:
         """What the journal has of the attempts and of the end of the run, as far as it was not given."""
         found = []
-        for attempt in reversed(run.newest(MOST_FACTS)):
+        for attempt in run.changed(self._follower, MOST_FACTS):
             found += _of_attempt(attempt, run.name_of(attempt))
         record = run.record
         if record.ended is not None:

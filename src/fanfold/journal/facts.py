@@ -246,7 +246,8 @@ class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, 
 
 
 class RecordFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
-    """A call of an unmetered member that gave no reply; it has no start, but it is on record."""
+    """A call of an unmetered member that gave no reply; it has no start, but it is on record.
+    Answer: the number of the attempt."""
 
     run: int
     step: int

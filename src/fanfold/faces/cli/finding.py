@@ -15,6 +15,7 @@ from fanfold.fleet.runs import LocatedRun, locate
 from fanfold.fleet.status import FleetStatus, supervisor_of
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
+from fanfold.journal.following import RunMemory
 from fanfold.observe.status import summarize
 from fanfold.run.inherited import inherited, named_store
 
@@ -39,11 +40,13 @@ def named(run: str, store: str) -> LocatedRun:
 
 
 @contextmanager
-def looked_at(located: LocatedRun) -> Iterator[Opened]:
-    """Open again to see what came since: a store that nobody had open is seen as it was then."""
+def looked_at(located: LocatedRun, memory: RunMemory | None = None) -> Iterator[Opened]:
+    """Open again to see what came since: a store that nobody had open is seen as it was then. With
+    `memory` tables are read again only where something was committed."""
     with opened(located.store) as archive:
-        shown = named_store(archive.files)
-        yield Opened(archive, find_run(archive, located.run), shown)
+        record = find_run(archive, located.run)
+        view = archive if memory is None else memory.over(archive, record.no)
+        yield Opened(view, record, named_store(archive.place))
 
 
 def fleet_of(opened: Opened, reader: WorkerReader) -> FleetStatus:

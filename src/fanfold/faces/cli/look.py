@@ -36,6 +36,7 @@ from fanfold.fleet.status import (
 )
 from fanfold.journal import opening
 from fanfold.journal.decide import month_of
+from fanfold.journal.following import RunMemory
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.observe.detail import detail, detail_json
 from fanfold.observe.menu import menu, menu_json
@@ -110,10 +111,10 @@ class Shown(NamedTuple):
 
 
 def _one(located: LocatedRun, how: Shown) -> Text:
-    reader = WorkerReader()
+    reader, memory = WorkerReader(), RunMemory()
 
     def show(width: int, height: int | None) -> tuple[str, bool]:
-        with looked_at(located) as opened:
+        with looked_at(located, memory) as opened:
             status = fleet_of(opened, reader)
             workers = ordered(status.workers, how.sort)
             status = msgspec.structs.replace(status, workers=workers)

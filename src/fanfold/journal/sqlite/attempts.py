@@ -260,18 +260,20 @@ def end_items(db: sqlite3.Connection, facts: list[EndItems]) -> list[None]:
 # ── what went wrong ──────────────────────────────────────────────────────────────────────────
 
 
-def record_failure(db: sqlite3.Connection, facts: list[RecordFailure]) -> list[None]:
+def record_failure(db: sqlite3.Connection, facts: list[RecordFailure]) -> list[int]:
+    last: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
+    numbers = list(range(last + 1, last + 1 + len(facts)))
     bulk.put(
         db,
-        "insert into attempts (run, step, session, member, answerer, state, ids, reserved,"
+        "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
         " tokens, cost, started, ended, error, why, took)",
         [
-            (f.run, f.step, f.session, f.member, f.answerer, "error", _encode(f.ids), 0, 0, 0,
+            (no, f.run, f.step, f.session, f.member, f.answerer, "error", _encode(f.ids), 0, 0, 0,
              f.at, f.at, f.error, "", 0.0)
-            for f in facts
+            for no, f in zip(numbers, facts, strict=True)
         ],
     )  # fmt: skip
-    return [None] * len(facts)
+    return numbers
 
 
 def discard_reply(db: sqlite3.Connection, facts: list[DiscardReply]) -> list[None]:

@@ -1,0 +1,111 @@
+"""Following a run from another process: its tables are read again only where something was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from fanfold.journal.contract import ReportQuestions, StoreView
+from fanfold.journal.facts import (
+    AddRun,
+    AdoptAttempts,
+    EndAttempt,
+    Fact,
+    LoseAttempts,
+    RecordFailure,
+    ReleaseClaims,
+    RemoveRuns,
+    StartAttempt,
+)
+
+_ANY_RUN = (AddRun, RemoveRuns, ReleaseClaims, LoseAttempts)
+
+
+class StoreFollower:
+    """What happened in a store since the last look. Each look may be at a newly opened view."""
+
+    def __init__(self) -> None:
+        self._position = -1
+
+    def news(self, view: StoreView) -> list[tuple[Fact, Any]] | None:
+        """Facts with their answers, in order. None, as at the first look: read the tables. They have
+        all that was committed until now, and perhaps more."""
+        if self._position < 0:
+            self._position = view.position
+            return None
+        found: list[tuple[Fact, Any]] = []
+        while commits := view.since(self._position):
+            self._position = commits[-1].position
+            for commit in commits:
+                found += zip(commit.facts, commit.answers, strict=True)
+        if commits is None:
+            self._position = view.position
+            return None
+        return found
+
+
+def attempts_in(news: list[tuple[Fact, Any]]) -> set[int]:
+    """The numbers of the attempts that these facts changed, of whichever run."""
+    numbers: set[int] = set()
+    for fact, answer in news:
+        match fact:
+            case StartAttempt():
+                numbers.add(answer.attempt)
+            case EndAttempt():
+                numbers.add(fact.attempt)
+            case RecordFailure():
+                numbers.add(answer)
+            case ReleaseClaims() | AdoptAttempts():
+                numbers.update(answer)
+            case LoseAttempts():
+                numbers.update(fact.attempts)
+            case _:
+                pass
+    return numbers
+
+
+class RunMemory:
+    """Answers about a run that are asked for again only after something was committed for it, or for
+    a run below it."""
+
+    def __init__(self) -> None:
+        self._follower = StoreFollower()
+        self._answers: dict[Any, Any] = {}
+        self._runs: frozenset[int] = frozenset()
+
+    def over(self, view: StoreView, run: int) -> StoreView:
+        """The same view, with questions that remember their answers."""
+        news = self._follower.news(view)
+        if news is None or any(map(self._concerned, news)):
+            self._answers.clear()
+            self._runs = frozenset(view.read.runs_below(run))
+        return cast(StoreView, _RememberedView(view, _Remembering(view.read, self._answers)))
+
+    def _concerned(self, one: tuple[Fact, Any]) -> bool:
+        fact, _ = one
+        return isinstance(fact, _ANY_RUN) or getattr(fact, "run", 0) in self._runs
+
+
+class _RememberedView:
+    def __init__(self, view: StoreView, read: _Remembering) -> None:
+        self._view, self.read = view, read
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
+
+
+class _Remembering:
+    def __init__(self, read: ReportQuestions, answers: dict[Any, Any]) -> None:
+        self._read, self._answers = read, answers
+
+    def __getattr__(self, question: str) -> Any:
+        ask = getattr(self._read, question)
+
+        def answer(*given: Any, **named: Any) -> Any:
+            key = repr((question, given, named))
+            if key not in self._answers:
+                found = ask(*given, **named)
+                self._answers[key] = list(found) if isinstance(found, Iterator) else found
+            return self._answers[key]
+
+        return answer
