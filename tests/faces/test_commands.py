@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fanfold.price import dollars
-from fanfold.testing.books import Books
+from fanfold.testing.books import ServerBooks
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.ask import Usage
 from tests.faces.cli import Ended, fanfold, started
@@ -57,7 +57,7 @@ class Done(NamedTuple):
     folder: Path
     ended: Ended
     server: RunningServer
-    books: Books
+    books: ServerBooks
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def settled(receipt: dict[str, Any]) -> dict[str, Any]:
     return {**receipt, "run": "", "seconds": 0, "steps": steps}
 
 
-def billed(books: Books) -> tuple[dict[str, int], float]:
+def billed(books: ServerBooks) -> tuple[dict[str, int], float]:
     """Tokens and dollars by the server's books."""
     usage = sum((entry.usage for entry in books.asked), Usage())
     return msgspec.structs.asdict(usage), dollars(books.bill)

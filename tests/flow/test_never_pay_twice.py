@@ -24,7 +24,7 @@ from fanfold.journal import opening
 from fanfold.journal.opening import open_store
 from fanfold.price import dollars
 from fanfold.run.record import reopen, start
-from fanfold.testing.books import Books
+from fanfold.testing.books import ServerBooks
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Says, Script, always, by_prompt, sequence
@@ -54,7 +54,7 @@ def texts(series: str, n: int = ITEMS) -> list[str]:
     return [f"<{series}-{i}>" for i in range(n)]
 
 
-def counts(books: Books, items: list[str]) -> list[int]:
+def counts(books: ServerBooks, items: list[str]) -> list[int]:
     """How often each was asked about, alone or in a shard, whatever came of it."""
     prompts = [entry.prompt for entry in books.asked]
     return [sum(f"Say {text}" in prompt for prompt in prompts) for text in items]

@@ -21,7 +21,7 @@ the script cut the connection · the client (or the server) went away first · a
 it was never answered."""
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class BookEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One request. `key` is a digest, never the value; `cost` is in nano-dollars, by our prices;
     `session` is that of the agent which asked, if one did."""
 
@@ -57,14 +57,14 @@ class Totals(msgspec.Struct, frozen=True):
 Prices = Price | Mapping[str, Price]
 
 _line = msgspec.json.Encoder().encode
-_entry = msgspec.json.Decoder(Entry).decode
+_entry = msgspec.json.Decoder(BookEntry).decode
 
 
 def key_digest(key: str) -> str:
     return blake2b(key.encode(), digest_size=8).hexdigest() if key else ""
 
 
-class Books:
+class ServerBooks:
     """Every request, from its arrival on. `prices`: one for all models, or by model (others free).
 
     With a file, a request's line is written there when it ends and before its reply is sent, so
@@ -73,20 +73,20 @@ class Books:
 
     def __init__(self, prices: Prices = FREE, file: Path | None = None) -> None:
         self._prices = prices
-        self._entries: list[Entry] = []
+        self._entries: list[BookEntry] = []
         self._file = None if file is None else os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.in_flight = 0
         self.max_in_flight = 0
 
     @staticmethod
-    def read(file: Path) -> Books:
+    def read(file: Path) -> ServerBooks:
         """The books another process keeps. A last line that is half written is left out."""
         whole = file.read_bytes() if file.exists() else b""
-        return Books.of(_entry(line) for line in whole.split(b"\n")[:-1])
+        return ServerBooks.of(_entry(line) for line in whole.split(b"\n")[:-1])
 
     @staticmethod
-    def of(entries: Iterable[Entry]) -> Books:
-        books = Books()
+    def of(entries: Iterable[BookEntry]) -> ServerBooks:
+        books = ServerBooks()
         books._entries = list(entries)
         return books
 
@@ -96,7 +96,7 @@ class Books:
     def arrive(self, asked: Asked) -> None:
         """Requests arrive in the order of their numbers, from 1."""
         key = key_digest(asked.key)
-        entry = Entry(
+        entry = BookEntry(
             *(asked.n, asked.path, asked.prompt, asked.model, asked.content, key),
             session=asked.session,
         )
@@ -109,7 +109,7 @@ class Books:
         entry = self._entries[n - 1]
         billed = usage is not None
         usage = usage or Usage()
-        entry = Entry(
+        entry = BookEntry(
             *(n, entry.path, entry.prompt, entry.model, entry.content, entry.key),
             end=end,
             status=status,
@@ -134,11 +134,11 @@ class Books:
             self._file = None
 
     @property
-    def asked(self) -> list[Entry]:
+    def asked(self) -> list[BookEntry]:
         """All requests in the order of arrival; those under way have the end `open`."""
         return list(self._entries)
 
-    def of_prompt(self, prompt: str) -> list[Entry]:
+    def of_prompt(self, prompt: str) -> list[BookEntry]:
         return [entry for entry in self._entries if entry.prompt == prompt]
 
     def count(self, prompt: str) -> int:
@@ -146,7 +146,7 @@ class Books:
         return len(self.of_prompt(prompt))
 
     @property
-    def paid(self) -> list[Entry]:
+    def paid(self) -> list[BookEntry]:
         return [entry for entry in self._entries if entry.billed]
 
     @property
@@ -158,9 +158,9 @@ class Books:
         """Nano-dollars."""
         return sum(entry.cost for entry in self._entries)
 
-    def of_session(self, session: str) -> Books:
+    def of_session(self, session: str) -> ServerBooks:
         """The books of one agent's session alone."""
-        return Books.of(entry for entry in self._entries if entry.session == session)
+        return ServerBooks.of(entry for entry in self._entries if entry.session == session)
 
     def paid_twice(self) -> dict[str, int]:
         """Contents that were billed more than once, with how often."""

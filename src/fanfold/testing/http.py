@@ -77,7 +77,7 @@ def _unchunk(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
             return b"".join(parts), start
 
 
-class Connection(asyncio.BufferedProtocol):
+class ServerConnection(asyncio.BufferedProtocol):
     """One client. `handle` gets a request at a time and answers it by `send` or `cut`, at once or
     later; what the client sends meanwhile waits. `made` and `lost` are called when it comes and
     when it is gone.
@@ -88,9 +88,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        handle: Callable[[HttpRequest, Connection], None],
-        made: Callable[[Connection], None],
-        lost: Callable[[Connection], None],
+        handle: Callable[[HttpRequest, ServerConnection], None],
+        made: Callable[[ServerConnection], None],
+        lost: Callable[[ServerConnection], None],
     ) -> None:
         self._handle, self._made, self._lost = handle, made, lost
         self._received = memoryview(bytearray(16_384))

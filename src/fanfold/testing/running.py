@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import msgspec
 
 from fanfold.price import FREE, Price
-from fanfold.testing.books import Books, Totals
+from fanfold.testing.books import ServerBooks, Totals
 from fanfold.testing.server import ModelServer, load_script
 
 
@@ -27,9 +27,9 @@ class RunningServer(msgspec.Struct, frozen=True):
     pid: int
     file: Path
 
-    def books(self) -> Books:
+    def books(self) -> ServerBooks:
         """What has ended so far, as the file has it. See `wait_idle`."""
-        return Books.read(self.file)
+        return ServerBooks.read(self.file)
 
     def totals(self) -> Totals:
         """Also what is in flight, and the CPU seconds used. Blocks for one short request."""

@@ -26,7 +26,7 @@ WireName = Literal["openai", "anthropic", "responses"]
 _SESSIONS = ("x-claude-code-session-id", "session-id")
 
 
-class Turn(msgspec.Struct, frozen=True):
+class AskedMessage(msgspec.Struct, frozen=True):
     role: str
     text: str
 
@@ -45,7 +45,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str]
     model: str = ""
     system: str = ""
-    messages: tuple[Turn, ...] = ()
+    messages: tuple[AskedMessage, ...] = ()
     prompt: str = ""
     max_tokens: int | None = None
     schema: dict[str, Any] | None = None
@@ -84,8 +84,8 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     (`code` and `message` replace its usual words) and is not billed. `drop` cuts the connection
     "before" the headers or in the "mid"dle of the reply; `broken` sends a body that is not JSON:
     both were produced, so they are billed. `hang` never answers and is not billed.
-    `tells_usage` False leaves usage out of a reply that is billed all the same, and `reports` is
-    told instead of it, as it stands. `reason` is told as the reason why the reply ended. `billed`:
+    `tells_usage` False leaves usage out of a reply that is billed all the same, and `reports` is sent
+    instead of it, as it is. `reason` is sent as the reason why the reply ended. `billed`:
     an error that comes from a gateway after the reply was produced. `tool`: call this
     tool of the client's with `data`, whether the request forces it or not. `reasoning`: how much
     of the output was that, where the wire tells it (Responses).
@@ -114,8 +114,8 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
 Script: TypeAlias = Callable[[Asked], Says]
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """A Says made whole for one request. `usage` is what is billed, reported or not."""
+class ServedReply(msgspec.Struct, frozen=True):
+    """A Says completed for one request. `usage` is what is billed, reported or not."""
 
     text: str
     data: Any
@@ -127,22 +127,33 @@ class Answer(msgspec.Struct, frozen=True):
     reports: Any = None
     reason: str | None = None
 
+    @property
+    def uses_tool(self) -> bool:
+        """Text that a script states is sent as text, whatever tool the request forces."""
+        return self.tool is not None and self.data is not None
 
-def answer(asked: Asked, says: Says) -> Answer:
+    @property
+    def arguments(self) -> str:
+        """Of the tool, as JSON; half of it when the reply was cut off."""
+        text = _encode(self.data).decode()
+        return text[: len(text) // 2] if self.finish == "length" else text
+
+
+def answer(asked: Asked, says: Says) -> ServedReply:
     data = says.data
     if says.text is None and data is None and says.finish != "refusal" and asked.schema is not None:
         data = example(asked.schema)
-    text = says.text if says.text is not None else _said(asked, says, data)
+    text = says.text if says.text is not None else _default_text(asked, says, data)
     usage = _as_reported(asked, says.usage or _by_length(asked, text))
     tool = says.tool or asked.tool
-    return Answer(
+    return ServedReply(
         text, data, usage, says.finish, says.tells_usage, tool, says.reasoning, says.reports,
         says.reason,
     )  # fmt: skip
 
 
-def _said(asked: Asked, says: Says, data: Any) -> str:
-    """The text nobody scripted. A reply that was cut off has lost its second half."""
+def _default_text(asked: Asked, says: Says, data: Any) -> str:
+    """The text where the script states none. A reply that was cut off lacks its second half."""
     if says.finish == "refusal":
         return _refuses
     whole = asked.prompt if data is None else _encode(data).decode()
@@ -195,17 +206,17 @@ def by_prompt(replies: Mapping[str, Says | Script], then: Says | Script = echo) 
 
 def random_usage(seed: int, then: Says | Script = echo) -> Script:
     """Usage drawn at random: input up to the body's bytes (some of it cached), output up to
-    max_tokens. The draw hangs on the seed and the content, not on the order of arrival.
+    max_tokens. The draw depends on the seed and the content, not on the order of arrival.
     """
     script = _script(then)
 
     def says(asked: Asked) -> Says:
         chance = Random(seed ^ int(asked.content, 16))
-        left = chance.randint(1, max(1, len(asked.raw)))
-        read = chance.randint(0, left)
-        write = chance.randint(0, left - read)
+        size = chance.randint(1, max(1, len(asked.raw)))
+        read = chance.randint(0, size)
+        write = chance.randint(0, size - read)
         output = chance.randint(1, asked.max_tokens or 4096)
-        usage = Usage(left - read - write, output, read, write)
+        usage = Usage(size - read - write, output, read, write)
         return msgspec.structs.replace(script(asked), usage=usage)
 
     return says

@@ -22,11 +22,19 @@ from typing import Self
 import msgspec
 
 from fanfold.price import FREE, Price
-from fanfold.testing.books import Books, Prices
-from fanfold.testing.http import Connection, HttpRequest, stop_listening
-from fanfold.testing.respond import Response, list_models, refuse, respond
+from fanfold.testing.books import Prices, ServerBooks
+from fanfold.testing.http import HttpRequest, ServerConnection, stop_listening
 from fanfold.testing.script import Asked, Says, Script, echo
-from fanfold.testing.wire import Reading, Wire, encode, json_response
+from fanfold.testing.wire import (
+    Response,
+    Wire,
+    WireRequest,
+    encode,
+    json_response,
+    list_models,
+    refuse,
+    respond,
+)
 from fanfold.testing.wire_anthropic import ANTHROPIC
 from fanfold.testing.wire_openai import OPENAI
 from fanfold.testing.wire_responses import RESPONSES
@@ -39,13 +47,13 @@ _ASKS = {
 _MODELS = "/v1/models"
 
 
-class _Work(msgspec.Struct, frozen=True):
+class _OpenRequest(msgspec.Struct, frozen=True):
     """A request under way."""
 
     wire: Wire
     asked: Asked
     says: Says
-    connection: Connection
+    connection: ServerConnection
 
 
 class ModelServer:
@@ -68,12 +76,12 @@ class ModelServer:
         port: int = 0,
         books: Path | None = None,
     ) -> None:
-        self.books = Books(prices, books)
+        self.books = ServerBooks(prices, books)
         self._script, self._latency, self._port = script, latency, port
         self._names = list(prices) if isinstance(prices, Mapping) else ["test-model"]
-        self._making: dict[int, tuple[_Work, asyncio.TimerHandle]] = {}
-        self._hung: dict[Connection, int] = {}
-        self._connections: set[Connection] = set()
+        self._making: dict[int, tuple[_OpenRequest, asyncio.TimerHandle]] = {}
+        self._hung: dict[ServerConnection, int] = {}
+        self._connections: set[ServerConnection] = set()
         self._closing = False
         self._deserted = asyncio.Event()
         self._idle = asyncio.Event()
@@ -120,15 +128,15 @@ class ModelServer:
             timer.cancel()
             self._produce(work)
 
-    def _connect(self) -> Connection:
-        return Connection(self._handle, self._made, self._lost)
+    def _connect(self) -> ServerConnection:
+        return ServerConnection(self._handle, self._made, self._lost)
 
-    def _made(self, connection: Connection) -> None:
+    def _made(self, connection: ServerConnection) -> None:
         self._connections.add(connection)
         if self._closing:
             connection.cut()
 
-    def _lost(self, connection: Connection) -> None:
+    def _lost(self, connection: ServerConnection) -> None:
         self._connections.discard(connection)
         n = self._hung.pop(connection, None)
         if n is not None:
@@ -137,13 +145,13 @@ class ModelServer:
         if self._closing and not self._connections:
             self._deserted.set()
 
-    def _handle(self, request: HttpRequest, connection: Connection) -> None:
+    def _handle(self, request: HttpRequest, connection: ServerConnection) -> None:
         wire = _ASKS.get(request.path)
         if request.method == "POST" and wire is not None:
             self._begin(self._work(wire, request, connection))
         elif request.method == "GET" and request.path == _MODELS:
             wire = ANTHROPIC if "anthropic-version" in request.headers else OPENAI
-            self._begin(self._scripted(wire, self._asked(wire, request, Reading()), connection))
+            self._begin(self._scripted(wire, self._asked(wire, request, WireRequest()), connection))
         elif request.method == "GET" and request.path == "/totals":
             totals = self.books.totals(time.process_time())
             connection.send(json_response(200, encode(totals)))
@@ -157,7 +165,7 @@ class ModelServer:
             body = refuse(OPENAI, 0, 404, f"Invalid URL ({request.method} {request.path})")
             connection.send(body.sent)
 
-    def _asked(self, wire: Wire, request: HttpRequest, reading: Reading) -> Asked:
+    def _asked(self, wire: Wire, request: HttpRequest, reading: WireRequest) -> Asked:
         asked = Asked(
             n=len(self.books) + 1,
             path=request.path,
@@ -177,27 +185,27 @@ class ModelServer:
         self._idle.clear()
         return asked
 
-    def _work(self, wire: Wire, request: HttpRequest, connection: Connection) -> _Work:
+    def _work(self, wire: Wire, request: HttpRequest, connection: ServerConnection) -> _OpenRequest:
         try:
             reading = wire.read(request.body, request.headers)
         except msgspec.DecodeError as error:
             says = Says(status=400, message=str(error), latency=0.0)
-            return _Work(wire, self._asked(wire, request, Reading()), says, connection)
+            return _OpenRequest(wire, self._asked(wire, request, WireRequest()), says, connection)
         return self._scripted(wire, self._asked(wire, request, reading), connection)
 
-    def _scripted(self, wire: Wire, asked: Asked, connection: Connection) -> _Work:
+    def _scripted(self, wire: Wire, asked: Asked, connection: ServerConnection) -> _OpenRequest:
         try:
-            return _Work(wire, asked, self._script(asked), connection)
+            return _OpenRequest(wire, asked, self._script(asked), connection)
         except Exception:
             self._give_up(asked, connection)
             raise
 
-    def _give_up(self, asked: Asked, connection: Connection) -> None:
+    def _give_up(self, asked: Asked, connection: ServerConnection) -> None:
         self.books.settle(asked.n, "dropped")
         connection.cut()
         self._note_idle()
 
-    def _begin(self, work: _Work) -> None:
+    def _begin(self, work: _OpenRequest) -> None:
         says, n = work.says, work.asked.n
         latency = self._latency if says.latency is None else says.latency
         if says.hang:
@@ -207,7 +215,7 @@ class ModelServer:
         else:
             self._produce(work)
 
-    def _produce(self, work: _Work) -> None:
+    def _produce(self, work: _OpenRequest) -> None:
         """The reply is there: into the books first, then out."""
         n, connection = work.asked.n, work.connection
         self._making.pop(n, None)
@@ -220,7 +228,7 @@ class ModelServer:
             connection.cut(response.sent)
         self._note_idle()
 
-    def _response(self, work: _Work) -> Response:
+    def _response(self, work: _OpenRequest) -> Response:
         wire, asked, says = work.wire, work.asked, work.says
         try:
             if asked.path == _MODELS:

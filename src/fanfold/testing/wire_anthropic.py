@@ -6,8 +6,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from fanfold.testing.script import Answer, Asked
-from fanfold.testing.wire import Content, Fault, Messages, Reading, Wire, encode, pieces, plain
+from fanfold.testing.script import Asked, ServedReply
+from fanfold.testing.wire import (
+    Content,
+    Fault,
+    Messages,
+    Wire,
+    WireRequest,
+    encode,
+    pieces,
+    plain,
+)
 from fanfold.work.ask import Usage
 
 _STOP = {"stop": "end_turn", "length": "max_tokens", "refusal": "refusal", "other": "pause_turn"}
@@ -24,36 +33,36 @@ _ERRORS = {
 }
 
 
-class _Format(msgspec.Struct):
+class _OutputFormat(msgspec.Struct):
     type: Literal["json_schema"]
     schema: dict[str, Any]
 
 
-class _Config(msgspec.Struct):
-    format: _Format | None = None
+class _OutputConfig(msgspec.Struct):
+    format: _OutputFormat | None = None
 
 
-class _Choice(msgspec.Struct):
+class _ToolChoice(msgspec.Struct):
     type: str
     name: str | None = None
 
 
-class _Tool(msgspec.Struct):
+class _OfferedTool(msgspec.Struct):
     name: str
     input_schema: dict[str, Any] = {}
 
 
-class _Body(msgspec.Struct):
+class _MessagesBody(msgspec.Struct):
     """`output_format` is how the beta spelled `output_config.format`."""
 
     model: str
     max_tokens: int
     messages: Messages
     system: Content = None
-    output_config: _Config | None = None
-    output_format: _Format | None = None
-    tools: list[_Tool] | None = None
-    tool_choice: _Choice | None = None
+    output_config: _OutputConfig | None = None
+    output_format: _OutputFormat | None = None
+    tools: list[_OfferedTool] | None = None
+    tool_choice: _ToolChoice | None = None
     stream: bool | None = None
 
     def schema(self) -> dict[str, Any] | None:
@@ -61,7 +70,7 @@ class _Body(msgspec.Struct):
         wanted = (config and config.format) or self.output_format
         return None if wanted is None else wanted.schema
 
-    def forced_tool(self) -> _Tool | None:
+    def forced_tool(self) -> _OfferedTool | None:
         choice, tools = self.tool_choice, self.tools or []
         if choice is None or choice.type not in ("any", "tool"):
             return None
@@ -71,15 +80,15 @@ class _Body(msgspec.Struct):
         return fitting[0]
 
 
-_body = msgspec.json.Decoder(_Body).decode
+_body = msgspec.json.Decoder(_MessagesBody).decode
 
 
-def read(raw: bytes, headers: dict[str, str]) -> Reading:
+def read(raw: bytes, headers: dict[str, str]) -> WireRequest:
     if not headers.get("anthropic-version"):
         raise msgspec.ValidationError("anthropic-version: header is required")
     body = _body(raw)
     tool = body.forced_tool()
-    return Reading(
+    return WireRequest(
         model=body.model,
         messages=tuple(message.turn() for message in body.messages),
         system=plain(body.system),
@@ -99,26 +108,21 @@ def _usage(usage: Usage) -> dict[str, int]:
     }
 
 
-def _told(answer: Answer) -> Any:
+def _reported_usage(answer: ServedReply) -> Any:
     return _usage(answer.usage) if answer.reports is None else answer.reports
 
 
-def _uses_tool(answer: Answer) -> bool:
-    """Text that a script dictates comes as text, whatever tool the request forces."""
-    return answer.tool is not None and answer.data is not None
-
-
-def _block(asked: Asked, answer: Answer) -> dict[str, Any]:
-    if not _uses_tool(answer):
+def _block(asked: Asked, answer: ServedReply) -> dict[str, Any]:
+    if not answer.uses_tool:
         return {"type": "text", "text": answer.text}
     given = {} if answer.finish == "length" else answer.data
     return {"type": "tool_use", "id": f"toolu_{asked.n}", "name": answer.tool, "input": given}
 
 
-def _stop(answer: Answer) -> str:
+def _stop(answer: ServedReply) -> str:
     if answer.reason is not None:
         return answer.reason
-    if answer.finish == "stop" and _uses_tool(answer):
+    if answer.finish == "stop" and answer.uses_tool:
         return "tool_use"
     return _STOP[answer.finish]
 
@@ -135,23 +139,23 @@ def _envelope(asked: Asked) -> dict[str, Any]:
     }
 
 
-def reply(asked: Asked, answer: Answer) -> bytes:
+def reply(asked: Asked, answer: ServedReply) -> bytes:
     whole = _envelope(asked)
     whole["content"] = [_block(asked, answer)]
     whole["stop_reason"] = _stop(answer)
     if answer.tells_usage:
-        whole["usage"] = _told(answer)
+        whole["usage"] = _reported_usage(answer)
     return encode(whole)
 
 
-def stream(asked: Asked, answer: Answer) -> list[bytes]:
+def stream(asked: Asked, answer: ServedReply) -> list[bytes]:
     start = _envelope(asked)
     end: dict[str, Any] = {
         "type": "message_delta",
         "delta": {"stop_reason": _stop(answer), "stop_sequence": None},
     }
     if answer.tells_usage:
-        usage = _told(answer)
+        usage = _reported_usage(answer)
         start["usage"] = {**_usage(answer.usage), "output_tokens": 1}
         end["usage"] = usage
     events: list[dict[str, Any]] = [
@@ -166,23 +170,23 @@ def stream(asked: Asked, answer: Answer) -> list[bytes]:
     return [f"event: {one['type']}\ndata: ".encode() + encode(one) + b"\n\n" for one in events]
 
 
-def _empty_block(asked: Asked, answer: Answer) -> dict[str, Any]:
-    empty: dict[str, Any] = {"input": {}} if _uses_tool(answer) else {"text": ""}
+def _empty_block(asked: Asked, answer: ServedReply) -> dict[str, Any]:
+    empty: dict[str, Any] = {"input": {}} if answer.uses_tool else {"text": ""}
     return _block(asked, answer) | empty
 
 
-def _deltas(answer: Answer) -> list[dict[str, str]]:
-    if not _uses_tool(answer):
+def _deltas(answer: ServedReply) -> list[dict[str, str]]:
+    if not answer.uses_tool:
         return [{"type": "text_delta", "text": piece} for piece in pieces(answer.text)]
-    text = encode(answer.data).decode()
-    whole = text[: len(text) // 2] if answer.finish == "length" else text
-    return [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(whole)]
+    return [
+        {"type": "input_json_delta", "partial_json": piece} for piece in pieces(answer.arguments)
+    ]
 
 
 def error(fault: Fault, n: int) -> bytes:
     kind, message = _ERRORS.get(fault.status, _ERRORS[500])
-    told = {"type": fault.code or kind, "message": fault.message or message}
-    return encode({"type": "error", "error": told, "request_id": f"req_{n}"})
+    body = {"type": fault.code or kind, "message": fault.message or message}
+    return encode({"type": "error", "error": body, "request_id": f"req_{n}"})
 
 
 def models(names: list[str]) -> bytes:

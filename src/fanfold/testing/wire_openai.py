@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from fanfold.testing.script import Answer, Asked
-from fanfold.testing.wire import CREATED, Fault, Messages, Reading, Wire, encode, pieces
+from fanfold.testing.script import Asked, ServedReply
+from fanfold.testing.wire import CREATED, Fault, Messages, Wire, WireRequest, encode, pieces
 from fanfold.work.ask import Usage
 
 _SYSTEM = ("system", "developer")
@@ -24,14 +24,14 @@ _ERRORS: dict[int, tuple[str, str | None, str]] = {
 }
 
 
-class _Described(msgspec.Struct):
+class _ChatSchema(msgspec.Struct):
     name: str
     schema: dict[str, Any]
 
 
-class _Format(msgspec.Struct):
+class _ChatFormat(msgspec.Struct):
     type: str
-    json_schema: _Described | None = None
+    json_schema: _ChatSchema | None = None
 
     def schema(self) -> dict[str, Any] | None:
         if self.type != "json_schema":
@@ -41,22 +41,22 @@ class _Format(msgspec.Struct):
         return self.json_schema.schema
 
 
-class _Body(msgspec.Struct):
+class _ChatBody(msgspec.Struct):
     model: str
     messages: Messages
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
-    response_format: _Format | None = None
+    response_format: _ChatFormat | None = None
     stream: bool | None = None
 
 
-_body = msgspec.json.Decoder(_Body).decode
+_body = msgspec.json.Decoder(_ChatBody).decode
 
 
-def read(raw: bytes, headers: dict[str, str]) -> Reading:
+def read(raw: bytes, headers: dict[str, str]) -> WireRequest:
     body = _body(raw)
     said = [message.turn() for message in body.messages]
-    return Reading(
+    return WireRequest(
         model=body.model,
         messages=tuple(turn for turn in said if turn.role not in _SYSTEM),
         system="\n".join(turn.text for turn in said if turn.role in _SYSTEM),
@@ -77,32 +77,25 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _told(answer: Answer) -> Any:
+def _reported_usage(answer: ServedReply) -> Any:
     return usage_fields(answer.usage) if answer.reports is None else answer.reports
 
 
-def _uses_tool(answer: Answer) -> bool:
-    """Text that a script dictates comes as text."""
-    return answer.tool is not None and answer.data is not None
-
-
-def _call(asked: Asked, answer: Answer) -> dict[str, Any]:
-    text = encode(answer.data).decode()
-    whole = text[: len(text) // 2] if answer.finish == "length" else text
-    function = {"name": answer.tool, "arguments": whole}
+def _call(asked: Asked, answer: ServedReply) -> dict[str, Any]:
+    function = {"name": answer.tool, "arguments": answer.arguments}
     return {"id": f"call_{asked.n}", "type": "function", "function": function}
 
 
-def _finish(answer: Answer) -> str:
+def _finish(answer: ServedReply) -> str:
     if answer.reason is not None:
         return answer.reason
-    if answer.finish == "stop" and _uses_tool(answer):
+    if answer.finish == "stop" and answer.uses_tool:
         return "tool_calls"
     return _FINISH[answer.finish]
 
 
-def _message(asked: Asked, answer: Answer) -> dict[str, Any]:
-    if _uses_tool(answer):
+def _message(asked: Asked, answer: ServedReply) -> dict[str, Any]:
+    if answer.uses_tool:
         return {"role": "assistant", "content": None, "tool_calls": [_call(asked, answer)]}
     refused = answer.finish == "refusal"
     return {
@@ -112,7 +105,7 @@ def _message(asked: Asked, answer: Answer) -> dict[str, Any]:
     }
 
 
-def reply(asked: Asked, answer: Answer) -> bytes:
+def reply(asked: Asked, answer: ServedReply) -> bytes:
     message = _message(asked, answer)
     choice = {"index": 0, "message": message, "finish_reason": _finish(answer)}
     whole: dict[str, Any] = {
@@ -123,13 +116,13 @@ def reply(asked: Asked, answer: Answer) -> bytes:
         "choices": [choice],
     }
     if answer.tells_usage:
-        whole["usage"] = _told(answer)
+        whole["usage"] = _reported_usage(answer)
     return encode(whole)
 
 
-def _deltas(asked: Asked, answer: Answer) -> list[dict[str, Any]]:
+def _deltas(asked: Asked, answer: ServedReply) -> list[dict[str, Any]]:
     """A call begins with its id and its name; its arguments follow in pieces."""
-    if _uses_tool(answer):
+    if answer.uses_tool:
         whole = _call(asked, answer)
         arguments = whole["function"]["arguments"]
         first = {**whole, "index": 0, "function": {**whole["function"], "arguments": ""}}
@@ -140,7 +133,7 @@ def _deltas(asked: Asked, answer: Answer) -> list[dict[str, Any]]:
     return [{"role": "assistant", part: ""}, *({part: one} for one in pieces(answer.text))]
 
 
-def stream(asked: Asked, answer: Answer) -> list[bytes]:
+def stream(asked: Asked, answer: ServedReply) -> list[bytes]:
     deltas = _deltas(asked, answer)
     options = asked.body.get("stream_options") or {}
     counts = bool(options.get("include_usage")) and answer.tells_usage
@@ -151,7 +144,7 @@ def stream(asked: Asked, answer: Answer) -> list[bytes]:
         for delta, end in zip([*deltas, {}], ends, strict=True)
     ]
     if counts:
-        events.append(_event(asked, [], {"usage": _told(answer)}))
+        events.append(_event(asked, [], {"usage": _reported_usage(answer)}))
     return [*events, b"data: [DONE]\n\n"]
 
 
@@ -171,13 +164,13 @@ def error(fault: Fault, n: int) -> bytes:
     kind, code, message = _ERRORS.get(fault.status, _ERRORS[500])
     if fault.code == "insufficient_quota":
         kind, message = "insufficient_quota", "You exceeded your current quota."
-    told = {
+    body = {
         "message": fault.message or message,
         "type": kind,
         "param": None,
         "code": fault.code or code,
     }
-    return encode({"error": told})
+    return encode({"error": body})
 
 
 def models(names: list[str]) -> bytes:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fanfold.testing import wire_openai
-from fanfold.testing.script import Answer, Asked, Turn
-from fanfold.testing.wire import CREATED, Content, Reading, Wire, encode, pieces, plain
+from fanfold.testing.script import Asked, AskedMessage, ServedReply
+from fanfold.testing.wire import CREATED, Content, Wire, WireRequest, encode, pieces, plain
 from fanfold.work.ask import Usage
 
 _SYSTEM = ("system", "developer")
@@ -20,7 +20,7 @@ _DECLARING = ("additional_tools", _SEARCHED)
 _JOINT = "__"
 
 
-class _Item(msgspec.Struct):
+class _InputItem(msgspec.Struct):
     """One element of `input`: a message, a call, what came of a call, tools that were added."""
 
     type: str = "message"
@@ -29,21 +29,21 @@ class _Item(msgspec.Struct):
     output: Any = None
     tools: list[dict[str, Any]] = []
 
-    def turn(self) -> Turn | None:
+    def turn(self) -> AskedMessage | None:
         if self.type in _OUTPUTS:
-            return Turn("tool", _text(self.output))
+            return AskedMessage("tool", _text(self.output))
         if self.type == _SEARCHED:
-            return Turn("tool", encode(self.tools).decode())
-        return Turn(self.role, plain(self.content)) if self.type == "message" else None
+            return AskedMessage("tool", encode(self.tools).decode())
+        return AskedMessage(self.role, plain(self.content)) if self.type == "message" else None
 
 
-class _Format(msgspec.Struct):
+class _TextFormat(msgspec.Struct):
     type: str
     schema: dict[str, Any] | None = None
 
 
-class _Text(msgspec.Struct):
-    format: _Format | None = None
+class _TextOptions(msgspec.Struct):
+    format: _TextFormat | None = None
 
     def schema(self) -> dict[str, Any] | None:
         if self.format is None or self.format.type != "json_schema":
@@ -53,28 +53,28 @@ class _Text(msgspec.Struct):
         return self.format.schema
 
 
-class _Body(msgspec.Struct):
+class _ResponsesBody(msgspec.Struct):
     model: str
-    input: str | list[_Item]
+    input: str | list[_InputItem]
     instructions: str | None = None
-    text: _Text = msgspec.field(default_factory=_Text)
+    text: _TextOptions = msgspec.field(default_factory=_TextOptions)
     tools: list[dict[str, Any]] = []
     tool_choice: Any = None
     max_output_tokens: int | None = None
     stream: bool | None = None
 
     @property
-    def items(self) -> list[_Item]:
+    def items(self) -> list[_InputItem]:
         if isinstance(self.input, list):
             return self.input
-        return [_Item(role="user", content=self.input)]
+        return [_InputItem(role="user", content=self.input)]
 
-    def declared(self) -> list[_Tool]:
+    def declared(self) -> list[_DeclaredTool]:
         """Those of the request, and those that were added in the course of it."""
         added = [tool for one in self.items if one.type in _DECLARING for tool in one.tools]
         return list(_flat([*self.tools, *added]))
 
-    def forced(self) -> _Tool | None:
+    def forced(self) -> _DeclaredTool | None:
         if not isinstance(self.tool_choice, dict):
             return None
         name = self.tool_choice.get("name")
@@ -84,10 +84,10 @@ class _Body(msgspec.Struct):
         return fitting[0]
 
 
-_body = msgspec.json.Decoder(_Body).decode
+_body = msgspec.json.Decoder(_ResponsesBody).decode
 
 
-class _Tool(NamedTuple):
+class _DeclaredTool(NamedTuple):
     """`type` is function, custom (free text goes in) or tool_search."""
 
     name: str
@@ -96,13 +96,13 @@ class _Tool(NamedTuple):
     parameters: dict[str, Any] | None = None
 
 
-def _flat(tools: Iterable[dict[str, Any]], namespace: str = "") -> Iterator[_Tool]:
+def _flat(tools: Iterable[dict[str, Any]], namespace: str = "") -> Iterator[_DeclaredTool]:
     for tool in tools:
         kind, name = tool.get("type", ""), tool.get("name", "")
         if kind == "namespace":
             yield from _flat(tool.get("tools") or (), name)
         else:
-            yield _Tool(name or kind, kind, namespace, tool.get("parameters"))
+            yield _DeclaredTool(name or kind, kind, namespace, tool.get("parameters"))
 
 
 def _text(output: Any) -> str:
@@ -111,12 +111,12 @@ def _text(output: Any) -> str:
     return output if isinstance(output, str) else encode(output).decode()
 
 
-def read(raw: bytes, headers: dict[str, str]) -> Reading:
+def read(raw: bytes, headers: dict[str, str]) -> WireRequest:
     body = _body(raw)
     said = [turn for item in body.items if (turn := item.turn())]
     tool = body.forced()
     system = [body.instructions or "", *(turn.text for turn in said if turn.role in _SYSTEM)]
-    return Reading(
+    return WireRequest(
         model=body.model,
         messages=tuple(turn for turn in said if turn.role not in _SYSTEM),
         system="\n".join(part for part in system if part),
@@ -145,7 +145,7 @@ def usage_fields(usage: Usage, reasoning: int) -> dict[str, Any]:
     }
 
 
-def _response(asked: Asked, answer: Answer, status: str, output: list[Any]) -> dict[str, Any]:
+def _response(asked: Asked, answer: ServedReply, status: str, output: list[Any]) -> dict[str, Any]:
     done = status != "in_progress"
     cut = {"reason": _CUT[answer.finish]} if status == "incomplete" else None
     tells = done and answer.tells_usage
@@ -165,22 +165,22 @@ def _response(asked: Asked, answer: Answer, status: str, output: list[Any]) -> d
     }
 
 
-def _status(answer: Answer) -> str:
+def _status(answer: ServedReply) -> str:
     return "incomplete" if answer.finish in _CUT else "completed"
 
 
-def _part(answer: Answer, text: str) -> dict[str, Any]:
+def _part(answer: ServedReply, text: str) -> dict[str, Any]:
     if answer.finish == "refusal":
         return {"type": "refusal", "refusal": text}
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _message(asked: Asked, answer: Answer, status: str, content: list[Any]) -> dict[str, Any]:
+def _message(asked: Asked, answer: ServedReply, status: str, content: list[Any]) -> dict[str, Any]:
     head = {"type": "message", "id": f"msg_{asked.n}", "status": status, "role": "assistant"}
     return {**head, "content": content}
 
 
-def _used(asked: Asked, answer: Answer) -> _Tool | None:
+def _used(asked: Asked, answer: ServedReply) -> _DeclaredTool | None:
     """The tool that is called, as the client declared it: `NAMESPACE__NAME` is looked for in that
     namespace. One it did not declare is called as a plain function, as a confused model would."""
     if answer.tool is None or answer.data is None:
@@ -188,10 +188,12 @@ def _used(asked: Asked, answer: Answer) -> _Tool | None:
     declared = _body(asked.raw).declared()
     whole = {_JOINT.join(filter(None, (tool.namespace, tool.name))): tool for tool in declared}
     plainly = {tool.name: tool for tool in declared}
-    return whole.get(answer.tool) or plainly.get(answer.tool) or _Tool(answer.tool)
+    return whole.get(answer.tool) or plainly.get(answer.tool) or _DeclaredTool(answer.tool)
 
 
-def _call(asked: Asked, answer: Answer, tool: _Tool, *, whole: bool = True) -> dict[str, Any]:
+def _call(
+    asked: Asked, answer: ServedReply, tool: _DeclaredTool, *, whole: bool = True
+) -> dict[str, Any]:
     """A call in its own form; not `whole`: as it is announced, still empty."""
     shared = {"call_id": f"call_{asked.n}", "status": "completed" if whole else "in_progress"}
     if tool.type == "tool_search":
@@ -206,33 +208,35 @@ def _call(asked: Asked, answer: Answer, tool: _Tool, *, whole: bool = True) -> d
     return {**head, **shared, **named, "arguments": given_text}
 
 
-def _given(answer: Answer, tool: _Tool) -> str:
+def _given(answer: ServedReply, tool: _DeclaredTool) -> str:
     """Free text for a custom tool, JSON for a function; half of it when the reply was cut off."""
     free = tool.type == "custom" and isinstance(answer.data, str)
-    text: str = answer.data if free else encode(answer.data).decode()
+    if not free:
+        return answer.arguments
+    text: str = answer.data
     return text[: len(text) // 2] if answer.finish == "length" else text
 
 
-def _item(asked: Asked, answer: Answer) -> dict[str, Any]:
+def _item(asked: Asked, answer: ServedReply) -> dict[str, Any]:
     tool = _used(asked, answer)
     if tool is not None:
         return _call(asked, answer, tool)
     return _message(asked, answer, _status(answer), [_part(answer, answer.text)])
 
 
-def reply(asked: Asked, answer: Answer) -> bytes:
+def reply(asked: Asked, answer: ServedReply) -> bytes:
     return encode(_response(asked, answer, _status(answer), [_item(asked, answer)]))
 
 
-def stream(asked: Asked, answer: Answer) -> list[bytes]:
+def stream(asked: Asked, answer: ServedReply) -> list[bytes]:
     status, item = _status(answer), _item(asked, answer)
-    begun = _response(asked, answer, "in_progress", [])
+    started = _response(asked, answer, "in_progress", [])
     ended = _response(asked, answer, status, [item])
     tool = _used(asked, answer)
-    between = _said(asked, answer) if tool is None else _called(asked, answer, tool)
+    between = _text_events(asked, answer) if tool is None else _call_events(asked, answer, tool)
     events: list[dict[str, Any]] = [
-        {"type": "response.created", "response": begun},
-        {"type": "response.in_progress", "response": begun},
+        {"type": "response.created", "response": started},
+        {"type": "response.in_progress", "response": started},
         *between,
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": f"response.{status}", "response": ended},
@@ -241,7 +245,7 @@ def stream(asked: Asked, answer: Answer) -> list[bytes]:
     return [f"event: {one['type']}\ndata: ".encode() + encode(one) + b"\n\n" for one in numbered]
 
 
-def _said(asked: Asked, answer: Answer) -> list[dict[str, Any]]:
+def _text_events(asked: Asked, answer: ServedReply) -> list[dict[str, Any]]:
     word = "refusal" if answer.finish == "refusal" else "output_text"
     field = "refusal" if answer.finish == "refusal" else "text"
     at = {"item_id": f"msg_{asked.n}", "output_index": 0, "content_index": 0}
@@ -260,7 +264,7 @@ def _said(asked: Asked, answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
-def _called(asked: Asked, answer: Answer, tool: _Tool) -> list[dict[str, Any]]:
+def _call_events(asked: Asked, answer: ServedReply, tool: _DeclaredTool) -> list[dict[str, Any]]:
     empty = _call(asked, answer, tool, whole=False)
     added = {"type": "response.output_item.added", "output_index": 0, "item": empty}
     if tool.type == "tool_search":

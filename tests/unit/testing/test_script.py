@@ -11,8 +11,8 @@ import pytest
 from fanfold.testing.example import example
 from fanfold.testing.script import (
     Asked,
+    AskedMessage,
     Says,
-    Turn,
     answer,
     by_prompt,
     echo,
@@ -67,9 +67,9 @@ def test_a_script_sees_the_whole_request(path: str) -> None:
     assert (asked.n, asked.path, asked.model, asked.system) == (1, path, "m", "be brief")
     assert (asked.prompt, asked.max_tokens, asked.stream) == ("two parts", 100, True)
     assert asked.messages == (
-        Turn("user", "first"),
-        Turn("assistant", "so"),
-        Turn("user", "two parts"),
+        AskedMessage("user", "first"),
+        AskedMessage("assistant", "so"),
+        AskedMessage("user", "two parts"),
     )
     assert asked.body["messages"] == body["messages"]
     assert (asked.wire, asked.headers["host"][:10]) == (

@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 
 from fanfold.price import Price
-from fanfold.testing.books import Books, Entry, Totals, key_digest
+from fanfold.testing.books import BookEntry, ServerBooks, Totals, key_digest
 from fanfold.testing.running import RunningServer, running_server, threaded_server
 from fanfold.testing.script import Asked, Says, always, by_prompt
 from fanfold.testing.server import ModelServer
@@ -182,7 +182,7 @@ def test_an_entry_holds_a_digest_of_the_key_and_never_the_key() -> None:
 
     with_server(server, act)
     one, two, bare = server.books.asked
-    assert one == Entry(
+    assert one == BookEntry(
         n=1,
         path=ANTHROPIC,
         prompt="hi",
@@ -284,8 +284,10 @@ async def speak(server: ModelServer, pieces: list[bytes], until: bytes) -> bytes
     return got
 
 
-def spoken(pieces: list[bytes], until: bytes = b"", latency: float = 0.0) -> tuple[bytes, Books]:
-    async def whole() -> tuple[bytes, Books]:
+def spoken(
+    pieces: list[bytes], until: bytes = b"", latency: float = 0.0
+) -> tuple[bytes, ServerBooks]:
+    async def whole() -> tuple[bytes, ServerBooks]:
         async with ModelServer(latency=latency) as server:
             return await speak(server, pieces, until), server.books
 
@@ -441,9 +443,9 @@ def test_a_server_ends_with_its_context_and_the_books_go_on_in_the_same_file(
         with way(file, latency_ms=1) as server:
             asyncio.run(ask_once(server, prompt))
         assert gone(server.url)
-    assert [entry.prompt for entry in Books.read(file).asked] == ["one", "two"]
+    assert [entry.prompt for entry in ServerBooks.read(file).asked] == ["one", "two"]
     file.write_bytes(file.read_bytes() + b'{"n":3,"pa')
-    assert [entry.n for entry in Books.read(file).asked] == [1, 1]
+    assert [entry.n for entry in ServerBooks.read(file).asked] == [1, 1]
 
 
 def test_the_process_ends_when_its_stdin_closes() -> None:
