@@ -18,7 +18,7 @@ from fanfold.run.sources import source_of
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message
 from fanfold.work.check import whole
-from fanfold.work.cut import Cutter, Splitter, Way
+from fanfold.work.cut import Cutter, Splitter, SplitMethod
 from fanfold.work.item import Item, Source, canonical
 from fanfold.work.member import Traits
 from fanfold.work.nearest import remedy
@@ -57,8 +57,8 @@ class Division(msgspec.Struct, frozen=True):
             needed(name, limit, whole(least=1))
 
     @property
-    def method(self) -> Way:
-        return "asked" if isinstance(self.split, AskedReduce) else cast(Way, self.split)
+    def method(self) -> SplitMethod:
+        return "asked" if isinstance(self.split, AskedReduce) else cast(SplitMethod, self.split)
 
 
 @public

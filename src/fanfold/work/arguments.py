@@ -87,7 +87,7 @@ def _unpacked(hint: Any) -> frozenset[str]:
 
 
 def takes(fn: Any, many: int) -> bool:
-    """Whether it can be called with so many arguments, as far as can be told without calling it."""
+    """Whether it can be called with so many arguments, as far as its signature says."""
     if not callable(fn):
         return False
     try:

@@ -19,7 +19,7 @@ Takes = Literal["messages", "items", "both"]
 _encode = msgspec.json.Encoder().encode
 REPLY_BYTES = 8  # per token, of a reply that goes into a later ask, escapes included
 KICKED_BYTES = 32_768  # of a reply that is sent back to be put right, at most
-WHY_BYTES = 2048  # of what a gate says against it, at most
+WHY_BYTES = 2048  # of the reasons of a gate, at most
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -66,8 +66,8 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A model wants a tool used. `given` is what it gives to it: an object, or the text that was
-    meant to be one."""
+    """A model calls a tool. `given` are the arguments: an object, or the text that was meant to be
+    one."""
 
     id: str
     name: str
@@ -75,7 +75,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """What a model said and wanted used, and what came of each call, in the same order."""
+    """What a model said, the tool calls it made, and the result of each, in the same order."""
 
     said: str
     calls: tuple[Call, ...]
@@ -83,7 +83,7 @@ class Round(msgspec.Struct, frozen=True):
 
 
 class Tools(msgspec.Struct, frozen=True):
-    """What may be used, and what was used so far. `closed`: nothing more may be, an answer is due."""
+    """The tools on offer, and the calls so far. `closed`: no more calls, an answer is required."""
 
     offered: tuple[Tool, ...]
     digest: str
@@ -150,7 +150,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, turns=turns)
 
     def after(self, reply: Reply, results: tuple[str, ...], *, last: bool = False) -> Ask:
-        """The next ask, when what the reply wanted used was used. `last`: an answer is due now."""
+        """The next ask, with the results of the tool calls. `last`: an answer is required now."""
         assert self.tools is not None
         rounds = (*self.tools.rounds, Round(reply.text, reply.calls, results))
         tools = msgspec.structs.replace(self.tools, rounds=rounds, closed=last)
@@ -185,9 +185,9 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`data` is the parsed answer when a schema was asked for or a function returned a value.
-    With `calls` it is no answer yet: tools are to be used first. `unusable`: what is wrong with the
-    usage or cost that was reported, which is left out then. `reason`: why it ended, in the service's
-    own word, where that is no known end."""
+    With `calls` it is not an answer yet: tools are called first. `unusable`: what is wrong with the
+    usage or cost that was reported, which is left out then. `reason`: why it ended, as the service
+    calls it, where that is not one of `Finish`."""
 
     text: str = ""
     data: Any = None

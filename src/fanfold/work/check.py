@@ -61,15 +61,6 @@ def flag(node: Node) -> bool:
     return node.value
 
 
-def flag_or(word: str) -> Check:
-    def check(node: Node) -> Any:
-        if node.value != word and not isinstance(node.value, bool):
-            raise _wrong(node, f"true, false or {word}")
-        return node.value
-
-    return check
-
-
 def mapping(node: Node) -> dict[str, Any]:
     if not isinstance(node.value, dict):
         raise _wrong(node, "a mapping")

@@ -1,4 +1,4 @@
-"""A whole into pieces that fit: between its items, or inside one of them. Nobody is asked here."""
+"""A whole into pieces that fit: between its items, or inside one of them. No member is asked here."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from fanfold.work.pieces import (
 from fanfold.work.raised import error_text
 
 Splitter: TypeAlias = Callable[[Any], Iterable[Any]]
-"""A user's way to split one item: its data in, the data of two or more pieces out."""
+"""A user's function that splits one item: its data in, the data of two or more pieces out."""
 
-Way: TypeAlias = Literal["items", "paragraphs", "asked"] | Splitter
+SplitMethod: TypeAlias = Literal["items", "paragraphs", "asked"] | Splitter
 """How one item is split: not at all, at its paragraphs, by a member later on, by a function."""
 
 
@@ -39,9 +39,9 @@ class Cutter:
     """
 
     def __init__(
-        self, fits: Callable[[Piece], bool], way: Way, max_depth: int, max_pieces: int
+        self, fits: Callable[[Piece], bool], method: SplitMethod, max_depth: int, max_pieces: int
     ) -> None:
-        self._fits, self._way = fits, way
+        self._fits, self._method = fits, method
         self._max_depth, self._max_pieces = max_depth, max_pieces
         self.pieces = 0
 
@@ -65,7 +65,7 @@ class Cutter:
         return self._instead(lambda: self._smaller(leaf, held))
 
     def given(self, leaf: Leaf, held: Held, parts: Any) -> Tree:
-        """A leaf that somebody split into the data of these parts. Raises like `smaller`."""
+        """A leaf that a member split into the data of these parts. Raises like `smaller`."""
         item = held[0][1]
         return self._instead(lambda: self._made_of(leaf, _progress(item, parts)))
 
@@ -136,19 +136,19 @@ class Cutter:
 
     def _split(self, leaf: Leaf, item: Item, halve: bool = False) -> Tree:
         """`halve`: a stretch of its text has at most half of it, even if more would fit."""
-        if self._way == "items":
+        if self._method == "items":
             raise NoSplit(
                 f"`{leaf.id}` does not fit, and one item is not split: use split paragraphs or a"
                 " function, or let more fit"
             )
         self._check_depth(leaf)
-        match self._way:
+        match self._method:
             case "asked":
                 return self._leaf(msgspec.structs.replace(leaf, unsplit=True))
             case "paragraphs":
                 return self._stretches(leaf, item, halve)
-            case way:
-                return self._made_of(leaf, _progress(item, self._called(way, item)))
+            case split:
+                return self._made_of(leaf, _progress(item, self._called(split, item)))
 
     def _check_depth(self, leaf: Leaf) -> None:
         if leaf.depth >= self._max_depth:
@@ -179,10 +179,10 @@ class Cutter:
         ]
         return Branch(leaf.id, leaf.start, tuple(parts), leaf.origin is None)
 
-    def _called(self, way: Splitter, item: Item) -> Any:
+    def _called(self, split: Splitter, item: Item) -> Any:
         """What the user's function gives, as a list; no more of it than there may be pieces."""
         try:
-            given = way(item.data)
+            given = split(item.data)
             if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
                 return given
             return list(islice(given, self._max_pieces + 1))
@@ -236,8 +236,8 @@ def _middle(sizes: Sequence[int]) -> int:
 def _progress(item: Item, parts: Any) -> list[Any]:
     """The parts, if they are two or more and none of them is the whole again."""
     if not isinstance(parts, list) or len(parts) < 2:
-        said = f"{len(parts)} pieces" if isinstance(parts, list) else "no list of pieces"
-        raise NoSplit(f"`{item.id}` does not fit, and its splitter gave {said}: it takes two")
+        made = f"{len(parts)} pieces" if isinstance(parts, list) else "no list of pieces"
+        raise NoSplit(f"`{item.id}` does not fit, and its splitter gave {made}: it takes two")
     try:
         whole = canonical(item.data)
         if any(canonical(part) == whole for part in parts):

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and paths that stay in their folder."""
+"""Files that are replaced atomically, and paths that stay in their folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | os.
 def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file beside `path` that takes its place when it is complete.
 
-    Its name cannot be foreseen and it must be new: a link that somebody put there is not followed.
+    Its name is random and it must be new: a link at that path is not followed.
     """
     scratch = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.part")
     handle = os.open(scratch, _NEW, mode)
@@ -30,5 +30,5 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 
 def is_inside(folder: Path, name: str | Path) -> bool:
-    """Whether a path leads to somewhere in the folder, links and `..` followed to their end."""
+    """Whether a path is inside the folder once links and `..` are resolved."""
     return (folder / name).resolve().is_relative_to(folder.resolve())

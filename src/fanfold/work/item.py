@@ -1,4 +1,4 @@
-"""One input, with an id that never gets lost."""
+"""One input with its id, and where inputs come from."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def digest(data: bytes) -> bytes:
 
 
 def hash_of(data: Any) -> bytes:
-    """What planning records of an item, so that it can be told whether it was changed since."""
+    """What planning records of an item, to see later whether it was changed."""
     return blake2b(_encode(data), digest_size=16).digest()[:8]
 
 
 @runtime_checkable
 class Source(Protocol):
-    """Items that can be walked through more than once, lazily.
+    """Items that can be iterated over more than once, lazily.
 
     `walk(skip)` yields (position, item), leaving out the positions where `skip` is non-zero
     (without decoding them where it can). `fingerprint` is a digest of the whole input.

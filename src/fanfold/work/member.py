@@ -1,4 +1,4 @@
-"""The protocol between a run and those who answer. Everything that crosses it is plain data."""
+"""The protocol between a run and its members. Everything that crosses it is plain data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARENT, STORE = "FANFOLD_PARENT", "FANFOLD_STORE"
 """The variables by which a process that a member starts knows the span and the store it is for."""
 
 MAX_BYTES = 32_000_000
-"""The largest answer of a member that is read, unless its roster says otherwise."""
+"""The largest answer of a member that is read, unless its roster states another limit."""
 
 
 class MemberLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,11 +30,11 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     `answerer`: who gave a reply, as far as it matters for reusing it (kind and model, or target and
     version). `sees_ask`: it takes items, but looks at the rendered prompt too. `shared`: its replies
     serve other runs too. `metered`: a call costs money or has effects, so its start is journaled
-    first. `price` None is unknown, never zero. `bounded` False: nothing says how much one ask may
-    take, though tokens have a price. `keeps_time`: it ends by itself at its timeout, and
-    closes what it opened. `remote`: it is asked over a network, with an address, a key and a model
+    first. `price` None is unknown, never zero. `bounded` False: what one ask
+    may cost has no limit, though tokens have a price. `keeps_time`: it ends by itself at its timeout,
+    and closes what it opened. `remote`: it is asked over a network, with an address, a key and a model
     that may be wrong, so the first request goes alone. `takes_tools`: an ask may offer it tools, and
-    a reply may want some used. `cost_text`: what the roster says about its cost in free words, shown
+    a reply may want some used. `cost_text`: what the roster says about its cost as free text, shown
     where no price is known.
     """
 
@@ -87,9 +87,9 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
     `span` is the attempt that it is sent for, `RUNID:NO` (the run's id alone where attempts are not
     on record), in the store at `store`: what is started on its behalf names it as parent.
-    `most`: nano-dollars that it can cost at most, where tokens do not tell (an agent, which decides
+    `most`: nano-dollars that it can cost at most, where tokens do not bound it (an agent, which decides
     itself how often it asks its model). `least`: so many would do for it too, where less than `most`
-    is left; then it is sent with `most` as granted.
+    remains; then it is sent with `most` as granted.
     """
 
     ask: Ask
@@ -114,11 +114,11 @@ Tell = Callable[[Event], None]
 
 
 def tell_nobody(event: Event) -> None:
-    """The sink for those who do not listen."""
+    """For callers that do not listen."""
 
 
 class Member(Protocol):
-    """One who can answer. It only translates: no retry, cost policy, cache or logging in here.
+    """Answers asks. It only translates: no retry, cost policy, cache or logging in here.
 
     `ask` gives a Reply or raises a MemberError; anything else it raises is a defect of the member
     and fails only that item. `open` runs before the first ask, `close` after the last.
@@ -137,7 +137,7 @@ class Member(Protocol):
 
 
 class Named(Protocol):
-    """A member where its id is wanted: in scripts it stands for that."""
+    """A member in the place of its id, as scripts may give it."""
 
     @property
     def traits(self) -> Traits: ...
@@ -146,8 +146,8 @@ class Named(Protocol):
 class Adopts(Protocol):
     """A member whose work outlives the process that started it (an agent) can find it again.
 
-    `adopt` goes on with the attempt of this span: it waits for the end if it is still at work, and
-    gives the reply or raises the MemberError of then. None: nothing is left that could tell.
+    `adopt` takes over the attempt of this span: it waits for the end if it is still at work, and gives
+    its reply or raises its MemberError. None: nothing is left that says how it ended.
     """
 
     def has_trace(self, span: str, store: str) -> bool: ...
@@ -155,5 +155,5 @@ class Adopts(Protocol):
     async def adopt(self, span: str, store: str, tell: Tell) -> Reply | None: ...
 
     def end(self, why: str, said: str) -> None:
-        """End all that is at work, at the operator's word; their asks end with an error."""
+        """End all that is at work, on the operator's order; their asks end with an error."""
         ...

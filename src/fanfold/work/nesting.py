@@ -12,14 +12,14 @@ _decode = msgspec.json.Decoder().decode
 
 
 class TooDeep(ValueError):
-    """JSON that is nested deeper than anything here would follow it."""
+    """JSON that is nested more deeply than is allowed here."""
 
     def __init__(self) -> None:
         super().__init__(f"it is nested deeper than {DEEPEST} levels")
 
 
 def decode_json(raw: bytes | str) -> Any:
-    """A value out of JSON that somebody else wrote. Whatever is wrong with it is a ValueError."""
+    """A value from JSON of others. Anything wrong with it is a ValueError."""
     try:
         value = _decode(raw)
     except RecursionError:

@@ -14,7 +14,7 @@ from fanfold.work.ask import Reply, Usage
 # ── why items did not pass ───────────────────────────────────────────────────────────────────
 
 
-MOST_GROUPS = 1000  # different reasons that are told apart
+MOST_GROUPS = 1000  # different reasons that are counted
 _LONGEST = 400  # characters of a reason that are kept
 _KEEP = re.compile(
     r"^[\w.@/-]+: "  # who says it
@@ -61,8 +61,8 @@ def _kind(id: str, reason: str) -> str:
 
 
 def _without(id: str, text: str) -> str:
-    """The text with `#` where the id stands as a word; not as a line of code (`:7`) or a code (`(7`).
-    Not by a pattern: one for each id would be compiled for each item."""
+    """The text with `#` in place of the id, where that is a word of its own; not where it is a line
+    number (`:7`) or a code (`(7`). Without a pattern, which would be compiled for each item."""
     parts, at = [], 0
     while (found := text.find(id, at)) >= 0:
         end = found + len(id)
@@ -92,7 +92,7 @@ VerdictState = Literal["pass", "fail", "unjudged"]
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a gate says. A reply that could not be judged is `unjudged`: never pass, never fail."""
+    """The result of a gate. A reply that could not be judged is `unjudged`: never pass, never fail."""
 
     state: VerdictState
     reasons: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """One passed reply on its way into a reduce, with the id of the item it stands for."""
+    """One passed reply on its way into a reduce, with the id of its item."""
 
     id: str
     position: int
@@ -144,7 +144,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
 
 class Missing(msgspec.Struct, frozen=True, gc=False):
-    """A planned item that does not stand behind a result, and why."""
+    """A planned item that a result does not include, and why."""
 
     id: str
     position: int
@@ -153,7 +153,7 @@ class Missing(msgspec.Struct, frozen=True, gc=False):
 
 
 class StepAccount(msgspec.Struct, frozen=True):
-    """`at_most`: some of the cost is a bound, not a bill."""
+    """`at_most`: some of the cost is an upper bound."""
 
     name: str
     calls: int = 0
@@ -166,8 +166,8 @@ class StepAccount(msgspec.Struct, frozen=True):
 
 class Saving(msgspec.Struct, frozen=True):
     """A step that escalates: `settled` items never went to `member`, the better one. `cost_usd` is
-    what the others took there in all, `instead_usd` about what `member` would have taken for the
-    settled ones; 0 when it cannot be told."""
+    what the others cost there in all, `instead_usd` about what `member` would have cost for the
+    settled ones; 0 when it is not known."""
 
     step: str
     member: str
@@ -189,8 +189,8 @@ class Receipt(msgspec.Struct, frozen=True):
     `calls` and `reused` are of this invocation, `cost_usd` of the whole run. `hedged`: asks that
     got a second request; `hedged_usd`: at most what the answers cost that were not used.
     `unusable_usage`: replies whose reported usage cannot be true; they count with their worst case.
-    `below_usd`: what runs took that were started on its behalf, by its workers say; it counts within
-    the budget too. `cost_at_most`: some of the cost is a bound, not a bill: the end of a call is not known.
+    `below_usd`: the cost of runs that were started on its behalf, such as by its workers; it counts
+    within the budget too. `cost_at_most`: some of the cost is an upper bound: the end of a call is not known.
     `reasons`: why items did not pass, the most frequent first.
     `written`: the files that this invocation wrote.
     """

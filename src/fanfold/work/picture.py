@@ -1,4 +1,4 @@
-"""A picture of work as records, boxes and arrows, and in which row and order the boxes stand."""
+"""A picture of work: boxes and arrows as records, and the row and order of the boxes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from fanfold.work import dag
 
 Look = Literal["input", "ask", "gate", "fold", "file", "more"]
-"""What a box stands for; `more` is the one in place of those that are not shown."""
+"""What a box shows; `more` replaces those that are not shown."""
 
 ArrowKind = Literal["flow", "reads", "back"]
 """`flow`: what comes after what; `reads`: a later one looks at an earlier; `back`: kicked back."""
@@ -45,7 +45,7 @@ class Picture(msgspec.Struct, frozen=True):
 
     @property
     def forward(self) -> tuple[Arrow, ...]:
-        """The arrows that say who stands below whom: all but those that go back."""
+        """The arrows that decide the rows: all but those that go back."""
         return tuple(arrow for arrow in self.arrows if arrow.kind != "back")
 
     def parents(self) -> dict[str, list[str]]:
@@ -60,7 +60,7 @@ class Picture(msgspec.Struct, frozen=True):
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Standing(msgspec.Struct, frozen=True):
+class _PlacedBox(msgspec.Struct, frozen=True):
     id: str
     depends_on: tuple[str, ...]
     weight: float = 1.0
@@ -71,9 +71,9 @@ def levels(parents: Mapping[str, Iterable[str]]) -> dict[str, int]:
 
     BadInput with `CYCLE:a,b` when some lead to one another.
     """
-    standing = [_Standing(id, tuple(above)) for id, above in parents.items()]
-    dag.check(standing)
-    return dag.layers(standing)
+    placed = [_PlacedBox(id, tuple(above)) for id, above in parents.items()]
+    dag.check(placed)
+    return dag.layers(placed)
 
 
 def layers(picture: Picture) -> list[list[str]]:

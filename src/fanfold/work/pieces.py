@@ -108,7 +108,7 @@ def _joined(parts: list[Tree]) -> Tree:
 
 
 def name_of(first: Tree, last: Tree) -> str:
-    """What lies between two trees, by the first leaf of one and the last leaf of the other."""
+    """The name of a range, from the first leaf of one tree to the last leaf of another."""
     while isinstance(first, Branch):
         first = first.parts[0]
     while isinstance(last, Branch):

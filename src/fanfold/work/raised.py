@@ -1,4 +1,4 @@
-"""What code of the user's raised, in one line: what, and in which line of which of their files."""
+"""An exception of the user's code in one line: what, and in which line of which of their files."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _APPS = _PACKAGE + "apps" + os.sep
 _LIBRARIES = tuple(
     path + os.sep for name in ("stdlib", "platstdlib") if (path := sysconfig.get_paths().get(name))
 )
-_LONGEST = 300  # characters of what it says
+_LONGEST = 300  # characters of its text
 
 
 def error_text(error: BaseException) -> str:
     """`KeyError: 'price' (rules.py:12)`. The place is the innermost one in a file that is neither
     fanfold's nor a library's; without such a file there is none. The traceback goes to the log
     `fanfold.raised`, for `--debug`."""
-    said = _said(error)
+    text = _message(error)
     place = _place(error.__traceback__)
     if _log.isEnabledFor(logging.DEBUG):
         _log.debug("%s", place, exc_info=error)
-    what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{what} ({place})" if place else what
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     try:
-        said = str(error)
+        text = str(error)
     except Exception:  # their class, their `__str__`
-        return "(it cannot say what)"
-    return said if len(said) <= _LONGEST else said[:_LONGEST] + "…"
+        return "(without a message)"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 def _place(trace: TracebackType | None) -> str:

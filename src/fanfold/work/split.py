@@ -1,10 +1,10 @@
-"""Items into shards: several items in one ask, and its reply taken apart again."""
+"""Shards: several items in one ask, and its reply split into one for each item."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -41,7 +41,7 @@ def estimate_tokens(text: str) -> int:
 class Filling(Generic[T]):
     """A shard that is being filled: items go in one by one, and a full one comes out.
 
-    `size` says how many tokens an item has. An item above the token limit gets a shard of its own.
+    `size` gives the tokens of an item. An item above the token limit gets a shard of its own.
     """
 
     def __init__(
@@ -69,25 +69,6 @@ class Filling(Generic[T]):
         return gathered
 
 
-def shards(
-    items: Iterable[T],
-    *,
-    items_per: int | None = None,
-    tokens: int | None = None,
-    size: Callable[[T], int] | None = None,
-) -> Iterator[tuple[T, ...]]:
-    """The items in their order, as many in a shard as the limits allow, one shard at a time."""
-    return _shards(items, Filling(items_per, tokens, size))
-
-
-def _shards(items: Iterable[T], filling: Filling[T]) -> Iterator[tuple[T, ...]]:
-    for item in items:
-        if full := filling.add(item):
-            yield full
-    if rest := filling.rest():
-        yield rest
-
-
 def _check_limits(items: int | None, tokens: int | None, size: Callable[[T], int] | None) -> None:
     for name, limit in (("items", items), ("tokens", tokens)):
         if limit is not None and (
@@ -107,7 +88,7 @@ def shard_ask(asks: Sequence[tuple[str, Ask]], rendered_together: str | None = N
     """One ask for several items, each with its id, that is to be answered id by id.
 
     `rendered_together` is the prompt when the template itself takes all `items`; else each item's
-    own prompt stands under a heading with its id. Schema, parameters and system messages are those
+    own prompt is put under a heading with its id. Schema, parameters and system messages are those
     of the first ask, so all must be of one step; a kick-back is never sharded. A stated `max_tokens`
     is for one item, so it grows with the shard; a member's own default does not: if it cuts the
     reply off, the answers that are whole count and the other items are asked alone.
@@ -137,8 +118,8 @@ def _grown(params: Params, ids: Sequence[str]) -> Params:
 def _side_by_side(asks: Sequence[tuple[str, Ask]]) -> str:
     texts = []
     for id, ask in asks:
-        said = "\n\n".join(part.content for part in ask.messages if part.role != "system")
-        texts.append(f"### {_quoted(id)}\n{said.strip()}")
+        text = "\n\n".join(part.content for part in ask.messages if part.role != "system")
+        texts.append(f"### {_quoted(id)}\n{text.strip()}")
     return "\n\n".join(texts)
 
 
@@ -301,7 +282,7 @@ def _id(given: Any) -> str:
 
 
 def _answer(record: dict[str, Any], fields: frozenset[str]) -> Any:
-    """What stands under `answer`, unless that is one field of several in an answer given inline."""
+    """The field `answer`, unless that is one of several fields of an answer given inline."""
     inline = "answer" in fields and record.keys() - {"id", "answer"}
     if "answer" in record and not inline:
         return record["answer"]

@@ -65,7 +65,7 @@ class Hedge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metaclass=C
 
 
 def _check_numbers(record: Budget | Hedge, checks: dict[str, Check]) -> None:
-    """By the checks of plan files, and in their words."""
+    """By the checks of plan files, with their messages."""
     for name, check in checks.items():
         if (value := getattr(record, name)) is not None:
             check(Node({name: value}, "", {}).child(name))
@@ -75,8 +75,8 @@ class Who(msgspec.Struct, frozen=True):
     """Who may answer: the named members, or those good at `needs`, or anyone. `use`: at most so many.
 
     `fallback`: these, in order, but each only when all before it are closed or have failed.
-    `among`: the router chooses, but only among these. `why`: what an attempt's record says of those
-    that are named; usually just that.
+    `among`: the router chooses, but only among these. `why`: why these members, for the record of
+    an attempt.
     """
 
     members: tuple[str, ...] = ()
@@ -90,8 +90,8 @@ class Who(msgspec.Struct, frozen=True):
 class Terms(msgspec.Struct, frozen=True):
     """What all tasks of one step have in common.
 
-    `needed` False: others can do without the reply (one voter of several). When nobody is left who
-    could be asked, such a task ends `cancelled` and the run goes on; else the run pauses.
+    `needed` False: others can do without the reply (one voter of several). When no member is left to
+    ask, such a task ends `cancelled` and the run continues; else the run pauses.
     """
 
     step: str
@@ -123,7 +123,7 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """Where an item stands in the plan: which batch of the run, which position in it."""
+    """The place of an item in the plan: the batch of the run, and the position in it."""
 
     batch: int
     position: int
@@ -159,7 +159,7 @@ def asks_of(gate: Gate) -> tuple[Terms, ...]:
 
 
 Nature = Literal["pure", "asks", "foreign"]
-"""What a gate does: a built-in check of task and reply; it asks somebody; or, by default, it runs
+"""What a gate does: a built-in check of task and reply; it asks a member; or, by default, it runs
 code of the user's, which may do anything, even end the process."""
 _NATURES: tuple[Nature, ...] = ("pure", "asks", "foreign")
 _NATURE = "_fanfold_nature"
@@ -177,7 +177,7 @@ Marked = TypeVar("Marked", bound=Callable[..., Any])
 
 
 def known_as(nature: Nature, check: Marked) -> Marked:
-    """The same check, which says what it does."""
+    """The same check, marked with what it does."""
     setattr(check, _NATURE, nature)
     return check
 

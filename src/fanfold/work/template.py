@@ -1,7 +1,7 @@
 """Prompt templates: Jinja2, sandboxed and strict, compiled once.
 
-What can be known when a template is read is said then: syntax, unknown names, unknown filters.
-Only a field that one item lacks is found when that item is rendered.
+Mistakes that can be found when a template is read are reported then: syntax, unknown names, unknown
+filters. Only a missing field of an item is found when that item is rendered.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _FAULTS = (
 _GUARDS = frozenset({"default", "d", "defined", "undefined"})
 
 
-class _Lacking(StrictUndefined):
-    """What a template reads where there is nothing; any use but a test for it is an error."""
+class _MissingField(StrictUndefined):
+    """A name or field that does not exist; any use but a test for it is an error."""
 
     __slots__ = ()
 
@@ -72,7 +72,7 @@ def _printed(value: Any) -> Any:
 
 def _environment() -> _Environment:
     made = _Environment(
-        undefined=_Lacking, autoescape=False, keep_trailing_newline=True, finalize=_printed
+        undefined=_MissingField, autoescape=False, keep_trailing_newline=True, finalize=_printed
     )
     made.filters["tojson"] = _as_json
     made.filters |= {limits.COUNTED: limits.counted, limits.JOINED: limits.joined}
@@ -87,7 +87,7 @@ _ENVIRONMENT = _environment()
 class Template:
     """A compiled prompt.
 
-    `name` is the file it stands in and `line` the line it begins on, for error texts; `known` are
+    `name` is the file it is in and `line` the line it begins on, for error texts; `known` are
     the names that `render` will be given.
     """
 
@@ -144,7 +144,7 @@ class Template:
                 raise self._bad(f"there is no filter `{used.name}`{hint}", used.lineno)
 
     def _check_names(self, known: Collection[str]) -> None:
-        """A name that is set only in a branch counts as defined; if it is not, rendering says so."""
+        """A name that is set only in a branch counts as defined; if it is not, rendering reports it."""
         names = list(self._tree.find_all(nodes.Name))
         sets: list[nodes.Assign | nodes.AssignBlock] = [
             *self._tree.find_all(nodes.Assign),
@@ -171,8 +171,8 @@ def _which(names: dict[str, Any]) -> str:
 
 
 def _why(wrong: Exception) -> str:
-    said = str(wrong).splitlines()
-    return said[0] if said else type(wrong).__name__
+    lines = str(wrong).splitlines()
+    return lines[0] if lines else type(wrong).__name__
 
 
 def _reads(node: nodes.Node, name: str, guarded: bool = False) -> Iterator[tuple[str, bool]]:

@@ -1,4 +1,4 @@
-"""Text for other eyes: shortened to a size, made safe for a terminal; paths relative to here."""
+"""Text to be shown: shortened to a size, made safe for a terminal; paths relative to the current folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
-_MARK = 64  # bytes that the words in the middle take at most
+_MARK = 64  # bytes of the note in the middle, at most
 
 
 def excerpt(text: str, most: int) -> str:
@@ -39,9 +39,7 @@ def _fitting(letters: Iterable[str], room: int) -> int:
 def _size(text: str) -> int:
     try:
         return len(_encode(text)) - 2
-    except (
-        UnicodeEncodeError
-    ):  # half a surrogate pair: nobody can send it, whoever tries will say so
+    except UnicodeEncodeError:  # half a surrogate pair; whoever sends it reports the error
         return 6 * len(text)
 
 

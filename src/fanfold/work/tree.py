@@ -1,7 +1,7 @@
-"""A reduce tree: which parts belong together, and when they are all there. Books only, no I/O.
+"""A reduce tree: which parts belong together, and when they are all there. No I/O.
 
 Groups are fixed by planned positions, so an item that failed or was filtered out leaves its slot
-empty and shifts nobody: on resume the same nodes have the same parts.
+empty and moves no other: on resume the same nodes have the same parts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ReduceNode(msgspec.Struct, Generic[T], frozen=True):
-    """Parts that are to be made one, in planned order. `name` is such as `2.3`: level and index."""
+    """Parts that are to be reduced to one, in planned order. `name` is level and index, such as `2.3`."""
 
     level: int
     index: int
@@ -51,7 +51,7 @@ class ReduceTree(Generic[T]):
 
     ReduceNode g of level 1 covers the positions from g * fan_in on, node g of level 2 as many nodes of
     level 1, and so on. A node of level 1 with any part at all comes out; higher up a single part
-    goes on to the next level as it is, since there is nothing to make one of. A node without parts
+    passes to the next level as it is, since there is nothing to reduce. A node without parts
     is an empty slot above. Held is only what waits for its neighbours: with items that land about
     in order that is at most `fan_in` for each level.
     """

@@ -1,4 +1,4 @@
-"""Can reported usage be true? What cannot be counts as not reported, so the worst case stands.
+"""Is reported usage plausible? What is not counts as not reported, so the worst case is charged.
 
 No honest report is refused: a token is rarely longer than 16 characters, and the longest that real
 vocabularies have (runs of one character aside, which count once here) is about 41. A prompt that
@@ -26,7 +26,7 @@ _runs = re.compile(r"(.)\1+", re.DOTALL)
 
 
 def with_plausible_usage(reply: Reply, sent: Sequence[str] | None = None) -> Reply:
-    """The reply without what cannot be true of its usage and cost; `unusable` says what that was.
+    """The reply without usage and cost that cannot be true; `unusable` says what was wrong.
 
     `sent`: the texts that went to a model word for word, so that counts can be compared with them
     and with the reply. None: a program of the user's, which may shorten a prompt or answer by itself.
@@ -84,5 +84,5 @@ def exceeds(texts: Sequence[str], tokens: int) -> bool:
 
 
 def _short(value: Any) -> str:
-    said = str(value)
-    return said if len(said) <= 24 else said[:23] + "…"
+    text = str(value)
+    return text if len(text) <= 24 else text[:23] + "…"

@@ -67,17 +67,17 @@ def _plain_text(text: str) -> Any:
 
 
 def _bare(text: str) -> str:
-    """Without what is often put around an answer. A bracket goes only around a single word: (1, 2]
+    """Without what is often put around an answer. Brackets are removed only around a single word: (1, 2]
     is not [1, 2]."""
     while True:
-        said = text.strip()
-        bare = _SHOUTED.sub("", said.rstrip(".,;:"))
+        stripped = text.strip()
+        bare = _SHOUTED.sub("", stripped.rstrip(".,;:"))
         if len(bare) > 1 and _QUOTED.get(bare[0]) == bare[-1]:
             bare = bare[1:-1]
         if word := _ONE_WORD.fullmatch(bare):
             bare = word[1] or word[2]
         if not bare.strip():
-            return said
+            return stripped
         if bare == text:
             return bare
         text = bare
@@ -108,7 +108,7 @@ def _whole(amount: int | float) -> int | float:
 
 
 class Voter(msgspec.Struct, frozen=True):
-    """One who is asked. `place` is where it stands in the stated order, `sample` which of several
+    """A member that is asked. `place` is its position in the stated order, `sample` which of several
     answers of the same member this is; without a `member`, anyone who may answer."""
 
     name: str
@@ -130,7 +130,7 @@ class Vote(msgspec.Struct, frozen=True):
 class Rule(msgspec.Struct, frozen=True):
     """When there is a decision: `turnout` voters have answered, and `agree` of them say the same.
 
-    `confidence`: the leader's share of the votes cast that is enough to ask nobody else.
+    `confidence`: the leader's share of the votes cast that is enough to ask no other.
     """
 
     turnout: int = 1
@@ -147,7 +147,7 @@ class Tally(msgspec.Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[float, float]:
-        """More weight first; level ones by whose first voter stands earlier."""
+        """More weight first; level ones by whose first voter comes first."""
         return -fsum(self.weights), self.first
 
     def with_all(self, voters: Iterable[Voter]) -> Tally:
@@ -205,7 +205,7 @@ def _holds(rule: Rule, votes: Sequence[Vote], tallies: list[Tally]) -> bool:
 def settled(rule: Rule, votes: Sequence[Vote], rest: Sequence[Voter]) -> bool:
     """The decision stays as it is (also when it is none), whatever the rest say or do not say.
 
-    Cases: too few can answer; too few can agree; some must still answer; nobody can overtake.
+    Cases: too few can answer; too few can agree; some must still answer; none can overtake.
     """
     tallies = count(votes)
     most = max((len(tally.weights) for tally in tallies), default=0)
@@ -236,8 +236,8 @@ def wave(rule: Rule, votes: Sequence[Vote], rest: Sequence[Voter]) -> int:
     tallies = count(votes)
     likely = [tally.ballot for tally in tallies[:1]] + [_NEW]
     for many in range(1, len(rest)):
-        for said in likely:
-            more = [Vote(voter, None, said) for voter in rest[:many]]
+        for answer in likely:
+            more = [Vote(voter, None, answer) for voter in rest[:many]]
             if enough(rule, [*votes, *more], rest[many:]):
                 return many
     return len(rest)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.work.cut import Cutter, Way
+from fanfold.work.cut import Cutter, SplitMethod
 from fanfold.work.item import Item
 from fanfold.work.pieces import (
     Branch,
@@ -51,7 +51,9 @@ def held(sizes: list[int]) -> Held:
     )
 
 
-def cut(items: Held, fits: Callable[[Piece], bool], way: Way = "items", **caps: int) -> Tree | None:
+def cut(
+    items: Held, fits: Callable[[Piece], bool], way: SplitMethod = "items", **caps: int
+) -> Tree | None:
     cutter = Cutter(fits, way, caps.get("max_depth", 8), caps.get("max_pieces", 1000))
     tree = cutter.whole(items)
     assert cutter.pieces == (0 if tree is None else len(list(leaves_of(tree))))

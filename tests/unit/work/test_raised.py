@@ -69,7 +69,7 @@ def test_an_error_that_cannot_be_shown_is_still_told() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert error_text(Odd()) == "Odd: (it cannot say what)"
+    assert error_text(Odd()) == "Odd: (without a message)"
 
 
 def test_the_traceback_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

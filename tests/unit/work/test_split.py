@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from fanfold.errors import BadInput
 from fanfold.price import nanos
 from fanfold.work.ask import Ask, Message, Params, Reply, Schema, Usage
 from fanfold.work.item import Item
-from fanfold.work.split import estimate_tokens, fields_of, shard_ask, shards, take_apart
+from fanfold.work.split import Filling, estimate_tokens, fields_of, shard_ask, take_apart
 
 IDS = ["a", "b", "c"]
 JSON = st.recursive(
@@ -40,6 +41,21 @@ def test_the_estimate_is_a_token_for_four_bytes(text: str, tokens: int) -> None:
 
 def sizes(text: str) -> int:
     return len(text)
+
+
+def shards(
+    items: Iterable[Any], items_per: Any = None, tokens: Any = None, size: Any = None
+) -> Iterator[tuple[Any, ...]]:
+    """The items in their order, one shard at a time, as a run fills them."""
+    return filled(items, Filling(items_per, tokens, size))
+
+
+def filled(items: Iterable[Any], filling: Filling[Any]) -> Iterator[tuple[Any, ...]]:
+    for item in items:
+        if full := filling.add(item):
+            yield full
+    if rest := filling.rest():
+        yield rest
 
 
 class TestShards:
