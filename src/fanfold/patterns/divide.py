@@ -18,7 +18,7 @@ from fanfold.run.sources import source_of
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message
 from fanfold.work.check import whole
-from fanfold.work.cut import Cutter, Splitter, SplitMethod
+from fanfold.work.cut import Cutter, SplitMethod, Splitter
 from fanfold.work.item import Item, Source, canonical
 from fanfold.work.member import Traits
 from fanfold.work.nearest import remedy
