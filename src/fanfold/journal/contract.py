@@ -7,7 +7,7 @@ them by place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -95,10 +95,13 @@ class SentMarks(Protocol):
     """Which claimed attempts were really sent, known more cheaply than by a durable fact."""
 
     def mark(self, attempt: int) -> None:
-        """It is sent now. Survives the process, not necessarily the machine."""
+        """It is sent from now on. Survives the process, not necessarily the machine."""
 
-    def unsent(self, attempts: Sequence[int]) -> tuple[int, ...]:
-        """Those of dead sessions that were surely never sent; others are in doubt."""
+    def unsent(self, attempts: Mapping[int, str]) -> tuple[int, ...]:
+        """Those, each with its dead session, that were surely never sent; others are in doubt."""
+
+    def forget(self, sessions: Collection[str]) -> None:
+        """These are dead, and their attempts are settled."""
 
 
 # ── questions ────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from weakref import finalize
 
 from fanfold.errors import StoreError
 from fanfold.journal.contract import Life, SessionOwner
-from fanfold.journal.facts import Fact
+from fanfold.journal.facts import EndAttempt, Fact
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.folder import migrate
 from fanfold.journal.sqlite.read import Reader
@@ -54,6 +54,30 @@ class MemorySessions:
         return this_process() if session in self._entered else None
 
 
+class MemorySent:
+    """Which attempts were sent, kept beside the store."""
+
+    def __init__(self) -> None:
+        self._marked: set[int] = set()
+
+    def mark(self, attempt: int) -> None:
+        self._marked.add(attempt)
+
+    def unmark(self, attempt: int) -> None:
+        self._marked.discard(attempt)
+
+    def unsent(self, attempts: Mapping[int, str]) -> tuple[int, ...]:
+        return tuple(number for number in attempts if number not in self._marked)
+
+    def forget(self, sessions: Collection[str]) -> None:
+        """A process has only its own stores in memory."""
+
+    def copy(self) -> MemorySent:
+        copied = MemorySent()
+        copied._marked = set(self._marked)
+        return copied
+
+
 class MemoryHome:
     """Where the database of a store in memory is."""
 
@@ -61,6 +85,7 @@ class MemoryHome:
 
     def __init__(self, place: str) -> None:
         self.place, self.file, self.sessions = place, Path(place), MemorySessions()
+        self.sent = MemorySent()
         self.db = sqlite3.connect(
             ":memory:", isolation_level=None, check_same_thread=False,
             cached_statements=STATEMENTS,
@@ -113,7 +138,9 @@ class MemoryHome:
         return False
 
     def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
-        pass
+        for fact in facts:
+            if type(fact) is EndAttempt and fact.attempt:
+                self.sent.unmark(fact.attempt)
 
 
 class MemoryView:
@@ -156,7 +183,9 @@ def exists(place: str) -> bool:
 
 def copy(place: str, to: str) -> None:
     """As a crash at this moment would leave the store: its sessions are dead in the copy."""
-    _named[place].db.backup(home_of(to).db)
+    home = home_of(to)
+    _named[place].db.backup(home.db)
+    home.sent = _named[place].sent.copy()
 
 
 def _remove(folder: Path, process: int) -> None:

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.errors import StoreError, StoreUnavailable
-from fanfold.journal.facts import Fact
+from fanfold.journal.facts import EndAttempt, Fact
 from fanfold.journal.sqlite import permissions
 from fanfold.journal.sqlite.ballast import Ballast
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.marks import Marks, highest, missing
 from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.journal.sqlite.presence import Presence, put_back
-from fanfold.journal.sqlite.sessions import LockedSessions
+from fanfold.journal.sqlite.sent import SentFile
+from fanfold.journal.sqlite.sessions import LockedSessions, this_process
 from fanfold.journal.sqlite.trouble import DATABASE_ERRORS, sqlite_errors, translate, unusable
 from fanfold.journal.sqlite.unsaved import SideFile, left_behind
 
@@ -34,7 +35,8 @@ class StoreFolder:
         self.folder = folder
         self.file = folder / "journal.db"
         self._setup = folder / "setup.lock"
-        self.sessions = LockedSessions(folder / "live")
+        self.sent = SentFile(folder / "sent", this_process().boot)
+        self.sessions = LockedSessions(folder / "live", self.sent.cover)
         self._ballast = Ballast(folder)
         self._presence: Presence | None = None
         self._version = 0
@@ -153,6 +155,7 @@ class StoreFolder:
     def detach(self) -> None:
         self._ballast.release()
         self.marks.close()
+        self.sent.close()
         if self._presence is not None:
             self._presence.close()
             self._presence = None
@@ -166,6 +169,9 @@ class StoreFolder:
 
     def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
         self.marks.follow(facts, answers)
+        for fact in facts:
+            if type(fact) is EndAttempt and fact.attempt:
+                self.sent.unmark(fact.attempt)
 
     def displaced(self) -> bool:
         """Whether the path is no longer that of the store that is open."""

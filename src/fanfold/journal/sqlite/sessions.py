@@ -6,6 +6,7 @@ import fcntl
 import os
 import secrets
 import weakref
+from collections.abc import Callable
 from errno import EACCES, EPERM, EROFS
 from pathlib import Path
 
@@ -20,8 +21,9 @@ _READ_ONLY = (EACCES, EPERM, EROFS)
 class LockedSessions:
     """The sessions of one store, in its folder `live`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, entered: Callable[[str], None] = lambda session: None) -> None:
+        """`entered` is called with each new session of this process."""
+        self._folder, self._entered = folder, entered
         self._held: dict[str, int] = {}
         _everyone.add(self)
 
@@ -32,6 +34,7 @@ class LockedSessions:
             self._take(session)
         except OSError as error:
             raise unusable(self._folder.parent, error) from error
+        self._entered(session)
         return session
 
     def leave(self, session: str) -> None:

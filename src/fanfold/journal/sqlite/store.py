@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Protocol
 
 from fanfold.errors import StoreError
-from fanfold.journal.contract import Patience, PlannedRow, Sessions
+from fanfold.journal.contract import Patience, PlannedRow, SentMarks, Sessions
 from fanfold.journal.facts import EndAttempt, Fact, LoseAttempts, PlanItems
 from fanfold.journal.sqlite import permissions
 from fanfold.journal.sqlite.folder import StoreFolder
@@ -35,6 +35,9 @@ class Home(Backing, Protocol):
     @property
     def sessions(self) -> Sessions: ...
 
+    @property
+    def sent(self) -> SentMarks: ...
+
     def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:
         """From here on this process writes. Returns what the operator should know, once."""
 
@@ -42,16 +45,6 @@ class Home(Backing, Protocol):
         """The facts that dead writers could not save; they are taken up in the block."""
 
     def detach(self) -> None: ...
-
-
-class AllSent:
-    """No marks are kept: every claim may have been sent, so every lost one is in doubt."""
-
-    def mark(self, attempt: int) -> None:
-        pass
-
-    def unsent(self, attempts: Sequence[int]) -> tuple[int, ...]:
-        return ()
 
 
 class SqliteStore:
@@ -69,7 +62,7 @@ class SqliteStore:
         self.warnings = self._take_up()
         self._writer = Writer(home, thread=thread, after_commit=after_commit, patience=patience)
         self._writer.on_moved = self._read_there
-        self.sent = AllSent()
+        self.sent = home.sent
         self.write, self.note = self._writer.write, self._writer.note
         self.subscribe = self._writer.subscribe
         self._reading = home.connect(readonly=True)
@@ -157,21 +150,24 @@ class SqliteStore:
 
     async def recover(self, now: float) -> int:
         alive: dict[str, bool] = {}
-        lost = []
+        lost = {}
         for number, session in self.read.open_attempts():
             if session not in alive:
                 alive[session] = self.sessions.alive(session)
             if not alive[session]:
-                lost.append(number)
+                lost[number] = session
         if lost:
             await self.lose(tuple(lost), now)
+            self.sent.forget(set(lost.values()))
         return len(lost)
 
     async def lose(self, attempts: tuple[int, ...], now: float) -> None:
         with self.home.left_behind() as facts:
             for fact in facts:
                 await self.write(fact)
-        await self.write(LoseAttempts(attempts, now, self.sent.unsent(attempts)))
+        sessions = dict(self.read.open_attempts())
+        lost = {number: sessions[number] for number in attempts if number in sessions}
+        await self.write(LoseAttempts(attempts, now, self.sent.unsent(lost)))
 
     def close(self) -> None:
         self._writer.close()

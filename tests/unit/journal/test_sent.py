@@ -1,0 +1,80 @@
+"""What was claimed and never sent is known after a killed process, and only then."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fanfold.journal.sqlite.sent import SentFile
+
+ONE, OTHER = "0123456789abcdef", "fedcba9876543210"
+
+
+def opened(folder: Path, boot: str = "boot-1", session: str = ONE) -> SentFile:
+    marks = SentFile(folder / "sent", boot)
+    marks.cover(session)
+    return marks
+
+
+def test_what_was_not_marked_was_not_sent(tmp_path: Path) -> None:
+    """The one who looks is another process: the first one never closed."""
+    marks = opened(tmp_path)
+    for attempt in (3, 4, 5):
+        marks.mark(attempt)
+    marks.unmark(4)
+    marks.mark(6)
+    later = opened(tmp_path, session=OTHER)
+    assert later.unsent(dict.fromkeys(range(1, 8), ONE)) == (1, 2, 4, 7)
+
+
+@pytest.mark.parametrize("boot", ["boot-2", ""])
+def test_after_a_restart_of_the_machine_the_marks_say_nothing(tmp_path: Path, boot: str) -> None:
+    opened(tmp_path).mark(1)
+    assert opened(tmp_path, boot, OTHER).unsent({1: ONE, 2: ONE}) == ()
+
+
+def test_a_session_without_marks_is_in_doubt(tmp_path: Path) -> None:
+    """Its process could not make the file, or ran on another machine."""
+    opened(tmp_path)
+    assert opened(tmp_path, session=OTHER).unsent({1: "another session!"}) == ()
+
+
+def test_a_closed_file_says_nothing(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    assert opened(tmp_path, session=OTHER).unsent({1: ONE}) == ()
+    assert len(list((tmp_path / "sent").iterdir())) == 1
+
+
+def test_what_cannot_be_marked_is_not_taken_for_unsent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks = opened(tmp_path)
+    marks.mark(1)
+    with monkeypatch.context() as full:
+
+        def refuse(*args: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        full.setattr(os, "pwrite", refuse)
+        marks.mark(2)
+    assert opened(tmp_path, session=OTHER).unsent({1: ONE, 2: ONE, 3: ONE}) == ()
+
+
+def test_files_of_settled_sessions_are_removed(tmp_path: Path) -> None:
+    opened(tmp_path)
+    later = opened(tmp_path, session=OTHER)
+    later.forget({ONE})
+    assert later.unsent({1: ONE}) == ()
+    assert len(list((tmp_path / "sent").iterdir())) == 1
+
+
+def test_there_is_room_for_many(tmp_path: Path) -> None:
+    marks = opened(tmp_path)
+    for attempt in range(1, 20_001):
+        marks.mark(attempt)
+    for attempt in range(1, 20_001, 2):
+        marks.unmark(attempt)
+    later = opened(tmp_path, session=OTHER)
+    assert later.unsent(dict.fromkeys(range(1, 11), ONE)) == (1, 3, 5, 7, 9)
