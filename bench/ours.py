@@ -8,7 +8,7 @@ from typing import Any
 
 from data import MAX_TOKENS, MODEL, PROMPT, SCHEMA, row
 
-from fanfold.members.command import Command
+from fanfold.members.command import CommandMember
 from fanfold.members.function import Function
 from fanfold.members.openai import OpenAI
 from fanfold.observe.script import open_run
@@ -106,7 +106,7 @@ async def command_map(folder: str, items: int, concurrency: int) -> None:
     )  # fmt: skip
     prompt = Prompt(Template("{{ item.id }}", name="prompt", known=KNOWN_NAMES))
     terms = Terms("map", lambda task, reply, ask: PASS, concurrency=concurrency)
-    async with open_run("bench", members=[Command(traits, ["true"], folder)], store=folder) as run:
+    async with open_run("bench", members=[CommandMember(traits, ["true"], folder)], store=folder) as run:
         batch = await run.plan(Reviews(items), terms)
         await map_batch(run, batch, terms, prompt)
         if run.receipt().passed != items:

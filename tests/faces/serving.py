@@ -16,7 +16,7 @@ from fanfold.faces.connections import Bounds
 from fanfold.faces.serve.app import Endpoint as ServeEndpoint
 from fanfold.faces.serve.service import Service, ready
 from fanfold.faces.web import listen
-from fanfold.members.ensembles import Ensemble
+from fanfold.members.ensembles import RosterEnsemble
 from fanfold.patterns.delegate import new_run
 from fanfold.run.member_sources import GivenMembers
 from fanfold.run.run import Run
@@ -75,7 +75,7 @@ async def endpoint(
     folder: Path,
     *members: Member,
     budget: Budget = Budget(),
-    ensembles: Mapping[str, Ensemble] | None = None,
+    ensembles: Mapping[str, RosterEnsemble] | None = None,
     most: int = 1000,
     bounds: Bounds = Bounds(),
 ) -> AsyncIterator[Endpoint]:

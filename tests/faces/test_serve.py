@@ -18,7 +18,7 @@ from openai import OpenAI
 
 from fanfold.errors import Terminal, Transient
 from fanfold.faces.serve.service import ParentRuns
-from fanfold.members.ensembles import Ensemble
+from fanfold.members.ensembles import RosterEnsemble
 from fanfold.patterns.delegate import new_run
 from fanfold.price import Price, dollars
 from fanfold.run.member_sources import GivenMembers
@@ -266,7 +266,7 @@ def test_many_requests_at_once_never_pass_the_budget(tmp_path: Path) -> None:
 
 def test_an_ensemble_over_budget_is_a_402_too(tmp_path: Path) -> None:
     members = echo("m"), echo("k")
-    both = {"both": Ensemble(members=("m", "k"))}
+    both = {"both": RosterEnsemble(members=("m", "k"))}
 
     async def main() -> None:
         async with endpoint(tmp_path, *members, budget=Budget(usd=1e-6), ensembles=both) as here:
@@ -569,8 +569,8 @@ def test_an_ensemble_answers_as_one(tmp_path: Path) -> None:
     ]
     judge = Scripted(lambda ask, n: reply("", data={"choice": _letter(ask, "blue")}), traits("j"))
     panels = {
-        "three": Ensemble(members=("a", "b", "c")),
-        "court": Ensemble(members=("a", "b", "c"), judge="j"),
+        "three": RosterEnsemble(members=("a", "b", "c")),
+        "court": RosterEnsemble(members=("a", "b", "c"), judge="j"),
     }
 
     async def main() -> list[tuple[str, int, int]]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from fanfold.members.agents.dialect import Dialect, Reader, Reading, Told
-from fanfold.members.agents.meter import Meter
+from fanfold.members.agents.dialect import Dialect, EventLine, LogReader, WorkerReading
+from fanfold.members.agents.meter import SpendingFiles
 from fanfold.members.agents.tail import Tail
 from fanfold.members.agents.worker import LOG, TIMES, Spec
 
@@ -18,7 +18,7 @@ class LogEvent(NamedTuple):
     """One thing that a worker said or did. `own`: the event states its time itself."""
 
     at: float
-    told: Told
+    told: EventLine
     own: bool = False
 
 
@@ -78,14 +78,14 @@ class Follower:
         self.place, self.spec = place, spec
         start = 0 if lines is None else start_of_last(place / LOG, lines)
         self.whole = start == 0
-        self._reader: Reader = dialect.reader(spec.price, resumed=spec.resumed, call=spec.call)
+        self._reader: LogReader = dialect.reader(spec.price, resumed=spec.resumed, call=spec.call)
         self._log = Tail(place / LOG, start)
         self._times = LogTimes(place / TIMES)
-        self._meter = Meter(spec)
+        self._meter = SpendingFiles(spec)
         self._latest = spec.begun
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> WorkerReading:
         return self._reader.reading
 
     def read(self, *, over: bool = False) -> Iterator[LogEvent]:
@@ -100,7 +100,7 @@ class Follower:
                 yield from self._events(line, self._log.offset)
         self._read_meter()
 
-    def catch_up(self, *, over: bool = False) -> Reading:
+    def catch_up(self, *, over: bool = False) -> WorkerReading:
         """All that came since, for the sums alone."""
         for _ in self.read(over=over):
             pass

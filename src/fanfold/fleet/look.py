@@ -34,7 +34,7 @@ from fanfold.journal.answers import AttemptRecord, EndedItem
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.journal.following import StoreFollower, attempts_in
-from fanfold.members.agents.dialect import Dialect, Reading
+from fanfold.members.agents.dialect import Dialect, WorkerReading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.worker import outputs, read_spec
 from fanfold.patterns.graph_state import failed_by_parents
@@ -140,7 +140,7 @@ class WorkerReader:
         view = with_member(view, run.plan.member(view.member))
         return with_reasons(view, reasons, None if files is None else files.exit)
 
-    def _reading(self, files: WorkerFiles | None) -> Reading | None:
+    def _reading(self, files: WorkerFiles | None) -> WorkerReading | None:
         """What its log says, up to its present end."""
         if files is None or files.spec.dialect not in self._dialects:
             return None

@@ -11,7 +11,7 @@ import msgspec
 from fanfold.fleet.logs import last_stamp
 from fanfold.fleet.run_plan import Lane, PlannedMember
 from fanfold.journal.answers import AttemptRecord
-from fanfold.members.agents.dialect import Reading
+from fanfold.members.agents.dialect import WorkerReading
 from fanfold.members.agents.worker import LOG, TIMES, Exit, Spec, read_order
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import State
@@ -137,7 +137,7 @@ class WorkerFiles(msgspec.Struct, frozen=True):
 
 
 def settled(
-    outcome: State, files: WorkerFiles | None, reading: Reading | None, run_over: bool
+    outcome: State, files: WorkerFiles | None, reading: WorkerReading | None, run_over: bool
 ) -> WorkerState:
     """By the outcome on record. `run_over`: the run was killed or aborted, so what was not reached
     will not be; otherwise it is still to come."""
@@ -152,7 +152,7 @@ def settled(
 def under_way(
     newest: AttemptRecord | None,
     files: WorkerFiles | None,
-    reading: Reading | None,
+    reading: WorkerReading | None,
     run_alive: bool,
 ) -> WorkerState:
     """By the newest attempt and its worker, where no outcome is on record."""
@@ -169,7 +169,7 @@ def under_way(
             return _at_work(files, reading, run_alive)
 
 
-def _at_work(files: WorkerFiles | None, reading: Reading | None, run_alive: bool) -> WorkerState:
+def _at_work(files: WorkerFiles | None, reading: WorkerReading | None, run_alive: bool) -> WorkerState:
     """Its end may not be settled yet, or will not be until somebody resumes the run: what is in
     doubt by the journal may live on, or have ended well."""
     if files is None or (files.exit is None and not files.hosted):
@@ -192,7 +192,7 @@ def _at_work(files: WorkerFiles | None, reading: Reading | None, run_alive: bool
 # ── what it cost, what it said, what it left ─────────────────────────────────────────────────
 
 
-def cost_of(tries: list[AttemptRecord], reading: Reading | None, state: WorkerState) -> Cost:
+def cost_of(tries: list[AttemptRecord], reading: WorkerReading | None, state: WorkerState) -> Cost:
     """What was settled, and what the newest has cost so far by its own log. A bound stays one, also when the
     worker was launched again since; what is in doubt counts as in the receipt."""
     if not tries:
@@ -238,7 +238,7 @@ def last_output(files: WorkerFiles) -> float | None:
     return status.st_mtime if noted is None else max(noted, status.st_mtime)
 
 
-def with_reading(view: WorkerView, reading: Reading) -> WorkerView:
+def with_reading(view: WorkerView, reading: WorkerReading) -> WorkerView:
     """With what its log has told. What was settled goes before what was read."""
     last = reading.last
     done = GLYPHS.get(last.kind, "") + last.text if last else ""

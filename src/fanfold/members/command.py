@@ -18,7 +18,7 @@ from fanfold.members.entry import constructor
 from fanfold.members.interpreters import run_as_code
 from fanfold.members.kinds import BuildContext, MemberFields, Texts, Version, check_variables
 from fanfold.members.output import Parse, read_output
-from fanfold.members.process import Ended, carry_out
+from fanfold.members.process import ProgramEnd, run_program
 from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.item import canonical, digest
@@ -75,9 +75,9 @@ class CommandFields(_CommandOptions, frozen=True, tag="command"):
             metered=self.effects or self.stated_price != FREE,
         )  # fmt: skip
 
-    def build(self, traits: Traits, context: BuildContext) -> Command:
+    def build(self, traits: Traits, context: BuildContext) -> CommandMember:
         hidden, prompt = context.hidden.union(self.scrub_env), self.prompt or "stdin"
-        return Command(
+        return CommandMember(
             traits, self.cmd, context.folder, hidden=hidden, prompt=prompt, parse=self.parse
         )
 
@@ -133,7 +133,7 @@ class _LastLine(msgspec.Struct, frozen=True):
     fanfold: _Report
 
 
-class Command:
+class CommandMember:
     """Runs `cmd` in `folder`, never through a shell, with the prompt on its stdin or in its words.
 
     The variables named in `hidden` (where the roster's keys are) are not passed on; the span of the
@@ -182,7 +182,7 @@ class Command:
             await self.open()
         seconds = self._traits.timeout
         try:
-            ended = await carry_out(
+            ended = await run_program(
                 *self._given(request.body), folder=self._folder, env=self._environment(request),
                 seconds=seconds, most=self._traits.max_bytes,
             )  # fmt: skip
@@ -217,7 +217,7 @@ class Command:
         filled = (word.replace(PROMPT, shy if word.startswith(PROMPT) else text) for word in words)
         return [program, *filled], b""
 
-    def _parsed(self, ended: Ended, ask: Ask) -> Reply:
+    def _parsed(self, ended: ProgramEnd, ask: Ask) -> Reply:
         """The reply out of a program's JSON, which also tells of failures."""
         parse = self._parse
         said = read_output(parse, self._traits.id, ended.out, ended.code)
@@ -263,7 +263,7 @@ class Command:
             return Terminal(f"{what}: {why}", scope="member")
         return Transient(f"{what}: {why}")
 
-    def _failed(self, ended: Ended) -> MemberError:
+    def _failed(self, ended: ProgramEnd) -> MemberError:
         how = f"exit code {ended.code}" if ended.code > 0 else f"killed by signal {-ended.code}"
         text = f"{self._traits.id}: {how}{_shortened(ended.err)}"
         if ended.code in (126, 127):  # what a shell or env says of a program it cannot start

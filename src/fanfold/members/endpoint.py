@@ -18,7 +18,7 @@ from fanfold.members.http import Answer, Http
 from fanfold.members.keys import Key, KeyReference
 from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.members.secrets import scrubbed
-from fanfold.members.status import Row, refused, shortened, told
+from fanfold.members.status import ErrorRow, refused, shortened, told
 from fanfold.work.member import MAX_BYTES, Tier, Traits
 from fanfold.work.nesting import TooDeep
 from fanfold.work.reader import Count, Misfit, Text
@@ -106,7 +106,7 @@ class Endpoint:
         url: str,
         key: Key,
         headers: Callable[[str], dict[str, str]],
-        rows: tuple[Row, ...],
+        rows: tuple[ErrorRow, ...],
         *,
         direct: bool = False,
     ) -> None:

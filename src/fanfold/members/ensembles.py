@@ -16,7 +16,7 @@ Rule = Literal["majority", "weighted", "quorum"]
 TAKEN = ("auto",)
 
 
-class Ensemble(msgspec.Struct, frozen=True, kw_only=True):
+class RosterEnsemble(msgspec.Struct, frozen=True, kw_only=True):
     """`judge` is a member that decides instead of a count; `picks`: it names one of the answers."""
 
     members: tuple[str, ...]
@@ -55,9 +55,9 @@ class EnsembleFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise Misfit("`judge` goes with `decide: judge`", "judge")
 
     @property
-    def ensemble(self) -> Ensemble:
+    def ensemble(self) -> RosterEnsemble:
         judge, decide = self.judge, self.decide or "majority"
-        return Ensemble(
+        return RosterEnsemble(
             members=self.members, decide="majority" if decide == "judge" else decide,
             weights=self.weights, quorum=self.quorum, samples=self.samples,
             stop_early=self.stop_early, judge=None if judge is None else judge.member,

@@ -23,19 +23,19 @@ _TOOLS = ("tool_calls", "function_call", "tool_use")
 _is_word = re.compile(r"[a-z_ -]{1,32}").fullmatch
 
 
-class Ended(NamedTuple):
+class ReplyEnd(NamedTuple):
     """`reason` is the server's own word where it is no known end."""
 
     finish: Finish
     reason: str = ""
 
 
-def ended(reason: object, ask: Ask) -> Ended:
+def ended(reason: object, ask: Ask) -> ReplyEnd:
     """A call of a tool is a good end only where tools were offered."""
     word = reason.lower() if isinstance(reason, str) else ""
     finish = "stop" if word in _TOOLS and ask.tools is not None else _ENDS.get(word)
     if finish is not None:
-        return Ended(finish)
+        return ReplyEnd(finish)
     if word and not _is_word(word):  # nothing that a server makes up is repeated
-        return Ended("other", "not a word")
-    return Ended("other", word)
+        return ReplyEnd("other", "not a word")
+    return ReplyEnd("other", word)

@@ -10,7 +10,7 @@ import msgspec
 from fanfold.errors import MemberError
 from fanfold.members.endpoint import ApiFields, Endpoint
 from fanfold.members.entry import constructor
-from fanfold.members.finish import Ended, ended
+from fanfold.members.finish import ReplyEnd, ended
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
 from fanfold.members.reported import of_completions
@@ -18,7 +18,7 @@ from fanfold.members.status import table
 from fanfold.members.structured import find, in_words, is_object
 from fanfold.members.toolcalls import (
     Gathering,
-    Wanted,
+    WantedCall,
     calling,
     completions_messages,
     completions_tools,
@@ -71,7 +71,7 @@ class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 class _Said(msgspec.Struct):
     content: str | None = None
     refusal: str | None = None
-    tool_calls: list[Wanted] | None = None
+    tool_calls: list[WantedCall] | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -224,7 +224,7 @@ class _Heard:
 
 def _made(request: Request, said: _Said, finish: object, usage: Any, model: str | None) -> Reply:
     text = said.refusal or said.content or ""
-    end = Ended("refusal") if said.refusal else ended(finish, request.ask)
+    end = ReplyEnd("refusal") if said.refusal else ended(finish, request.ask)
     wanted = request.ask.schema is not None and end.finish != "refusal"
     used, unusable = of_completions(usage)
     data = find(text) if wanted else None

@@ -19,7 +19,7 @@ from typing import IO, NamedTuple
 _CHUNK = 65_536
 
 
-class Ended(NamedTuple):
+class ProgramEnd(NamedTuple):
     """How a program ended. `full` says that its output was cut at the limit (and it was killed)."""
 
     code: int
@@ -28,10 +28,10 @@ class Ended(NamedTuple):
     full: bool = False
 
 
-async def carry_out(
+async def run_program(
     cmd: Sequence[str], given: bytes, *, folder: Path, env: Mapping[str, str], seconds: float,
     most: int,
-) -> Ended:  # fmt: skip
+) -> ProgramEnd:  # fmt: skip
     """Run `cmd` with `given` on stdin until it ends; at most `most` bytes of stdout are taken.
 
     After `seconds` (TimeoutError) or on cancellation the whole process group is killed. The output
@@ -54,7 +54,7 @@ async def carry_out(
     finally:
         feed.close()
         written, complained = out.close(), err.close()
-    return Ended(code, written, complained, out.full or err.full)
+    return ProgramEnd(code, written, complained, out.full or err.full)
 
 
 def _launch(cmd: Sequence[str], folder: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.members.ensembles import Ensemble, EnsembleFields, check_ensembles
+from fanfold.members.ensembles import EnsembleFields, RosterEnsemble, check_ensembles
 from fanfold.members.entry import MemberEntry, read_entry
 from fanfold.members.keys import refuse_pasted_keys, value_of
 from fanfold.members.kinds import KINDS, BuildContext, record_of
@@ -59,7 +59,7 @@ class Roster(msgspec.Struct, frozen=True):
     entries: dict[str, MemberEntry] = {}
     settings: RosterSettings = RosterSettings()
     file: str | None = None
-    ensembles: dict[str, Ensemble] = {}
+    ensembles: dict[str, RosterEnsemble] = {}
     elsewhere: frozenset[str] = frozenset()
 
     @property

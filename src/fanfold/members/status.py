@@ -48,7 +48,7 @@ class Refusal(NamedTuple):
         return f"{self.member}: {what} ({self.status}){said}" + (f"; {remedy}" if remedy else "")
 
 
-class Row(NamedTuple):
+class ErrorRow(NamedTuple):
     """Fits a status, and one of the words if there are any. `foreign`: only an answer that is not
     in the provider's own form."""
 
@@ -64,28 +64,28 @@ class Row(NamedTuple):
         return not words or any(word in text for word in words)
 
 
-def table(*, quota: tuple[str, ...], too_long: tuple[str, ...]) -> tuple[Row, ...]:
+def table(*, quota: tuple[str, ...], too_long: tuple[str, ...]) -> tuple[ErrorRow, ...]:
     """The rows of one wire, tried from the top. The words are how it says that the quota is gone
     or the request too long, in lower case.
     """
     return (
-        Row(frozenset({402}), (), _quota),
-        Row(frozenset({400, 403, 429}), quota, _quota),
-        Row(frozenset({401, 403}), (), _key),
-        Row(frozenset({404}), (), _model),
-        Row(frozenset({413}), (), _too_long),
-        Row(frozenset({400, 422}), too_long, _too_long),
-        Row(frozenset({400, 422}), (), _malformed),
-        Row(MAY_BE_BILLED, (), _doubt),
-        Row(frozenset(range(500, 600)), (), _doubt, foreign=True),
-        Row(frozenset({429, 529}), (), _too_often),
-        Row(frozenset({409, 425, *range(500, 600)}), (), _server),
-        Row(frozenset(range(201, 300)), (), _unexpected),
-        Row(frozenset(range(300, 400)), (), _elsewhere),
+        ErrorRow(frozenset({402}), (), _quota),
+        ErrorRow(frozenset({400, 403, 429}), quota, _quota),
+        ErrorRow(frozenset({401, 403}), (), _key),
+        ErrorRow(frozenset({404}), (), _model),
+        ErrorRow(frozenset({413}), (), _too_long),
+        ErrorRow(frozenset({400, 422}), too_long, _too_long),
+        ErrorRow(frozenset({400, 422}), (), _malformed),
+        ErrorRow(MAY_BE_BILLED, (), _doubt),
+        ErrorRow(frozenset(range(500, 600)), (), _doubt, foreign=True),
+        ErrorRow(frozenset({429, 529}), (), _too_often),
+        ErrorRow(frozenset({409, 425, *range(500, 600)}), (), _server),
+        ErrorRow(frozenset(range(201, 300)), (), _unexpected),
+        ErrorRow(frozenset(range(300, 400)), (), _elsewhere),
     )
 
 
-def refused(member: str, answer: Answer, rows: tuple[Row, ...], key: str) -> MemberError:
+def refused(member: str, answer: Answer, rows: tuple[ErrorRow, ...], key: str) -> MemberError:
     code, message = told(answer.body)
     said = shortened(scrubbed(message or code, key))
     refusal = Refusal(member, answer.status, said, retry_after(answer.header))

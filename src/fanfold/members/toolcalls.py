@@ -34,17 +34,17 @@ def calling(ask: Ask, reply: Reply, calls: tuple[Call, ...]) -> Reply:
 # ── chat completions ─────────────────────────────────────────────────────────────────────────
 
 
-class Function(msgspec.Struct):
+class ToolFunction(msgspec.Struct):
     name: str | None = None
     arguments: str | None = None
 
 
-class Wanted(msgspec.Struct):
+class WantedCall(msgspec.Struct):
     """One call in a message, or a piece of one in a stream, where `index` tells them apart."""
 
     index: int = 0
     id: str | None = None
-    function: Function = msgspec.field(default_factory=Function)
+    function: ToolFunction = msgspec.field(default_factory=ToolFunction)
 
 
 def completions_tools(tools: Tools) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def _written(given: Any) -> str:
     return given if isinstance(given, str) else _encode(given).decode()
 
 
-def wanted(pieces: Sequence[Wanted]) -> tuple[Call, ...]:
+def wanted(pieces: Sequence[WantedCall]) -> tuple[Call, ...]:
     """The calls of a whole message."""
     return tuple(
         call(one.id or "", one.function.name or "", one.function.arguments or "") for one in pieces

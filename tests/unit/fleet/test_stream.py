@@ -22,7 +22,7 @@ from fanfold.fleet.stream import (
     view_lines,
 )
 from fanfold.fleet.worker_view import WorkerFiles
-from fanfold.members.agents.dialect import Told
+from fanfold.members.agents.dialect import EventLine
 from fanfold.members.agents.worker import LOG, TIMES, Exit
 from fanfold.observe.table import cells_wide
 from fanfold.testing.clock import EPOCH
@@ -181,14 +181,14 @@ def test_raw_lines_are_as_they_are_but_for_what_would_steer_a_terminal(stage: St
 
 def test_what_is_said_is_wrapped_at_the_terminal_with_its_time_before_it() -> None:
     stamp = datetime.fromtimestamp(EPOCH, UTC).astimezone().strftime("%H:%M:%S")
-    shown = view_lines(LogEvent(EPOCH, Told("tool", "Write " + "long " * 20)), 60)
+    shown = view_lines(LogEvent(EPOCH, EventLine("tool", "Write " + "long " * 20)), 60)
     assert shown == [
         f"{stamp}  🔧 Write long long long long long long long long",
         "          long long long long long long long long long long",
         "          long long",
     ]
-    assert view_lines(LogEvent(EPOCH, Told("text", "")), 60) == [stamp]
-    assert view_lines(LogEvent(EPOCH, Told("text", "one\n\ntwo\x1b[2J")), 60) == [
+    assert view_lines(LogEvent(EPOCH, EventLine("text", "")), 60) == [stamp]
+    assert view_lines(LogEvent(EPOCH, EventLine("text", "one\n\ntwo\x1b[2J")), 60) == [
         f"{stamp}  one", "          two [2J",
     ]  # fmt: skip
 

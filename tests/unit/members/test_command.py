@@ -16,8 +16,8 @@ import pytest
 import uvloop
 
 from fanfold.errors import InvalidReply, MemberError, Terminal, TimedOut, Transient
-from fanfold.members.command import Command
-from fanfold.members.process import by_pidfd, by_thread, carry_out
+from fanfold.members.command import CommandMember
+from fanfold.members.process import by_pidfd, by_thread, run_program
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
 from fanfold.work.member import Traits, tell_nobody
 from tests.waiting import however_slow, wait_until
@@ -35,7 +35,7 @@ def asked(
 ) -> Reply:
     async def once() -> Reply:
         traits = Traits(id="cmd", kind="command", answerer="command:0@run", timeout=timeout)
-        member = Command(traits, cmd, folder, hidden=hidden)
+        member = CommandMember(traits, cmd, folder, hidden=hidden)
         await member.open()
         whole = Ask(messages=(Message("user", ask),)) if isinstance(ask, str) else ask
         return await member.ask(member.prepare(whole), tell_nobody)
@@ -180,7 +180,7 @@ def test_cancelling_kills_the_command_and_its_children(tmp_path: Path) -> None:
 
     async def cancel() -> None:
         traits = Traits(id="cmd", kind="command", answerer="command:0@run")
-        member = Command(traits, shell(code), tmp_path)
+        member = CommandMember(traits, shell(code), tmp_path)
         work = asyncio.create_task(member.ask(member.prepare(Ask()), tell_nobody))
         await asyncio.to_thread(wait_until, (tmp_path / "child").exists)
         work.cancel()
@@ -201,7 +201,7 @@ def test_a_child_left_behind_with_the_pipe_does_not_hold_the_reply_up(tmp_path: 
 
 def test_endless_output_is_cut_and_the_command_killed() -> None:
     async def cut() -> None:
-        ended = await carry_out(
+        ended = await run_program(
             ["yes"], b"", folder=Path(), env=dict(os.environ), seconds=30, most=100_000
         )
         assert (ended.full, ended.code) == (True, -9)
@@ -212,7 +212,7 @@ def test_endless_output_is_cut_and_the_command_killed() -> None:
 
 def test_output_larger_than_max_bytes_was_paid_for() -> None:
     traits = Traits(id="cmd", kind="command", answerer="command:0@run", max_bytes=100_000)
-    member = Command(traits, ["yes"], Path())
+    member = CommandMember(traits, ["yes"], Path())
     with pytest.raises(InvalidReply) as caught:
         asyncio.run(member.ask(member.prepare(Ask()), tell_nobody))
     assert str(caught.value) == "cmd: its output is larger than max_bytes (100,000); killed"
@@ -237,7 +237,7 @@ def test_hundreds_of_launches_leave_no_handle_and_no_zombie(
 
     async def many() -> list[Reply]:
         traits = Traits(id="cmd", kind="command", answerer="command:0@run")
-        member = Command(traits, ["cat"], Path())
+        member = CommandMember(traits, ["cat"], Path())
         await member.open()
         request = member.prepare(Ask(messages=(Message("user", "x"),)))
         gate = asyncio.Semaphore(8)
@@ -278,7 +278,7 @@ def test_a_program_is_told_which_attempt_it_works_for(
     see = shell('echo "${FANFOLD_PARENT-none} ${FANFOLD_STORE-none}"')
 
     async def once() -> Reply:
-        member = Command(Traits(id="cmd", kind="command", answerer="c"), see, Path())
+        member = CommandMember(Traits(id="cmd", kind="command", answerer="c"), see, Path())
         request = msgspec.structs.replace(member.prepare(Ask()), **request_of)
         return await member.ask(request, tell_nobody)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.members.ensembles import Ensemble
+from fanfold.members.ensembles import RosterEnsemble
 from fanfold.members.roster import Roster, load_roster
 
 MEMBERS = """\
@@ -24,20 +24,20 @@ def roster(folder: Path, ensembles: str) -> Roster:
 
 
 GOOD = [
-    ("both: {members: [a, b]}", Ensemble(members=("a", "b"))),
+    ("both: {members: [a, b]}", RosterEnsemble(members=("a", "b"))),
     ("both: {members: [a, b], decide: quorum, quorum: 2, stop_early: true, samples: 3}",
-     Ensemble(members=("a", "b"), decide="quorum", quorum=2, stop_early=True, samples=3)),
+     RosterEnsemble(members=("a", "b"), decide="quorum", quorum=2, stop_early=True, samples=3)),
     ("both: {members: [a, b], decide: weighted, weights: {a: 2}}",
-     Ensemble(members=("a", "b"), decide="weighted", weights={"a": 2.0})),
+     RosterEnsemble(members=("a", "b"), decide="weighted", weights={"a": 2.0})),
     ("both: {members: [a, b], decide: judge, judge: {member: b}}",
-     Ensemble(members=("a", "b"), judge="b")),
+     RosterEnsemble(members=("a", "b"), judge="b")),
     ("both: {members: [a], judge: {member: b, picks: false}}",
-     Ensemble(members=("a",), judge="b", picks=False)),
+     RosterEnsemble(members=("a",), judge="b", picks=False)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "made"), GOOD)
-def test_an_ensemble_is_read(tmp_path: Path, text: str, made: Ensemble) -> None:
+def test_an_ensemble_is_read(tmp_path: Path, text: str, made: RosterEnsemble) -> None:
     assert roster(tmp_path, text).ensembles == {"both": made}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput, InvalidReply, MemberError, RateLimited, Terminal, Transient
-from fanfold.members.command import Command, CommandFields
+from fanfold.members.command import CommandFields, CommandMember
 from fanfold.members.roster import Roster, load_roster
 from fanfold.patterns.delegate_tools import TOOLS
 from fanfold.price import FREE, Price
@@ -222,9 +222,9 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, says: s
 # ── a prompt as an argument ──────────────────────────────────────────────────────────────────
 
 
-def member(cmd: list[str], **changes: Any) -> Command:
+def member(cmd: list[str], **changes: Any) -> CommandMember:
     traits = Traits(id="cli", kind="command", answerer="command:0@run", timeout=30)
-    return Command(traits, cmd, Path(), **{"prompt": "argument", **changes})
+    return CommandMember(traits, cmd, Path(), **{"prompt": "argument", **changes})
 
 
 def asked(cmd: list[str], text: str, **changes: Any) -> Reply:

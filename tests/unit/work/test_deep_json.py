@@ -10,7 +10,7 @@ import pytest
 
 from fanfold.errors import BadInput, InvalidReply
 from fanfold.members.anthropic import Anthropic
-from fanfold.members.command import Command
+from fanfold.members.command import CommandMember
 from fanfold.members.function import function
 from fanfold.members.openai import OpenAI
 from fanfold.members.replay import Replay
@@ -83,7 +83,7 @@ def test_of_an_api_it_is_an_answer_that_cannot_be_read_or_no_json(depth: int, ki
 @depths
 def test_of_a_command_it_is_a_text(depth: int) -> None:
     """The gate of the schema sees it then."""
-    member = Command(traits("cmd", kind="command"), ["cat"], Path())
+    member = CommandMember(traits("cmd", kind="command"), ["cat"], Path())
     request = member.prepare(WANTED)
     body = nested(depth) + '\n{"fanfold": ' + nested(depth) + "}"
     asked = type(request)(request.ask, body.encode())

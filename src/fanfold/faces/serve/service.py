@@ -15,7 +15,7 @@ from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
 from fanfold.faces.serve.wire import AUTO, Answer, Chat
 from fanfold.faces.web import RequestRefused
 from fanfold.gates.default import standard
-from fanfold.members.ensembles import Ensemble
+from fanfold.members.ensembles import RosterEnsemble
 from fanfold.patterns.arguments import TaskHandler
 from fanfold.patterns.ensemble import voters
 from fanfold.patterns.panel import VoteOptions, judged
@@ -253,7 +253,7 @@ class ReadyEnsemble(msgspec.Struct, frozen=True):
     by: TaskHandler
 
 
-def ready(ensemble: Ensemble) -> ReadyEnsemble:
+def ready(ensemble: RosterEnsemble) -> ReadyEnsemble:
     """BadInput for votes that cannot be held, before the server starts."""
     knobs: VoteOptions = {"stop_early": ensemble.stop_early}
     if ensemble.judge is not None:

@@ -14,14 +14,14 @@ from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, cast, get_arg
 import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, CalledOff, MemberError, Terminal, Transient
-from fanfold.members.agents.dialect import Dialect, Reader, Reading, Start, Words
+from fanfold.members.agents.dialect import Dialect, LogReader, Start, Words, WorkerReading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.endings import not_started, required_servers
 from fanfold.members.agents.environment import references
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.hosting import Host, find, start
 from fanfold.members.agents.launching import NotHosted
-from fanfold.members.agents.meter import Meter
+from fanfold.members.agents.meter import SpendingFiles
 from fanfold.members.agents.parents import INDEX, Parents
 from fanfold.members.agents.tail import Tail
 from fanfold.members.agents.worker import ERRORS, LOG, OUTPUT, Exit, Spec, Why
@@ -261,7 +261,7 @@ class Agent:
             raise MemberError(text, lost=True)
         return self._concluded(host, reader.reading, exit)
 
-    def _concluded(self, host: Host, reading: Reading, exit: Exit) -> Reply:
+    def _concluded(self, host: Host, reading: WorkerReading, exit: Exit) -> Reply:
         schema = None if host.spec.schema is None else Schema.of(host.spec.schema)
         made = self._dialect.conclude(self._traits.id, reading, exit, Ask(schema=schema))
         if isinstance(made, Reply):
@@ -275,10 +275,10 @@ class Agent:
         error.usage, error.cost, error.bound = made.usage, made.cost, made.bound
         raise error
 
-    async def _follow(self, host: Host, reader: Reader, tell: Tell) -> Exit | None:
+    async def _follow(self, host: Host, reader: LogReader, tell: Tell) -> Exit | None:
         """Read along while somebody listens, or there are MCP servers that may be missing: then it
         is ended, before it spends more. Else the log is read once, at the end."""
-        log, meter = Tail(host.place / LOG), Meter(host.spec)
+        log, meter = Tail(host.place / LOG), SpendingFiles(host.spec)
         idle = tell is tell_nobody and not self._fields.mcp
         ended = asyncio.ensure_future(host.ended())
         try:
@@ -312,7 +312,7 @@ def least_of(cap: float, most: int) -> int:
     return most - nanos(cap * (1 - LEAST))
 
 
-def _by_its_word(reading: Reading) -> Exit | None:
+def _by_its_word(reading: WorkerReading) -> Exit | None:
     """Its host was killed, and its exit code is lost; but it has said how it ended."""
     return Exit(code=1 if reading.error else 0, at=time.time()) if reading.ended else None
 

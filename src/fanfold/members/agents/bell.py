@@ -20,7 +20,7 @@ TICK = 0.2
 _MODIFIED, _MOVED_IN = 0x2, 0x80
 
 
-class Bell:
+class Wakeups:
     """`told`: a signal said that we are to end. A terminal that closes, or somebody's Ctrl-C, is
     nothing to us."""
 

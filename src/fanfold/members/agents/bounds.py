@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fanfold.members.agents.meter import Meter
+from fanfold.members.agents.meter import SpendingFiles
 from fanfold.members.agents.tail import Tail
-from fanfold.members.agents.worker import LOG, Bounds, Spec, Why
+from fanfold.members.agents.worker import LOG, Spec, Why, WorkerLimits
 from fanfold.price import dollars
 
 if TYPE_CHECKING:  # a host stays small: it loads the dialects only when it has to meter
-    from fanfold.members.agents.dialect import Reader
+    from fanfold.members.agents.dialect import LogReader
 
 _LOOK_FOR_FILES = 2.0  # seconds between searches for files that the meter reads
 _SPENDING = 0.5  # seconds between looks while money is spent that only other files tell of
@@ -22,17 +22,17 @@ _LAST_WORDS = 5.0  # seconds that a program over its limit has to end, once it h
 Reached = tuple[Why, str]
 
 
-class Watch:
+class LimitWatch:
     """Says when a limit is reached. `look` is called when the log has grown, and when `rest` is over;
     all times are monotonic.
 
     Money and turns need a reader of the program's events; without one they are not looked at.
     """
 
-    def __init__(self, spec: Spec, place: Path, now: float, reader: Reader | None = None) -> None:
+    def __init__(self, spec: Spec, place: Path, now: float, reader: LogReader | None = None) -> None:
         self._bounds, self._begun, self._heard = spec.bounds, now, now
-        self._meters = _Meters(spec, reader)
-        self._meter = None if reader is None else _Meter(spec.bounds, place, self._meters, reader)
+        self._meters = _SpendingWatch(spec, reader)
+        self._meter = None if reader is None else _SpendingLimit(spec.bounds, place, self._meters, reader)
 
     def rest(self, now: float) -> float:
         """For how long nothing can be due, as long as nothing is written into the log."""
@@ -61,12 +61,12 @@ class Watch:
         return None if self._meter is None else self._meter.look(now, spoken)
 
 
-class _Meters:
+class _SpendingWatch:
     """The files beside the log that a program writes (`Spec.meter`), as they come and grow."""
 
-    def __init__(self, spec: Spec, reader: Reader | None) -> None:
+    def __init__(self, spec: Spec, reader: LogReader | None) -> None:
         self.sought = spec.meter != ""
-        self._files, self._reader = Meter(spec), reader
+        self._files, self._reader = SpendingFiles(spec), reader
         self._searched, self._session = float("-inf"), ""
 
     def have_grown(self, now: float, *, surely: bool) -> bool:
@@ -83,10 +83,10 @@ class _Meters:
         return self._files.lines()
 
 
-class _Meter:
+class _SpendingLimit:
     """What the program has spent, by its events."""
 
-    def __init__(self, bounds: Bounds, place: Path, meters: _Meters, reader: Reader) -> None:
+    def __init__(self, bounds: WorkerLimits, place: Path, meters: _SpendingWatch, reader: LogReader) -> None:
         self._bounds, self._meters, self._reader = bounds, meters, reader
         self._log = Tail(place / LOG)
         self._over: float | None = None

@@ -22,7 +22,7 @@ def adopt_orphans() -> bool:
     return _prctl(_SUBREAPER, 1)
 
 
-def call_yourself(name: bytes) -> None:
+def set_process_name(name: bytes) -> None:
     """The name that `ps` and `top` show (Linux); at most 15 bytes."""
     _prctl(_NAME, ctypes.c_char_p(name))
 
@@ -39,7 +39,7 @@ def _prctl(option: int, value: int | ctypes.c_char_p) -> bool:
     return bool(done == 0)
 
 
-class Cage:
+class ControlGroup:
     """A control group (cgroup v2) that holds one program and all it starts.
 
     Nothing is limited by it; it only knows who is inside, and ends them all in one step.
@@ -71,12 +71,12 @@ class Cage:
             time.sleep(0.01)
 
 
-def make_cage(name: str) -> Cage | None:
+def make_group(name: str) -> ControlGroup | None:
     """A new one below the group that we are in; None where this is not allowed, or not known."""
     above = own_group()
     if above is None:
         return None
-    cage = Cage(above / name)
+    cage = ControlGroup(above / name)
     try:
         cage.path.mkdir()
     except OSError:

@@ -16,7 +16,7 @@ import msgspec
 from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.claude_events import ClaudeReader, ClaudeReading
 from fanfold.members.agents.claude_meter import CONTEXT, worst_call
-from fanfold.members.agents.dialect import Reading, Start, Words
+from fanfold.members.agents.dialect import Start, Words, WorkerReading
 from fanfold.members.agents.endings import (
     from_outside,
     reply_of,
@@ -27,7 +27,7 @@ from fanfold.members.agents.endings import (
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.models import pricing_model
 from fanfold.members.agents.permissions import claude_tools
-from fanfold.members.agents.worker import Bounds, Call, Exit
+from fanfold.members.agents.worker import CallSize, Exit, WorkerLimits
 from fanfold.members.printed import decoded, failure, said_by
 from fanfold.price import Price, lookup, nanos
 from fanfold.work.ask import Ask, Reply
@@ -86,29 +86,29 @@ class Claude:
     def going_on(self, program: str, session: str) -> tuple[str, ...]:
         return program, "--resume", session
 
-    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
+    def bounds(self, traits: Traits, fields: AgentFields) -> WorkerLimits:
         """It sees to its turns and its budget itself, the latter by its own table of prices: where
         the roster states others, the host counts too. Under a budget the host also sees to it that
         no call of a large context takes more than is reserved for the last one."""
         cap = None if fields.max_budget_usd is None else nanos(fields.max_budget_usd)
         usd = None if self.rates(traits) is None else cap
         most = None if cap is None or fields.overrun == "allow" else self.most(traits, fields)
-        return Bounds(seconds=traits.timeout or None, silence=fields.silence, usd=usd, most=most)
+        return WorkerLimits(seconds=traits.timeout or None, silence=fields.silence, usd=usd, most=most)
 
     def rates(self, traits: Traits) -> Price | None:
         """A price that the roster states goes before claude's own figures. One that was looked up
         does not: each call is billed by the model that answered it, which may be a fallback."""
         return None if traits.price == _listed(traits.model) else traits.price
 
-    def call(self, traits: Traits, fields: AgentFields) -> Call:
-        return Call(traits.context or CONTEXT, traits.max_tokens)
+    def call(self, traits: Traits, fields: AgentFields) -> CallSize:
+        return CallSize(traits.context or CONTEXT, traits.max_tokens)
 
     def reader(
-        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+        self, price: Price | None, *, resumed: bool = False, call: CallSize | None = None
     ) -> ClaudeReader:
         return ClaudeReader(price, resumed=resumed, call=call)
 
-    def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+    def conclude(self, member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
         made = _concluded(member, reading, exit, ask)
         if isinstance(made, Reply):
             return made
@@ -232,7 +232,7 @@ def _worst(prices: list[Price], context: int, output: int) -> int:
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────
 
 
-def _concluded(member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+def _concluded(member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
     well = reading.ended and not reading.error and exit.code == 0
     if not well and (ended := from_outside(member, reading, exit)):
         return ended
@@ -251,7 +251,7 @@ def _concluded(member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | M
     return reply_of(reading)
 
 
-def _failed(member: str, reading: Reading, exit: Exit) -> MemberError:
+def _failed(member: str, reading: WorkerReading, exit: Exit) -> MemberError:
     """`success` is among the subtypes of failure: an API error is one."""
     why = reading.error
     match reading.subtype:
@@ -266,7 +266,7 @@ def _failed(member: str, reading: Reading, exit: Exit) -> MemberError:
     return Terminal(said_by(member, why), scope="ask")
 
 
-def _api_error(member: str, reading: Reading, exit: Exit) -> MemberError:
+def _api_error(member: str, reading: WorkerReading, exit: Exit) -> MemberError:
     why, text = reading.error, said_by(member, reading.error, reading.status)
     if isinstance(reading, ClaudeReading):
         if reading.reset_at is not None:

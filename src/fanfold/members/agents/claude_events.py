@@ -11,9 +11,9 @@ import msgspec
 
 from fanfold.members.agents.claude_meter import ClaudeMeter
 from fanfold.members.agents.claude_result import Result, read_result
-from fanfold.members.agents.dialect import Reading, Told
+from fanfold.members.agents.dialect import EventLine, WorkerReading
 from fanfold.members.agents.telling import blocks, moment, one_line, tool_line
-from fanfold.members.agents.worker import Call
+from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import amount, decoded
 from fanfold.price import Price
 
@@ -43,7 +43,7 @@ class _BitLine(msgspec.Struct, frozen=True):
 _bit = msgspec.json.Decoder(_BitLine).decode
 
 
-class ClaudeReading(Reading):
+class ClaudeReading(WorkerReading):
     """`under_way`: at its last word the model was being asked. `again`: its last reply wants tools
     used, so it will be asked once more. `cut`: a reply was longer than one call may be."""
 
@@ -65,14 +65,14 @@ class ClaudeReader:
     """Follows one run. Figures are worked out when somebody looks at them."""
 
     def __init__(
-        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+        self, price: Price | None, *, resumed: bool = False, call: CallSize | None = None
     ) -> None:
         self._meter = ClaudeMeter(price, resumed=resumed, call=call)
         self._reading = ClaudeReading(self._meter)
         self._stale = False
         self._folder = ""
         self._streams: dict[str, str] = {}  # by who speaks: the message that is coming in
-        self._ways: dict[str, Callable[[dict[str, Any]], Iterator[Told]]] = {
+        self._ways: dict[str, Callable[[dict[str, Any]], Iterator[EventLine]]] = {
             "system": self._system,
             "assistant": self._assistant,
             "user": self._user,
@@ -90,7 +90,7 @@ class ClaudeReader:
         reading.exact = meter.exact and not reading.under_way
         return reading
 
-    def feed(self, line: bytes) -> tuple[Told, ...]:
+    def feed(self, line: bytes) -> tuple[EventLine, ...]:
         self._reading.lines += 1
         if line.startswith(_DELTA):  # what these bring comes again, whole
             self._bit(line)
@@ -123,7 +123,7 @@ class ClaudeReader:
 
     # ── one way for each type of event ──
 
-    def _system(self, event: dict[str, Any]) -> Iterator[Told]:
+    def _system(self, event: dict[str, Any]) -> Iterator[EventLine]:
         reading = self._reading
         match event.get("subtype"):
             case "init":
@@ -133,27 +133,27 @@ class ClaudeReader:
                 self._folder = str(event.get("cwd") or "")
                 self._meter.hours = _version(event) > _PLAIN_HOURS
                 reading.missing = tuple(_not_there(event.get("mcp_servers")))
-                yield Told("system", f"session {reading.session} of {reading.model}")
+                yield EventLine("system", f"session {reading.session} of {reading.model}")
             case "status":
                 reading.under_way |= event.get("status") == "requesting"
             case "api_retry":
                 reading.retries += 1
-                yield Told("retry", _retry(event))
+                yield EventLine("retry", _retry(event))
             case "permission_denied":
-                yield Told("system", one_line(f"denied: {event.get('tool_name')}"))
+                yield EventLine("system", one_line(f"denied: {event.get('tool_name')}"))
             case "model_fallback":
-                yield Told("system", one_line(event.get("content") or "another model takes over"))
+                yield EventLine("system", one_line(event.get("content") or "another model takes over"))
             case "model_refusal_no_fallback":
-                yield Told("system", "the model refused")
+                yield EventLine("system", "the model refused")
 
-    def _assistant(self, event: dict[str, Any]) -> Iterator[Told]:
+    def _assistant(self, event: dict[str, Any]) -> Iterator[EventLine]:
         message = event.get("message")
         message = message if isinstance(message, dict) else {}
         parts = list(blocks(message))
         if message.get("model") == _SYNTHETIC:
             self._reading.cut = event.get("api_error") == "max_output_tokens"
             for part in parts:
-                yield Told("system", one_line(part.get("text")))
+                yield EventLine("system", one_line(part.get("text")))
             return
         if isinstance(message.get("id"), str):
             self._count(event, message)
@@ -172,16 +172,16 @@ class ClaudeReader:
         self._reading.model = self._reading.model or str(message.get("model"))
         self._stale = True
 
-    def _said(self, part: dict[str, Any]) -> Iterator[Told]:
+    def _said(self, part: dict[str, Any]) -> Iterator[EventLine]:
         match part.get("type"):
             case "text" if one_line(part.get("text")):
-                yield Told("text", one_line(part.get("text")))
+                yield EventLine("text", one_line(part.get("text")))
             case "thinking" if one_line(part.get("thinking")):
-                yield Told("thought", one_line(part.get("thinking")))
+                yield EventLine("thought", one_line(part.get("thinking")))
             case "tool_use" | "server_tool_use":
-                yield Told("tool", tool_line(part.get("name"), part.get("input"), self._folder))
+                yield EventLine("tool", tool_line(part.get("name"), part.get("input"), self._folder))
 
-    def _user(self, event: dict[str, Any]) -> Iterator[Told]:
+    def _user(self, event: dict[str, Any]) -> Iterator[EventLine]:
         """What its tools gave back. After it the model is asked again."""
         self._reading.under_way = True
         self._meter.context.asked(moment(event.get("timestamp")))
@@ -189,9 +189,9 @@ class ClaudeReader:
             self._meter.context.grew(len(_encode(part)))
             if part.get("type") == "tool_result":
                 said = "; ".join(one_line(one.get("text")) for one in blocks(part))
-                yield Told("result", one_line(f"error: {said}" if part.get("is_error") else said))
+                yield EventLine("result", one_line(f"error: {said}" if part.get("is_error") else said))
 
-    def _stream(self, event: dict[str, Any]) -> Iterator[Told]:
+    def _stream(self, event: dict[str, Any]) -> Iterator[EventLine]:
         """The beginning and the end of a message: the exact counts."""
         inner = event.get("event")
         inner = inner if isinstance(inner, dict) else {}
@@ -214,7 +214,7 @@ class ClaudeReader:
                 self._reading.under_way = self._reading.under_way and bool(who)
         yield from ()
 
-    def _rate_limit(self, event: dict[str, Any]) -> Iterator[Told]:
+    def _rate_limit(self, event: dict[str, Any]) -> Iterator[EventLine]:
         """Of a subscription: `allowed`, `allowed_warning` or `rejected`."""
         info = event.get("rate_limit_info")
         info = info if isinstance(info, dict) else {}
@@ -222,9 +222,9 @@ class ClaudeReader:
         self._reading.reset_at = until if status == "rejected" else None
         if status != "allowed":
             what = f"rate limit {info.get('rateLimitType')}: {status}"
-            yield Told("system", one_line(what if until is None else f"{what} until {_utc(until)}"))
+            yield EventLine("system", one_line(what if until is None else f"{what} until {_utc(until)}"))
 
-    def _result(self, event: dict[str, Any]) -> Iterator[Told]:
+    def _result(self, event: dict[str, Any]) -> Iterator[EventLine]:
         result = read_result(event)
         if result is None:
             return
@@ -232,9 +232,9 @@ class ClaudeReader:
         self._stale = True
         self._take(result)
         if result.is_error:
-            yield Told("failed", one_line(result.why))
+            yield EventLine("failed", one_line(result.why))
         else:
-            yield Told("done", one_line(result.text) or "done")
+            yield EventLine("done", one_line(result.text) or "done")
 
     def _take(self, result: Result) -> None:
         reading = self._reading
@@ -250,7 +250,7 @@ class ClaudeReader:
 # ── of single events ─────────────────────────────────────────────────────────────────────────
 
 
-def _named(event: dict[str, Any], told: Told) -> Told:
+def _named(event: dict[str, Any], told: EventLine) -> EventLine:
     subtype = event.get("subtype")
     name = f"{event['type']}/{subtype}" if subtype else str(event["type"])
     return msgspec.structs.replace(told, name=name, at=moment(event.get("timestamp")))

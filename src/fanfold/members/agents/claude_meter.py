@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from fanfold.members.agents.claude_result import Result, Spent, tokens
-from fanfold.members.agents.context import SLACK, Context
-from fanfold.members.agents.worker import Call
+from fanfold.members.agents.claude_result import ClaudeSpending, Result, tokens
+from fanfold.members.agents.context import SLACK, ConversationSize
+from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import count
 from fanfold.price import Price, cost, lookup, nanos, worst
 from fanfold.work.ask import Usage
@@ -66,15 +66,15 @@ class ClaudeMeter:
     2026 billed them like all others).
     """
 
-    def __init__(self, price: Price | None, *, resumed: bool, call: Call | None = None) -> None:
-        self.context = Context(call or Call(CONTEXT, OUTPUT), FIRST, resumed=resumed)
+    def __init__(self, price: Price | None, *, resumed: bool, call: CallSize | None = None) -> None:
+        self.context = ConversationSize(call or CallSize(CONTEXT, OUTPUT), FIRST, resumed=resumed)
         self._models: set[str] = set()
         self._hourly = True  # writes to the cache may be for an hour; the first reply tells
         self._rates = None if price is None else msgspec.structs.replace(price, call=0.0)
         self._flat = 0 if price is None else nanos(price.call)
         self._resumed = resumed
         self._calls: dict[str, _Call] = {}
-        self._settled = Spent(Usage(), None)
+        self._settled = ClaudeSpending(Usage(), None)
         self._known = False  # the program's own figures cover all that is settled
         self.hours = False
         self.streamed = False
@@ -179,10 +179,10 @@ class ClaudeMeter:
         else:
             amount = self._of_tokens([call for call in calls if call.final], usage, result)
         before = self._flat if self._settled.cost is None else self._settled.cost
-        self._settled = Spent(self._settled.usage + usage, before + amount)
+        self._settled = ClaudeSpending(self._settled.usage + usage, before + amount)
         self._calls.clear()
 
-    def _part(self, result: Result) -> Spent:
+    def _part(self, result: Result) -> ClaudeSpending:
         """What this result adds. Figures of a whole session hold earlier runs of it too; an older
         claude tells nothing else, so then the tokens of the log are counted."""
         if result.since is not None:
@@ -192,9 +192,9 @@ class ClaudeMeter:
             self._known = True
             before = 0 if self._settled.cost is None else self._settled.cost
             cost = None if result.whole.cost is None else max(0, result.whole.cost - before)
-            return Spent(_beyond(result.whole.usage, self._settled.usage), cost)
+            return ClaudeSpending(_beyond(result.whole.usage, self._settled.usage), cost)
         self._known = False
-        return Spent(_larger(result.own, _sum(call.spent() for call in self._calls.values())), None)
+        return ClaudeSpending(_larger(result.own, _sum(call.spent() for call in self._calls.values())), None)
 
     def _of_tokens(self, calls: list[_Call], usage: Usage, result: Result) -> int:
         """Each call by itself, since a long one may cost more for each token; then what is not known

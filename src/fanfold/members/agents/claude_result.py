@@ -15,7 +15,7 @@ _OF_CALL = (
 _CUT = ("max_tokens", "model_context_window_exceeded")
 
 
-class Spent(NamedTuple):
+class ClaudeSpending(NamedTuple):
     """Tokens, and nano-dollars by claude's own table of prices; None where it does not say."""
 
     usage: Usage
@@ -38,8 +38,8 @@ class Result(NamedTuple):
     status: int | None
     model: str | None
     denied: tuple[str, ...]
-    whole: Spent
-    since: Spent | None
+    whole: ClaudeSpending
+    since: ClaudeSpending | None
     own: Usage
 
     @property
@@ -86,15 +86,15 @@ def _denied(denials: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _whole(event: dict[str, Any]) -> Spent:
+def _whole(event: dict[str, Any]) -> ClaudeSpending:
     """`usage` alone leaves subagents out."""
     dollars = amount(event.get("total_cost_usd"))
     models = _of_models(event.get("modelUsage"))
     usage = models.usage if models and models.usage.total else tokens(event.get("usage"))
-    return Spent(usage, None if dollars is None else nanos(dollars))
+    return ClaudeSpending(usage, None if dollars is None else nanos(dollars))
 
 
-def _of_models(models: Any) -> Spent | None:
+def _of_models(models: Any) -> ClaudeSpending | None:
     """An empty account is one too: nothing was spent."""
     if not isinstance(models, dict):
         return None
@@ -102,4 +102,4 @@ def _of_models(models: Any) -> Spent | None:
     usage = sum((usage_of(one, *_OF_MODEL) for one in each), Usage())
     costs = [amount(one.get("costUSD")) for one in each]
     known = None if None in costs else nanos(sum(cost or 0.0 for cost in costs))
-    return Spent(usage, known)
+    return ClaudeSpending(usage, known)

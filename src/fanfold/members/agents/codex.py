@@ -15,12 +15,12 @@ from fanfold.members.agents.codex_config import ALWAYS, mcp_settings, options, t
 from fanfold.members.agents.codex_failure import failed
 from fanfold.members.agents.codex_meter import BEGUN, CONTEXT, LONG, OUTPUT
 from fanfold.members.agents.codex_reader import CodexReader, CodexReading
-from fanfold.members.agents.dialect import Reading, Start, Words
+from fanfold.members.agents.dialect import Start, Words, WorkerReading
 from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.meter import SESSION
 from fanfold.members.agents.permissions import codex_network, codex_sandbox, codex_web_search
-from fanfold.members.agents.worker import Bounds, Call, Exit, Sandbox
+from fanfold.members.agents.worker import CallSize, Exit, Sandbox, WorkerLimits
 from fanfold.members.printed import decoded
 from fanfold.price import Price, nanos, worst
 from fanfold.work.ask import Ask, Reply
@@ -78,10 +78,10 @@ class Codex:
     def going_on(self, program: str, session: str) -> tuple[str, ...]:
         return program, "resume", session
 
-    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
+    def bounds(self, traits: Traits, fields: AgentFields) -> WorkerLimits:
         budget = fields.max_budget_usd
         kept = budget is not None and traits.price is not None
-        return Bounds(
+        return WorkerLimits(
             seconds=traits.timeout or None,
             silence=fields.silence,
             usd=nanos(budget or 0.0) if kept else None,
@@ -92,8 +92,8 @@ class Codex:
     def rates(self, traits: Traits) -> Price | None:
         return traits.price
 
-    def call(self, traits: Traits, fields: AgentFields) -> Call:
-        return Call(traits.context or CONTEXT, OUTPUT)
+    def call(self, traits: Traits, fields: AgentFields) -> CallSize:
+        return CallSize(traits.context or CONTEXT, OUTPUT)
 
     def most(self, traits: Traits, fields: AgentFields) -> int | None:
         """Its cap is looked at after each reply: that reply can go over it by a whole call, and the
@@ -116,11 +116,11 @@ class Codex:
     # ── the course, and the end ──
 
     def reader(
-        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+        self, price: Price | None, *, resumed: bool = False, call: CallSize | None = None
     ) -> CodexReader:
         return CodexReader(price, resumed=resumed, call=call)
 
-    def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+    def conclude(self, member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
         made = _concluded(member, reading, exit, ask)
         if isinstance(made, Reply):
             return made
@@ -148,7 +148,7 @@ def _settings(traits: Traits, fields: AgentFields, start: Start) -> Iterator[str
         yield from mcp_settings(traits.id, fields.mcp, Path(start.folder))
 
 
-def _unknown(reading: Reading, exit: Exit) -> int:
+def _unknown(reading: WorkerReading, exit: Exit) -> int:
     """One that was stopped at its budget was stopped as soon as its host looked, so the next call
     had only begun."""
     if isinstance(reading, CodexReading) and reading.under_way and exit.why == "budget":
@@ -160,7 +160,7 @@ def _unknown(reading: Reading, exit: Exit) -> int:
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────
 
 
-def _concluded(member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+def _concluded(member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
     """codex does not check the schema: what is no JSON stays text, for the gate."""
     if exit.code == 0 and reading.subtype == "turn.completed":
         reading.data = None if ask.schema is None else decoded(reading.text.encode())

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from fanfold.members.agents.context import Context
+from fanfold.members.agents.context import ConversationSize
 from fanfold.members.agents.telling import moment
-from fanfold.members.agents.worker import Call
+from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import count, decoded
 from fanfold.price import Price, cost, nanos, worst
 from fanfold.work.ask import Usage
@@ -54,7 +54,7 @@ class CodexMeter:
     """
 
     def __init__(
-        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+        self, price: Price | None, *, resumed: bool = False, call: CallSize | None = None
     ) -> None:
         self._rates = None if price is None else msgspec.structs.replace(price, call=0.0)
         self._flat = 0 if price is None else nanos(price.call)
@@ -67,7 +67,7 @@ class CodexMeter:
         self.asking = True  # nothing says that the model is not being asked just now
         self.again = False  # its last reply wants tools used, so it will be asked once more
         self.model: str | None = None
-        self.context = Context(call or Call(CONTEXT, OUTPUT), FIRST, resumed=resumed)
+        self.context = ConversationSize(call or CallSize(CONTEXT, OUTPUT), FIRST, resumed=resumed)
 
     # ── what is told ──
 

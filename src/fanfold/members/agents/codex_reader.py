@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fanfold.members.agents.codex_meter import LONG, CodexMeter, tokens
-from fanfold.members.agents.dialect import Reading, Told
+from fanfold.members.agents.dialect import EventLine, WorkerReading
 from fanfold.members.agents.telling import one_line
-from fanfold.members.agents.worker import Call
+from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import decoded
 from fanfold.price import Price
 
@@ -16,7 +16,7 @@ _RETRYING = "Reconnecting"
 _CUT, _UNSENT = "stream disconnected", "error sending request"
 
 
-class CodexReading(Reading):
+class CodexReading(WorkerReading):
     """`under_way`: the model was being asked, as far as we know, so what that took is not in `cost`;
     `meter` knows what it can have taken."""
 
@@ -37,7 +37,7 @@ class CodexReader:
     """An item of type `error` is a warning, and an `error` while it reconnects is not final: only
     `turn.failed` is a failure. Usage comes from the meter; the log has it at the very end only."""
 
-    def __init__(self, price: Price | None, *, resumed: bool, call: Call | None = None) -> None:
+    def __init__(self, price: Price | None, *, resumed: bool, call: CallSize | None = None) -> None:
         self._meter = CodexMeter(price, resumed=resumed, call=call)
         self._reading = CodexReading(self._meter)
         self._asks = False  # its turn has begun
@@ -49,7 +49,7 @@ class CodexReader:
     def reading(self) -> CodexReading:
         return self._reading
 
-    def feed(self, line: bytes) -> tuple[Told, ...]:
+    def feed(self, line: bytes) -> tuple[EventLine, ...]:
         event = decoded(line)
         kind = event.get("type") if isinstance(event, dict) else None
         if not isinstance(kind, str):
@@ -75,60 +75,60 @@ class CodexReader:
 
     # ── one event each ──
 
-    def _thread(self, event: dict[str, Any]) -> Told:
+    def _thread(self, event: dict[str, Any]) -> EventLine:
         self._reading.session = _text(event.get("thread_id"))
-        return Told("system", f"session {self._reading.session}", name="thread.started")
+        return EventLine("system", f"session {self._reading.session}", name="thread.started")
 
     def _turn(self, event: dict[str, Any]) -> None:
         self._asks = True
         self._take()
 
-    def _started(self, event: dict[str, Any]) -> Told | None:
+    def _started(self, event: dict[str, Any]) -> EventLine | None:
         item = _table(event.get("item"))
         say = _BEGUN.get(_text(item.get("type")))
-        return None if say is None else Told("tool", one_line(say(item)), name="item.started")
+        return None if say is None else EventLine("tool", one_line(say(item)), name="item.started")
 
-    def _completed(self, event: dict[str, Any]) -> Told | None:
+    def _completed(self, event: dict[str, Any]) -> EventLine | None:
         item, name = _table(event.get("item")), "item.completed"
         match item.get("type"):
             case "agent_message":
                 self._reading.text = _text(item.get("text"))
-                return Told("text", one_line(self._reading.text), name=name)
+                return EventLine("text", one_line(self._reading.text), name=name)
             case "reasoning":
-                return Told("thought", one_line(_text(item.get("text"))), name=name)
+                return EventLine("thought", one_line(_text(item.get("text"))), name=name)
             case "error":
-                return Told("system", one_line(_text(item.get("message"))), name=name)
+                return EventLine("system", one_line(_text(item.get("message"))), name=name)
             case kind:
                 say = _ENDED.get(_text(kind))
-                return None if say is None else Told("result", one_line(say(item)), name=name)
+                return None if say is None else EventLine("result", one_line(say(item)), name=name)
 
-    def _error(self, event: dict[str, Any]) -> Told:
+    def _error(self, event: dict[str, Any]) -> EventLine:
         said = _text(event.get("message"))
         if not said.startswith(_RETRYING):
             self._reading.error = said
-            return Told("system", one_line(said), name="error")
+            return EventLine("system", one_line(said), name="error")
         self._reading.retries += 1
         self._whole = self._whole and _CUT not in said
-        return Told("retry", one_line(said), name="error")
+        return EventLine("retry", one_line(said), name="error")
 
-    def _failed(self, event: dict[str, Any]) -> Told:
+    def _failed(self, event: dict[str, Any]) -> EventLine:
         reading = self._reading
         reading.error = _text(_table(event.get("error")).get("message")) or "it failed"
         reading.ended, reading.subtype = True, "turn.failed"
         self._whole = self._whole and _CUT not in reading.error
         self._torn = _CUT in reading.error and _UNSENT not in reading.error
         self._take()
-        return Told("failed", one_line(reading.error), name="turn.failed")
+        return EventLine("failed", one_line(reading.error), name="turn.failed")
 
-    def _done(self, event: dict[str, Any]) -> Told:
+    def _done(self, event: dict[str, Any]) -> EventLine:
         reading = self._reading
         reading.ended, reading.subtype, reading.error = True, "turn.completed", ""
         self._meter.close(tokens(event.get("usage")))
         self._take()
-        return Told("done", "done", name="turn.completed")
+        return EventLine("done", "done", name="turn.completed")
 
 
-_READ: dict[str, Callable[[CodexReader, dict[str, Any]], Told | None]] = {
+_READ: dict[str, Callable[[CodexReader, dict[str, Any]], EventLine | None]] = {
     "thread.started": CodexReader._thread,
     "turn.started": CodexReader._turn,
     "item.started": CodexReader._started,

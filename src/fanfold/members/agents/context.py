@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fanfold.members.agents.worker import Call
+from fanfold.members.agents.worker import CallSize
 
 SPEED = 1_000  # tokens a second: several times what services write with the agents' models
 SLACK = 1_024  # tokens that a service may have written and that were not read yet
 
 
-class Context:
+class ConversationSize:
     """The context as it stands: exact after each reply, then with every byte that was added counted
     as a token, since a token is never less. Never more than the window.
 
@@ -16,7 +16,7 @@ class Context:
     that is resumed has a past that nobody here knows: then it is the whole window.
     """
 
-    def __init__(self, call: Call, first: int, *, resumed: bool) -> None:
+    def __init__(self, call: CallSize, first: int, *, resumed: bool) -> None:
         self._call = call
         self._tokens = call.context if resumed else first + call.prompt
         self._asked: float | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from fanfold.errors import MemberError
-from fanfold.members.agents.worker import Bounds, Call, Exit
+from fanfold.members.agents.worker import CallSize, Exit, WorkerLimits
 from fanfold.price import Price
 from fanfold.work.ask import Ask, Finish, Reply, Usage
 from fanfold.work.member import Traits
@@ -41,7 +41,7 @@ class Words(msgspec.Struct, frozen=True):
     meter: str = ""
 
 
-class Told(msgspec.Struct, frozen=True):
+class EventLine(msgspec.Struct, frozen=True):
     """One event in a line for people. `at` is the event's own time when it says so;
     `name` is what the program calls it: `assistant`, `result/success`, `item.completed`.
     """
@@ -52,7 +52,7 @@ class Told(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Reading:
+class WorkerReading:
     """What a worker's events have told so far. `cost` is in nano-dollars; `exact`: the program's own
     closing figure, or all of it by tokens that are final; else an estimate that comes close.
 
@@ -79,11 +79,11 @@ class Reading:
         self.subtype = ""
         self.denied: tuple[str, ...] = ()
         self.missing: tuple[str, ...] = ()
-        self.last: Told | None = None
+        self.last: EventLine | None = None
         self.said = ""
         self.reset_at: float | None = None
 
-    def hear(self, told: Told, said: str = "") -> None:
+    def hear(self, told: EventLine, said: str = "") -> None:
         """An event; `said`: the words so far, where it brings only a piece of them."""
         self.last = told
         if told.kind == "text" or (told.kind == "done" and told.text != "done"):
@@ -99,13 +99,13 @@ class Reading:
         return 0
 
 
-class Reader(Protocol):
+class LogReader(Protocol):
     """Reads a worker's log, line by line, as it grows. What is no JSON is passed over."""
 
     @property
-    def reading(self) -> Reading: ...
+    def reading(self) -> WorkerReading: ...
 
-    def feed(self, line: bytes) -> tuple[Told, ...]:
+    def feed(self, line: bytes) -> tuple[EventLine, ...]:
         """What the line says, in lines for people; none for what is of no interest."""
         ...
 
@@ -134,7 +134,7 @@ class Dialect(Protocol):
         """The words by which a person goes on with a session, in its folder; none: unknown."""
         return ()
 
-    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
+    def bounds(self, traits: Traits, fields: AgentFields) -> WorkerLimits:
         """What the worker's host must see to, since the program does not by itself."""
         ...
 
@@ -143,15 +143,15 @@ class Dialect(Protocol):
         models that its events name."""
         return traits.price
 
-    def call(self, traits: Traits, fields: AgentFields) -> Call:
+    def call(self, traits: Traits, fields: AgentFields) -> CallSize:
         """The most that one call can take in and give out."""
-        return Call()
+        return CallSize()
 
     def reader(
-        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
-    ) -> Reader: ...
+        self, price: Price | None, *, resumed: bool = False, call: CallSize | None = None
+    ) -> LogReader: ...
 
-    def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+    def conclude(self, member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
         """How it ended: a reply, or what went wrong, with what it took all the same."""
         ...
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from fanfold.errors import MemberError, Terminal
-from fanfold.members.agents.dialect import Reading
+from fanfold.members.agents.dialect import WorkerReading
 from fanfold.members.agents.telling import one_line
 from fanfold.members.agents.worker import Exit
 from fanfold.price import dollars
@@ -24,7 +24,7 @@ _ENDED = {
 _REQUIRED = re.compile(r"required MCP servers failed to initialize: ([\w-]+): (.*)")
 
 
-def from_outside(member: str, reading: Reading, exit: Exit) -> MemberError | None:
+def from_outside(member: str, reading: WorkerReading, exit: Exit) -> MemberError | None:
     """None: nobody ended it."""
     if exit.why == "":
         return None
@@ -34,7 +34,7 @@ def from_outside(member: str, reading: Reading, exit: Exit) -> MemberError | Non
     return Terminal(text, scope="member" if exit.why == "servers" else "ask")
 
 
-def without_servers(member: str, reading: Reading) -> Terminal | None:
+def without_servers(member: str, reading: WorkerReading) -> Terminal | None:
     """What it answered without the tools that it was to have is not what was asked for."""
     if not reading.missing:
         return None
@@ -57,11 +57,11 @@ def required_servers(member: str, complaint: str) -> Terminal | None:
     return Terminal(f"{member}: {not_started((found[1],), why)}", scope="member")
 
 
-def _session(reading: Reading) -> str:
+def _session(reading: WorkerReading) -> str:
     return f"; its session is {reading.session}" if reading.session else ""
 
 
-def without_result(member: str, reading: Reading, exit: Exit) -> MemberError:
+def without_result(member: str, reading: WorkerReading, exit: Exit) -> MemberError:
     """It gave no result. Without a single event it never began (wrong words, a session in use): then
     only its errors say why. After that, what it did and took is in doubt."""
     if reading.lines == 0 and exit.code > 0:
@@ -71,7 +71,7 @@ def without_result(member: str, reading: Reading, exit: Exit) -> MemberError:
     return MemberError(f"{member}: ended by {how} without a result{_session(reading)}", lost=True)
 
 
-def with_cost(error: MemberError, reading: Reading, more: int = 0) -> MemberError:
+def with_cost(error: MemberError, reading: WorkerReading, more: int = 0) -> MemberError:
     """What it took all the same: as far as it told, and what a call under way may have taken."""
     error.usage, error.cost = reading.usage, reading.cost
     if more:
@@ -79,7 +79,7 @@ def with_cost(error: MemberError, reading: Reading, more: int = 0) -> MemberErro
     return error
 
 
-def reply_of(reading: Reading) -> Reply:
+def reply_of(reading: WorkerReading) -> Reply:
     return Reply(
         reading.text, reading.data, reading.usage, reading.finish, reading.model,
         None if reading.cost is None else dollars(reading.cost),

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fanfold.errors import InvalidReply, MemberError, Terminal
-from fanfold.members.agents.dialect import Dialect, Reading, Start, Told, Words
+from fanfold.members.agents.dialect import Dialect, EventLine, Start, Words, WorkerReading
 from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.permissions import may_run, may_write
 from fanfold.members.agents.telling import moment, one_line, tool_line
-from fanfold.members.agents.worker import Bounds, Call, Exit
+from fanfold.members.agents.worker import CallSize, Exit, WorkerLimits
 from fanfold.members.printed import decoded, failure, said_by, usage_of
 from fanfold.price import Price, cost
 from fanfold.work.ask import Ask, Reply, Usage
@@ -46,15 +46,15 @@ class Gemini(Dialect):
         kept = {name: value for name, value in around.items() if name not in keys}
         return kept | resolved(fields.env, around)
 
-    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
-        return Bounds(seconds=traits.timeout or None, silence=fields.silence)
+    def bounds(self, traits: Traits, fields: AgentFields) -> WorkerLimits:
+        return WorkerLimits(seconds=traits.timeout or None, silence=fields.silence)
 
     def reader(
-        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+        self, price: Price | None, *, resumed: bool = False, call: CallSize | None = None
     ) -> GeminiReader:
         return GeminiReader(price)
 
-    def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+    def conclude(self, member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
         made = _concluded(member, reading, exit)
         return made if isinstance(made, Reply) else with_cost(made, reading)
 
@@ -72,18 +72,18 @@ class GeminiReader:
 
     def __init__(self, price: Price | None) -> None:
         self._price = price
-        self.reading = Reading()
+        self.reading = WorkerReading()
 
     def meter(self, line: bytes) -> None:
         """Nothing: the log tells what it spends."""
 
-    def feed(self, line: bytes) -> tuple[Told, ...]:
+    def feed(self, line: bytes) -> tuple[EventLine, ...]:
         self.reading.lines += 1
         event = decoded(line)
         told = self._told(event) if isinstance(event, dict) else None
         if told is None:
             return ()
-        one = Told(*told, moment(event.get("timestamp")), str(event.get("type")))
+        one = EventLine(*told, moment(event.get("timestamp")), str(event.get("type")))
         self.reading.hear(one, one_line(self.reading.text))
         return (one,)
 
@@ -130,7 +130,7 @@ def _usage(stats: Any) -> Usage:
     return Usage(found.input, found.output, found.cache_read)
 
 
-def _concluded(member: str, reading: Reading, exit: Exit) -> Reply | MemberError:
+def _concluded(member: str, reading: WorkerReading, exit: Exit) -> Reply | MemberError:
     """An exit code of 256 or more is cut to its lowest byte, so it is not the status it looks like."""
     well = reading.ended and not reading.error and exit.code == 0
     if not well and (ended := from_outside(member, reading, exit)):

@@ -17,7 +17,7 @@ def append(file: Path) -> int:
     return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
 
-class Growth:
+class LogGrowth:
     """`handle` is the log's; the program gets it as its stdout. It is written by others, never here."""
 
     def __init__(self, place: Path) -> None:

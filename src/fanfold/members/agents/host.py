@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fanfold.members.agents import durable, processes
-from fanfold.members.agents.bell import TICK, Bell
-from fanfold.members.agents.bounds import Reached, Watch
-from fanfold.members.agents.cage import Cage, adopt_orphans, call_yourself, make_cage
-from fanfold.members.agents.growth import Growth, append
-from fanfold.members.agents.latch import Latch, Program
-from fanfold.members.agents.processes import Row
-from fanfold.members.agents.report import Report
-from fanfold.members.agents.tree import Tree
+from fanfold.members.agents.bell import TICK, Wakeups
+from fanfold.members.agents.bounds import LimitWatch, Reached
+from fanfold.members.agents.cage import ControlGroup, adopt_orphans, make_group, set_process_name
+from fanfold.members.agents.growth import LogGrowth, append
+from fanfold.members.agents.latch import HeldProgram, Program
+from fanfold.members.agents.processes import ProcessRow
+from fanfold.members.agents.report import StartReport
+from fanfold.members.agents.tree import ProcessTree
 from fanfold.members.agents.worker import (
     ERRORS,
     EXIT,
@@ -37,7 +37,7 @@ from fanfold.members.agents.worker import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from fanfold.members.agents.dialect import Reader
+    from fanfold.members.agents.dialect import LogReader
 
 LAST_WORDS = 3.0  # seconds that a program has to end once it was told to
 STRAGGLERS = 1.0  # seconds that its children have to end after it; and again, once told to
@@ -48,7 +48,7 @@ _NOT_STARTED = 127
 
 def main() -> None:
     """`PLACE HANDLE SPAN`: the worker's folder, the pipe to report to that it runs, whose it is."""
-    report = Report(int(sys.argv[2]))
+    report = StartReport(int(sys.argv[2]))
     if os.fork():  # so whoever starts us has no child to wait for
         os._exit(0)
     try:
@@ -69,15 +69,15 @@ class Hosting:
         if spec is None or spec.span != span:
             raise FileNotFoundError(2, "no worker is stated here", str(place))
         self._place, self._spec = place, spec
-        self._log = Growth(place)
-        self._bell = Bell(place)
-        self._watch = Watch(spec, place, time.monotonic(), _reader(spec))
+        self._log = LogGrowth(place)
+        self._bell = Wakeups(place)
+        self._watch = LimitWatch(spec, place, time.monotonic(), _reader(spec))
 
-    def carry_out(self, report: Report) -> None:
-        call_yourself(b"fanfold-host")
+    def carry_out(self, report: StartReport) -> None:
+        set_process_name(b"fanfold-host")
         firm = adopt_orphans()
         latch = self._latch()
-        tree = Tree(_identify(latch.pid), _caged(latch.pid), firm=firm)
+        tree = ProcessTree(_identify(latch.pid), _caged(latch.pid), firm=firm)
         try:
             if self._let_go(latch, tree, report):
                 self._see_through(tree)
@@ -88,16 +88,16 @@ class Hosting:
 
     # ── the start ──
 
-    def _latch(self) -> Latch:
+    def _latch(self) -> HeldProgram:
         prompt, errors = os.open(self._place / PROMPT, os.O_RDONLY), append(self._place / ERRORS)
         files = (prompt, self._log.handle, errors)
         try:
-            return Latch(Program(self._spec.words, self._spec.folder, _given(), files))
+            return HeldProgram(Program(self._spec.words, self._spec.folder, _given(), files))
         finally:
             os.close(prompt)
             os.close(errors)
 
-    def _let_go(self, latch: Latch, tree: Tree, report: Report) -> bool:
+    def _let_go(self, latch: HeldProgram, tree: ProcessTree, report: StartReport) -> bool:
         """Start the program, unless it was called off, or whoever wanted it is gone by now.
 
         First its record is durable, then it runs: what nobody can find does not run.
@@ -121,7 +121,7 @@ class Hosting:
             return False
         return self._started(latch.lift(), report)
 
-    def _started(self, error: OSError | None, report: Report) -> bool:
+    def _started(self, error: OSError | None, report: StartReport) -> bool:
         if error is not None:
             said = f"cannot start `{error.filename}`: {error.strerror}"
             self._conclude(_NOT_STARTED, None, said)
@@ -132,14 +132,14 @@ class Hosting:
 
     # ── its life ──
 
-    def _see_through(self, tree: Tree) -> None:
+    def _see_through(self, tree: ProcessTree) -> None:
         reached = self._until_its_end(tree)
         self._log.look(last=True)
         said = self._end_children(tree) if reached is None else self._end(tree)
         self._log.look(last=True)
         self._conclude(-signal.SIGKILL if tree.code is None else tree.code, reached, said)
 
-    def _until_its_end(self, tree: Tree) -> Reached | None:
+    def _until_its_end(self, tree: ProcessTree) -> Reached | None:
         """None: the program has ended by itself."""
         while True:
             tree.reap()
@@ -165,13 +165,13 @@ class Hosting:
 
     # ── its end ──
 
-    def _end(self, tree: Tree) -> str:
+    def _end(self, tree: ProcessTree) -> str:
         """The program is asked first, so that it can say its last words; then all are ended."""
         tree.ask()
         self._wait(lambda: tree.reap() or tree.code is not None, LAST_WORDS)
         return _stubborn(tree.clear(self._pause))
 
-    def _end_children(self, tree: Tree) -> str:
+    def _end_children(self, tree: ProcessTree) -> str:
         """What a program leaves running does not outlive it: it gets a moment, is told, is ended."""
         if self._wait(tree.gone, STRAGGLERS):
             return ""
@@ -211,9 +211,9 @@ def _identify(pid: int) -> Process:
     return processes.identify(pid) or Process(pid, 0, processes.boot())
 
 
-def _caged(pid: int) -> Cage | None:
+def _caged(pid: int) -> ControlGroup | None:
     """A cage with this process in it, where one can be had."""
-    cage = make_cage(f"fanfold-{os.getpid()}-{time.time_ns()}")
+    cage = make_group(f"fanfold-{os.getpid()}-{time.time_ns()}")
     if cage is None:
         return None
     try:
@@ -234,7 +234,7 @@ def _given() -> dict[bytes, bytes]:
     return {name: value for name, _, value in pairs}
 
 
-def _reader(spec: Spec) -> Reader | None:
+def _reader(spec: Spec) -> LogReader | None:
     """Only a host that has to meter loads the dialects, or one that must know the program's session
     to tell which files are its words."""
     bounds = spec.bounds
@@ -246,11 +246,11 @@ def _reader(spec: Spec) -> Reader | None:
     return DIALECTS[spec.dialect].reader(spec.price, resumed=spec.resumed, call=spec.call)
 
 
-def _names(rows: list[Row]) -> str:
+def _names(rows: list[ProcessRow]) -> str:
     return ", ".join(sorted({row.name for row in rows}))
 
 
-def _stubborn(rows: list[Row]) -> str:
+def _stubborn(rows: list[ProcessRow]) -> str:
     return f"could not be ended: {_names(rows)}" if rows else ""
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from fanfold.errors import AlreadyRunning
 from fanfold.members.agents import durable, launching
-from fanfold.members.agents.orphans import sweep, tidy
+from fanfold.members.agents.orphans import end_orphans, remove_group
 from fanfold.members.agents.processes import living, send
 from fanfold.members.agents.waiting import gone
 from fanfold.members.agents.worker import (
@@ -128,10 +128,10 @@ class Host:
             return self.exit()
         await gone(record.host, poll)
         if self.exit() is None and read_order(self.place) is not None:
-            await asyncio.to_thread(sweep, record, self.spec.span)
+            await asyncio.to_thread(end_orphans, record, self.spec.span)
         if self.exit() is None:
             await gone(record.program, poll)
-            tidy(record)
+            remove_group(record)
         return self.exit() or self._ended_by_order(record)
 
     def kill(self, why: Why, said: str) -> None:
@@ -183,7 +183,7 @@ class Host:
             return False
 
     def _end_orphans(self, record: HostRecord) -> bool:
-        done = sweep(record, self.spec.span)
+        done = end_orphans(record, self.spec.span)
         if done and self.exit() is None:
             self._ended_by_order(record)
         return done

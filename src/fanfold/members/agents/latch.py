@@ -24,7 +24,7 @@ class Program(NamedTuple):
     files: tuple[int, int, int]
 
 
-class Latch:
+class HeldProgram:
     """A child that waits to become the program. If we die before `lift`, it ends without a trace.
 
     Forks, so only for a process that has one thread.

@@ -15,7 +15,7 @@ import msgspec
 from fanfold.errors import FanfoldError
 from fanfold.members.agents import durable
 from fanfold.members.agents.growth import append
-from fanfold.members.agents.report import hear
+from fanfold.members.agents.report import await_start
 from fanfold.members.agents.worker import FILES, PROMPT, SPEC, Spec
 from fanfold.work.member import PARENT
 
@@ -61,7 +61,7 @@ def launch(place: Path, spec: Spec, env: Mapping[str, str]) -> None:
             spawn(place, spec.span, tells, {**env, PARENT: spec.span})
         finally:
             os.close(tells)
-        heard = hear(listens, _AT_MOST)
+        heard = await_start(listens, _AT_MOST)
     finally:
         os.close(listens)
     if heard.failure is not None:

@@ -29,7 +29,7 @@ def meter_files(pattern: str, session: str) -> list[Path]:
     return [Path(name) for name in sorted(glob.glob(pattern, recursive=True))] if pattern else []
 
 
-class Meter:
+class SpendingFiles:
     """Reads those files line by line, each line once.
 
     A session that is gone on with has lines of earlier workers in the same file: lines with a

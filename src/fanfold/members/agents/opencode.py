@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fanfold.errors import InvalidReply, MemberError
-from fanfold.members.agents.dialect import Dialect, Reading, Start, Told, Words
+from fanfold.members.agents.dialect import Dialect, EventLine, Start, Words, WorkerReading
 from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
 from fanfold.members.agents.environment import resolved
 from fanfold.members.agents.permissions import may_run, may_write
 from fanfold.members.agents.telling import moment, one_line, tool_line
-from fanfold.members.agents.worker import Bounds, Call, Exit
+from fanfold.members.agents.worker import CallSize, Exit, WorkerLimits
 from fanfold.members.printed import amount, count, decoded, failure, status_of
 from fanfold.price import Price, cost, nanos
 from fanfold.work.ask import Ask, Reply, Usage
@@ -59,18 +59,18 @@ class Opencode(Dialect):
         config["permission"] = {**(stated if isinstance(stated, dict) else {}), **rules}
         return {**made, CONFIG: msgspec.json.encode(config).decode()}
 
-    def bounds(self, traits: Traits, fields: AgentFields) -> Bounds:
+    def bounds(self, traits: Traits, fields: AgentFields) -> WorkerLimits:
         usd = None if fields.max_budget_usd is None else nanos(fields.max_budget_usd)
-        return Bounds(
+        return WorkerLimits(
             seconds=traits.timeout or None, silence=fields.silence, usd=usd, turns=fields.max_turns
         )
 
     def reader(
-        self, price: Price | None, *, resumed: bool = False, call: Call | None = None
+        self, price: Price | None, *, resumed: bool = False, call: CallSize | None = None
     ) -> OpencodeReader:
         return OpencodeReader(price)
 
-    def conclude(self, member: str, reading: Reading, exit: Exit, ask: Ask) -> Reply | MemberError:
+    def conclude(self, member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
         made = _concluded(member, reading, exit)
         return made if isinstance(made, Reply) else with_cost(made, reading)
 
@@ -81,13 +81,13 @@ class OpencodeReader:
     def __init__(self, price: Price | None) -> None:
         """A flat price is for the whole run, however many steps."""
         self._price = None if price is None else msgspec.structs.replace(price, call=0.0)
-        self.reading = Reading()
+        self.reading = WorkerReading()
         self.reading.cost = None if price is None else nanos(price.call)
 
     def meter(self, line: bytes) -> None:
         """Nothing: the log tells what it spends."""
 
-    def feed(self, line: bytes) -> tuple[Told, ...]:
+    def feed(self, line: bytes) -> tuple[EventLine, ...]:
         self.reading.lines += 1
         event = decoded(line)
         if not isinstance(event, dict):
@@ -97,7 +97,7 @@ class OpencodeReader:
         told = self._told(event, part if isinstance(part, dict) else {})
         if told is None:
             return ()
-        one = Told(*told, moment(event.get("timestamp")), str(event.get("type")))
+        one = EventLine(*told, moment(event.get("timestamp")), str(event.get("type")))
         self.reading.hear(one)
         return (one,)
 
@@ -161,7 +161,7 @@ def _usage(tokens: Any) -> Usage:
     )
 
 
-def _concluded(member: str, reading: Reading, exit: Exit) -> Reply | MemberError:
+def _concluded(member: str, reading: WorkerReading, exit: Exit) -> Reply | MemberError:
     well = reading.ended and not reading.error and exit.code == 0
     if not well and (ended := from_outside(member, reading, exit)):
         return ended

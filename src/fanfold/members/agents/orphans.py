@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from fanfold.members.agents import processes
-from fanfold.members.agents.cage import Cage
-from fanfold.members.agents.processes import Row
+from fanfold.members.agents.cage import ControlGroup
+from fanfold.members.agents.processes import ProcessRow
 from fanfold.members.agents.worker import HostRecord
 from fanfold.work.member import PARENT
 
@@ -17,7 +17,7 @@ STUBBORN = 2.0  # seconds until what cannot be ended is left alone
 _SOON = 0.01
 
 
-def orphans(record: HostRecord, span: str) -> list[Row]:
+def find_orphans(record: HostRecord, span: str) -> list[ProcessRow]:
     """The program, all below it and in its session; what is in its cage; and, as a last net, what
     was started with its span, to the letter.
 
@@ -33,13 +33,13 @@ def orphans(record: HostRecord, span: str) -> list[Row]:
         own = [row for row in seen if root in (row.pid, row.session, row.group)]
         found |= {row.pid: row for row in (*processes.below(seen, root), *own)}
     if record.cage:
-        inside = set(Cage(Path(record.cage)).pids())
+        inside = set(ControlGroup(Path(record.cage)).pids())
         found |= {row.pid: row for row in seen if row.pid in inside}
     found.pop(os.getpid(), None)
     return [row for row in found.values() if row.state not in processes.ENDED]
 
 
-def sweep(record: HostRecord, span: str) -> bool:
+def end_orphans(record: HostRecord, span: str) -> bool:
     """End them all. False: some cannot be ended, or it cannot be told which they are."""
     try:
         return _sweep(record, span)
@@ -52,8 +52,8 @@ def _sweep(record: HostRecord, span: str) -> bool:
     not be told from others.
     """
     until = time.monotonic() + STUBBORN
-    held: dict[int, Row] = {}
-    while new := [row for row in orphans(record, span) if row.pid not in held]:
+    held: dict[int, ProcessRow] = {}
+    while new := [row for row in find_orphans(record, span) if row.pid not in held]:
         processes.send_all(new, signal.SIGSTOP)
         held |= {row.pid: row for row in new}
         if time.monotonic() >= until:
@@ -63,11 +63,11 @@ def _sweep(record: HostRecord, span: str) -> bool:
         if time.monotonic() >= until:
             return False
         time.sleep(_SOON)
-    tidy(record)
+    remove_group(record)
     return True
 
 
-def tidy(record: HostRecord) -> None:
+def remove_group(record: HostRecord) -> None:
     """Take an empty cage away, as its host would have done."""
     if record.cage:
-        Cage(Path(record.cage)).remove(0.1)
+        ControlGroup(Path(record.cage)).remove(0.1)

@@ -15,7 +15,7 @@ _LOOK = ("Read", "Glob", "Grep")
 _EDIT = ("Write", "Edit", "NotebookEdit")
 
 
-class Permit(NamedTuple):
+class Permission(NamedTuple):
     """`tools` of claude; the rest is codex's: `network` for its commands, `web_search` for the
     model itself."""
 
@@ -25,17 +25,17 @@ class Permit(NamedTuple):
     web_search: bool = False
 
 
-PERMITS: dict[WorkerType, Permit] = {
-    "read-only": Permit(_LOOK, sandbox="read-only"),
-    "write": Permit((*_LOOK, *_EDIT)),
-    "code-run": Permit((*_LOOK, *_EDIT, "Bash")),
-    "research": Permit((*_LOOK, "Write", "WebFetch", "WebSearch"), network=True, web_search=True),
-    "reviewer": Permit(("Read", "Write")),
-    "orchestrator": Permit((*_LOOK, "Write", "Bash")),
+PERMITS: dict[WorkerType, Permission] = {
+    "read-only": Permission(_LOOK, sandbox="read-only"),
+    "write": Permission((*_LOOK, *_EDIT)),
+    "code-run": Permission((*_LOOK, *_EDIT, "Bash")),
+    "research": Permission((*_LOOK, "Write", "WebFetch", "WebSearch"), network=True, web_search=True),
+    "reviewer": Permission(("Read", "Write")),
+    "orchestrator": Permission((*_LOOK, "Write", "Bash")),
 }
 
 
-def permit(type: WorkerType | None) -> Permit:
+def permit(type: WorkerType | None) -> Permission:
     """Without a type it may only look."""
     return PERMITS[type or "read-only"]
 

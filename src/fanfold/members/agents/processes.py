@@ -24,7 +24,7 @@ Life = Literal["alive", "dead", "unknown"]
 _STATES = {"zombie": "Z", "dead": "X"}  # psutil's words for those that have ended
 
 
-class Row(NamedTuple):
+class ProcessRow(NamedTuple):
     """One process. `started`: ticks since the machine started, or milliseconds since the epoch."""
 
     pid: int
@@ -36,7 +36,7 @@ class Row(NamedTuple):
     name: str
 
 
-def table() -> list[Row]:
+def table() -> list[ProcessRow]:
     """All processes that can be seen. Those that come and go meanwhile may be missing. Raises
     OSError when the machine does not let us look, as without a free file handle."""
     if not _PROC:
@@ -50,7 +50,7 @@ def table() -> list[Row]:
     return rows
 
 
-def look(pid: int) -> Row | None:
+def look(pid: int) -> ProcessRow | None:
     """One process; None when there is no such. Raises OSError when that cannot be told."""
     if not _PROC:
         return next((row for row in by_psutil(pid) if row.pid == pid), None)
@@ -64,18 +64,18 @@ def look(pid: int) -> Row | None:
         return None
 
 
-def _read(stat: bytes) -> Row:
+def _read(stat: bytes) -> ProcessRow:
     """The line `PID (NAME) STATE PARENT GROUP SESSION …`; a name may hold spaces and brackets."""
     front, _, back = stat.rpartition(b") ")
     pid, _, name = front.partition(b" (")
     state, parent, group, session, *rest = back.split()
-    return Row(
+    return ProcessRow(
         int(pid), int(parent), int(group), int(session), state.decode(), int(rest[15]),
         name.decode(errors="replace"),
     )  # fmt: skip
 
 
-def by_psutil(pid: int | None = None) -> list[Row]:
+def by_psutil(pid: int | None = None) -> list[ProcessRow]:
     """The same by psutil, of all processes or of one. What belongs to others may be missing; of one
     it raises PermissionError then: that it may not be seen does not mean that it is gone."""
     import psutil
@@ -84,7 +84,7 @@ def by_psutil(pid: int | None = None) -> list[Row]:
     for process in psutil.process_iter() if pid is None else _one(pid):
         try:
             with process.oneshot():
-                rows.append(Row(
+                rows.append(ProcessRow(
                     process.pid, process.ppid(), os.getpgid(process.pid), os.getsid(process.pid),
                     _STATES.get(process.status(), "S"), round(process.create_time() * 1000),
                     process.name(),
@@ -167,26 +167,26 @@ def send(process: Process, number: int) -> bool:
             os.close(handle)
 
 
-def send_all(rows: Iterable[Row], number: int) -> None:
+def send_all(rows: Iterable[ProcessRow], number: int) -> None:
     for row in rows:
         send(_known(row), number)
 
 
-def runs(row: Row) -> bool:
+def runs(row: ProcessRow) -> bool:
     """Whether one that was seen before still does."""
     return living(_known(row))
 
 
-def _known(row: Row) -> Process:
+def _known(row: ProcessRow) -> Process:
     return Process(row.pid, row.started, boot())
 
 
 # ── who belongs to whom ──
 
 
-def below(rows: Collection[Row], root: int) -> list[Row]:
+def below(rows: Collection[ProcessRow], root: int) -> list[ProcessRow]:
     """The children of `root`, their children, and so on; not those that have ended."""
-    children: dict[int, list[Row]] = {}
+    children: dict[int, list[ProcessRow]] = {}
     for row in rows:
         children.setdefault(row.parent, []).append(row)
     found, queue = [], [root]
@@ -198,7 +198,7 @@ def below(rows: Collection[Row], root: int) -> list[Row]:
     return found
 
 
-def marked(rows: Iterable[Row], name: str, value: str) -> list[Row]:
+def marked(rows: Iterable[ProcessRow], name: str, value: str) -> list[ProcessRow]:
     """Those that were started with exactly this variable: `run:1` is not found for `run:12`."""
     wanted = f"{name}={value}".encode()
     return [row for row in rows if wanted in _environment(row.pid) and row.state not in ENDED]

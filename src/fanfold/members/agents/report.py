@@ -15,7 +15,7 @@ import msgspec
 _READY = b"ready\n"
 
 
-class Failure(msgspec.Struct, frozen=True):
+class StartFailure(msgspec.Struct, frozen=True):
     """An OSError on its way."""
 
     number: int
@@ -27,7 +27,7 @@ class Failure(msgspec.Struct, frozen=True):
         return OSError(self.number, self.reason, self.file)
 
 
-class Report:
+class StartReport:
     """The host's end. None: nobody waits for it."""
 
     def __init__(self, handle: int | None) -> None:
@@ -48,7 +48,7 @@ class Report:
         return self._say(_READY)
 
     def failed(self, error: OSError) -> None:
-        what = Failure(error.errno or 0, error.strerror or str(error), str(error.filename or ""))
+        what = StartFailure(error.errno or 0, error.strerror or str(error), str(error.filename or ""))
         self._say(msgspec.json.encode(what))
         self.close()
 
@@ -67,14 +67,14 @@ class Report:
         return True
 
 
-class Heard(NamedTuple):
+class StartOutcome(NamedTuple):
     """`ready` and no failure: the program runs. Neither: the host died, or said nothing in time."""
 
     ready: bool
-    failure: Failure | None
+    failure: StartFailure | None
 
 
-def hear(handle: int, seconds: float) -> Heard:
+def await_start(handle: int, seconds: float) -> StartOutcome:
     """All that a host has to say; waits until it closes its end."""
     said, until = b"", time.monotonic() + seconds
     poll = select.poll()
@@ -84,12 +84,12 @@ def hear(handle: int, seconds: float) -> Heard:
         if not piece:
             return _understood(said)
         said += piece
-    return Heard(False, None)
+    return StartOutcome(False, None)
 
 
-def _understood(said: bytes) -> Heard:
+def _understood(said: bytes) -> StartOutcome:
     ready, rest = said.startswith(_READY), said.removeprefix(_READY)
     try:
-        return Heard(ready, msgspec.json.decode(rest, type=Failure) if rest else None)
+        return StartOutcome(ready, msgspec.json.decode(rest, type=StartFailure) if rest else None)
     except msgspec.DecodeError:
-        return Heard(False, None)
+        return StartOutcome(False, None)

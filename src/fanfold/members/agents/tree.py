@@ -9,20 +9,20 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from fanfold.members.agents import processes
-from fanfold.members.agents.cage import Cage
-from fanfold.members.agents.processes import Row
+from fanfold.members.agents.cage import ControlGroup
+from fanfold.members.agents.processes import ProcessRow
 from fanfold.members.agents.worker import Process
 
 STUBBORN = 15.0  # seconds until a process that cannot be killed is left alone
 _SOON = 0.01
 
 
-class Tree:
+class ProcessTree:
     """`code` is how the program ended, None while it runs. `firm`: orphans are handed to us; if not,
     those that left the program's process group cannot be found any more.
     """
 
-    def __init__(self, program: Process, cage: Cage | None, *, firm: bool) -> None:
+    def __init__(self, program: Process, cage: ControlGroup | None, *, firm: bool) -> None:
         self.program, self.cage, self._firm = program, cage, firm
         self.code: int | None = None
 
@@ -46,7 +46,7 @@ class Tree:
         except OSError:
             return False
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ProcessRow]:
         """All that run, as of now; those may be missing that are started at this moment."""
         seen = processes.table()
         found = processes.below(seen, os.getpid())
@@ -61,13 +61,13 @@ class Tree:
         processes.send(self.program, signal.SIGTERM)
         processes.send(self.program, signal.SIGCONT)
 
-    def clear(self, pause: Callable[[float], None] = time.sleep) -> list[Row]:
+    def clear(self, pause: Callable[[float], None] = time.sleep) -> list[ProcessRow]:
         """End all that run, again and again until none is left, whatever they start meanwhile.
 
         What comes back could not be ended: it belongs to somebody else, or hangs in the kernel.
         """
         until = time.monotonic() + STUBBORN
-        left: list[Row] = []
+        left: list[ProcessRow] = []
         while not self.gone():
             if self.cage is not None:
                 self.cage.kill()

@@ -32,7 +32,7 @@ Overrun = Literal["reserve", "allow"]
 Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
 
 
-class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
+class WorkerLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Limits that the host of a worker carries out by itself, whether a run watches or not.
 
     `seconds` of wall time; `silence`: seconds without a word in the log; `usd`: nano-dollars by the
@@ -48,7 +48,7 @@ class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
     most: int | None = None
 
 
-class Call(msgspec.Struct, frozen=True, omit_defaults=True):
+class CallSize(msgspec.Struct, frozen=True, omit_defaults=True):
     """The most that one call of its model takes in and gives out, in tokens, and the size of the
     prompt that it was started with, in bytes."""
 
@@ -78,8 +78,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     meter: str = ""
     price: Price | None = None
     schema: dict[str, Any] | None = None
-    bounds: Bounds = Bounds()
-    call: Call = Call()
+    bounds: WorkerLimits = WorkerLimits()
+    call: CallSize = CallSize()
     begun: float = 0.0
     resumed: bool = False
 

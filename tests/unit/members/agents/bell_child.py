@@ -10,11 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-from fanfold.members.agents.bell import Bell
+from fanfold.members.agents.bell import Wakeups
 
 
 def main() -> None:
-    bell = Bell(Path(sys.argv[1]))
+    bell = Wakeups(Path(sys.argv[1]))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     begun = time.monotonic()

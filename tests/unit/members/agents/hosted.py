@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from fanfold.members.agents import durable
-from fanfold.members.agents.cage import Cage
+from fanfold.members.agents.cage import ControlGroup
 from fanfold.members.agents.hosting import Host, find, start
-from fanfold.members.agents.worker import HOST, LOG, Bounds, Exit, HostRecord, Spec, read_host
+from fanfold.members.agents.worker import HOST, LOG, Exit, HostRecord, Spec, WorkerLimits, read_host
 from tests.waiting import LONG, wait_until
 
 PATH = {"PATH": os.environ["PATH"]}
@@ -47,7 +47,7 @@ def sh(line: str) -> tuple[str, ...]:
 
 
 def stated(words: tuple[str, ...], folder: Path, **more: object) -> Spec:
-    bounds = more.pop("bounds", Bounds())
+    bounds = more.pop("bounds", WorkerLimits())
     span = more.pop("span", SPAN)
     return Spec(
         span=str(span), id="worker", dialect=str(more.pop("dialect", "claude")), words=words,
@@ -75,7 +75,7 @@ class Stage:
             if host is not None:
                 assert asyncio.run(host.killed("killed", "the test is over"))
         for cage in self._cages:
-            Cage(cage).remove()
+            ControlGroup(cage).remove()
 
     def forget_cage(self, host: Host) -> None:
         """As on a machine that gives none, for whoever looks for what a dead host left."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fanfold.errors import MemberError
-from fanfold.members.agents.dialect import Dialect, Reader, Told
+from fanfold.members.agents.dialect import Dialect, EventLine, LogReader
 from fanfold.members.agents.worker import Exit
 from fanfold.price import Price
 from fanfold.work.ask import Ask, Message, Reply, Schema
@@ -25,7 +25,7 @@ def without_results(log: Iterable[bytes]) -> list[bytes]:
     return [line for line in log if b'"total_cost_usd"' not in line]
 
 
-def fed(reader: Reader, log: Iterable[bytes]) -> list[Told]:
+def fed(reader: LogReader, log: Iterable[bytes]) -> list[EventLine]:
     return [told for line in log for told in reader.feed(line)]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.members.agents import durable
-from fanfold.members.agents.report import Failure, Heard, Report, hear
+from fanfold.members.agents.report import StartFailure, StartOutcome, StartReport, await_start
 from fanfold.members.agents.worker import KILL, LOG, KillOrder
 from tests.unit.members.agents import bell_child
 from tests.waiting import LONG
@@ -72,15 +72,15 @@ def test_where_files_do_not_tell_it_looks_again_soon(tmp_path: Path) -> None:
 # ── the report ──
 
 
-def heard(*say: Callable[[Report], object], seconds: float = LONG, close: bool = True) -> Heard:
+def heard(*say: Callable[[StartReport], object], seconds: float = LONG, close: bool = True) -> StartOutcome:
     listens, tells = os.pipe()
-    report = Report(tells)
+    report = StartReport(tells)
     try:
         for each in say:
             each(report)
         if close:
             report.close()
-        return hear(listens, seconds)
+        return await_start(listens, seconds)
     finally:
         report.close()
         os.close(listens)
@@ -88,28 +88,28 @@ def heard(*say: Callable[[Report], object], seconds: float = LONG, close: bool =
 
 def test_a_host_is_ready_or_says_why_not() -> None:
     error = FileNotFoundError(2, "No such file or directory", "claude")
-    failure = Failure(2, "No such file or directory", "claude")
-    assert heard(Report.ready) == Heard(True, None)
-    assert heard(lambda report: report.failed(error)) == Heard(False, failure)
-    assert heard(Report.ready, lambda report: report.failed(error)) == Heard(True, failure)
+    failure = StartFailure(2, "No such file or directory", "claude")
+    assert heard(StartReport.ready) == StartOutcome(True, None)
+    assert heard(lambda report: report.failed(error)) == StartOutcome(False, failure)
+    assert heard(StartReport.ready, lambda report: report.failed(error)) == StartOutcome(True, failure)
     assert type(failure.error()) is FileNotFoundError
 
 
 def test_a_host_that_says_nothing_or_nonsense_is_not_ready() -> None:
-    assert heard() == Heard(False, None)
-    assert heard(close=False, seconds=0.05) == Heard(False, None)
-    assert heard(Report.ready, close=False, seconds=0.05) == Heard(False, None)
+    assert heard() == StartOutcome(False, None)
+    assert heard(close=False, seconds=0.05) == StartOutcome(False, None)
+    assert heard(StartReport.ready, close=False, seconds=0.05) == StartOutcome(False, None)
     listens, tells = os.pipe()
     os.write(tells, b"ready\n{")
     os.close(tells)
-    assert hear(listens, LONG) == Heard(False, None)
+    assert await_start(listens, LONG) == StartOutcome(False, None)
     os.close(listens)
 
 
 def test_a_host_notices_that_nobody_listens() -> None:
     listens, tells = os.pipe()
-    report = Report(tells)
+    report = StartReport(tells)
     os.close(listens)
     assert not report.ready()
     report.close()
-    assert Report(None).ready()
+    assert StartReport(None).ready()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.members.agents.bounds import Watch
-from fanfold.members.agents.dialect import Reading, Told
-from fanfold.members.agents.worker import LOG, Bounds, Spec
+from fanfold.members.agents.bounds import LimitWatch
+from fanfold.members.agents.dialect import EventLine, WorkerReading
+from fanfold.members.agents.worker import LOG, Spec, WorkerLimits
 from tests.unit.members.agents.hosted import Stage, ended, how, log_of, python, sh
 
 DOLLAR = 1_000_000_000
@@ -21,9 +21,9 @@ class Counting:
     """A reader for which each line says what was spent: `COST TURNS`, then `end` for an answer."""
 
     def __init__(self) -> None:
-        self.reading = Reading()
+        self.reading = WorkerReading()
 
-    def feed(self, line: bytes) -> tuple[Told, ...]:
+    def feed(self, line: bytes) -> tuple[EventLine, ...]:
         cost, turns, *end = line.split()
         self.reading.cost, self.reading.turns = int(cost), int(turns)
         self.reading.ended = bool(end)
@@ -36,11 +36,11 @@ class Counting:
 class Desk:
     """A watch over a log that a test writes, at times that it says."""
 
-    def __init__(self, place: Path, bounds: Bounds, *, meter: str = "", metered: bool = False):
+    def __init__(self, place: Path, bounds: WorkerLimits, *, meter: str = "", metered: bool = False):
         spec = Spec(span="s", id="w", dialect="d", words=(), folder="", bounds=bounds, meter=meter)
         self.log = place / LOG
         self.log.touch()
-        self.watch = Watch(spec, place, 100.0, Counting() if metered else None)
+        self.watch = LimitWatch(spec, place, 100.0, Counting() if metered else None)
 
     def look(self, after: float, said: str = "") -> tuple[str, str] | None:
         with self.log.open("a") as log:
@@ -49,20 +49,20 @@ class Desk:
 
 
 def test_without_limits_nothing_is_ever_due(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Bounds())
+    desk = Desk(tmp_path, WorkerLimits())
     assert desk.look(1e9) is None
     assert desk.watch.rest(200) == 5.0
 
 
 def test_time_counts_whatever_is_said(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Bounds(seconds=10))
+    desk = Desk(tmp_path, WorkerLimits(seconds=10))
     assert desk.look(9.9, "x\n") is None
     assert desk.watch.rest(109.9) == pytest.approx(0.1)
     assert desk.look(10, "x\n") == ("time", "ended at its limit of 10 s")
 
 
 def test_silence_begins_anew_with_every_word(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Bounds(silence=10))
+    desk = Desk(tmp_path, WorkerLimits(silence=10))
     assert desk.look(9) is None
     assert desk.look(9.5, "x\n") is None
     assert desk.look(19.4) is None
@@ -71,7 +71,7 @@ def test_silence_begins_anew_with_every_word(tmp_path: Path) -> None:
 
 
 def test_a_word_in_a_file_that_has_just_come_breaks_the_silence(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Bounds(silence=1), meter=str(tmp_path / "rollout-*"))
+    desk = Desk(tmp_path, WorkerLimits(silence=1), meter=str(tmp_path / "rollout-*"))
     assert desk.look(0.1) is None
     (tmp_path / "rollout-1").write_text("1\n")
     assert desk.look(1.1) is None
@@ -80,7 +80,7 @@ def test_a_word_in_a_file_that_has_just_come_breaks_the_silence(tmp_path: Path) 
 
 
 def test_money_ends_it_at_the_limit(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Bounds(usd=DOLLAR // 2), metered=True)
+    desk = Desk(tmp_path, WorkerLimits(usd=DOLLAR // 2), metered=True)
     assert desk.look(1, f"{DOLLAR // 2 - 1} 1\n") is None
     assert desk.look(2, f"{DOLLAR // 2}") is None
     assert desk.look(3, " 2\n") == ("budget", "ended at $0.5000 of its limit of $0.5000")
@@ -88,7 +88,7 @@ def test_money_ends_it_at_the_limit(tmp_path: Path) -> None:
 
 def test_money_that_other_files_tell_of_counts_too(tmp_path: Path) -> None:
     pattern = str(tmp_path / "**" / "rollout-*")
-    desk = Desk(tmp_path, Bounds(usd=DOLLAR), meter=pattern, metered=True)
+    desk = Desk(tmp_path, WorkerLimits(usd=DOLLAR), meter=pattern, metered=True)
     assert desk.look(0.5) is None
     (tmp_path / "2026").mkdir()
     (tmp_path / "2026" / "rollout-1").write_text(f"{DOLLAR // 2}\n{DOLLAR // 2}")
@@ -100,7 +100,7 @@ def test_money_that_other_files_tell_of_counts_too(tmp_path: Path) -> None:
 
 
 def test_an_answer_in_the_last_turn_is_an_answer(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Bounds(turns=2), metered=True)
+    desk = Desk(tmp_path, WorkerLimits(turns=2), metered=True)
     assert desk.look(1, "0 1\n") is None
     assert desk.look(2, "0 2\n") is None
     assert desk.look(3, "0 3\n") == ("turns", "ended after its limit of 2 turns")
@@ -108,7 +108,7 @@ def test_an_answer_in_the_last_turn_is_an_answer(tmp_path: Path) -> None:
 
 def test_a_program_that_has_answered_may_end_by_itself(tmp_path: Path) -> None:
     """Its money is spent; to end it now would only lose how it ended."""
-    desk = Desk(tmp_path, Bounds(usd=DOLLAR), metered=True)
+    desk = Desk(tmp_path, WorkerLimits(usd=DOLLAR), metered=True)
     assert desk.look(1, f"{DOLLAR} 1 end\n") is None
     assert desk.watch.rest(101) == 0.5
     assert desk.look(5.9) is None
@@ -116,9 +116,9 @@ def test_a_program_that_has_answered_may_end_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "why"), [(Bounds(usd=1, turns=1), "budget"), (Bounds(turns=1), "turns")]
+    ("bounds", "why"), [(WorkerLimits(usd=1, turns=1), "budget"), (WorkerLimits(turns=1), "turns")]
 )
-def test_what_cannot_be_measured_is_ended(tmp_path: Path, bounds: Bounds, why: str) -> None:
+def test_what_cannot_be_measured_is_ended(tmp_path: Path, bounds: WorkerLimits, why: str) -> None:
     desk = Desk(tmp_path, bounds, metered=True)
     reached = desk.look(1, "what?\n")
     assert reached is not None
@@ -148,11 +148,11 @@ def reply(number: int) -> str:
 @pytest.mark.parametrize(
     ("bounds", "why", "said"),
     [
-        (Bounds(turns=3), "turns", "ended after its limit of 3 turns"),
-        (Bounds(usd=9_000_000), "budget", "ended at $0.0"),
+        (WorkerLimits(turns=3), "turns", "ended after its limit of 3 turns"),
+        (WorkerLimits(usd=9_000_000), "budget", "ended at $0.0"),
     ],
 )
-def test_a_host_meters_its_program(stage: Stage, bounds: Bounds, why: str, said: str) -> None:
+def test_a_host_meters_its_program(stage: Stage, bounds: WorkerLimits, why: str, said: str) -> None:
     """One more message comes each time the last one stands in the times: none is missed."""
     code = (
         "import os, time\n"
@@ -171,7 +171,7 @@ def test_a_host_meters_its_program(stage: Stage, bounds: Bounds, why: str, said:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="judged by /proc")
 def test_a_program_within_its_limits_is_left_alone(stage: Stage) -> None:
-    bounds = Bounds(seconds=60, silence=60, usd=9_000_000, turns=2)
+    bounds = WorkerLimits(seconds=60, silence=60, usd=9_000_000, turns=2)
     host = stage.start(
         sh(f"echo '{reply(1)}'; echo '{reply(2)}'; sleep 0.5; exit 3"), bounds=bounds
     )

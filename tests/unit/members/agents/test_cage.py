@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.members.agents.cage import Cage, make_cage, own_group
+from fanfold.members.agents.cage import ControlGroup, make_group, own_group
 from tests.unit.members.agents import tree_child
 from tests.unit.members.agents.hosted import (
     BODY,
@@ -39,8 +39,8 @@ while time.monotonic() < over:
 
 
 @pytest.fixture
-def cage() -> Iterator[Cage]:
-    made = make_cage(f"fanfold-test-{os.getpid()}-{time.time_ns()}")
+def cage() -> Iterator[ControlGroup]:
+    made = make_group(f"fanfold-test-{os.getpid()}-{time.time_ns()}")
     if made is None:
         pytest.skip("no control group can be made here")
     yield made
@@ -49,7 +49,7 @@ def cage() -> Iterator[Cage]:
     assert not made.path.exists()
 
 
-def test_a_cage_ends_all_that_is_inside_in_one_step(cage: Cage, tmp_path: Path) -> None:
+def test_a_cage_ends_all_that_is_inside_in_one_step(cage: ControlGroup, tmp_path: Path) -> None:
     words = daemon(tmp_path / "number", "time.sleep(300)", bare=True)
     gated = sh('read line; exec "$@"')
     program = subprocess.Popen((*gated, "sh", *words), stdin=subprocess.PIPE)
@@ -65,13 +65,13 @@ def test_a_cage_ends_all_that_is_inside_in_one_step(cage: Cage, tmp_path: Path) 
     assert cage.pids() == []
 
 
-def test_a_cage_is_below_our_own_group(cage: Cage) -> None:
+def test_a_cage_is_below_our_own_group(cage: ControlGroup) -> None:
     assert cage.path.parent == own_group()
     assert (cage.path.parent / "cgroup.procs").exists()
 
 
 def test_a_cage_that_is_gone_says_nothing(tmp_path: Path) -> None:
-    nowhere = Cage(tmp_path / "nowhere")
+    nowhere = ControlGroup(tmp_path / "nowhere")
     nowhere.kill()
     nowhere.remove()
     assert nowhere.pids() == []

@@ -12,7 +12,7 @@ from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.dialect import Start
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.fields import AgentFields
-from fanfold.members.agents.worker import Bounds
+from fanfold.members.agents.worker import WorkerLimits
 from fanfold.price import Price, lookup, nanos
 from fanfold.work.member import Traits
 from tests.unit.members.agents.logs import ASK, NUMBER, WANTED
@@ -233,8 +233,8 @@ def test_the_host_sees_to_time_and_silence() -> None:
     traits = msgspec.structs.replace(PLAIN, timeout=60.0)
     setup = AgentFields(silence=30.0, max_budget_usd=1.0, max_turns=5)
     most = nanos(1.0) + LAST_CALL
-    assert CLAUDE.bounds(traits, setup) == Bounds(seconds=60.0, silence=30.0, most=most)
-    assert CLAUDE.bounds(msgspec.structs.replace(PLAIN, timeout=0.0), AgentFields()) == Bounds()
+    assert CLAUDE.bounds(traits, setup) == WorkerLimits(seconds=60.0, silence=30.0, most=most)
+    assert CLAUDE.bounds(msgspec.structs.replace(PLAIN, timeout=0.0), AgentFields()) == WorkerLimits()
 
 
 def test_the_host_counts_dollars_that_claude_does_not_know() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.claude_events import ClaudeReading
-from fanfold.members.agents.dialect import Told
+from fanfold.members.agents.dialect import EventLine
 from fanfold.price import Price, nanos
 from fanfold.work.ask import Usage
 from tests.unit.members.agents.logs import fed, lines, without_results
@@ -246,7 +246,7 @@ def test_a_path_inside_its_folder_is_told_from_there() -> None:
             "assistant", message={"id": "a", "content": [use]}, timestamp="2026-11-15T19:40:57.5Z"
         ),
     ]
-    assert fed(Claude().reader(None), log)[-1] == Told(
+    assert fed(Claude().reader(None), log)[-1] == EventLine(
         "tool", "Write output/finding.md", 1794771657.5, "assistant"
     )
 

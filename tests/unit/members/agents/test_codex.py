@@ -14,11 +14,11 @@ from fanfold.members.agents.codex import Codex
 from fanfold.members.agents.codex_failure import failed
 from fanfold.members.agents.codex_meter import CodexMeter
 from fanfold.members.agents.codex_reader import CodexReader
-from fanfold.members.agents.dialect import Start, Told
+from fanfold.members.agents.dialect import EventLine, Start
 from fanfold.members.agents.endings import required_servers
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.meter import meter_files
-from fanfold.members.agents.worker import Bounds, Exit, Why
+from fanfold.members.agents.worker import Exit, Why, WorkerLimits
 from fanfold.price import Price, cost, nanos
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
 from fanfold.work.member import Traits
@@ -230,11 +230,11 @@ def test_the_host_carries_out_what_codex_cannot() -> None:
     setup = AgentFields(max_budget_usd=2.0, max_turns=7, silence=60.0)
     found = Codex().bounds(traits(price=PRICE, timeout=900.0), setup)
     most = nanos(2.0) + LAST_CALL
-    assert found == Bounds(seconds=900.0, silence=60.0, usd=2_000_000_000, turns=7, most=most)
+    assert found == WorkerLimits(seconds=900.0, silence=60.0, usd=2_000_000_000, turns=7, most=most)
     allowed = Codex().bounds(traits(price=PRICE), AgentFields(max_budget_usd=2.0, overrun="allow"))
     assert (allowed.usd, allowed.most) == (2_000_000_000, None)
     unpriced = Codex().bounds(traits(timeout=0.0), AgentFields(max_budget_usd=2.0))
-    assert unpriced == Bounds()
+    assert unpriced == WorkerLimits()
 
 
 def test_the_most_is_the_cap_and_the_calls_that_can_pass_it() -> None:
@@ -272,7 +272,7 @@ def test_lines_for_people() -> None:
         ("result", "item.completed"), ("thought", "item.completed"), ("text", "item.completed"),
         ("done", "turn.completed"),
     ]  # fmt: skip
-    assert told[3] == Told("result", "add /lab (completed)", name="item.completed")
+    assert told[3] == EventLine("result", "add /lab (completed)", name="item.completed")
 
 
 def test_what_is_no_event_is_passed_over() -> None:

@@ -8,7 +8,7 @@ from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.dialect import Start
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.gemini import Gemini
-from fanfold.members.agents.worker import Bounds, Exit, WorkerType
+from fanfold.members.agents.worker import Exit, WorkerLimits, WorkerType
 from fanfold.price import Price, nanos
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.member import Traits
@@ -34,7 +34,7 @@ def test_its_words(type: WorkerType | None, mode: str) -> None:
 
 def test_only_time_and_silence_bound_it() -> None:
     setup = AgentFields(silence=5.0, max_budget_usd=1.0)
-    assert GEMINI.bounds(TRAITS, setup) == Bounds(seconds=60.0, silence=5.0)
+    assert GEMINI.bounds(TRAITS, setup) == WorkerLimits(seconds=60.0, silence=5.0)
     assert GEMINI.most(TRAITS, setup) is None
 
 

@@ -31,9 +31,9 @@ from fanfold.members.agents.worker import (
     PROMPT,
     SPEC,
     TIMES,
-    Bounds,
     Exit,
     KillOrder,
+    WorkerLimits,
     read_exit,
     read_host,
     read_order,
@@ -218,7 +218,7 @@ def test_a_place_where_a_worker_runs_is_refused_and_nothing_touched(stage: Stage
 
 
 def test_a_host_that_dies_before_it_can_start_the_program_is_known_as_gone(stage: Stage) -> None:
-    spec = stated(sh("touch ran"), stage.root, dialect="none", bounds=Bounds(turns=1))
+    spec = stated(sh("touch ran"), stage.root, dialect="none", bounds=WorkerLimits(turns=1))
     place = stage.root / "place"
     with pytest.raises(launching.NotHosted, match=r"worker: its host died .*host\.log"):
         asyncio.run(start(place, spec, b"", PATH))
@@ -401,7 +401,7 @@ def test_killing_one_worker_does_not_touch_one_with_a_longer_name(stage: Stage) 
 
 
 def test_time_is_up(stage: Stage) -> None:
-    host = stage.start(sh("while :; do echo x; sleep 0.05; done"), bounds=Bounds(seconds=0.5))
+    host = stage.start(sh("while :; do echo x; sleep 0.05; done"), bounds=WorkerLimits(seconds=0.5))
     exit = ended(host)
     assert how(exit) == (-15, "time", "ended at its limit of 0.5 s")
     assert exit is not None and exit.at - record_of(host).at > 0.4
@@ -412,7 +412,7 @@ def test_silence_is_counted_from_the_last_word(stage: Stage) -> None:
 
     def check(scale: float) -> None:
         line = f"for i in 1 2 3 4 5 6; do echo x; sleep {0.2 * scale}; done; exec sleep 300"
-        host = stage.start(sh(line), name=f"at-{scale}", bounds=Bounds(silence=0.6 * scale))
+        host = stage.start(sh(line), name=f"at-{scale}", bounds=WorkerLimits(silence=0.6 * scale))
         assert how(ended(host)) == (-15, "silence", f"ended after {0.6 * scale:g} s without output")
         assert log_of(host) == "x\n" * 6
 
@@ -424,7 +424,7 @@ def test_words_in_other_files_are_words_too(stage: Stage) -> None:
         rollout = f"rollout-{scale}"
         line = f"for i in 1 2 3 4 5 6; do echo x >> {rollout}; sleep {0.2 * scale}; done; sleep 300"
         host = stage.start(
-            sh(line), name=f"at-{scale}", bounds=Bounds(silence=0.6 * scale),
+            sh(line), name=f"at-{scale}", bounds=WorkerLimits(silence=0.6 * scale),
             meter=str(stage.root / f"{rollout}*"),
         )  # fmt: skip
         assert how(ended(host)) == (-15, "silence", f"ended after {0.6 * scale:g} s without output")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fanfold.members.agents.meter import Meter
+from fanfold.members.agents.meter import SpendingFiles
 from fanfold.members.agents.worker import Spec
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
@@ -24,7 +24,7 @@ def rollout(folder: Path, session: str) -> Path:
 
 
 def test_lines_come_once_and_whole(tmp_path: Path) -> None:
-    file, meter = rollout(tmp_path, "one"), Meter(spec(tmp_path))
+    file, meter = rollout(tmp_path, "one"), SpendingFiles(spec(tmp_path))
     meter.search("one")
     assert (list(meter.lines()), meter.has_grown()) == ([], False)
     file.write_bytes(b"first\nhal")
@@ -39,7 +39,7 @@ def test_lines_come_once_and_whole(tmp_path: Path) -> None:
 def test_another_sessions_file_is_never_read(tmp_path: Path) -> None:
     rollout(tmp_path, "one").write_bytes(b"theirs\n")
     rollout(tmp_path, "two").write_bytes(b"ours\n")
-    meter = Meter(spec(tmp_path))
+    meter = SpendingFiles(spec(tmp_path))
     meter.search("")
     assert list(meter.lines()) == []
     meter.search("two")
@@ -55,13 +55,13 @@ def test_lines_from_before_this_worker_are_passed_over(tmp_path: Path) -> None:
         b'{"n":5}',
     ]
     rollout(tmp_path, "one").write_bytes(b"\n".join(lines) + b"\n")
-    meter = Meter(spec(tmp_path, begun=NOON + 0.0004))
+    meter = SpendingFiles(spec(tmp_path, begun=NOON + 0.0004))
     meter.search("one")
     assert list(meter.lines()) == lines[1:]
 
 
 def test_a_file_that_vanishes_is_no_growth(tmp_path: Path) -> None:
-    file, meter = rollout(tmp_path, "one"), Meter(spec(tmp_path))
+    file, meter = rollout(tmp_path, "one"), SpendingFiles(spec(tmp_path))
     file.write_bytes(b"x\n")
     meter.search("one")
     assert (meter.has_grown(), list(meter.lines())) == (True, [b"x"])

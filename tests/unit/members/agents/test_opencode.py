@@ -9,7 +9,7 @@ from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.dialect import Start
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.opencode import CONFIG, Opencode
-from fanfold.members.agents.worker import Bounds, Exit, WorkerType
+from fanfold.members.agents.worker import Exit, WorkerLimits, WorkerType
 from fanfold.price import Price, nanos
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.member import Traits
@@ -47,7 +47,7 @@ def test_its_type_goes_into_its_configuration(
 
 def test_its_host_counts_dollars_and_turns() -> None:
     setup = AgentFields(max_budget_usd=1.0, max_turns=3)
-    assert OPENCODE.bounds(TRAITS, setup) == Bounds(usd=nanos(1.0), turns=3)
+    assert OPENCODE.bounds(TRAITS, setup) == WorkerLimits(usd=nanos(1.0), turns=3)
     assert OPENCODE.most(TRAITS, setup) is None
 
 

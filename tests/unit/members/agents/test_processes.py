@@ -15,7 +15,7 @@ import pytest
 
 from fanfold.members.agents import processes
 from fanfold.members.agents.processes import (
-    Row,
+    ProcessRow,
     below,
     identify,
     life,
@@ -67,7 +67,7 @@ def test_a_name_with_brackets_and_spaces_is_read(tmp_path: Path) -> None:
 
 def test_we_are_in_the_table_ourselves() -> None:
     (row,) = [row for row in table() if row.pid == os.getpid()]
-    assert row == Row(
+    assert row == ProcessRow(
         os.getpid(), os.getppid(), os.getpgid(0), os.getsid(0), row.state, row.started, row.name
     )
     assert identify(os.getpid()) == Process(os.getpid(), row.started, processes.boot())
@@ -109,11 +109,11 @@ def test_a_mark_counts_only_to_the_letter(sleeper: subprocess.Popen[bytes]) -> N
 
 def test_below_are_children_and_theirs_but_not_the_dead() -> None:
     rows = [
-        Row(2, 1, 2, 2, "S", 10, "root"),
-        Row(3, 2, 3, 3, "S", 11, "child"),
-        Row(4, 3, 3, 3, "Z", 12, "dead"),
-        Row(5, 4, 3, 3, "R", 13, "child of the dead"),
-        Row(6, 1, 2, 2, "S", 14, "beside"),
+        ProcessRow(2, 1, 2, 2, "S", 10, "root"),
+        ProcessRow(3, 2, 3, 3, "S", 11, "child"),
+        ProcessRow(4, 3, 3, 3, "Z", 12, "dead"),
+        ProcessRow(5, 4, 3, 3, "R", 13, "child of the dead"),
+        ProcessRow(6, 1, 2, 2, "S", 14, "beside"),
     ]
     assert below(rows, 2) == [rows[1], rows[3]]
     assert below(rows, 6) == []
@@ -131,7 +131,7 @@ def test_psutil_says_the_same_where_there_is_no_proc(sleeper: subprocess.Popen[b
     assert processes.by_psutil(sleeper.pid) == []
 
 
-def look_at(pid: int) -> Row:
+def look_at(pid: int) -> ProcessRow:
     row = look(pid)
     assert row is not None
     return row

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fanfold.members.agents.cage import adopt_orphans
 from fanfold.members.agents.processes import identify
-from fanfold.members.agents.tree import Tree
+from fanfold.members.agents.tree import ProcessTree
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     program = subprocess.Popen(sys.argv[3:], start_new_session=True)
     known = identify(program.pid)
     assert known is not None
-    tree = Tree(known, None, firm=firm)
+    tree = ProcessTree(known, None, firm=firm)
     go, over = Path(sys.argv[2]), time.monotonic() + 180
     while not go.exists() and time.monotonic() < over:
         tree.reap()
