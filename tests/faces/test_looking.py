@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.members.unloaded import look_for
+from fanfold.members.target import look_for
 from fanfold.plans.load import import_all, load_plan
 from tests.faces.cli import fanfold
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from fanfold.members.agents.dialect import Dialect, EventLine, LogReader, WorkerReading
-from fanfold.members.agents.meter import SpendingFiles
-from fanfold.members.agents.tail import Tail
+from fanfold.members.agents.logs import SpendingFiles, Tail
 from fanfold.members.agents.worker import LOG, TIMES, Spec
 
 CHUNK = 1 << 18

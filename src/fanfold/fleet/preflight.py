@@ -15,7 +15,7 @@ from fanfold.fleet.records import Fleet, Provider, WorkerSpec
 from fanfold.members.agents.agent import least_of
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.fields import AgentFields
-from fanfold.members.agents.models import pricing_model
+from fanfold.members.agents.program_settings import pricing_model
 from fanfold.members.entry import MemberEntry
 from fanfold.plans.execute import Job
 from fanfold.plans.steps.graph import Graph, GraphTask

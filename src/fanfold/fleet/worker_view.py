@@ -169,7 +169,9 @@ def under_way(
             return _at_work(files, reading, run_alive)
 
 
-def _at_work(files: WorkerFiles | None, reading: WorkerReading | None, run_alive: bool) -> WorkerState:
+def _at_work(
+    files: WorkerFiles | None, reading: WorkerReading | None, run_alive: bool
+) -> WorkerState:
     """Its end may not be settled yet, or will not be until somebody resumes the run: what is in
     doubt by the journal may live on, or have ended well."""
     if files is None or (files.exit is None and not files.hosted):

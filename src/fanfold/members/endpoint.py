@@ -15,9 +15,8 @@ import msgspec
 from fanfold import price
 from fanfold.errors import BadInput, InvalidReply, Terminal, Transient
 from fanfold.members.http import Answer, Http
-from fanfold.members.keys import Key, KeyReference
+from fanfold.members.keys import Key, KeyReference, scrubbed
 from fanfold.members.kinds import BuildContext, MemberFields
-from fanfold.members.secrets import scrubbed
 from fanfold.members.status import ErrorRow, refused, shortened, told
 from fanfold.work.member import MAX_BYTES, Tier, Traits
 from fanfold.work.nesting import TooDeep

@@ -13,8 +13,7 @@ import msgspec
 from fanfold.errors import BadInput, InvalidReply, Transient
 from fanfold.members.entry import for_scripts, read_fields
 from fanfold.members.kinds import BuildContext, MemberFields, Version
-from fanfold.members.target import resolve_target
-from fanfold.members.unloaded import look_for
+from fanfold.members.target import look_for, resolve_target
 from fanfold.price import FREE
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.check import described

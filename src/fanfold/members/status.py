@@ -18,8 +18,8 @@ import msgspec
 
 from fanfold.errors import MemberError, RateLimited, Terminal, Transient
 from fanfold.members.http import Answer
+from fanfold.members.keys import scrubbed
 from fanfold.members.printed import MAY_BE_BILLED
-from fanfold.members.secrets import scrubbed
 
 Header = Callable[[str], str | None]
 _LONGEST = 200

@@ -14,8 +14,7 @@ from msgspec import UNSET
 from fanfold.errors import BadInput
 from fanfold.gates import checks
 from fanfold.gates.kinds import from_plan
-from fanfold.members.target import resolve_target
-from fanfold.members.unloaded import look_for
+from fanfold.members.target import look_for, resolve_target
 from fanfold.plans.asking import AskTerms
 from fanfold.plans.variables import NAME as VARS
 from fanfold.plans.variables import check_reads

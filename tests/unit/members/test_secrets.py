@@ -6,8 +6,8 @@ from urllib.parse import quote
 import pytest
 
 from fanfold.members.anthropic import Anthropic
+from fanfold.members.keys import scrubbed
 from fanfold.members.openai import OpenAI
-from fanfold.members.secrets import scrubbed
 from tests.unit.members.asking import KEY, Kind, refused, told, trouble
 from tests.unit.members.raw import once, response
 

@@ -17,13 +17,12 @@ from fanfold.errors import AlreadyRunning, BadInput, CalledOff, MemberError, Ter
 from fanfold.members.agents.dialect import Dialect, LogReader, Start, Words, WorkerReading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.endings import not_started, required_servers
-from fanfold.members.agents.environment import references
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.hosting import Host, find, start
 from fanfold.members.agents.launching import NotHosted
-from fanfold.members.agents.meter import SpendingFiles
+from fanfold.members.agents.logs import SpendingFiles, Tail
 from fanfold.members.agents.parents import INDEX, Parents
-from fanfold.members.agents.tail import Tail
+from fanfold.members.agents.program_settings import references
 from fanfold.members.agents.worker import ERRORS, LOG, OUTPUT, Exit, Spec, Why
 from fanfold.members.agents.worktree import make_worktree
 from fanfold.members.entry import ScriptedEntry, for_scripts, state

@@ -24,9 +24,7 @@ from fanfold.members.agents.endings import (
     without_result,
     without_servers,
 )
-from fanfold.members.agents.environment import resolved
-from fanfold.members.agents.models import pricing_model
-from fanfold.members.agents.permissions import claude_tools
+from fanfold.members.agents.program_settings import claude_tools, pricing_model, resolved
 from fanfold.members.agents.worker import CallSize, Exit, WorkerLimits
 from fanfold.members.printed import decoded, failure, said_by
 from fanfold.price import Price, lookup, nanos
@@ -93,7 +91,9 @@ class Claude:
         cap = None if fields.max_budget_usd is None else nanos(fields.max_budget_usd)
         usd = None if self.rates(traits) is None else cap
         most = None if cap is None or fields.overrun == "allow" else self.most(traits, fields)
-        return WorkerLimits(seconds=traits.timeout or None, silence=fields.silence, usd=usd, most=most)
+        return WorkerLimits(
+            seconds=traits.timeout or None, silence=fields.silence, usd=usd, most=most
+        )
 
     def rates(self, traits: Traits) -> Price | None:
         """A price that the roster states goes before claude's own figures. One that was looked up
@@ -108,7 +108,9 @@ class Claude:
     ) -> ClaudeReader:
         return ClaudeReader(price, resumed=resumed, call=call)
 
-    def conclude(self, member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
+    def conclude(
+        self, member: str, reading: WorkerReading, exit: Exit, ask: Ask
+    ) -> Reply | MemberError:
         made = _concluded(member, reading, exit, ask)
         if isinstance(made, Reply):
             return made

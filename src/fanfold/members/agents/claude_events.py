@@ -12,7 +12,7 @@ import msgspec
 from fanfold.members.agents.claude_meter import ClaudeMeter
 from fanfold.members.agents.claude_result import Result, read_result
 from fanfold.members.agents.dialect import EventLine, WorkerReading
-from fanfold.members.agents.telling import blocks, moment, one_line, tool_line
+from fanfold.members.agents.endings import blocks, moment, one_line, tool_line
 from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import amount, decoded
 from fanfold.price import Price
@@ -142,7 +142,9 @@ class ClaudeReader:
             case "permission_denied":
                 yield EventLine("system", one_line(f"denied: {event.get('tool_name')}"))
             case "model_fallback":
-                yield EventLine("system", one_line(event.get("content") or "another model takes over"))
+                yield EventLine(
+                    "system", one_line(event.get("content") or "another model takes over")
+                )
             case "model_refusal_no_fallback":
                 yield EventLine("system", "the model refused")
 
@@ -179,7 +181,9 @@ class ClaudeReader:
             case "thinking" if one_line(part.get("thinking")):
                 yield EventLine("thought", one_line(part.get("thinking")))
             case "tool_use" | "server_tool_use":
-                yield EventLine("tool", tool_line(part.get("name"), part.get("input"), self._folder))
+                yield EventLine(
+                    "tool", tool_line(part.get("name"), part.get("input"), self._folder)
+                )
 
     def _user(self, event: dict[str, Any]) -> Iterator[EventLine]:
         """What its tools gave back. After it the model is asked again."""
@@ -189,7 +193,9 @@ class ClaudeReader:
             self._meter.context.grew(len(_encode(part)))
             if part.get("type") == "tool_result":
                 said = "; ".join(one_line(one.get("text")) for one in blocks(part))
-                yield EventLine("result", one_line(f"error: {said}" if part.get("is_error") else said))
+                yield EventLine(
+                    "result", one_line(f"error: {said}" if part.get("is_error") else said)
+                )
 
     def _stream(self, event: dict[str, Any]) -> Iterator[EventLine]:
         """The beginning and the end of a message: the exact counts."""
@@ -222,7 +228,9 @@ class ClaudeReader:
         self._reading.reset_at = until if status == "rejected" else None
         if status != "allowed":
             what = f"rate limit {info.get('rateLimitType')}: {status}"
-            yield EventLine("system", one_line(what if until is None else f"{what} until {_utc(until)}"))
+            yield EventLine(
+                "system", one_line(what if until is None else f"{what} until {_utc(until)}")
+            )
 
     def _result(self, event: dict[str, Any]) -> Iterator[EventLine]:
         result = read_result(event)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from fanfold.members.agents.claude_result import ClaudeSpending, Result, tokens
-from fanfold.members.agents.context import SLACK, ConversationSize
+from fanfold.members.agents.dialect import SLACK, ConversationSize
 from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import count
 from fanfold.price import Price, cost, lookup, nanos, worst
@@ -194,7 +194,9 @@ class ClaudeMeter:
             cost = None if result.whole.cost is None else max(0, result.whole.cost - before)
             return ClaudeSpending(_beyond(result.whole.usage, self._settled.usage), cost)
         self._known = False
-        return ClaudeSpending(_larger(result.own, _sum(call.spent() for call in self._calls.values())), None)
+        return ClaudeSpending(
+            _larger(result.own, _sum(call.spent() for call in self._calls.values())), None
+        )
 
     def _of_tokens(self, calls: list[_Call], usage: Usage, result: Result) -> int:
         """Each call by itself, since a long one may cost more for each token; then what is not known

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from fanfold.members.agents.context import ConversationSize
-from fanfold.members.agents.telling import moment
+from fanfold.members.agents.dialect import ConversationSize
+from fanfold.members.agents.endings import moment
 from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import count, decoded
 from fanfold.price import Price, cost, nanos, worst

@@ -1,14 +1,17 @@
-"""How a worker ended, where that is the same for every program: ended from outside, or gone."""
+"""How a worker ended, where that is the same for every program, and events as lines for people: one
+line each, short, and safe to print."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
 
 from fanfold.errors import MemberError, Terminal
 from fanfold.members.agents.dialect import WorkerReading
-from fanfold.members.agents.telling import one_line
 from fanfold.members.agents.worker import Exit
+from fanfold.members.printed import amount
 from fanfold.price import dollars
 from fanfold.work.ask import Reply
 
@@ -84,3 +87,49 @@ def reply_of(reading: WorkerReading) -> Reply:
         reading.text, reading.data, reading.usage, reading.finish, reading.model,
         None if reading.cost is None else dollars(reading.cost),
     )  # fmt: skip
+
+
+LONGEST = 200
+_TELLING = (
+    "file_path", "path", "filePath", "notebook_path", "command", "pattern", "url", "query",
+    "description", "prompt",
+)  # fmt: skip
+
+
+def one_line(text: Any) -> str:
+    """The first line that says something, without what would move a cursor."""
+    lines = str(text).splitlines() if text is not None else []
+    line = next((line for line in lines if line.strip()), "")
+    line = "".join(sign for sign in " ".join(line.split()) if sign.isprintable())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+def tool_line(name: Any, given: Any, folder: str = "") -> str:
+    """`Write output/finding.md`: the tool, and what of its input tells most."""
+    given = given if isinstance(given, dict) else {}
+    said = next((given[key] for key in _TELLING if isinstance(given.get(key), str)), "")
+    inside = folder.rstrip("/") + "/"
+    if folder and said.startswith(inside):
+        said = said[len(inside) :]
+    return one_line(f"{name} {one_line(said)}")
+
+
+def moment(value: Any) -> float | None:
+    """Seconds since 1970, from an ISO time or a number of milliseconds."""
+    if isinstance(value, str):
+        try:
+            when = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return when.timestamp() if when.tzinfo else None
+    millis = amount(value)
+    return None if millis is None else millis / 1000
+
+
+def blocks(message: Any) -> Iterator[dict[str, Any]]:
+    """The parts of a message's content; a plain text is one of them."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}
+    elif isinstance(content, list):
+        yield from (part for part in content if isinstance(part, dict))

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from fanfold import price
-from fanfold.members.agents.models import pricing_model
+from fanfold.members.agents.program_settings import pricing_model
 from fanfold.members.agents.worker import Effort, Overrun, Sandbox, WorkerType
 from fanfold.members.kinds import BuildContext, MemberFields, Texts, Version, check_variables
 from fanfold.price import Price

@@ -13,15 +13,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fanfold.members.agents import durable, processes
-from fanfold.members.agents.bell import TICK, Wakeups
-from fanfold.members.agents.bounds import LimitWatch, Reached
-from fanfold.members.agents.cage import ControlGroup, adopt_orphans, make_group, set_process_name
-from fanfold.members.agents.growth import LogGrowth, append
-from fanfold.members.agents.latch import HeldProgram, Program
+from fanfold.members.agents import processes
+from fanfold.members.agents.limits import LimitWatch, Reached
+from fanfold.members.agents.logs import LogGrowth, append
+from fanfold.members.agents.process_tree import (
+    ControlGroup,
+    ProcessTree,
+    adopt_orphans,
+    make_group,
+    set_process_name,
+)
 from fanfold.members.agents.processes import ProcessRow
-from fanfold.members.agents.report import StartReport
-from fanfold.members.agents.tree import ProcessTree
+from fanfold.members.agents.startup import HeldProgram, Program, StartReport
+from fanfold.members.agents.wakeup import TICK, Wakeups
 from fanfold.members.agents.worker import (
     ERRORS,
     EXIT,
@@ -34,12 +38,13 @@ from fanfold.members.agents.worker import (
     Spec,
     read_order,
     read_spec,
+    write_durably,
 )  # fmt: skip
 
 if TYPE_CHECKING:
     from fanfold.members.agents.dialect import LogReader
 
-LAST_WORDS = 3.0  # seconds that a program has to end once it was told to
+GRACE = 3.0  # seconds that a program has to end once it was told to
 STRAGGLERS = 1.0  # seconds that its children have to end after it; and again, once told to
 _SOON = 0.05
 _AGAIN = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries to write the exit
@@ -52,7 +57,7 @@ def main() -> None:
     if os.fork():  # so whoever starts us has no child to wait for
         os._exit(0)
     try:
-        Hosting(Path(sys.argv[1]), sys.argv[3]).carry_out(report)
+        Hosting(Path(sys.argv[1]), sys.argv[3]).run(report)
     except OSError as error:
         report.failed(error)
         raise
@@ -70,56 +75,56 @@ class Hosting:
             raise FileNotFoundError(2, "no worker is stated here", str(place))
         self._place, self._spec = place, spec
         self._log = LogGrowth(place)
-        self._bell = Wakeups(place)
+        self._wakeups = Wakeups(place)
         self._watch = LimitWatch(spec, place, time.monotonic(), _reader(spec))
 
-    def carry_out(self, report: StartReport) -> None:
+    def run(self, report: StartReport) -> None:
         set_process_name(b"fanfold-host")
         firm = adopt_orphans()
-        latch = self._latch()
-        tree = ProcessTree(_identify(latch.pid), _caged(latch.pid), firm=firm)
+        held = self._hold()
+        tree = ProcessTree(_identify(held.pid), _grouped(held.pid), firm=firm)
         try:
-            if self._let_go(latch, tree, report):
-                self._see_through(tree)
+            if self._release(held, tree, report):
+                self._watch_program(tree)
         finally:
             tree.clear()
-            if tree.cage is not None:
-                tree.cage.remove()
+            if tree.group is not None:
+                tree.group.remove()
 
     # ── the start ──
 
-    def _latch(self) -> HeldProgram:
+    def _hold(self) -> HeldProgram:
         prompt, errors = os.open(self._place / PROMPT, os.O_RDONLY), append(self._place / ERRORS)
         files = (prompt, self._log.handle, errors)
         try:
-            return HeldProgram(Program(self._spec.words, self._spec.folder, _given(), files))
+            return HeldProgram(Program(self._spec.words, self._spec.folder, _environment(), files))
         finally:
             os.close(prompt)
             os.close(errors)
 
-    def _let_go(self, latch: HeldProgram, tree: ProcessTree, report: StartReport) -> bool:
+    def _release(self, held: HeldProgram, tree: ProcessTree, report: StartReport) -> bool:
         """Start the program, unless it was called off, or whoever wanted it is gone by now.
 
         First its record is durable, then it runs: what nobody can find does not run.
         """
         ordered = self._ordered()
         if ordered is not None:
-            latch.drop()
+            held.abandon()
             self._conclude(-signal.SIGTERM, ordered)
             report.ready()
             return False
         if not report.is_heard():
-            latch.drop()
+            held.abandon()
             return False
-        cage = "" if tree.cage is None else str(tree.cage.path)
+        group = "" if tree.group is None else str(tree.group.path)
         me = _identify(os.getpid())
-        record = HostRecord(host=me, program=tree.program, cage=cage, at=time.time())
-        durable.keep(self._place / HOST, record)
+        record = HostRecord(host=me, program=tree.program, group=group, at=time.time())
+        write_durably(self._place / HOST, record)
         if not report.ready():
-            latch.drop()
+            held.abandon()
             (self._place / HOST).unlink()
             return False
-        return self._started(latch.lift(), report)
+        return self._started(held.release(), report)
 
     def _started(self, error: OSError | None, report: StartReport) -> bool:
         if error is not None:
@@ -132,14 +137,14 @@ class Hosting:
 
     # ── its life ──
 
-    def _see_through(self, tree: ProcessTree) -> None:
-        reached = self._until_its_end(tree)
+    def _watch_program(self, tree: ProcessTree) -> None:
+        reached = self._until_end(tree)
         self._log.look(last=True)
         said = self._end_children(tree) if reached is None else self._end(tree)
         self._log.look(last=True)
         self._conclude(-signal.SIGKILL if tree.code is None else tree.code, reached, said)
 
-    def _until_its_end(self, tree: ProcessTree) -> Reached | None:
+    def _until_end(self, tree: ProcessTree) -> Reached | None:
         """None: the program has ended by itself."""
         while True:
             tree.reap()
@@ -150,13 +155,13 @@ class Hosting:
             if reached is not None:
                 return reached
             if grown:
-                self._bell.wait(TICK)
+                self._wakeups.sleep(TICK)
             else:
-                self._bell.rest(self._watch.rest(now))
+                self._wakeups.wait_for_events(self._watch.rest(now))
 
     def _ordered(self) -> Reached | None:
         """An order counts once it is written; a signal only makes it quick."""
-        if not self._bell.told and not os.path.exists(self._place / KILL):
+        if not self._wakeups.stop_requested and not os.path.exists(self._place / KILL):
             return None
         order = read_order(self._place)
         if order is None:
@@ -168,8 +173,8 @@ class Hosting:
     def _end(self, tree: ProcessTree) -> str:
         """The program is asked first, so that it can say its last words; then all are ended."""
         tree.ask()
-        self._wait(lambda: tree.reap() or tree.code is not None, LAST_WORDS)
-        return _stubborn(tree.clear(self._pause))
+        self._wait(lambda: tree.reap() or tree.code is not None, GRACE)
+        return _not_ended(tree.clear(self._pause))
 
     def _end_children(self, tree: ProcessTree) -> str:
         """What a program leaves running does not outlive it: it gets a moment, is told, is ended."""
@@ -178,7 +183,7 @@ class Hosting:
         rows = tree.rows()
         processes.send_all(rows, signal.SIGTERM)
         self._wait(tree.gone, STRAGGLERS)
-        left = _stubborn(tree.clear(self._pause))
+        left = _not_ended(tree.clear(self._pause))
         return left or f"ended what it left running: {_names(rows)}"
 
     def _wait(self, over: Callable[[], bool], seconds: float) -> bool:
@@ -191,7 +196,7 @@ class Hosting:
 
     def _pause(self, seconds: float) -> None:
         self._log.look()
-        self._bell.wait(seconds)
+        self._wakeups.sleep(seconds)
 
     def _conclude(self, code: int, reached: Reached | None, said: str = "") -> None:
         """The last word, durable. On a full disk it is tried again for a while; then only the log
@@ -201,30 +206,30 @@ class Hosting:
         exit = Exit(code=code, at=time.time(), why=why, said=told)
         for seconds in _AGAIN:
             try:
-                return durable.keep(self._place / EXIT, exit)
+                return write_durably(self._place / EXIT, exit)
             except OSError:
                 time.sleep(seconds)
-        return durable.keep(self._place / EXIT, exit)
+        return write_durably(self._place / EXIT, exit)
 
 
 def _identify(pid: int) -> Process:
     return processes.identify(pid) or Process(pid, 0, processes.boot())
 
 
-def _caged(pid: int) -> ControlGroup | None:
-    """A cage with this process in it, where one can be had."""
-    cage = make_group(f"fanfold-{os.getpid()}-{time.time_ns()}")
-    if cage is None:
+def _grouped(pid: int) -> ControlGroup | None:
+    """A control group with this process in it, where one can be had."""
+    group = make_group(f"fanfold-{os.getpid()}-{time.time_ns()}")
+    if group is None:
         return None
     try:
-        cage.take(pid)
+        group.add(pid)
     except OSError:
-        cage.remove()
+        group.remove()
         return None
-    return cage
+    return group
 
 
-def _given() -> dict[bytes, bytes]:
+def _environment() -> dict[bytes, bytes]:
     """The environment exactly as it was handed over: Python adds a variable to its own."""
     try:
         listed = Path("/proc/self/environ").read_bytes().split(b"\0")
@@ -250,7 +255,7 @@ def _names(rows: list[ProcessRow]) -> str:
     return ", ".join(sorted({row.name for row in rows}))
 
 
-def _stubborn(rows: list[ProcessRow]) -> str:
+def _not_ended(rows: list[ProcessRow]) -> str:
     return f"could not be ended: {_names(rows)}" if rows else ""
 
 

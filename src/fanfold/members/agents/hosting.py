@@ -16,10 +16,9 @@ from pathlib import Path
 import msgspec
 
 from fanfold.errors import AlreadyRunning
-from fanfold.members.agents import durable, launching
-from fanfold.members.agents.orphans import end_orphans, remove_group
+from fanfold.members.agents import launching
+from fanfold.members.agents.process_tree import end_orphans, remove_group
 from fanfold.members.agents.processes import living, send
-from fanfold.members.agents.waiting import gone
 from fanfold.members.agents.worker import (
     EXIT,
     KILL,
@@ -27,12 +26,14 @@ from fanfold.members.agents.worker import (
     Exit,
     HostRecord,
     KillOrder,
+    Process,
     Spec,
     Why,
     read_exit,
     read_host,
     read_order,
     read_spec,
+    write_durably,
 )
 
 _BEGINNING = 10.0  # seconds after its spec in which a worker without a record may still come
@@ -166,7 +167,7 @@ class Host:
         """On a full disk it is told to end all the same; only why is lost."""
         if read_order(self.place) is None:
             with suppress(OSError):
-                durable.keep(self.place / KILL, KillOrder(why, said, time.time()))
+                write_durably(self.place / KILL, KillOrder(why, said, time.time()))
 
     async def _has_begun(self) -> None:
         """One that is being started now obeys once it is; nothing is known of it before."""
@@ -196,5 +197,39 @@ class Host:
         said = f"{order.said}; its host was gone"
         exit = Exit(code=-signal.SIGKILL, at=time.time(), why=order.why, said=said)
         with suppress(OSError):
-            durable.keep(self.place / EXIT, exit)
+            write_durably(self.place / EXIT, exit)
         return exit
+
+
+async def gone(process: Process, poll: float) -> None:
+    """Returns once it has ended. The kernel tells where it can (Linux); else we look every `poll`
+    seconds, as also when there are no handles left."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):
+        await by_looking(process, poll)
+        return
+    try:
+        if living(process):  # the handle is its own, not that of another with the same number
+            await _readable(handle)
+    finally:
+        os.close(handle)
+
+
+async def by_looking(process: Process, poll: float) -> None:
+    while True:
+        if not living(process):
+            return
+        await asyncio.sleep(poll)
+
+
+async def _readable(handle: int) -> None:
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    loop.add_reader(handle, told.set)
+    try:
+        await told.wait()
+    finally:
+        loop.remove_reader(handle)

@@ -13,10 +13,9 @@ from pathlib import Path
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.members.agents import durable
-from fanfold.members.agents.growth import append
-from fanfold.members.agents.report import await_start
-from fanfold.members.agents.worker import FILES, PROMPT, SPEC, Spec
+from fanfold.members.agents.logs import append
+from fanfold.members.agents.startup import await_start
+from fanfold.members.agents.worker import FILES, PROMPT, SPEC, Spec, put_file, sync_folder
 from fanfold.work.member import PARENT
 
 HOST_LOG = "host.log"
@@ -34,9 +33,9 @@ def prepare(place: Path, spec: Spec, prompt: bytes) -> None:
         raise OSError(errno.EINVAL, "a word holds a NUL", spec.words[0])
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     rotate(place)
-    durable.put(place / PROMPT, prompt)
-    durable.put(place / SPEC, msgspec.json.encode(spec))
-    durable.settle(place)
+    put_file(place / PROMPT, prompt)
+    put_file(place / SPEC, msgspec.json.encode(spec))
+    sync_folder(place)
 
 
 def rotate(place: Path) -> None:

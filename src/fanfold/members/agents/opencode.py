@@ -13,10 +13,16 @@ import msgspec
 
 from fanfold.errors import InvalidReply, MemberError
 from fanfold.members.agents.dialect import Dialect, EventLine, Start, Words, WorkerReading
-from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
-from fanfold.members.agents.environment import resolved
-from fanfold.members.agents.permissions import may_run, may_write
-from fanfold.members.agents.telling import moment, one_line, tool_line
+from fanfold.members.agents.endings import (
+    from_outside,
+    moment,
+    one_line,
+    reply_of,
+    tool_line,
+    with_cost,
+    without_result,
+)
+from fanfold.members.agents.program_settings import may_run, may_write, resolved
 from fanfold.members.agents.worker import CallSize, Exit, WorkerLimits
 from fanfold.members.printed import amount, count, decoded, failure, status_of
 from fanfold.price import Price, cost, nanos
@@ -70,7 +76,9 @@ class Opencode(Dialect):
     ) -> OpencodeReader:
         return OpencodeReader(price)
 
-    def conclude(self, member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
+    def conclude(
+        self, member: str, reading: WorkerReading, exit: Exit, ask: Ask
+    ) -> Reply | MemberError:
         made = _concluded(member, reading, exit)
         return made if isinstance(made, Reply) else with_cost(made, reading)
 

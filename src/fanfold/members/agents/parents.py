@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.members.agents.durable import put
-from fanfold.members.agents.worker import OUTPUT, outputs, read_spec
+from fanfold.members.agents.worker import OUTPUT, outputs, put_file, read_spec
 from fanfold.members.agents.worktree import Branched, isolated
 from fanfold.work.ask import Ask
 
@@ -55,12 +54,12 @@ class Parents:
         folder.mkdir(mode=0o700, exist_ok=True)
         for id, value in self._passed.items():
             said = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            put(folder / f"{id}.md", said.encode("utf-8", "replace"))
+            put_file(folder / f"{id}.md", said.encode("utf-8", "replace"))
         for id in self._missing:
             (folder / f"{id}.md").unlink(missing_ok=True)
         listed = {id: self._given(id) for id in (*self._passed, *self._missing)}
         file = self._place / INDEX
-        put(file, msgspec.json.format(msgspec.json.encode(listed)) + b"\n")
+        put_file(file, msgspec.json.format(msgspec.json.encode(listed)) + b"\n")
         return file
 
     def _given(self, id: str) -> Given:

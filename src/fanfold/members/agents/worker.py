@@ -7,7 +7,9 @@ The files are the truth: they outlive the process that started the worker, and w
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -94,11 +96,11 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Written by the host once the program runs. `cage`: the control group, "" without one."""
+    """Written by the host once the program runs. `group`: the control group, "" without one."""
 
     host: Process
     program: Process
-    cage: str = ""
+    group: str = msgspec.field(default="", name="cage")
     at: float
 
 
@@ -158,3 +160,43 @@ def _read(file: Path, kind: type[_Record]) -> _Record | None:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None
+
+
+def write_durably(file: Path, record: msgspec.Struct) -> None:
+    """Write a record and wait until it is on the disk. Raises OSError and leaves what was there."""
+    put_file(file, msgspec.json.encode(record))
+    sync_folder(file.parent)
+
+
+def put_file(file: Path, content: bytes) -> None:
+    """As `keep`, but its name may be lost until the folder is settled too."""
+    new = file.with_name(f".{file.name}.{secrets.token_hex(8)}.new")
+    try:
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(handle, "wb") as stream:
+            _give_to_owner(handle, file.parent)
+            stream.write(content)
+            stream.flush()
+            os.fsync(handle)
+        os.replace(new, file)
+    except OSError:
+        with suppress(OSError):
+            new.unlink()
+        raise
+
+
+def _give_to_owner(handle: int, folder: Path) -> None:
+    """What root writes into another user's folder, such as an order to end a worker, is to be read
+    there."""
+    if os.geteuid() == 0:
+        owner = os.stat(folder)
+        os.fchown(handle, owner.st_uid, owner.st_gid)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

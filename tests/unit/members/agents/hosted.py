@@ -11,10 +11,18 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.members.agents import durable
-from fanfold.members.agents.cage import ControlGroup
 from fanfold.members.agents.hosting import Host, find, start
-from fanfold.members.agents.worker import HOST, LOG, Exit, HostRecord, Spec, WorkerLimits, read_host
+from fanfold.members.agents.process_tree import ControlGroup
+from fanfold.members.agents.worker import (
+    HOST,
+    LOG,
+    Exit,
+    HostRecord,
+    Spec,
+    WorkerLimits,
+    read_host,
+    write_durably,
+)
 from tests.waiting import LONG, wait_until
 
 PATH = {"PATH": os.environ["PATH"]}
@@ -60,7 +68,7 @@ class Stage:
 
     def __init__(self, root: Path) -> None:
         self.root, self._places = root, list[tuple[Path, str]]()
-        self._cages = list[Path]()
+        self._groups = list[Path]()
 
     def start(
         self, words: tuple[str, ...], *, name: str = "place", prompt: bytes = b"", **more: object
@@ -74,15 +82,15 @@ class Stage:
             host = find(place, span)
             if host is not None:
                 assert asyncio.run(host.killed("killed", "the test is over"))
-        for cage in self._cages:
-            ControlGroup(cage).remove()
+        for group in self._groups:
+            ControlGroup(group).remove()
 
-    def forget_cage(self, host: Host) -> None:
+    def forget_group(self, host: Host) -> None:
         """As on a machine that gives none, for whoever looks for what a dead host left."""
         record = record_of(host)
-        durable.keep(host.place / HOST, msgspec.structs.replace(record, cage=""))
-        if record.cage:
-            self._cages.append(Path(record.cage))
+        write_durably(host.place / HOST, msgspec.structs.replace(record, group=""))
+        if record.group:
+            self._groups.append(Path(record.group))
 
 
 def record_of(host: Host) -> HostRecord:

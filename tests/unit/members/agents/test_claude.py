@@ -234,7 +234,9 @@ def test_the_host_sees_to_time_and_silence() -> None:
     setup = AgentFields(silence=30.0, max_budget_usd=1.0, max_turns=5)
     most = nanos(1.0) + LAST_CALL
     assert CLAUDE.bounds(traits, setup) == WorkerLimits(seconds=60.0, silence=30.0, most=most)
-    assert CLAUDE.bounds(msgspec.structs.replace(PLAIN, timeout=0.0), AgentFields()) == WorkerLimits()
+    assert (
+        CLAUDE.bounds(msgspec.structs.replace(PLAIN, timeout=0.0), AgentFields()) == WorkerLimits()
+    )
 
 
 def test_the_host_counts_dollars_that_claude_does_not_know() -> None:

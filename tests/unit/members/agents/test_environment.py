@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanfold.errors import Terminal
-from fanfold.members.agents.environment import references, resolved
+from fanfold.members.agents.program_settings import references, resolved
 
 STATED = {"A": "plain", "B": "env:KEY", "C": "not env:KEY"}
 

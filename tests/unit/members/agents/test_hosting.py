@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from fanfold.errors import AlreadyRunning
-from fanfold.members.agents import durable, launching
+from fanfold.members.agents import launching
 from fanfold.members.agents.agent import Agent, Site
 from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.fields import AgentFields
@@ -37,6 +37,7 @@ from fanfold.members.agents.worker import (
     read_exit,
     read_host,
     read_order,
+    write_durably,
 )
 from fanfold.testing.member import traits
 from tests.faces.disk import fill, make_room, small_disk
@@ -338,7 +339,7 @@ def test_a_host_that_is_told_to_end_without_an_order_ends_its_program(stage: Sta
 
 def test_a_written_order_counts_without_a_signal(stage: Stage) -> None:
     host = stage.start(sh("exec sleep 300"))
-    durable.keep(host.place / KILL, KillOrder("killed", "in writing", time.time()))
+    write_durably(host.place / KILL, KillOrder("killed", "in writing", time.time()))
     assert how(ended(host)) == (-15, "killed", "in writing")
 
 
@@ -455,27 +456,27 @@ def test_a_program_outlives_its_host_and_is_waited_for(stage: Stage) -> None:
     assert (read_order(host.place), host.exit()) == (None, None)
 
 
-@pytest.mark.parametrize("caged", [True, False])
-def test_a_program_without_its_host_is_ended_with_its_tree(stage: Stage, caged: bool) -> None:
-    """The daemon lost its parents and its session; without a cage only its variables tell."""
+@pytest.mark.parametrize("grouped", [True, False])
+def test_a_program_without_its_host_is_ended_with_its_tree(stage: Stage, grouped: bool) -> None:
+    """The daemon lost its parents and its session; without a control group only its variables tell."""
     host = stage.start(daemon(stage.root / "number", "time.sleep(300)"))
     number, record = number_in(stage.root / "number"), record_of(host)
-    if not caged:
-        stage.forget_cage(host)
+    if not grouped:
+        stage.forget_group(host)
     kill_host(host)
     assert runs(number)
     host.kill("killed", "killed by the operator")
     assert not runs(number)
     assert not runs(record.program.pid)
     assert how(ended(host)) == (-9, "killed", "killed by the operator; its host was gone")
-    assert not (caged and record.cage and Path(record.cage).exists())
+    assert not (grouped and record.group and Path(record.group).exists())
 
 
 def test_children_of_a_program_without_its_host_need_no_mark(stage: Stage) -> None:
     host = stage.start(sh("env -i setsid sh -c 'echo $$; exec sleep 300'; true"))
     until(lambda: log_of(host).endswith("\n"))
     child = int(log_of(host))
-    stage.forget_cage(host)
+    stage.forget_group(host)
     kill_host(host)
     assert asyncio.run(host.killed("killed", "gone"))
     assert not runs(child)
@@ -507,11 +508,11 @@ def test_after_a_restart_of_the_machine_nothing_is_alive(stage: Stage) -> None:
         name: msgspec.structs.replace(getattr(record, name), boot="an earlier one")
         for name in ("host", "program")
     }
-    durable.keep(host.place / HOST, msgspec.structs.replace(record, **before))
+    write_durably(host.place / HOST, msgspec.structs.replace(record, **before))
     assert (host.alive(), ended(host)) == (False, None)
     host.kill("killed", "nobody there")
     assert runs(record.host.pid) and runs(record.program.pid)
-    durable.keep(host.place / HOST, record)
+    write_durably(host.place / HOST, record)
 
 
 def test_a_number_that_is_another_process_by_now_is_left_alone(stage: Stage) -> None:
@@ -525,7 +526,7 @@ def test_a_number_that_is_another_process_by_now_is_left_alone(stage: Stage) -> 
         name: msgspec.structs.replace(getattr(record, name), pid=bystander.pid)
         for name in ("host", "program")
     }
-    durable.keep(host.place / HOST, msgspec.structs.replace(record, **stolen))
+    write_durably(host.place / HOST, msgspec.structs.replace(record, **stolen))
     assert (host.alive(), ended(host)) == (False, None)
     assert asyncio.run(host.killed("killed", "wrong one"))
     assert bystander.poll() is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanfold import price
-from fanfold.members.agents.models import pricing_model
+from fanfold.members.agents.program_settings import pricing_model
 
 
 @pytest.mark.parametrize(

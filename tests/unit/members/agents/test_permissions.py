@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from fanfold.members.agents.permissions import (
+from fanfold.members.agents.program_settings import (
     PERMITS,
     claude_tools,
     codex_network,

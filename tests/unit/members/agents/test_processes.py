@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from fanfold.members.agents import processes
+from fanfold.members.agents.hosting import by_looking, gone
 from fanfold.members.agents.processes import (
     ProcessRow,
     below,
@@ -25,7 +26,6 @@ from fanfold.members.agents.processes import (
     send,
     table,
 )
-from fanfold.members.agents.waiting import by_looking, gone
 from fanfold.members.agents.worker import Process
 from tests.handles import no_free_handle
 from tests.unit.members.agents.hosted import runs, until

@@ -1,4 +1,4 @@
-"""Run as a process of its own: a parent of everything below it, as a host is, but without a cage.
+"""Run as a process of its own: a parent of everything below it, as a host is, but without a control group.
 
 Starts the program in its arguments, waits until the file `go` is there, ends the whole tree and
 prints what could not be ended.
@@ -12,9 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from fanfold.members.agents.cage import adopt_orphans
+from fanfold.members.agents.process_tree import ProcessTree, adopt_orphans
 from fanfold.members.agents.processes import identify
-from fanfold.members.agents.tree import ProcessTree
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The limits that a host carries out by itself: time, silence, money, turns."""
+"""The limits that a host enforces by itself: time, silence, money, turns."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fanfold.members.agents.meter import SpendingFiles
-from fanfold.members.agents.tail import Tail
+from fanfold.members.agents.logs import SpendingFiles, Tail
 from fanfold.members.agents.worker import LOG, Spec, Why, WorkerLimits
 from fanfold.price import dollars
 
 if TYPE_CHECKING:  # a host stays small: it loads the dialects only when it has to meter
     from fanfold.members.agents.dialect import LogReader
+
 
 _LOOK_FOR_FILES = 2.0  # seconds between searches for files that the meter reads
 _SPENDING = 0.5  # seconds between looks while money is spent that only other files tell of
@@ -29,10 +29,14 @@ class LimitWatch:
     Money and turns need a reader of the program's events; without one they are not looked at.
     """
 
-    def __init__(self, spec: Spec, place: Path, now: float, reader: LogReader | None = None) -> None:
+    def __init__(
+        self, spec: Spec, place: Path, now: float, reader: LogReader | None = None
+    ) -> None:
         self._bounds, self._begun, self._heard = spec.bounds, now, now
         self._meters = _SpendingWatch(spec, reader)
-        self._meter = None if reader is None else _SpendingLimit(spec.bounds, place, self._meters, reader)
+        self._meter = (
+            None if reader is None else _SpendingLimit(spec.bounds, place, self._meters, reader)
+        )
 
     def rest(self, now: float) -> float:
         """For how long nothing can be due, as long as nothing is written into the log."""
@@ -86,7 +90,9 @@ class _SpendingWatch:
 class _SpendingLimit:
     """What the program has spent, by its events."""
 
-    def __init__(self, bounds: WorkerLimits, place: Path, meters: _SpendingWatch, reader: LogReader) -> None:
+    def __init__(
+        self, bounds: WorkerLimits, place: Path, meters: _SpendingWatch, reader: LogReader
+    ) -> None:
         self._bounds, self._meters, self._reader = bounds, meters, reader
         self._log = Tail(place / LOG)
         self._over: float | None = None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.members.agents.bounds import LimitWatch
 from fanfold.members.agents.dialect import EventLine, WorkerReading
+from fanfold.members.agents.limits import LimitWatch
 from fanfold.members.agents.worker import LOG, Spec, WorkerLimits
 from tests.unit.members.agents.hosted import Stage, ended, how, log_of, python, sh
 
@@ -36,7 +36,9 @@ class Counting:
 class Desk:
     """A watch over a log that a test writes, at times that it says."""
 
-    def __init__(self, place: Path, bounds: WorkerLimits, *, meter: str = "", metered: bool = False):
+    def __init__(
+        self, place: Path, bounds: WorkerLimits, *, meter: str = "", metered: bool = False
+    ):
         spec = Spec(span="s", id="w", dialect="d", words=(), folder="", bounds=bounds, meter=meter)
         self.log = place / LOG
         self.log.touch()

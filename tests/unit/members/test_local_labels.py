@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.members.labels import Choice, Fork, choice, ended, fork, weighted
+from fanfold.members.local_labels import Choice, Fork, choice, ended, fork, weighted
 from fanfold.work.ask import Schema
 
 LABEL = {"enum": ["bad", "good"]}

@@ -1,7 +1,7 @@
-"""What wakes a host: a signal, a child that has ended, a word in the log, an order.
+"""What wakes a host: a signal, a child that has ended, growth of the log, an order.
 
-So it does next to nothing while its program thinks. Where the kernel does not tell of files (it
-does on Linux), they are looked at a few times a second.
+So it does next to nothing while its program thinks. Where the kernel does not report changes of files
+(it does on Linux), they are looked at a few times a second.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ _MODIFIED, _MOVED_IN = 0x2, 0x80
 
 
 class Wakeups:
-    """`told`: a signal said that we are to end. A terminal that closes, or somebody's Ctrl-C, is
+    """`stop_requested`: a signal said that we are to end. A terminal that closes, or somebody's Ctrl-C, is
     nothing to us."""
 
     def __init__(self, place: Path) -> None:
-        self.told = False
+        self.stop_requested = False
         self._signals, ring = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(ring, False)
         signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
-        signal.signal(signal.SIGTERM, self._tell)
-        self._files = _told_of_files(place)
+        signal.signal(signal.SIGTERM, self._request_stop)
+        self._files = _watch_files(place)
         self._quiet, self._open = select.poll(), select.poll()
         self._quiet.register(self._signals, select.POLLIN)
         self._open.register(self._signals, select.POLLIN)
         if self._files is not None:
             self._open.register(self._files, select.POLLIN)
 
-    def _tell(self, *_: object) -> None:
-        self.told = True
+    def _request_stop(self, *_: object) -> None:
+        self.stop_requested = True
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """So long, or until there is a signal; whatever is written meanwhile."""
         if self._quiet.poll(seconds * 1000):
             self._take(self._signals)
 
-    def rest(self, seconds: float) -> None:
-        """So long, or until something happens. Written orders and words in the log wake us too."""
+    def wait_for_events(self, seconds: float) -> None:
+        """So long, or until something happens. Written orders and growth of the log wake us too."""
         if self._files is None:
-            return self.wait(min(seconds, TICK))
+            return self.sleep(min(seconds, TICK))
         for handle, _ in self._open.poll(seconds * 1000):
             self._take(handle)
         return None
@@ -61,7 +61,7 @@ class Wakeups:
             os.read(handle, 65_536)
 
 
-def _told_of_files(place: Path) -> int | None:
+def _watch_files(place: Path) -> int | None:
     """A handle to read from when the log grows or a file is put into the folder (inotify)."""
     if sys.platform != "linux":
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fanfold.members.agents.meter import SpendingFiles
+from fanfold.members.agents.logs import SpendingFiles
 from fanfold.members.agents.worker import Spec
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()

@@ -1,4 +1,4 @@
-"""Nothing slips away: a cage where there is one, else a parent that gets every orphan."""
+"""Nothing slips away: a control group where there is one, else a parent that gets every orphan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.members.agents.cage import ControlGroup, make_group, own_group
+from fanfold.members.agents.process_tree import ControlGroup, make_group, own_group
 from tests.unit.members.agents import tree_child
 from tests.unit.members.agents.hosted import (
     BODY,
@@ -39,7 +39,7 @@ while time.monotonic() < over:
 
 
 @pytest.fixture
-def cage() -> Iterator[ControlGroup]:
+def group() -> Iterator[ControlGroup]:
     made = make_group(f"fanfold-test-{os.getpid()}-{time.time_ns()}")
     if made is None:
         pytest.skip("no control group can be made here")
@@ -49,37 +49,37 @@ def cage() -> Iterator[ControlGroup]:
     assert not made.path.exists()
 
 
-def test_a_cage_ends_all_that_is_inside_in_one_step(cage: ControlGroup, tmp_path: Path) -> None:
+def test_a_group_ends_all_that_is_inside_in_one_step(group: ControlGroup, tmp_path: Path) -> None:
     words = daemon(tmp_path / "number", "time.sleep(300)", bare=True)
     gated = sh('read line; exec "$@"')
     program = subprocess.Popen((*gated, "sh", *words), stdin=subprocess.PIPE)
-    cage.take(program.pid)
+    group.add(program.pid)
     assert program.stdin is not None
     program.stdin.write(b"go\n")
     program.stdin.close()
     number = number_in(tmp_path / "number")
-    assert sorted(cage.pids()) == sorted((program.pid, number))
-    cage.kill()
+    assert sorted(group.pids()) == sorted((program.pid, number))
+    group.kill()
     assert program.wait(timeout=LONG) == -9
     until(lambda: not runs(number))
-    assert cage.pids() == []
+    assert group.pids() == []
 
 
-def test_a_cage_is_below_our_own_group(cage: ControlGroup) -> None:
-    assert cage.path.parent == own_group()
-    assert (cage.path.parent / "cgroup.procs").exists()
+def test_a_group_is_below_our_own_group(group: ControlGroup) -> None:
+    assert group.path.parent == own_group()
+    assert (group.path.parent / "cgroup.procs").exists()
 
 
-def test_a_cage_that_is_gone_says_nothing(tmp_path: Path) -> None:
+def test_a_group_that_is_gone_says_nothing(tmp_path: Path) -> None:
     nowhere = ControlGroup(tmp_path / "nowhere")
     nowhere.kill()
     nowhere.remove()
     assert nowhere.pids() == []
     with pytest.raises(FileNotFoundError):
-        nowhere.take(os.getpid())
+        nowhere.add(os.getpid())
 
 
-# ── without a cage ──
+# ── without a control group ──
 
 
 def end_tree(words: tuple[str, ...], tmp_path: Path, *, firm: bool, ready: Path) -> str:
