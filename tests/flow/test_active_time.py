@@ -11,7 +11,7 @@ import pytest
 from fanfold.journal import opening
 from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.opening import open_store
-from fanfold.observe.status import stand
+from fanfold.observe.status import summarize
 from fanfold.run.record import reopen
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted
@@ -131,7 +131,7 @@ def test_status_of_a_crashed_run_shows_the_time_it_was_active(memory_path: Path)
     image, active = crashed(memory_path, 10.0)
 
     def look(read: ReportQuestions, run: Any) -> float:
-        return stand(read, run, lambda session: False, run.created + DAYS).seconds
+        return summarize(read, run, lambda session: False, run.created + DAYS).seconds
 
     assert active - 1.5 <= looked_at(image, look) <= active + 0.1
 

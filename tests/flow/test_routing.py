@@ -15,7 +15,7 @@ from fanfold.journal import opening
 from fanfold.journal.answers import AttemptRecord
 from fanfold.observe.account import account
 from fanfold.observe.report import report
-from fanfold.observe.status import stand
+from fanfold.observe.status import summarize
 from fanfold.patterns.ensemble import ensemble
 from fanfold.price import Price, cost, dollars
 from fanfold.run.run import Run
@@ -69,7 +69,7 @@ def told(store: Path) -> list[str]:
     try:
         record = archive.read.find("scene")
         assert record is not None
-        standing = stand(archive.read, record, archive.sessions.alive, 0.0)
+        standing = summarize(archive.read, record, archive.sessions.alive, 0.0)
         page = report(account(archive, standing))
     finally:
         archive.close()

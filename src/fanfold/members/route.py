@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from math import inf, log2
+from typing import Literal
 
 import msgspec
 
@@ -17,6 +18,10 @@ ORDER = (
     f"The cheapest first, by a call of {USUAL_INPUT:,} tokens in and {USUAL_OUTPUT} out (--tokens N:"
     " N in); at the same cost local, subscription, paid."
 )
+Obstacle = Literal[
+    "disabled", "not good at it", "context too small", "price unknown", "paid not allowed",
+    "paid not enabled", "closed",
+]  # fmt: skip
 _TIERS: dict[Tier, int] = {"local": 0, "subscription": 1, "paid": 2}
 
 
@@ -24,7 +29,8 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """What a task asks of a member, and what is known of the members besides their traits.
 
     `members`: only these, as they are named. `given`: a script handed these over, paid or not.
-    `tokens`: of the prompt, 0 when it is not known yet.
+    `tokens`: of the prompt, 0 when it is not known yet; `max_tokens`: of the reply, where it is
+    not the member's own limit.
     `dollars`: there is a dollar budget. `use`: the n best. `closed`: why nothing may be sent to
     some (a breaker, a monthly budget); `busy`: the share of their slots that is taken. `turn`
     rotates those who are alike.
@@ -33,6 +39,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     tokens: int = 0
+    max_tokens: int | None = None
     dollars: bool = False
     use: int | None = None
     allow_paid: bool = False
@@ -114,23 +121,48 @@ def explain(ranking: Ranking) -> list[str]:
 # ── who may ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _in_the_way(traits: Traits, need: Need) -> str:
-    """The first thing that is; nothing, if it may. Two switches for those that are paid: allowed at
-    all, and enabled (or named) one by one."""
-    if not traits.enabled:
-        return "switched off (enabled: false)"
-    if lacking := [word for word in need.needs if word not in traits.good_at]:
-        return f"not good at {joined(lacking)}"
-    if not context_fits(traits, need.tokens):
-        return _too_long(traits, need.tokens)
-    if traits.price is None and (need.dollars or traits.budget_usd_month is not None):
-        return "its price is not known, and there is a dollar budget"
+def obstacles(traits: Traits, need: Need) -> tuple[Obstacle, ...]:
+    """All that keeps a member from a task, the heaviest first: the rule for the router and for
+    delegated work, each with words of its own. Two switches for those that are paid: allowed at all,
+    and enabled (or named) one by one."""
     paid = traits.tier == "paid" and traits.id not in need.given
-    if paid and not need.allow_paid:
-        return "paid; allow it with --allow-paid or settings.allow_paid"
-    if paid and not (traits.enabled_written or need.members):
-        return "paid; write enabled: true, or name it"
-    return need.closed.get(traits.id, "")
+    no_price = traits.price is None and (need.dollars or traits.budget_usd_month is not None)
+    found: tuple[tuple[bool, Obstacle], ...] = (
+        (not traits.enabled, "disabled"),
+        (bool(lacking(traits, need.needs)), "not good at it"),
+        (not context_fits(traits, need.tokens, need.max_tokens), "context too small"),
+        (no_price, "price unknown"),
+        (paid and not need.allow_paid, "paid not allowed"),
+        (paid and not (traits.enabled_written or need.members), "paid not enabled"),
+        (traits.id in need.closed, "closed"),
+    )
+    return tuple(obstacle for there, obstacle in found if there)
+
+
+def lacking(traits: Traits, needs: Iterable[str]) -> list[str]:
+    return [word for word in needs if word not in traits.good_at]
+
+
+def _in_the_way(traits: Traits, need: Need) -> str:
+    """The first obstacle, in words; nothing, if it may."""
+    found = obstacles(traits, need)
+    if not found:
+        return ""
+    match found[0]:
+        case "disabled":
+            return "switched off (enabled: false)"
+        case "not good at it":
+            return f"not good at {joined(lacking(traits, need.needs))}"
+        case "context too small":
+            return _too_long(traits, need.tokens)
+        case "price unknown":
+            return "its price is not known, and there is a dollar budget"
+        case "paid not allowed":
+            return "paid; allow it with --allow-paid or settings.allow_paid"
+        case "paid not enabled":
+            return "paid; write enabled: true, or name it"
+        case "closed":
+            return need.closed[traits.id]
 
 
 def context_fits(traits: Traits, tokens: int, most: int | None = None) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.members.route import Need, lacking, obstacles
 from fanfold.patterns.asked_reduce import PART_NAMES, AskedReduce
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.patterns.reduce import Landing, Reducing, grow
@@ -134,7 +135,7 @@ def _used(outcome: Outcome) -> Usage:
 
 
 class DelegationRules(msgspec.Struct, frozen=True):
-    """What holds for all errands of a desk. `without`: those who lead, who are never asked.
+    """What holds for all tasks of a desk. `without`: those who lead, who are never asked.
     `priced`: there is a dollar budget, so a price must be known. `broken`: why some cannot be used.
     `leading`: it is not delegated work, so it does not matter who takes that."""
 
@@ -162,30 +163,28 @@ def eligible(
 
 
 def _obstacles(traits: Traits, task: DelegatedTask, rules: DelegationRules) -> list[str]:
-    """All that stands in the way, the heaviest first."""
-    named = task.member is not None
-    paid = rules.allow_paid and (traits.enabled_written or named)
-    lacks = [] if named else [tag for tag in task.tags if tag not in traits.good_at]
-    local = task.local and not named and not task.tags
+    """All that keeps it from the task, the heaviest first: the rules of every run (`members/route`)
+    and those of delegation."""
+    named = (traits.id,) if task.member is not None else ()
+    tags = () if named else task.tags
+    found = obstacles(traits, Need(
+        members=named, needs=tags, tokens=estimate_tokens(task.prompt), max_tokens=task.max_tokens,
+        dollars=rules.priced, allow_paid=rules.allow_paid, closed=rules.broken,
+    ))  # fmt: skip
+    local = task.local and not named and not tags
     checks = [
         (traits.id in rules.without, "is the one who delegates"),
         (not (traits.can_delegate or rules.leading), "takes no delegated work"),
-        (not traits.enabled, "is disabled"),
-        (traits.id in rules.broken, f"cannot be used: {rules.broken.get(traits.id)}"),
-        (traits.tier == "paid" and not paid, "is paid, which is not allowed here"),
-        (rules.priced and traits.price is None, "has no known price"),
-        (bool(lacks), f"is not good at {', '.join(lacks)}"),
+        ("disabled" in found, "is disabled"),
+        ("closed" in found, f"cannot be used: {rules.broken.get(traits.id)}"),
+        (not {"paid not allowed", "paid not enabled"}.isdisjoint(found),
+            "is paid, which is not allowed here"),
+        ("price unknown" in found, "has no known price"),
+        ("not good at it" in found, f"is not good at {', '.join(lacking(traits, tags))}"),
         (local and traits.tier != "local", "is not local"),
-        (_too_long(traits, task), f"takes at most {traits.context} tokens"),
-    ]
+        ("context too small" in found, f"takes at most {traits.context} tokens"),
+    ]  # fmt: skip
     return [why for there, why in checks if there]
-
-
-def _too_long(traits: Traits, task: DelegatedTask) -> bool:
-    if traits.context is None:
-        return False
-    answer = task.max_tokens or traits.max_tokens
-    return estimate_tokens(task.prompt) + answer > traits.context
 
 
 # ── results that a member makes one of ───────────────────────────────────────────────────────────
