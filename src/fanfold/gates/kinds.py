@@ -127,6 +127,7 @@ _KINDS: dict[str, Callable[[Any, Resolve], Gate]] = {
     "any_of": _any_of,
 }
 
+KINDS = tuple(_KINDS)
 _RENAMED = {"model": "shape"}  # plans written for 0.1, and runs of them that go on
 
 
