@@ -48,14 +48,11 @@ class LogRows:
     _execute: Ask
 
     def position(self) -> int:
-        """That of the newest commit."""
         question = "select seq from sqlite_sequence where name = 'log'"
         row = self._execute(question).fetchone()
         return 0 if row is None else int(row[0])
 
     def since(self, position: int) -> list[Commit] | None:
-        """Those after a position, in their order, the first thousand of them. None: some of them are
-        gone already."""
         newest = self.position()
         if newest == position:
             return []

@@ -76,7 +76,6 @@ class AttemptRows:
         return "error" if row is None else str(row[0])
 
     def spent(self, run: int) -> dict[int, Spent]:
-        """By step number."""
         rows = self._execute(
             "select step, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
             " sum(cache_write), sum(tokens), sum(state = 'error'), sum(state = 'in_doubt'),"
@@ -97,7 +96,6 @@ class AttemptRows:
         return spent
 
     def by_member(self, run: int) -> dict[tuple[int, str], Spent]:
-        """By step number and member."""
         rows = self._execute(
             "select step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
             " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt'),"
@@ -119,7 +117,6 @@ class AttemptRows:
         return [attempt_in(row) for row in rows]
 
     def attempts_by_number(self, numbers: Sequence[int]) -> Iterator[tuple[int, AttemptRecord]]:
-        """Attempts by their numbers, each with the number of its run, in their order."""
         rows = self._execute(
             f"select run, {ATTEMPT} from attempts where no in (select value from json_each(?))"
             " order by no",
@@ -130,7 +127,6 @@ class AttemptRows:
     def newest(
         self, run: int, states: Sequence[AttemptState], limit: int = 10
     ) -> list[AttemptRecord]:
-        """The last attempts in one of `states`, newest first."""
         rows = self._execute(
             f"select {ATTEMPT} from attempts where {_OF_RUN}"
             " and state in (select value from json_each(?2)) order by no desc limit ?3",
@@ -164,31 +160,26 @@ class AttemptRows:
     # ── when ──
 
     def session_spans(self, run: int) -> list[tuple[float, float]]:
-        """From the first sign of life of each process to its last, in order; they may overlap."""
         found: list[tuple[float, float]] = self._execute(_SESSIONS, {"run": run}).fetchall()
         return found
 
     def member_activity(self, run: int) -> list[MemberActivity]:
-        """The busiest first."""
         return [MemberActivity(*row) for row in self._execute(_MEMBERS, {"run": run})]
 
     def call_times(self, run: int, most: int) -> list[CallTime]:
         return [CallTime(*row) for row in self._execute(_CALLS, {"run": run, "most": most})]
 
     def binned_calls(self, run: int, bins: TimeBins, members: Sequence[str]) -> list[BinnedCalls]:
-        """What of a call lies after `end` is not counted."""
         given = {"run": run, "members": msgspec.json.encode(members).decode()}
         rows = self._execute(_HEAPS, given | msgspec.structs.asdict(bins))
         return [BinnedCalls(*row) for row in rows]
 
     def session_began(self, run: int, session: str) -> float | None:
-        """When a session's first attempt started."""
         question = f"select min(started) from attempts where {_OF_NAMED} and session = :session"
         row = self._execute(question, {"run": run, "session": session}).fetchone()
         began: float | None = row[0]
         return began
 
     def unbooked_seconds(self, run: int) -> float:
-        """Active seconds of a process that has not closed the run, as far as it said so itself."""
         row = self._execute("select active from beats where run = ?", (run,)).fetchone()
         return 0.0 if row is None else float(row[0])

@@ -77,8 +77,6 @@ class ItemRows:
     _execute: Ask
 
     def parts(self, run: int, batch: int, step: int) -> Iterator[Part]:
-        """What passed a step, in planned order, a page at a time: an open cursor would hold this
-        connection to an old state of the store. Raises StoreError at one that is damaged."""
         after = -1
         while True:
             page = self._execute(
@@ -108,7 +106,6 @@ class ItemRows:
         )
 
     def endings(self, run: int, states: Sequence[State], limit: int = 1000) -> list[EndedItem]:
-        """Items that ended in one of `states`, for reports. A damaged reply is told as a reason."""
         rows = self._execute(
             f"select i.id, {OUTCOME}, {REPLY}"
             f" from ({FINAL}) o join items i on i.run = :run and i.batch = o.batch"
@@ -121,16 +118,11 @@ class ItemRows:
         return [_ended(row) for row in rows]
 
     def revised(self, run: int) -> int:
-        """Items that passed after a reply of theirs was kicked back: two or more replies came.
-
-        Known from the attempts, and for unmetered members from what the outcome counted.
-        """
         chosen = "count(distinct o.batch || ' ' || o.position)"
         row = self._execute(REVISED.format(chosen), {"run": run}).fetchone()
         return int(row[0])
 
     def revised_ids(self, run: int, limit: int) -> list[str]:
-        """The first of these items, in planned order."""
         question = f"{REVISED.format('distinct i.id')} order by o.batch, o.position limit :limit"
         rows = self._execute(question, {"run": run, "limit": limit})
         return [row[0] for row in rows]
@@ -140,8 +132,6 @@ class ItemRows:
     def known(
         self, keys: Iterable[bytes], accept: frozenset[str], run: int, fresh: bool = False
     ) -> dict[bytes, KnownReply]:
-        """Recorded replies that serve these keys: of an accepted answerer, and not another run's
-        private ones. With `fresh`, only replies of this run. The newest of several counts."""
         found: dict[bytes, KnownReply] = {}
         wanted = {key8(key): key for key in keys}
         rows = self._execute(
@@ -162,7 +152,6 @@ class ItemRows:
     def known_at(
         self, run: int, batch: int, step: int, positions: Iterable[int]
     ) -> dict[int, tuple[bytes, KnownReply]]:
-        """Replies that stand with their outcomes, by position, each with the key it answers."""
         rows = self._execute(
             "select position, key, answerer, member, body, body_crc from outcomes where run = ?"
             " and batch = ? and step = ? and position in (select value from json_each(?))"
@@ -183,14 +172,12 @@ class ItemRows:
     def items_missing(
         self, run: int, batch: int, step: int, first: int = 0, end: int | None = None
     ) -> Iterator[Missing]:
-        """At the positions from `first` up to `end`."""
         for position, *item, state, reasons in self._paged(_MISSING, run, batch, step, first - 1):
             if end is not None and position >= end:
                 return
             yield Missing(_id_of(item), position, state, _reasons(reasons) if reasons else ())
 
     def reasons(self, run: int, states: Sequence[State]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The items that ended in one of `states`, each with why."""
         given = {"run": run, "states": msgspec.json.encode(states).decode()}
         for id, reasons in self._execute(_REASONS, given):
             yield id, _reasons(reasons)
@@ -212,12 +199,10 @@ class ItemRows:
         return self._execute(question, (run, id)).fetchone() is not None
 
     def item_ids(self, run: int) -> list[str]:
-        """The first of them, in planned order; enough to find one that is spelled alike."""
         question = "select id from items where run = ? order by batch, position limit ?"
         return [row[0] for row in self._execute(question, (run, MOST))]
 
     def planned_items(self, run: int, batch: int, first: int, most: int) -> list[tuple[str, bytes]]:
-        """Ids and hashes as planned, from position `first` on."""
         question = (
             "select id, hash from items where run = ? and batch = ? and position >= ?"
             " order by position limit ?"
@@ -230,7 +215,6 @@ class ItemRows:
     # ── all about one of them ──
 
     def find_items(self, run: int, id: str) -> list[PlannedItem]:
-        """An id may stand in several batches of a run."""
         rows = self._execute(
             "select i.id, i.batch, b.name, i.position, i.hash from items i join batches b"
             " on b.run = i.run and b.no = i.batch where i.run = ? and i.id = ? order by i.batch",
@@ -239,7 +223,6 @@ class ItemRows:
         return [PlannedItem(*row) for row in rows]
 
     def step_endings(self, run: int, item: PlannedItem) -> list[StepEnding]:
-        """By step, in their order."""
         rows = self._execute(
             f"select {OUTCOME}, {REPLY} from outcomes o left join replies r on r.no = o.reply"
             " left join blobs b on b.hash = r.blob where o.run = ? and o.batch = ?"
@@ -249,7 +232,6 @@ class ItemRows:
         return [_ending(row[:-REPLY_WIDTH], row[-REPLY_WIDTH:]) for row in rows]
 
     def item_attempts(self, run: int, id: str) -> list[AttemptRecord]:
-        """All tries of asks that the item was in, in their order."""
         rows = self._execute(
             f"select {ATTEMPT} from attempts a where run = ?1 and no >= (select first_attempt from"
             " runs where no = ?1) and exists (select 1 from json_each(cast(a.ids as text)) e"
@@ -259,7 +241,6 @@ class ItemRows:
         return [attempt_in(row) for row in rows]
 
     def replies_to(self, keys: Iterable[bytes]) -> dict[bytes, Reply]:
-        """The newest recorded reply to each of these asks, whoever gave it, in whichever run."""
         wanted = list(keys)
         rows = self._execute(
             f"select {REPLY} from replies r left join blobs b on b.hash = r.blob"
@@ -270,7 +251,6 @@ class ItemRows:
         return {key: reply for key, reply in found.items() if reply is not None}
 
     def kept_prompts(self, run: int, id: str) -> list[KeptPrompt]:
-        """In the order in which they were sent; none where the plan does not keep them."""
         rows = self._execute(
             "select step, member, key, messages from prompts where run = ? and id = ? order by no",
             (run, id),
@@ -278,7 +258,6 @@ class ItemRows:
         return [KeptPrompt(step, member, key, _messages(said)) for step, member, key, said in rows]
 
     def item_positions(self, run: int, id: str) -> list[tuple[int, int]]:
-        """Batch and position of the planned items with this id."""
         rows = self._execute(
             "select batch, position from items where run = ? and id = ?", (run, id)
         )

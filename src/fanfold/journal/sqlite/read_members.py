@@ -81,15 +81,9 @@ class MemberRows:
     _execute: Ask
 
     def call_history(self, member: str, answerer: str, step: str) -> CallHistory | None:
-        """At this step, whichever run it was; else at all steps; None when it was never asked.
-
-        A member that has become another model since (another answerer) begins anew.
-        """
         return self._history(member, answerer, step) or self._history(member, answerer, None)
 
     def member_stats(self, member: str, answerer: str, step: str | None) -> MemberStats | None:
-        """How well and how fast it answered at this step (None: at all of them), whichever run it
-        was. An error, or a reply that had to be asked for again, is no success."""
         rows = self._calls(member, answerer, step)
         if not rows:
             return None
@@ -98,11 +92,9 @@ class MemberRows:
         return MemberStats(settled / len(rows), median(times) if times else 0.0, len(rows))
 
     def tasks_asked(self, run: int, step: str) -> int:
-        """How many tasks of a run's step were asked, whatever came of it; refusals do not count."""
         return int(self._execute(_ASKED, (run, step)).fetchone()[0])
 
     def has_answered(self, member: str, answerer: str) -> bool:
-        """Whether it ever did, at any step."""
         given = {"member": member, "answerer": answerer, "searched": LOOKED_AT}
         return bool(self._execute(_ANSWERED, given).fetchone()[0])
 
@@ -140,7 +132,6 @@ class MemberRows:
     # ── money ──
 
     def month_uses(self, month: str) -> dict[str, MonthUse]:
-        """By member; those that had no budget in this month are not among them."""
         rows = self._execute(
             "select member, settled, reserved from spending where month = ? order by member",
             (month,),
@@ -148,13 +139,11 @@ class MemberRows:
         return {member: MonthUse(settled, reserved) for member, settled, reserved in rows}
 
     def month_use(self, member: str, month: str) -> MonthUse:
-        """From the attempts themselves, for a member that may have had no budget so far."""
         first, after = month_bounds(month)
         given = {"member": member, "first": first, "after": after}
         return MonthUse(*self._execute(ADD_UP, given).fetchone())
 
     def savings(self, run: int) -> tuple[Saving, ...]:
-        """By step, in order: those where somebody else settled at least one item."""
         found = []
         for step, name, members, price in self._execute(_CASCADES, (run,)).fetchall():
             settled = self._execute(_SETTLED, (run, step, members)).fetchone()[0]
@@ -166,8 +155,6 @@ class MemberRows:
     # ── who answered, for members whose calls have no attempts of their own ──
 
     def answered_items(self, run: int) -> dict[tuple[int, str], AnsweredItems]:
-        """By step number and member: whose replies stand behind the run's outcomes. Under the
-        member "" those that have none, with the calls that were made for them."""
         rows = self._execute(
             "select o.step, coalesce(r.member, iif(o.body is null, '', o.member)) as who,"
             " sum(o.body is not null or coalesce(r.run = :run, 0)), sum(coalesce(r.run <> :run, 0)),"
@@ -188,7 +175,6 @@ class MemberRows:
         return found
 
     def free_calls(self, run: int) -> dict[int, int]:
-        """Calls of functions and the like, by step; they have no attempts of their own."""
         rows = self._execute(
             "select step, sum(calls) from outcomes where run = ? and body is not null group by step",
             (run,),

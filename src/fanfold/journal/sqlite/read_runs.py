@@ -71,7 +71,6 @@ class RunRows:
         return [listed_run(row) for row in rows]
 
     def find(self, name_or_id: str) -> RunRecord | None:
-        """By id, by the beginning of an id, or by name; the newest of that name wins."""
         row = self._execute(
             f"select {RUN} from runs where (id = ?1 or name = ?1) and {_THERE}"
             " order by id = ?1 desc, no desc",
@@ -100,14 +99,12 @@ class RunRows:
         return row[0] or 0
 
     def batches(self, run: int) -> dict[str, tuple[int, str, int]]:
-        """Those that were planned in full, by name: number, fingerprint and size."""
         rows = self._execute(
             "select name, no, fingerprint, size from batches where run = ? order by no", (run,)
         )
         return {name: (no, fingerprint, size) for name, no, fingerprint, size in rows}
 
     def duplicate(self, run: int, batch: int) -> tuple[str, int, int] | None:
-        """A duplicate id of a batch, with two of its positions."""
         row: tuple[str, int, int] | None = self._execute(
             "select id, min(position), max(position) from items where run = ? and batch = ?"
             " group by id having count(*) > 1 order by 2 limit 1",
@@ -116,7 +113,6 @@ class RunRows:
         return row
 
     def tally(self, run: int) -> dict[State, int]:
-        """Items by outcome; each once, where it left the flow."""
         counts: dict[State, int] = dict.fromkeys(STATES, 0)
         rows = self._execute(
             f"select state, count(*) from ({FINAL}) group by state", {"run": run}
@@ -125,8 +121,6 @@ class RunRows:
         return counts
 
     def settled(self, run: int, batch: int, step: int, size: int) -> bytearray:
-        """One byte per position: which state this step ended in with a reply (1 is the first of
-        STATES), or 0 where it did not. One that is damaged does not count: it is written anew."""
         done = bytearray(size)
         rows = self._execute(
             f"select {HEAD.format('')}, crc, body_crc from outcomes where run = ? and batch = ?"
@@ -140,23 +134,18 @@ class RunRows:
         return done
 
     def gate_crashes(self, run: int) -> dict[bytes, int]:
-        """In how many sessions the process ended while the reply to an ask was judged, by key."""
         question = "select key, count(*) from judging where run = ? group by key"
         return dict(self._execute(question, (run,)).fetchall())
 
     # ── which run started which ──
 
     def runs_below(self, run: int) -> dict[int, str | None]:
-        """The run and all that were started on its behalf, at any depth, each once: number to the
-        span that started it. The first one has no span here, whatever started it."""
         found: dict[int, str | None] = {}
         for no, parent in self._execute(_BELOW, (run,)):
             found.setdefault(no, parent)
         return found | {run: None}
 
     def spent_below(self, run: int) -> dict[str, tuple[int, int]]:
-        """By the span of this run that started them: nano-dollars that the runs below took in all,
-        and how many of their attempts are only known to have cost at most that."""
         below = self.runs_below(run)
         if len(below) == 1:
             return {}
@@ -183,13 +172,10 @@ class RunRows:
         ]
 
     def attempts_to_show(self, runs: Iterable[int], most: int) -> list[int]:
-        """The attempts to look at: of each step and member those that gave no reply and then the
-        dearest, at most so many."""
         rows = self._execute(_CHOSEN, {"runs": _list(runs), "most": most})
         return [row[0] for row in rows]
 
     def step_outcomes(self, run: int, ids: Iterable[str]) -> dict[tuple[int, str], StepOutcome]:
-        """By step and item, how it ended there."""
         rows = self._execute(_OUTCOMES, (run, _list(ids)))
         return {
             (step, id): StepOutcome(state, (owner, member, at) if owner is not None else None)

@@ -67,7 +67,6 @@ class LockedSessions:
         return self.life(session) != "dead"
 
     def owner(self, session: str) -> SessionOwner | None:
-        """The process that runs a session; None when it is over, or not known."""
         if self.life(session) == "dead":
             return None
         try:
