@@ -151,6 +151,7 @@ def test_what_a_dead_session_had_started_is_in_doubt_and_repeated_on_record(
         living = store.sessions.enter()
         await store.write(AddRun(record()))
         await write(store, start(session="dead"), start(OTHER, session=living))
+        store.sent.mark(1)
         lost = await store.recover(5.0)
         refused = await store.write(start(take_over=False))
         again = await store.write(start())
