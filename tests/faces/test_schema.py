@@ -85,7 +85,7 @@ def test_what_is_refused_does_not_fit_the_schema(plan: dict[str, Any]) -> None:
     assert mistakes(plan_schema(), plan) != []
 
 
-@pytest.mark.parametrize("kind", ["plan", "roster"])
+@pytest.mark.parametrize("kind", ["plan", "roster", "fleet"])
 def test_the_command_prints_it(kind: str, tmp_path: Path) -> None:
     done = fanfold(tmp_path, "schema", kind)
     printed = json.loads(done.out)

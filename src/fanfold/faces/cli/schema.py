@@ -23,7 +23,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 @click.command()
 @click.argument("file", type=click.Choice(list(SCHEMAS)))
 def schema(file: str) -> None:
-    """Print the JSON Schema of plan, roster or fleet files. An editor that knows it completes and checks what
-    you write."""
+    """Print the JSON Schema of plan, roster or fleet files. An editor that knows it completes and
+    checks what you write."""
     whole = {"$schema": _DIALECT, "title": f"fanfold {file}", **SCHEMAS[file]()}
     click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())
