@@ -56,10 +56,8 @@ class PriceFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def price(self) -> Price:
-        return Price(
-            self.input or 0.0, self.output or 0.0, self.cache_read, self.cache_write,
-            self.call or 0.0,
-        )  # fmt: skip
+        stated = msgspec.structs.asdict(self).items()
+        return Price(**{name: amount for name, amount in stated if amount is not None})
 
 
 class LimitFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,7 +20,7 @@ from fanfold.plans.header import Input, Overrides
 from fanfold.plans.inputs import overridden
 from fanfold.plans.places import check_extras
 from fanfold.plans.plan import Plan, askings, with_concurrency
-from fanfold.plans.reading import Reading, budget_of, stated_in
+from fanfold.plans.reading import StepContext, budget_of, stated_in
 from fanfold.plans.steps.command import own_member
 from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.map import Map
@@ -57,7 +57,7 @@ def read_plan(
     stated = {} if given.vars is UNSET else read_vars(top.child("vars"))
     values = set_vars(top, stated, overrides.vars)
     task = given.task or None
-    steps = _Steps(Reading(folder, task, targets={}, allow_outside=allow_outside, vars=values))
+    steps = _Steps(StepContext(folder, task, targets={}, allow_outside=allow_outside, vars=values))
     steps.read(top.child("steps"), given.steps)
     govern = {} if given.govern is UNSET else stated_in(given.govern)
     plan = Plan(
@@ -107,7 +107,7 @@ def _the_input(top: Node, given: Any, listed: Input | None, values: dict[str, An
 class _Steps:
     """Reads the steps one after the other, and knows what each can see of those before it."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: StepContext) -> None:
         self._reading = reading
         self._replies: list[str] = []
         self._results: list[str] = []
@@ -135,7 +135,7 @@ class _Steps:
         else:
             self.input = made
 
-    def _around(self, anew: bool) -> Reading:
+    def _around(self, anew: bool) -> StepContext:
         """Items of its own, or of a produced list, have no replies of earlier steps yet."""
         replies = () if anew else tuple(self._replies)
         results = [*self._results, *self._replies] if anew else list(self._results)

@@ -35,7 +35,7 @@ _ONE = ("member", "agent", "use")
 _SEVERAL = ("members", "needs", "fallback")
 
 
-class Reading(msgspec.Struct, frozen=True):
+class StepContext(msgspec.Struct, frozen=True):
     """What a step needs of the plan around it: where files are, the task, the steps before it.
 
     `targets` are noted here with their lines: reading a plan imports none of them.
@@ -166,7 +166,7 @@ def onlooker(folder: Path) -> Callable[[str], Any]:
     return lambda target: look_for(target, folder)
 
 
-def noting(node: Node, reading: Reading) -> Callable[[str], Any]:
+def noting(node: Node, reading: StepContext) -> Callable[[str], Any]:
     """The same, and the run knows then where it stands."""
 
     def look(target: str) -> Any:
@@ -178,7 +178,7 @@ def noting(node: Node, reading: Reading) -> Callable[[str], Any]:
 
 
 def read_prompt(
-    node: Node, reading: Reading, earlier: Collection[str], known: Collection[str] = KNOWN_NAMES
+    node: Node, reading: StepContext, earlier: Collection[str], known: Collection[str] = KNOWN_NAMES
 ) -> str | None:
     """The step's `prompt` or the text of its `prompt_file`, checked for names nobody defines."""
     child, known = _one_way(node, "prompt", "prompt_file"), (*known, VARS)
@@ -198,7 +198,7 @@ def read_prompt(
     return source
 
 
-def read_verbatim(node: Node, reading: Reading) -> str | None:
+def read_verbatim(node: Node, reading: StepContext) -> str | None:
     """The same text, but no template: nothing in it is looked at."""
     child = _one_way(node, "prompt", "prompt_file")
     if child is None:
@@ -219,7 +219,7 @@ def keep_template(expression: str, file: str) -> Template:
     return Template("{% if " + expression + " %}1{% endif %}", name=file, known=_KEEP_NAMES)
 
 
-def read_schema(node: Node, reading: Reading) -> Schema | None:
+def read_schema(node: Node, reading: StepContext) -> Schema | None:
     """The step's `schema`, or that of its `schema_file`; what is no JSON Schema is refused."""
     child = _one_way(node, "schema", "schema_file")
     if child is None:
@@ -241,14 +241,14 @@ def _one_way(node: Node, inline: str, in_file: str) -> Node | None:
     return None if name is None else node.child(name)
 
 
-def check_inside(node: Node, path: str, reading: Reading) -> None:
+def check_inside(node: Node, path: str, reading: StepContext) -> None:
     """A plan may come from somebody else: what it writes, and reads to send, lies in its folder."""
     if not reading.allow_outside and not is_inside(reading.folder, path):
         what = f"`{node.name}` {path} leads out of the plan's folder"
         raise node.bad(f"{what}; if that is meant, allow it with --allow-outside")
 
 
-def _file_text(node: Node, reading: Reading) -> str:
+def _file_text(node: Node, reading: StepContext) -> str:
     name: str = node.value
     check_inside(node, name, reading)
     try:
@@ -260,7 +260,7 @@ def _file_text(node: Node, reading: Reading) -> str:
     return found
 
 
-def read_gate(node: Node, reading: Reading) -> tuple[dict[str, Any], ...] | None:
+def read_gate(node: Node, reading: StepContext) -> tuple[dict[str, Any], ...] | None:
     """The step's `gate` as it is written, each check tried out so that mistakes show now."""
     if "gate" not in node.value:
         return None
@@ -273,12 +273,12 @@ def read_gate(node: Node, reading: Reading) -> tuple[dict[str, Any], ...] | None
     return tuple(child.value for child in listed)
 
 
-def read_target(node: Node, reading: Reading) -> str:
+def read_target(node: Node, reading: StepContext) -> str:
     """`module:attribute` that can be found from the plan's folder."""
     target: str = node.value
     at(node, lambda: noting(node, reading)(target))
     return target
 
 
-def _try_out(check: Node, reading: Reading) -> None:
+def _try_out(check: Node, reading: StepContext) -> None:
     at(check, lambda: from_plan(check.value, noting(check, reading)))

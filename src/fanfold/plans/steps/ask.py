@@ -13,7 +13,7 @@ from fanfold.plans.preview.answers import judges_of, rows_of
 from fanfold.plans.preview.askers import Asker
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import task_about
-from fanfold.plans.reading import Reading
+from fanfold.plans.reading import StepContext
 from fanfold.plans.steps.kind import Step
 from fanfold.work.document import Node
 from fanfold.work.item import Item
@@ -30,7 +30,7 @@ class Once(Asking, Step, frozen=True, omit_defaults=True, tag="ask", kw_only=Tru
     name: Text = "ask"
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> Once:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Once:
         made = reading.asking(node, given, _NAMES)
         if "prompt" not in made:
             raise node.bad("an ask needs a `prompt`")

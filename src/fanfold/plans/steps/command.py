@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from fanfold.members.entry import read_entry
 from fanfold.plans.asking import written
-from fanfold.plans.reading import Reading
+from fanfold.plans.reading import StepContext
 from fanfold.plans.steps.map import Map
 from fanfold.work.document import Lines, Node
 from fanfold.work.reader import Text
@@ -30,7 +30,7 @@ class Command:
         return False
 
     @staticmethod
-    def read(node: Node, given: Any, reading: Reading) -> Map:
+    def read(node: Node, given: Any, reading: StepContext) -> Map:
         """Without a prompt it gets the reply of the step before, or the item's text."""
         made = reading.asking(node, given)
         made.setdefault("prompt", _handed_on(reading))
@@ -49,7 +49,7 @@ def own_member(file: str, line: int, id: str, own: dict[str, Any], at: Node | No
     return Node({"id": id, "kind": "command", **own}, file, lines, place)
 
 
-def _handed_on(reading: Reading) -> str:
+def _handed_on(reading: StepContext) -> str:
     if reading.replies:
         return f"{{{{ steps[{reading.replies[-1]!r}] }}}}"
     return "{{ item.text }}"

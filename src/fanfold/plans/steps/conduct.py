@@ -16,7 +16,7 @@ from fanfold.plans.drawing.describe import describe_kick_back, many
 from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import Mapped
-from fanfold.plans.reading import Reading
+from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.reduce import IntoOneEntry, Reduce
@@ -37,7 +37,7 @@ class Conduct(Asking, Step, frozen=True, omit_defaults=True, tag="conduct", kw_o
     synthesise: Reduce | None = None
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> Conduct:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Conduct:
         made = reading.asking(node, given)
         made["synthesise"] = read_synthesise(node, given, reading)
         return cls(**made, name=given.name, most=given.most)

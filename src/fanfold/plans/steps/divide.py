@@ -20,7 +20,7 @@ from fanfold.plans.preview.askers import Asker, Desk
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.standin import Size, holds_stand_in
 from fanfold.plans.preview.stations import Passing
-from fanfold.plans.reading import Reading, read_target
+from fanfold.plans.reading import StepContext, read_target
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.reduce import IntoOneEntry, Reduce
@@ -64,7 +64,7 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
     max_pieces: Count = 1000
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> Divide:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Divide:
         made = reading.asking(node, given)
         combine = Reduce.read(node.child("combine"), given.combine, reading, "combine")
         fits = FitsFields() if given.fits is UNSET else given.fits

@@ -38,7 +38,7 @@ from fanfold.plans.preview.askers import Desk
 from fanfold.plans.preview.estimate import Estimate, PartPreview, Sample
 from fanfold.plans.preview.standin import Size
 from fanfold.plans.preview.stations import Passing
-from fanfold.plans.reading import Reading, read_target
+from fanfold.plans.reading import StepContext, read_target
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.run.forecast import StepPreview
@@ -78,7 +78,7 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
     over: Text | None = None
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> Ensemble:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Ensemble:
         made = cls.read_votes(node, given, reading, given.name)
         over = None if given.over is None else reading.over(node.child("over"))
         keep = None if given.keep is None else reading.keep(node.child("keep"))
@@ -93,7 +93,7 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         cls,
         node: Node,
         given: Any,
-        reading: Reading,
+        reading: StepContext,
         name: str,
         known: Collection[str] | None = None,
     ) -> Ensemble:
@@ -231,7 +231,7 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
 Ensemble.written = written(Ensemble, "an ensemble", "picks", judge=(JudgeFields, UNSET))
 
 
-def _decision(node: Node, given: Any, reading: Reading) -> dict[str, Any]:
+def _decision(node: Node, given: Any, reading: StepContext) -> dict[str, Any]:
     """`decide` and `judge`, which go together."""
     stated = node.value
     if given.judge is not UNSET:
@@ -243,7 +243,7 @@ def _decision(node: Node, given: Any, reading: Reading) -> dict[str, Any]:
     return {"decide": given.decide}
 
 
-def _check_decide(node: Node, given: Any, reading: Reading) -> None:
+def _check_decide(node: Node, given: Any, reading: StepContext) -> None:
     said: str = given.decide
     if ":" in said:
         read_target(node, reading)
@@ -255,7 +255,7 @@ def _check_decide(node: Node, given: Any, reading: Reading) -> None:
         raise node.bad("`decide: weighted` needs `weights: {member: 1.5, …}`")
 
 
-def _read_judge(node: Node, given: Any, reading: Reading) -> dict[str, Any]:
+def _read_judge(node: Node, given: Any, reading: StepContext) -> dict[str, Any]:
     judge = Asking(**reading.asking(node, given, _JUDGE_NAMES))
     if judge.prompt is None:
         judge = msgspec.structs.replace(judge, prompt=PICK if given.picks else WRITE)

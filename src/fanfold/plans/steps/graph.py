@@ -19,7 +19,7 @@ from fanfold.plans.preview.answers import judges_of
 from fanfold.plans.preview.askers import Asker
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import as_one, sum_of, task_about
-from fanfold.plans.reading import Reading, budget_of, lines_of
+from fanfold.plans.reading import StepContext, budget_of, lines_of
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.work import dag
@@ -61,7 +61,7 @@ class Graph(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="graph", 
     line: int | None = None
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> Graph:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Graph:
         """What the graph states for all of its tasks holds where a task does not state its own."""
         shared = reading.asking(node, given)
         shared.pop("concurrency", None)
@@ -181,7 +181,7 @@ Graph.written = written(
 )  # fmt: skip
 
 
-def _read_task(node: Node, given: Any, reading: Reading, shared: dict[str, Any]) -> GraphTask:
+def _read_task(node: Node, given: Any, reading: StepContext, shared: dict[str, Any]) -> GraphTask:
     own = reading.asking(node, given, TASK_NAMES)
     lines = {**shared["lines"], **own["lines"]}
     task = GraphTask(

@@ -14,7 +14,7 @@ from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.sketch import Sketch
 from fanfold.plans.flow import Flow
 from fanfold.plans.preview.estimate import Estimate, PartPreview
-from fanfold.plans.reading import Reading
+from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.work.document import Node
 from fanfold.work.nearest import remedy
@@ -36,7 +36,7 @@ class Step:
     # ── reading ──
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> Any:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Any:
         """The record, from what is written (`given` is `written`, read from `node`)."""
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fanfold.plans.header import Input
-from fanfold.plans.reading import Reading
+from fanfold.plans.reading import StepContext
 from fanfold.plans.variables import filled
 from fanfold.work.document import Node
 from fanfold.work.reader import Text
@@ -26,7 +26,7 @@ class ListFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return True
 
     @staticmethod
-    def read(node: Node, given: ListFiles, reading: Reading) -> Input:
+    def read(node: Node, given: ListFiles, reading: StepContext) -> Input:
         pattern = (Path(given.path) / given.pattern).as_posix()
         return Input("files", filled(node, pattern, reading.vars), file=node.file, line=node.line)
 

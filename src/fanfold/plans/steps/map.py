@@ -18,7 +18,7 @@ from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.preview.askers import Desk
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import Mapped
-from fanfold.plans.reading import Reading
+from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.reduce import Reduce
@@ -55,7 +55,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     command: dict[str, Any] | None = None
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> Map:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Map:
         made = reading.asking(node, given)
         if "prompt" not in made and reading.task is not None:
             made["prompt"] = f"{_literally(reading.task.strip())}\n\n{{{{ item.text }}}}"

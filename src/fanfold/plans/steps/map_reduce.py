@@ -20,7 +20,7 @@ from fanfold.plans.preview.askers import Desk
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.standin import Size, StandIn
 from fanfold.plans.preview.stations import Passing
-from fanfold.plans.reading import Reading
+from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.map import Map
@@ -47,7 +47,7 @@ class MapReduce(
     line: int | None = None
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> MapReduce:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> MapReduce:
         """`over` is where the item's list is: `item.files`, `steps.NAME`, `steps.NAME.parts`."""
         inner = Map.read(node.child("map"), given.map, reading)
         reduce = Reduce.read(node.child("reduce"), given.reduce, reading)

@@ -13,7 +13,7 @@ from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.sketch import Sketch, rows, title
 from fanfold.plans.preview.estimate import Estimate, PartPreview
-from fanfold.plans.reading import Reading
+from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.command import Command
 from fanfold.plans.steps.ensemble import Ensemble
@@ -52,7 +52,7 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
     line: int | None = None
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> Pipeline:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Pipeline:
         listed, stages = node.child("stages"), list[StageStep]()
         if not 1 <= len(given.stages) <= _MOST_STAGES:
             raise listed.bad(f"a pipeline has 1 to {_MOST_STAGES} stages")

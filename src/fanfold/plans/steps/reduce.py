@@ -24,7 +24,7 @@ from fanfold.plans.preview.askers import Asker, Desk
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.standin import Size
 from fanfold.plans.preview.stations import Reduced
-from fanfold.plans.reading import Reading, lines_of, noting
+from fanfold.plans.reading import StepContext, lines_of, noting
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.ensemble import Ensemble, JudgeFields
 from fanfold.plans.steps.kind import Step
@@ -59,7 +59,9 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
     line: int | None = None
 
     @classmethod
-    def read(cls, node: Node, given: ReduceEntry, reading: Reading, name: str = "reduce") -> Reduce:
+    def read(
+        cls, node: Node, given: ReduceEntry, reading: StepContext, name: str = "reduce"
+    ) -> Reduce:
         """`name`: how it is called if it does not say so itself."""
         if not isinstance(node.value, dict):
             node = _spelled_out(node, "target" if given.kind == "python" else "kind")
@@ -244,7 +246,7 @@ def _spelled_out(node: Node, field: str) -> Node:
     return Node({field: node.value}, node.file, lines)
 
 
-def _read_pure(node: Node, given: ReduceEntry, reading: Reading, name: str) -> Reduce:
+def _read_pure(node: Node, given: ReduceEntry, reading: StepContext, name: str) -> Reduce:
     options = {field: value for field, value in node.value.items() if field not in _OWN}
     try:
         reduces.from_plan(given.kind, options, noting(node, reading))
@@ -258,7 +260,7 @@ def _read_pure(node: Node, given: ReduceEntry, reading: Reading, name: str) -> R
     )  # fmt: skip
 
 
-def _read_asked(node: Node, given: Any, reading: Reading, name: str) -> Reduce:
+def _read_asked(node: Node, given: Any, reading: StepContext, name: str) -> Reduce:
     made = reading.asking(node, given, _NAMES)
     if "prompt" not in made and not made.get("who"):
         raise node.bad("an asked reduce needs a `prompt`")
@@ -268,7 +270,7 @@ def _read_asked(node: Node, given: Any, reading: Reading, name: str) -> Reduce:
     )  # fmt: skip
 
 
-def _read_voted(node: Node, given: Any, reading: Reading, name: str) -> Reduce:
+def _read_voted(node: Node, given: Any, reading: StepContext, name: str) -> Reduce:
     vote = Ensemble.read_votes(node, given, reading, given.name or name, _NAMES)
     return Reduce(
         name=vote.name, kind="ensemble", vote=vote, fan_in=given.fan_in, lines=lines_of(node),

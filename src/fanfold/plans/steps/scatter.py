@@ -20,7 +20,7 @@ from fanfold.plans.preview.answers import judges_of
 from fanfold.plans.preview.askers import Asker
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import Mapped, as_one, sum_of
-from fanfold.plans.reading import KNOWN_NAMES, Reading, read_prompt, who_of
+from fanfold.plans.reading import KNOWN_NAMES, StepContext, read_prompt, who_of
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.reduce import IntoOneEntry, Reduce
@@ -75,7 +75,7 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
     synthesise: Reduce | None = None
 
     @classmethod
-    def read(cls, node: Node, given: Any, reading: Reading) -> Scatter:
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Scatter:
         made = reading.asking(node, given)
         gather = given.gather if isinstance(given.gather, GatherFields) else GatherFields()
         if given.over is not UNSET:
@@ -233,7 +233,7 @@ Scatter.written = written(
 )  # fmt: skip
 
 
-def read_synthesise(node: Node, given: Any, reading: Reading) -> Reduce | None:
+def read_synthesise(node: Node, given: Any, reading: StepContext) -> Reduce | None:
     """`synthesise` of a scatter or a conduct."""
     if given.synthesise is UNSET:
         return None
@@ -250,7 +250,7 @@ def preview_synthesis(
     return estimate.into_one(name, [first, reduced])
 
 
-def _read_entry(node: Node, given: EntryFields, reading: Reading) -> ScatterEntry:
+def _read_entry(node: Node, given: EntryFields, reading: StepContext) -> ScatterEntry:
     """Its own `member`, `members`, `needs` and `prompt` are for asking; the rest is its data."""
     prompt = read_prompt(node, reading, reading.earlier, KNOWN_NAMES)
     data = {name: value for name, value in node.value.items() if name not in _OF_ENTRY}

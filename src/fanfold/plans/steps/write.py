@@ -12,7 +12,7 @@ from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.sketch import Sketch, title
 from fanfold.plans.flow import Flow
 from fanfold.plans.places import PATH_NAMES, WriteStep, fixed_folder
-from fanfold.plans.reading import Reading, check_inside
+from fanfold.plans.reading import StepContext, check_inside
 from fanfold.plans.steps.kind import Step
 from fanfold.plans.variables import check_reads, filled
 from fanfold.plans.write import RECORDS
@@ -39,7 +39,7 @@ class Write(WriteStep, Step, frozen=True, omit_defaults=True, tag="write", kw_on
     written = Text | WriteFields
 
     @classmethod
-    def read(cls, node: Node, given: str | WriteFields, reading: Reading) -> Write:
+    def read(cls, node: Node, given: str | WriteFields, reading: StepContext) -> Write:
         if isinstance(given, str):
             return cls(path=_read_path(node, given, reading), line=node.line)
         child, each, with_input = (
@@ -95,7 +95,7 @@ class Write(WriteStep, Step, frozen=True, omit_defaults=True, tag="write", kw_on
         return Box(id, title(self.name, "write"), lines, "file")
 
 
-def _read_path(node: Node, path: str, reading: Reading, *, each: bool = False) -> str:
+def _read_path(node: Node, path: str, reading: StepContext, *, each: bool = False) -> str:
     if each:
         _check_each(node, path, reading)
         _check_place(node, f"{fixed_folder(path)}/x".lstrip("/"), reading)
@@ -105,7 +105,7 @@ def _read_path(node: Node, path: str, reading: Reading, *, each: bool = False) -
     return path
 
 
-def _check_place(node: Node, path: str, reading: Reading) -> None:
+def _check_place(node: Node, path: str, reading: StepContext) -> None:
     """As far as it can be seen without writing; a run tries it out before it asks anybody."""
     folder = reading.folder
     if path.endswith("/") or (folder / path).is_dir():
@@ -116,7 +116,7 @@ def _check_place(node: Node, path: str, reading: Reading) -> None:
     check_inside(node, path, reading)
 
 
-def _filled(node: Node, path: str, reading: Reading) -> str:
+def _filled(node: Node, path: str, reading: StepContext) -> str:
     """With the values of variables. Fields of an item are known only where there is a file of each."""
     if "item" in path and "{" in path:
         template = at(node, lambda: Template(path, name=node.file, known=PATH_NAMES))
@@ -125,7 +125,7 @@ def _filled(node: Node, path: str, reading: Reading) -> str:
     return filled(node, path, reading.vars)
 
 
-def _check_each(node: Node, path: str, reading: Reading) -> None:
+def _check_each(node: Node, path: str, reading: StepContext) -> None:
     template = at(node, lambda: Template(path, name=node.file, known=PATH_NAMES))
     check_reads(template, reading.vars, node, "`path`")
     if not template.uses("item"):
