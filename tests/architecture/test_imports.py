@@ -38,6 +38,7 @@ LAZY = {
     ("fanfold.faces.cli.mcp", "fanfold.faces.web"): "only for a server, with its own extra",
     ("fanfold.faces.cli.serve", "fanfold.faces.serve.session"): "another face, with its own extra",
     ("fanfold.faces.cli.serve", "fanfold.faces.web"): "only for a server, with its own extra",
+    ("fanfold.observe.html.prose", "markdown_it"): "only pages need it, and it is slow to import",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
     ("fanfold.members.endpoint", "fanfold.members.http_aiohttp"): "slow to import",
     ("fanfold.members.endpoint", "fanfold.members.http_pyreqwest"): "has its own extra",

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-
-from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
-from markdown_it.token import Token
+from functools import cache
+from typing import TYPE_CHECKING
 
 from fanfold.observe.html.page import clean, esc
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
+    from markdown_it.token import Token
 
 MOST = 200_000  # characters
 _NESTING = 20  # the parser drops blocks that are nested more deeply
@@ -27,12 +30,12 @@ _WEB = ("http://", "https://")
 def prose(text: str, top: int = 3, most: int = MOST) -> str:
     """`top` is the level of a heading with one `#`; at most `most` characters are shown."""
     shown = _MARKER.sub("", clean(text[:most]).expandtabs(4))
-    env = {"top": top}
-    tokens = _PARSER.parse(shown, env)
+    env, parser = {"top": top}, _parser()
+    tokens = parser.parse(shown, env)
     if any(token.level >= _NESTING - 1 for token in tokens):
         html = f"<pre>{esc(shown)}</pre>"
     else:
-        html = _PARSER.renderer.render(tokens, _PARSER.options, env).strip()
+        html = parser.renderer.render(tokens, parser.options, env).strip()
     more = len(text) - most
     return html + (f'\n<p class="note">… and {more:,} more characters</p>' if more > 0 else "")
 
@@ -61,10 +64,10 @@ def _with_links(tokens: Sequence[Token]) -> Iterator[Token]:
             continue
         at = 0
         for found in _URL.finditer(token.content):
-            yield Token("text", "", 0, content=token.content[at : found.start()])
-            yield Token("html_inline", "", 0, content=link(found[0]))
+            yield token.copy(content=token.content[at : found.start()])
+            yield token.copy(type="html_inline", content=link(found[0]))
             at = found.end()
-        yield Token("text", "", 0, content=token.content[at:])
+        yield token.copy(content=token.content[at:])
 
 
 def _finish_tables(state: StateCore) -> None:
@@ -122,7 +125,11 @@ def _rule(write: Callable[[Token, int], str]) -> Callable[..., str]:
     return lambda renderer, tokens, at, options, env: write(tokens[at], env["top"])
 
 
+@cache
 def _parser() -> MarkdownIt:
+    """Imported when a page is made: commands that make none start sooner."""
+    from markdown_it import MarkdownIt
+
     options = {"html": False, "breaks": True, "xhtmlOut": False, "maxNesting": _NESTING}
     parser = MarkdownIt("commonmark", options).enable("table")
     parser.disable(["image", "reference", "entity", "code", "html_block", "html_inline"])
@@ -132,6 +139,3 @@ def _parser() -> MarkdownIt:
     for name, write in _WRITERS.items():
         parser.add_render_rule(name, _rule(write))
     return parser
-
-
-_PARSER = _parser()
