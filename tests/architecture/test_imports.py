@@ -31,13 +31,15 @@ EXTRAS = {
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
 LAZY = {
-    ("fanfold.faces.cli.mcp", "fanfold.faces.connections"): "only for a server",
-    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.http"): "another face, with its own extra",
-    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.server"): "another face, with its own extra",
-    ("fanfold.faces.cli.mcp", "fanfold.faces.mcp.tools"): "another face",
-    ("fanfold.faces.cli.mcp", "fanfold.faces.web"): "only for a server, with its own extra",
-    ("fanfold.faces.cli.serve", "fanfold.faces.serve.session"): "another face, with its own extra",
-    ("fanfold.faces.cli.serve", "fanfold.faces.web"): "only for a server, with its own extra",
+    ("fanfold.faces.cli.servers", "fanfold.faces.connections"): "only for a server",
+    ("fanfold.faces.cli.servers", "fanfold.faces.mcp.http"): "another face, with its own extra",
+    ("fanfold.faces.cli.servers", "fanfold.faces.mcp.server"): "another face, with its own extra",
+    ("fanfold.faces.cli.servers", "fanfold.faces.mcp.tools"): "another face",
+    ("fanfold.faces.cli.servers", "fanfold.faces.web"): "only for a server, with its own extra",
+    (
+        "fanfold.faces.cli.servers",
+        "fanfold.faces.serve.session",
+    ): "another face, with its own extra",
     ("fanfold.observe.html.prose", "markdown_it"): "only pages need it, and it is slow to import",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
     ("fanfold.members.endpoint", "fanfold.members.http_aiohttp"): "slow to import",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.faces.cli.init import FILES
+from fanfold.faces.cli.examples import STARTER
 from fanfold.members.roster import load_roster
 from tests.faces.cli import fanfold
 
@@ -15,7 +15,7 @@ from tests.faces.cli import fanfold
 def test_what_it_makes_runs_at_once_without_a_key(tmp_path: Path) -> None:
     made = fanfold(tmp_path, "init", "my plan")
     folder = tmp_path / "my plan"
-    assert made.code == 0 and sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert made.code == 0 and sorted(path.name for path in folder.iterdir()) == sorted(STARTER)
     assert "  cd 'my plan'\n  fanfold run plan.yaml\n" in made.out
     assert fanfold(folder, "run", "plan.yaml", "--dry-run").code == 0
     receipt = fanfold(folder, "run", "plan.yaml", "--json").receipt
@@ -28,7 +28,7 @@ def test_the_folder_is_this_one_unless_another_is_named(tmp_path: Path) -> None:
     assert fanfold(tmp_path, "run", "plan.yaml", "--json").receipt["passed"] == 3
 
 
-@pytest.mark.parametrize("taken", FILES)
+@pytest.mark.parametrize("taken", STARTER)
 def test_no_file_is_written_over(tmp_path: Path, taken: str) -> None:
     (tmp_path / taken).write_text("mine", encoding="utf-8")
     ended = fanfold(tmp_path, "init")

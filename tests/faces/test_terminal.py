@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.faces.cli.screen import Screen
-from fanfold.faces.cli.terminal import Terminal, raw
+from fanfold.faces.cli.terminal import Screen, Terminal, raw
 from fanfold.work.text import visible
 from tests.faces.cli import environment, fanfold
 

@@ -11,13 +11,13 @@ import click
 import msgspec
 
 from fanfold.errors import BadInput, RunStopped
-from fanfold.faces.cli.carry import EXIT
-from fanfold.faces.cli.handing import (
+from fanfold.faces.cli.orchestrator import (
     Orchestrator,
     concurrency_option,
     leads_by_mcp,
     spent_below,
 )
+from fanfold.faces.cli.run import EXIT
 from fanfold.faces.cli.store import store_option
 from fanfold.faces.extra import missing_extra
 from fanfold.journal import opening

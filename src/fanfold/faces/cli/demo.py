@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from fanfold.errors import BadInput
-from fanfold.faces.cli import shipped
-from fanfold.faces.cli.carry import Telling, accounted, perform
+from fanfold.faces.cli import examples as shipped
+from fanfold.faces.cli.run import Telling, accounted, perform
 from fanfold.journal import opening
 from fanfold.plans.execute import Job, Options, prepare
 

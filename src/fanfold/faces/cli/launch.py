@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 
-from fanfold.faces.cli.carry import (
+from fanfold.errors import BadInput
+from fanfold.faces.cli.options import (
     governed,
+    json_option,
     options_of,
     outside_option,
     overriding,
     refuse_overrides,
 )
-from fanfold.faces.cli.launched import look_on, show_launched
-from fanfold.faces.cli.store import store_option
-from fanfold.fleet.launch import forced, prepare_launch
+from fanfold.faces.cli.store import registry, store_option
+from fanfold.fleet.launch import Launched, forced, open_panes, prepare_launch, register
 from fanfold.fleet.launch import launch as begin
 from fanfold.fleet.load import is_fleet
+from fanfold.observe.amounts import count
 from fanfold.plans.execute import keep_input
 
 
@@ -37,7 +43,7 @@ from fanfold.plans.execute import keep_input
 @governed
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 @outside_option
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 def launch(
     target: str, force_relaunch: bool, attach: bool, no_tmux: bool, as_json: bool, **given: Any
 ) -> None:
@@ -61,3 +67,62 @@ def launch(
 def _is_stated(name: str) -> bool:
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE
+
+
+def show_launched(launched: Launched, what: str, *, as_json: bool) -> None:
+    """Enter it in the registry, and print what to do next."""
+    unknown = register(launched, registry())
+    if unknown:
+        click.echo(f"fanfold: warning: {unknown}", err=True)
+    where = ["--store", launched.store] if unknown else []
+    name = launched.run if unknown else launched.name
+    status = shlex.join(["fanfold", "status", name, *where])
+    if as_json:
+        click.echo(msgspec.json.encode(_record(launched, status)))
+        return
+    few = count(launched.planned, "worker" if launched.fleet else "item")
+    click.echo(f"{what} {launched.name} ({launched.run}): {few}")
+    click.echo(f"status:  {status}")
+    if launched.workers:
+        click.echo(f"view:    {shlex.join(['fanfold', 'view', name, launched.workers[0], *where])}")
+    click.echo(f"kill:    {shlex.join(['fanfold', 'kill', name, 'all', *where])}")
+    click.echo(f"log:     {launched.log}")
+
+
+def _record(launched: Launched, status: str) -> dict[str, Any]:
+    names = ("run", "name", "store", "pid", "log")
+    return {name: getattr(launched, name) for name in names} | {"status": status}
+
+
+def look_on(launched: Launched, *, attach: bool, no_tmux: bool) -> None:
+    """Windows for its workers, and the terminal for those who want to look on."""
+    session = None
+    if launched.workers and not no_tmux:
+        session = open_panes(launched, lambda text: click.echo(f"fanfold: {text}", err=True))
+    if session is not None and not attach:
+        click.echo(f"tmux:    tmux attach -t {shlex.quote('=' + session)}", err=True)
+    if attach:
+        _attach(launched, session)
+
+
+def _attach(launched: Launched, session: str | None) -> None:
+    """This process becomes the one that looks on: ending it ends nothing else."""
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "fanfold",
+        "feed",
+        launched.run,
+        "--store",
+        launched.store,
+        "-f",
+    ]
+    if session is not None and sys.stdout.isatty():
+        verb = "switch-client" if os.environ.get("TMUX") else "attach-session"
+        words = ["tmux", verb, "-t", f"={session}"]
+    sys.stdout.flush()
+    try:
+        os.execvp(words[0], words)
+    except OSError as error:
+        raise BadInput(f"cannot start {words[0]}: {error.strerror}") from error

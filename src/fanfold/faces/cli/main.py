@@ -18,32 +18,35 @@ from fanfold.faces.cli.terminal import guard, put_in_place
 from fanfold.work.nearest import remedy
 
 COMMANDS = {
-    "run": ("fanfold.faces.cli.carry:run", "Run a plan."),
-    "init": ("fanfold.faces.cli.init:init", "Write a small plan that runs without a key."),
-    "graph": ("fanfold.faces.cli.graph:graph", "Draw a plan."),
+    "run": ("fanfold.faces.cli.run:run", "Run a plan."),
+    "init": ("fanfold.faces.cli.examples:init", "Write a small plan that runs without a key."),
+    "graph": ("fanfold.faces.cli.preview:graph", "Draw a plan."),
     "schema": ("fanfold.faces.cli.schema:schema", "Print the JSON Schema of a file, for editors."),
     "resume": (
-        "fanfold.faces.cli.carry:resume",
+        "fanfold.faces.cli.run:resume",
         "Continue a run after a crash, a pause or a kill.",
     ),
     "launch": ("fanfold.faces.cli.launch:launch", "Start a run in the background."),
-    "kill": ("fanfold.faces.cli.kill:kill", "End a worker, or a whole run."),
-    "relaunch": ("fanfold.faces.cli.relaunch:relaunch", "Start one worker again."),
-    "status": ("fanfold.faces.cli.look:status", "List all runs, or show one."),
-    "show": ("fanfold.faces.cli.show:show", "Show one item: input, prompt, reply, verdict, cost."),
+    "kill": ("fanfold.faces.cli.workers:kill", "End a worker, or a whole run."),
+    "relaunch": ("fanfold.faces.cli.workers:relaunch", "Start one worker again."),
+    "status": ("fanfold.faces.cli.status:status", "List all runs, or show one."),
+    "show": (
+        "fanfold.faces.cli.report:show",
+        "Show one item: input, prompt, reply, verdict, cost.",
+    ),
     "runs": ("fanfold.faces.cli.runs:runs", "List all runs, or remove some."),
     "report": ("fanfold.faces.cli.report:report", "A run's report, as Markdown or HTML."),
-    "view": ("fanfold.faces.cli.view:view", "Show what one worker says and does."),
-    "feed": ("fanfold.faces.cli.feed:feed", "Show the events of all workers as they happen."),
-    "tree": ("fanfold.faces.cli.tree:tree", "Show which run, step and attempt started what."),
+    "view": ("fanfold.faces.cli.workers:view", "Show what one worker says and does."),
+    "feed": ("fanfold.faces.cli.workers:feed", "Show the events of all workers as they happen."),
+    "tree": ("fanfold.faces.cli.report:tree", "Show which run, step and attempt started what."),
     "members": (
         "fanfold.faces.cli.members:members",
         "List the members: skills and prices.",
     ),
     "ask": ("fanfold.faces.cli.ask:ask", "Send one request to the best orchestrator."),
-    "mcp": ("fanfold.faces.cli.mcp:mcp", "Serve the members to an agent, over MCP."),
+    "mcp": ("fanfold.faces.cli.servers:mcp", "Serve the members to an agent, over MCP."),
     "serve": (
-        "fanfold.faces.cli.serve:serve",
+        "fanfold.faces.cli.servers:serve",
         "Serve the members as an OpenAI-compatible endpoint.",
     ),
     "skill": ("fanfold.faces.cli.skill:skill", "Teach Claude Code and Codex to use fanfold."),
@@ -53,7 +56,7 @@ COMMANDS = {
     ),
     "demo": ("fanfold.faces.cli.demo:demo", "Run an example application; needs no account."),
     "completion": ("fanfold.faces.cli.complete:completion", "Completion for bash, zsh and fish."),
-    "new": ("fanfold.faces.cli.new:new", "Copy an example application to change it."),
+    "new": ("fanfold.faces.cli.examples:new", "Copy an example application to change it."),
 }
 COMPLETE = "__complete"  # what shells ask on Tab; see complete.py
 REFUSED, STOPPED, PAUSED = 2, 3, 4

@@ -1,15 +1,139 @@
-"""`fanfold members`: the menu, and `members set`, which changes a member in its roster file."""
+"""`fanfold members`: the menu, who would be asked for a task and why, and `members set`, which changes a
+member in its roster file."""
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from fanfold.faces.cli.look import members as menu
+from fanfold.clock import RealClock
+from fanfold.errors import BadInput
+from fanfold.faces.cli.options import json_option
+from fanfold.faces.cli.orchestrator import leads_by_mcp
+from fanfold.faces.cli.store import opened
+from fanfold.faces.cli.store import opened as _archive
+from fanfold.faces.cli.store import store_option as _store
+from fanfold.faces.extra import missing_extra
+from fanfold.journal import opening
+from fanfold.journal.decide import month_of
 from fanfold.members.edit import edit_roster, parse_edit
-from fanfold.members.roster import find_roster
+from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
+from fanfold.members.route import ORDER, Need, Ranking, explain, rank
+from fanfold.observe.menu import menu, menu_json
+from fanfold.run.choose import months_used_up
+from fanfold.work.member import MemberStats, Traits
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The options of `--why`. `needs` may hold several words each, with commas between them."""
+
+    why: bool = False
+    needs: tuple[str, ...] = ()
+    tokens: int = 0
+    allow_paid: bool = False
+
+    def __bool__(self) -> bool:
+        return self.why or bool(self.needs) or self.tokens > 0
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        found = [word.strip() for given in self.needs for word in given.split(",")]
+        return tuple(dict.fromkeys(word for word in found if word))
+
+
+def tell_why(roster: Roster, store: str, asked: Asked, as_json: bool) -> None:
+    """Nobody fits: everyone with what is in the way, then refused with the nearest miss."""
+    ranking = _ranking(roster, store, asked)
+    if as_json:
+        said = {"ranked": ranking.ranked, "barred": ranking.barred, "miss": ranking.miss or None}
+        click.echo(msgspec.json.encode(said))
+    elif lines := explain(ranking):
+        click.echo("\n".join([*lines, *([ORDER] if len(ranking.ranked) > 1 else ())]))
+    if ranking.miss:
+        raise BadInput(ranking.miss)
+
+
+def _ranking(roster: Roster, store: str, asked: Asked) -> Ranking:
+    traits = {id: entry.traits for id, entry in roster.entries.items()}
+    stats, closed = _past(traits, store)
+    need = Need(
+        needs=asked.words,
+        tokens=asked.tokens,
+        allow_paid=asked.allow_paid or roster.settings.allow_paid,
+        closed=closed,
+    )
+    return rank(tuple(traits.values()), need, stats)
+
+
+def _past(
+    traits: Mapping[str, Traits], store: str
+) -> tuple[dict[str, MemberStats], dict[str, str]]:
+    """How each did so far, at whatever it was asked, and who has used up its budget of the month."""
+    if not opening.exists(store):
+        return {}, {}
+    with opened(store) as archive:
+        read, clock = archive.read, RealClock()
+        found = {id: read.member_stats(id, one.answerer, None) for id, one in traits.items()}
+        stats = {id: one for id, one in found.items() if one is not None}
+        return stats, months_used_up(read, traits, clock)
+
+
+@click.command()
+@click.option("--roster", metavar="FILE", help="The roster to show.")
+@_store
+@json_option
+@click.option("--check", is_flag=True, help="See whether each can be used from here.")
+@click.option("--why", is_flag=True, help="Who would be asked for a task, and why.")
+@click.option("--needs", multiple=True, metavar="WORDS", help="What the task needs; with --why.")
+@click.option("--tokens", type=click.IntRange(0), default=0, help="Of its prompt; with --why.")
+@click.option("--allow-paid", is_flag=True, help="Paid members may be used; with --why.")
+def list_members(roster: str | None, store: str, as_json: bool, check: bool, **asked: Any) -> None:
+    """The menu: who is there, good at what, at which price, ready or not."""
+    found = find_roster(roster, None, Path.cwd())
+    loaded = load_roster(found)
+    if task := Asked(**asked):
+        return tell_why(loaded, store, task, as_json)
+    traits = {id: entry.traits for id, entry in loaded.entries.items()}
+    trouble = asyncio.run(_check(loaded, found)) if check else {}
+    used = _used(traits, store)
+    if as_json:
+        click.echo(msgspec.json.encode(menu_json(traits, trouble, used)))
+    elif not traits:
+        click.echo("no members: write some into the roster, or name another with --roster")
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        click.echo(menu(traits, trouble, width, used))
+    if found == DEFAULT_ROSTER:
+        click.echo("there is no roster.yaml here: these are fanfold's own", err=True)
+    return None
+
+
+def _used(traits: Mapping[str, Traits], store: str) -> dict[str, int]:
+    """What members with a monthly budget took so far this month, in nano-dollars."""
+    budgeted = [id for id, one in traits.items() if one.budget_usd_month is not None]
+    if not budgeted or not opening.exists(store):
+        return dict.fromkeys(budgeted, 0)
+    with _archive(store) as archive:
+        month, read = month_of(time.time()), archive.read
+        return {id: read.month_use(id, month).whole for id in budgeted}
+
+
+async def _check(roster: Roster, file: Path) -> dict[str, str | None]:
+    folder = Path.cwd() if file == DEFAULT_ROSTER else file.parent
+    ids = list(roster.entries)
+    found = await asyncio.gather(*(roster.trouble_with(id, folder=folder) for id in ids))
+    troubles = dict(zip(ids, found, strict=True))
+    leading = [id for id in ids if leads_by_mcp(roster.entry(id))]
+    if leading and (missing := missing_extra()):
+        troubles |= {id: missing for id in leading if troubles[id] is None}
+    return troubles
 
 
 @click.command("set")
@@ -36,10 +160,10 @@ def set_fields(
 @click.pass_context
 def _menu(context: click.Context, /, **given: Any) -> None:
     if context.invoked_subcommand is None:
-        context.invoke(menu, **given)
+        context.invoke(list_members, **given)
 
 
 members = click.Group(
-    "members", commands=[set_fields], callback=_menu, params=menu.params, help=menu.help,
+    "members", commands=[set_fields], callback=_menu, params=list_members.params, help=list_members.help,
     invoke_without_command=True, subcommand_metavar="[set ID FIELD=VALUE...]",
 )  # fmt: skip

@@ -1,33 +1,39 @@
-"""`fanfold run --dry-run`: what a plan would do and take. Nothing is asked, paid or written."""
+"""`fanfold run --dry-run` and `fanfold graph`: what a plan would do and take. Nothing is asked or paid."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 import msgspec
 
-from fanfold.errors import FanfoldError
-from fanfold.fleet.draw import layered
-from fanfold.fleet.load import outline
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.faces.cli.options import outside_option, overrides_of, overriding
+from fanfold.fleet.draw import layered, mermaid_of
+from fanfold.fleet.load import is_fleet, outline
 from fanfold.journal import opening
+from fanfold.members.roster import find_roster, load_roster
 from fanfold.observe.amounts import count
-from fanfold.observe.draw import draw
+from fanfold.observe.draw import WIDTH, draw, mermaid
 from fanfold.observe.item import message_lines
 from fanfold.observe.preview import preview_json, preview_text
 from fanfold.observe.table import one_line
 from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.execute import Job
 from fanfold.plans.item import first_prompt
+from fanfold.plans.load import load_plan
+from fanfold.plans.plan import Plan
 from fanfold.plans.preview.askers import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.run.forecast import Preview
 from fanfold.work.item import Source
+from fanfold.work.picture import Picture
 from fanfold.work.text import visible
 
-_WIDTH = 100
+_PREVIEW_WIDTH = 100
 MOST_LINES = 30  # of the first prompt
 
 
@@ -39,8 +45,8 @@ def show_preview(job: Job, *, as_json: bool, read_input: bool = False) -> int:
         if as_json:
             click.echo(preview_json(found))
             return 0
-        width = max(60, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))
-        click.echo(_drawn(job, source, width))
+        width = max(60, min(_PREVIEW_WIDTH, shutil.get_terminal_size((_PREVIEW_WIDTH, 24)).columns))
+        click.echo(_picture_of(job, source, width))
         prompt = _first_prompt(job, source)
     click.echo("")
     if prompt:
@@ -65,7 +71,7 @@ def _first_prompt(job: Job, source: Source | None) -> str:
     return "\n".join([f"the first prompt (step {step}, item {one_line(item.id)}):", *said])
 
 
-def _drawn(job: Job, source: Source | None, width: int) -> str:
+def _picture_of(job: Job, source: Source | None, width: int) -> str:
     plan = msgspec.structs.replace(job.stored.plan, budget=job.budget)
     if job.stored.kind == "fleet":
         return layered(outline(plan.folder), width)
@@ -87,3 +93,64 @@ def _preview(job: Job, source: Source | None) -> Preview:
     finally:
         if archive is not None:
             archive.close()
+
+
+_LEAST = 60
+_NO_SVG = "--svg was removed; use --mermaid, which Markdown pages show and `mmdc` turns into SVG"
+
+
+@click.command()
+@click.argument("plan", metavar="PLAN")
+@overriding
+@click.option("--roster", metavar="FILE", help="The members to name where the plan says `needs`.")
+@click.option("--mermaid", "as_mermaid", is_flag=True, help="As a Mermaid flowchart.")
+@click.option("--svg", "as_svg", is_flag=True, hidden=True)
+@click.option("--output", "-o", metavar="FILE", help="Into a file instead of the terminal.")
+@outside_option
+def graph(
+    plan: str,
+    roster: str | None,
+    as_mermaid: bool,
+    as_svg: bool,
+    output: str | None,
+    allow_outside: bool,
+    **given: Any,
+) -> None:
+    """Draw a plan: its steps, who answers, the shape of each; or a fleet, layer by layer. Nothing is
+    asked or written."""
+    if as_svg:
+        raise click.UsageError(_NO_SVG)
+    width = _width() if output is None else WIDTH
+    if is_fleet(plan) or Path(plan).is_dir():
+        text = _fleet(plan, as_mermaid, width)
+    else:
+        loaded = load_plan(plan, allow_outside=allow_outside, overrides=overrides_of(given))
+        pictured = _pictured(loaded, roster)
+        text = mermaid(pictured) if as_mermaid else draw(pictured, width)
+    _put(text, output)
+
+
+def _fleet(path: str, as_mermaid: bool, width: int) -> str:
+    """The prompts need not be written yet."""
+    fleet = outline(path)
+    return mermaid_of(fleet) if as_mermaid else layered(fleet, width)
+
+
+def _pictured(plan: Plan, roster: str | None) -> Picture:
+    file = find_roster(roster, plan.roster, plan.folder)
+    items = None if plan.input is None else count_items(plan.input, plan.folder)
+    return picture(plan, items=items, roster=load_roster(file))
+
+
+def _width() -> int:
+    return max(_LEAST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+
+
+def _put(text: str, output: str | None) -> None:
+    if output is None:
+        click.echo(text)
+        return
+    try:
+        Path(output).write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{output}: cannot be written: {error.strerror}") from error

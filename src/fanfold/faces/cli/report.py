@@ -1,26 +1,34 @@
-"""`fanfold report`: a run's account, as a page in Markdown or HTML."""
+"""`fanfold report`, `tree` and `show`: what happened in a run. They only read."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Literal
 
 import click
+import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.faces.cli.finding import Opened, fleet_of, looked_at, named
-from fanfold.faces.cli.store import store_option
+from fanfold.faces.cli.options import json_option
+from fanfold.faces.cli.store import Opened, fleet_of, found, looked_at, named, store_option
+from fanfold.faces.cli.terminal import columns
 from fanfold.fleet.diffs import diff_of
 from fanfold.fleet.look import WorkerReader
 from fanfold.fleet.report import fleet_page, fleet_report
 from fanfold.fleet.runs import LocatedRun
 from fanfold.observe.account import account
 from fanfold.observe.html.account import account_page
+from fanfold.observe.item import item_json, item_text
 from fanfold.observe.report import report as markdown
 from fanfold.observe.status import summarize
+from fanfold.observe.tree import ALL, SHOWN
+from fanfold.observe.tree import tree as build_tree
+from fanfold.observe.tree_view import draw_tree, tree_json
+from fanfold.plans.item import find_item
 from fanfold.work.files import replacing
 from fanfold.work.text import visible
 
@@ -92,3 +100,43 @@ def write(path: Path, text: str) -> None:
             out.write(text.encode(errors="replace"))
     except OSError as error:
         raise BadInput(f"{path}: cannot be written: {error.strerror}") from error
+
+
+_LEAST = 60
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@store_option
+@json_option
+@click.option("--all", "everything", is_flag=True, help="Every attempt, not only the notable ones.")
+def tree(run: str, store: str, as_json: bool, everything: bool) -> None:
+    """A run, its steps and attempts, and the runs they started: member, tokens, cost, time, verdict.
+
+    The first line has the total; each dollar is in it once.
+    """
+    with found(run, store) as (archive, record):
+        root = build_tree(archive, record, most=ALL if everything else SHOWN)
+    if as_json:
+        click.echo(msgspec.json.encode(tree_json(root)))
+        return
+    width = max(_LEAST, shutil.get_terminal_size((120, 24)).columns)
+    click.echo(draw_tree(root, width, everything=everything))
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.argument("item", metavar="ITEM")
+@store_option
+@json_option
+def show(run: str, item: str, store: str, as_json: bool) -> None:
+    """One item of a run: input, prompt as sent, reply, verdict, attempts with cost and why.
+
+    RUN is a run's id or name; ITEM is the item's id, as `status -v` has it.
+    """
+    with found(run, store) as (archive, record):
+        views = find_item(archive, record, item)
+        if as_json:
+            click.echo(item_json(record, views))
+        else:
+            click.echo(item_text(record, views, columns()))

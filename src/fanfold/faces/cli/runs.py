@@ -13,7 +13,8 @@ import msgspec
 from click.core import ParameterSource
 
 from fanfold.errors import BadInput
-from fanfold.faces.cli.look import status
+from fanfold.faces.cli.options import json_option
+from fanfold.faces.cli.status import status
 from fanfold.faces.cli.store import find_run, opened, registry, store_option
 from fanfold.fleet.removal import RemovalResult, old_runs, remove_runs, why_not_removable
 from fanfold.journal.facts import RunRecord
@@ -27,7 +28,6 @@ _AGE = re.compile(r"(\d+)([mhdw])")
 SHOWN = 10  # runs that are named in the question
 
 _yes = click.option("--yes", is_flag=True, help="Ask nothing.")
-_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 _replies = click.option(
     "--replies", is_flag=True, help="Their replies too, that later runs could use: paid again then."
 )
@@ -38,7 +38,7 @@ _replies = click.option(
 @_replies
 @_yes
 @store_option
-@_json
+@json_option
 def rm(runs: tuple[str, ...], store: str, **how: Any) -> None:
     """Remove runs: what they planned, how it ended, their logs. RUN is a run's id or name; the newest
     of a name. Replies that later runs can use stay, unless --replies."""
@@ -57,7 +57,7 @@ def rm(runs: tuple[str, ...], store: str, **how: Any) -> None:
 @_replies
 @_yes
 @store_option
-@_json
+@json_option
 def prune(older_than: str | None, keep: int | None, store: str, **how: Any) -> None:
     """Remove old runs, as `rm` does; never one that is running."""
     if older_than is None and keep is None:

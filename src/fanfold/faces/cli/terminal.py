@@ -1,9 +1,13 @@
-"""The edge where text goes to a terminal: replies, items and errors cannot steer it."""
+"""The terminal: text that is written to it cannot control it; a text that is redrawn in place."""
 
 from __future__ import annotations
 
 import io
+import shutil
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import IO, Any, TextIO, cast
 
 from fanfold.work.text import visible
@@ -51,3 +55,64 @@ def put_in_place(name: str, stream: TextIO) -> None:
 
 def raw(stream: TextIO) -> TextIO:
     return cast(TextIO, Raw(stream)) if isinstance(stream, Terminal) else stream
+
+
+HOME, TO_LINE_END, TO_SCREEN_END, CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
+Text = Callable[[int, int | None], tuple[str, bool]]
+"""The text for a width and a height (None: any), and whether it will not change any more."""
+
+
+class Screen:
+    """Lines are written over, never erased first, so that nothing flickers."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._live = out, out.isatty()
+        self._last: str | None = None
+
+    @property
+    def size(self) -> tuple[int, int | None]:
+        """Columns, and lines where it is a terminal."""
+        size = shutil.get_terminal_size((100, 24))
+        return size.columns, size.lines if self._live else None
+
+    def draw(self, text: str) -> None:
+        if self._live:
+            text = visible(text)
+            first = CLEAR if self._last is None else ""
+            body = f"{TO_LINE_END}\n".join(text.split("\n"))
+            self._out.write(f"{first}{HOME}{body}{TO_LINE_END}{TO_SCREEN_END}")
+        elif text != self._last:
+            self._out.write(f"{text}\n")
+        self._out.flush()
+        self._last = text
+
+    def close(self) -> None:
+        if self._live and self._last is not None:
+            self._out.write("\n")
+            self._out.flush()
+
+
+def watch(show: Text, seconds: float) -> None:
+    """Until the text is final, or the one who looks has had enough. It only looks."""
+    screen = Screen(raw(sys.stdout))
+    with until_interrupted():
+        while True:
+            text, final = show(*screen.size)
+            screen.draw(text)
+            if final:
+                break
+            time.sleep(seconds)
+    screen.close()
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Ctrl-C ends the looking, and nothing else."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        return
+
+
+def columns() -> int:
+    return shutil.get_terminal_size((100, 24)).columns

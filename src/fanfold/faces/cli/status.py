@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.faces.cli.finding import Opened, fleet_of, looked_at, named
-from fanfold.faces.cli.handing import leads_by_mcp
-from fanfold.faces.cli.screen import Text, columns
-from fanfold.faces.cli.screen import watch as watching
+from fanfold.faces.cli.options import json_option
+from fanfold.faces.cli.store import Opened, fleet_of, looked_at, named, registry
 from fanfold.faces.cli.store import opened as _archive
-from fanfold.faces.cli.store import registry
 from fanfold.faces.cli.store import store_option as _store
-from fanfold.faces.cli.why import Asked, tell_why
-from fanfold.faces.extra import missing_extra
+from fanfold.faces.cli.terminal import Text, columns
+from fanfold.faces.cli.terminal import watch as watching
 from fanfold.fleet.look import WorkerReader
 from fanfold.fleet.runs import LocatedRun
 from fanfold.fleet.status import (
@@ -35,23 +28,18 @@ from fanfold.fleet.status import (
     worker_lines,
 )
 from fanfold.journal import opening
-from fanfold.journal.decide import month_of
 from fanfold.journal.following import RunMemory
-from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.observe.detail import detail, detail_json
-from fanfold.observe.menu import menu, menu_json
 from fanfold.observe.status import RunSummary, overview, overview_json, summarize
 from fanfold.run.inherited import inherited
-from fanfold.work.member import Traits
 
 AGAIN = 2.0  # seconds
-_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
 @click.command()
 @click.argument("run", required=False)
 @_store
-@_json
+@json_option
 @click.option("--watch", is_flag=True, help="Refresh until it has ended.")
 @click.option("-v", "verbose", is_flag=True, help="More of each worker; items that did not pass.")
 @click.option("--sort", type=click.Choice(SORTS), help="Workers: those that need you first, or …")
@@ -143,54 +131,3 @@ def _detail(opened: Opened, status: FleetStatus, verbose: bool, width: int) -> s
     if not any(one.state == "RUNNING" for one in status.workers):
         return text
     return "\n".join([text, "", "workers", *worker_lines(status, verbose=verbose, width=width)])
-
-
-@click.command()
-@click.option("--roster", metavar="FILE", help="The roster to show.")
-@_store
-@_json
-@click.option("--check", is_flag=True, help="See whether each can be used from here.")
-@click.option("--why", is_flag=True, help="Who would be asked for a task, and why.")
-@click.option("--needs", multiple=True, metavar="WORDS", help="What the task needs; with --why.")
-@click.option("--tokens", type=click.IntRange(0), default=0, help="Of its prompt; with --why.")
-@click.option("--allow-paid", is_flag=True, help="Paid members may be used; with --why.")
-def members(roster: str | None, store: str, as_json: bool, check: bool, **asked: Any) -> None:
-    """The menu: who is there, good at what, at which price, ready or not."""
-    found = find_roster(roster, None, Path.cwd())
-    loaded = load_roster(found)
-    if task := Asked(**asked):
-        return tell_why(loaded, store, task, as_json)
-    traits = {id: entry.traits for id, entry in loaded.entries.items()}
-    trouble = asyncio.run(_check(loaded, found)) if check else {}
-    used = _used(traits, store)
-    if as_json:
-        click.echo(msgspec.json.encode(menu_json(traits, trouble, used)))
-    elif not traits:
-        click.echo("no members: write some into the roster, or name another with --roster")
-    else:
-        width = shutil.get_terminal_size((100, 24)).columns
-        click.echo(menu(traits, trouble, width, used))
-    if found == DEFAULT_ROSTER:
-        click.echo("there is no roster.yaml here: these are fanfold's own", err=True)
-    return None
-
-
-def _used(traits: Mapping[str, Traits], store: str) -> dict[str, int]:
-    """What members with a monthly budget took so far this month, in nano-dollars."""
-    budgeted = [id for id, one in traits.items() if one.budget_usd_month is not None]
-    if not budgeted or not opening.exists(store):
-        return dict.fromkeys(budgeted, 0)
-    with _archive(store) as archive:
-        month, read = month_of(time.time()), archive.read
-        return {id: read.month_use(id, month).whole for id in budgeted}
-
-
-async def _check(roster: Roster, file: Path) -> dict[str, str | None]:
-    folder = Path.cwd() if file == DEFAULT_ROSTER else file.parent
-    ids = list(roster.entries)
-    found = await asyncio.gather(*(roster.trouble_with(id, folder=folder) for id in ids))
-    troubles = dict(zip(ids, found, strict=True))
-    leading = [id for id in ids if leads_by_mcp(roster.entry(id))]
-    if leading and (missing := missing_extra()):
-        troubles |= {id: missing for id in leading if troubles[id] is None}
-    return troubles

@@ -16,7 +16,14 @@ from click.core import ParameterSource
 
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput
-from fanfold.faces.cli.launched import show_launched
+from fanfold.faces.cli.launch import show_launched
+from fanfold.faces.cli.options import (
+    governed,
+    options_of,
+    outside_option,
+    overriding,
+    refuse_overrides,
+)
 from fanfold.faces.cli.preview import show_preview
 from fanfold.faces.cli.report import writable, write_report
 from fanfold.faces.cli.store import located
@@ -31,13 +38,9 @@ from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import NoProgress, Progress, watched
 from fanfold.observe.status import may_resume
 from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
-from fanfold.plans.header import Overrides
-from fanfold.plans.inputs import is_stream_name
-from fanfold.plans.load import parse_budgets
-from fanfold.plans.variables import parse_vars
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import told
-from fanfold.run.inherited import inherited, named_store, store_words
+from fanfold.run.inherited import named_store, store_words
 from fanfold.run.loop import on_ending_signals, run_sync
 from fanfold.run.run import Run
 from fanfold.run.settings import Approve
@@ -50,54 +53,10 @@ _json = click.option(
     "--json", "as_json", is_flag=True, help="Print the receipt as one JSON object."
 )
 _quiet = click.option("--quiet", is_flag=True, help="No progress.")
-_AMOUNT = click.FloatRange(min=0)
-_MANY = click.IntRange(min=0)
-_SOME = click.IntRange(min=1)
 _report = click.option(
     "--report", metavar="FILE", help="Write a report when the run has ended: .html or .md."
 )
 _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
-outside_option = click.option(
-    "--allow-outside", is_flag=True,
-    help="It may write, and read prompts and schemas, outside the plan's folder.",
-)  # fmt: skip
-
-
-def governed(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What may be said of stages whose size nobody knew when the run was started."""
-    for option in (
-        click.option(
-            "--cap", type=_MANY, metavar="N", help="At most N asks that were not in the preview."
-        ),
-        click.option(
-            "--approve-over", type=_AMOUNT, metavar="USD", help="Ask for approval above that cost."
-        ),
-        click.option(
-            "--max-tasks",
-            type=_MANY,
-            metavar="N",
-            help="Ask for approval above N tasks.",
-        ),
-        click.option("--yes", is_flag=True, help="Approve stages of a size not known before."),
-    ):
-        command = option(command)
-    return command
-
-
-def overriding(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What may be said in place of what a plan states."""
-    for option in (
-        click.option(
-            "--concurrency", "-j", type=_SOME, metavar="N", help="Calls of each step at once."
-        ),
-        click.option(
-            "--set", "vars", multiple=True, metavar="NAME=VALUE", help="A variable of the plan."
-        ),
-        click.option("--input", metavar="FILE", help="In place of the plan's input; `-` is stdin."),
-        click.option("--limit", type=_SOME, metavar="N", help="Only the first N items."),
-    ):
-        command = option(command)
-    return command
 
 
 @click.command()
@@ -178,32 +137,6 @@ def _in_fleet(path: str, options: Options) -> Options:
     if source is ParameterSource.COMMANDLINE:
         return options
     return msgspec.structs.replace(options, store=store_of(path), parent=None)
-
-
-def options_of(given: dict[str, Any]) -> Options:
-    said = given.pop("budget", None)
-    budget, steps = (None, {}) if said is None else parse_budgets(said)
-    overrides = overrides_of(given)
-    stated = {name: v for name, v in given.items() if v is not None}
-    return Options(
-        budget=budget, step_budgets=steps, parent=inherited().parent, overrides=overrides, **stated
-    )
-
-
-def overrides_of(given: dict[str, Any]) -> Overrides:
-    """Taken out of `given`. A file is named from the current folder, whoever reads it later."""
-    said = {name: given.pop(name, None) for name in ("limit", "input", "concurrency")}
-    if said["input"] is not None and not is_stream_name(said["input"]):
-        said["input"] = str(Path(said["input"]).expanduser().absolute())
-    return Overrides(vars=parse_vars(given.pop("vars", ())), **said)
-
-
-def refuse_overrides(options: Options) -> None:
-    """A fleet has no input, no variables, and its own number of workers at once."""
-    if options.overrides != Overrides():
-        raise BadInput(
-            "--limit, --input, --set and -j are for plans; a fleet states all of it itself"
-        )
 
 
 class Telling(NamedTuple):

@@ -1,0 +1,152 @@
+"""`fanfold init` and `fanfold new`: a small plan to begin with, or a copy of an application; and which
+applications come with fanfold."""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import shutil
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePath
+
+import click
+
+from fanfold.errors import BadInput
+from fanfold.work.nearest import remedy
+
+PLAN = "plan.yaml"
+USUAL = "contracts"
+
+
+def names() -> list[str]:
+    """Every folder of ours with a plan in it."""
+    return sorted(one.name for one in _folder().iterdir() if one.joinpath(PLAN).is_file())
+
+
+def known(name: str) -> str:
+    """The name itself; BadInput when no application is called that."""
+    there = names()
+    if name not in there:
+        raise BadInput(f"no application {name!r}: {remedy(name, there)}")
+    return name
+
+
+def listing() -> str:
+    """All of them with the heading of their READMEs, for a help page (`\\b`: lines stay as they are)."""
+    there = names()
+    wide = max(map(len, there))
+    return "\n".join(["\b", "Applications:", *(f"  {one:{wide}}  {_title(one)}" for one in there)])
+
+
+def _title(name: str) -> str:
+    """What stands behind the name in the first line: `# contracts: a risk report`."""
+    page = _folder() / name / "README.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    return text.partition("\n")[0].partition(": ")[2]
+
+
+def copy(name: str, folder: Path) -> None:
+    """Its files, into `folder`; those of an earlier time are written over. OSError if they cannot."""
+    for inside, source in _files(_folder() / known(name), PurePath()):
+        to = folder / inside
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with source.open("rb") as stream, to.open("wb") as out:
+            shutil.copyfileobj(stream, out)
+
+
+def why(error: OSError) -> str:
+    """In a few words, to stand in a sentence."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full"
+    return (error.strerror or "cannot be written").lower()
+
+
+def _folder() -> Traversable:
+    return resources.files("fanfold") / "apps"
+
+
+def _files(folder: Traversable, inside: PurePath) -> list[tuple[PurePath, Traversable]]:
+    found: list[tuple[PurePath, Traversable]] = []
+    for one in folder.iterdir():
+        if one.name.startswith(".") or one.name == "__pycache__":  # left by a run in place
+            continue
+        place = inside / one.name
+        found += _files(one, place) if one.is_dir() else [(place, one)]
+    return found
+
+
+STARTER = ("plan.yaml", "roster.yaml", "items.jsonl")
+
+
+@click.command()
+@click.argument("folder", metavar="[FOLDER]", default=".")
+def init(folder: str) -> None:
+    """Make a small plan, a roster and an input, to edit. They run at once, without a key; the comments
+    say what to change for a real model. No file is written over."""
+    place = Path(folder)
+    for name in STARTER:
+        if (place / name).exists() or (place / name).is_symlink():
+            raise BadInput(
+                f"{place / name} is there already; name another folder: fanfold init FOLDER"
+            )
+    _write_starter(place)
+    click.echo(
+        f"{', '.join(str(place / name) for name in STARTER)}: they need no key. To run them:"
+    )
+    if place != Path("."):
+        click.echo(f"  cd {shlex.quote(folder)}")
+    click.echo("  fanfold run plan.yaml")
+    click.echo("For a real model, and for your own items, see the comments in these files.")
+
+
+def _write_starter(place: Path) -> None:
+    """All of them or none: what could not be finished does not stand in the way of a second try."""
+    starter, written = resources.files("fanfold.faces.cli") / "starter", list[Path]()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for name in STARTER:
+            with (place / name).open("xb") as out:  # never over one that came meanwhile
+                written.append(place / name)
+                out.write((starter / name).read_bytes())
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise BadInput(f"{place}: {why(error)}; name another folder") from None
+
+
+@click.command(epilog=listing())
+@click.argument("folder", metavar="FOLDER")
+@click.option("--from", "name", metavar="NAME", help="The application to begin with.")
+def new(folder: str, name: str | None) -> None:
+    """Copy an application into a folder of your own, to change it there."""
+    if name is None:
+        raise BadInput(f"say which application to begin with: --from {'|'.join(names())}")
+    known(name)
+    _refuse_taken(Path(folder))
+    _make(name, Path(folder))
+    click.echo(f"{folder}: a copy of {name}; its README.md says what to change. To run it:")
+    click.echo(f"  cd {shlex.quote(folder)}")
+    click.echo(f"  fanfold run {PLAN}")
+
+
+def _refuse_taken(folder: Path) -> None:
+    try:
+        taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise BadInput(f"{folder}: {why(error)}; name another folder") from None
+    if taken:
+        raise BadInput(f"{folder} is not empty; name a new folder")
+
+
+def _make(name: str, folder: Path) -> None:
+    """All of it or nothing: what could not be finished does not stand in the way of a second try."""
+    there = folder.exists()
+    try:
+        copy(name, folder)
+    except OSError as error:
+        for one in folder.iterdir() if folder.is_dir() else ():
+            shutil.rmtree(one) if one.is_dir() else one.unlink()
+        if folder.is_dir() and not there:
+            folder.rmdir()
+        raise BadInput(f"{folder}: {why(error)}; name another folder") from None
