@@ -58,9 +58,12 @@ class Attempt:
 
         Raises what the member raised, after it was recorded and the money was settled.
         """
-        refused = await self.begin()
-        if refused is not None:
-            return refused
+        if self.grant.traits.metered or not self._ctx.executor.is_open(self.grant.traits.id):
+            refused = await self.begin()
+            if refused is not None:
+                return refused
+        else:
+            self._make_ready()
         tell = self.shard.tell
         if tell is not None:
             id = self.grant.traits.id
@@ -84,7 +87,6 @@ class Attempt:
         """No call without a fact. A Claim: nothing may be sent. `beside`: an attempt of ours that
         may have the key, which this one is a hedge of."""
         ctx, grant = self._ctx, self.grant
-        ctx.active.tick()
         if not ctx.executor.is_open(grant.traits.id):
             await self._open()
         if grant.traits.metered:
@@ -99,11 +101,21 @@ class Attempt:
             if not await self._slot():
                 self.withdraw()
                 return NOT_SENT
-        grant.request = self._addressed(grant.request)
+        self._make_ready()
+        return None
+
+    def _make_ready(self) -> None:
+        """The request says what it is sent for; the call counts from now on."""
+        ctx, request = self._ctx, self.grant.request
+        ctx.active.tick()
+        span = f"{ctx.record.id}:{self.number}" if self.number else ctx.record.id
+        self.grant.request = Request(
+            request.ask, request.body, request.input_tokens, request.output_tokens, span,
+            ctx.place, request.most,
+        )  # fmt: skip
         if ctx.settings.keep_prompts:
             self._keep_prompt()
         self._count(1)
-        return None
 
     async def _open(self) -> None:
         try:
@@ -153,15 +165,6 @@ class Attempt:
             ctx.dispatch.refused_outside(short)
         elif month is not None:
             month.refused(short, ctx.clock.monotonic())
-
-    def _addressed(self, request: Request) -> Request:
-        """The request, with what it is sent for."""
-        ctx = self._ctx
-        span = f"{ctx.record.id}:{self.number}" if self.number else ctx.record.id
-        return Request(
-            request.ask, request.body, request.input_tokens, request.output_tokens, span,
-            ctx.place, request.most,
-        )  # fmt: skip
 
     def _keep_prompt(self) -> None:
         """For whoever looks at it later. Nothing waits for it, and nothing depends on it."""

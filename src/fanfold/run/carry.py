@@ -47,7 +47,8 @@ async def carry(state: TaskState) -> None:
             return state.end_without(NoReply(state.damage, "in_doubt"))
         if state.reply is None:
             try:
-                await Obtain(state.ctx, Shard((state,), state.ask)).obtain()
+                obtain = Obtain(state.ctx, Shard((state,), state.ask))
+                await (obtain.once() if state.eligible.metered else obtain.repeat())
             except NoReply as gone:
                 return state.end_without(gone)
         if state.pending:
@@ -85,7 +86,8 @@ async def carry_shard(shard: Shard) -> None:
     """Ask for all at once; then each goes on alone. Who was forgotten is asked again alone."""
     first = shard.tasks[0]
     try:
-        await Obtain(first.ctx, shard).obtain()
+        obtain = Obtain(first.ctx, shard)
+        await (obtain.once() if first.eligible.metered else obtain.repeat())
     except CannotPay:
         pass  # one by one they may fit
     except NoReply as gone:
@@ -108,14 +110,7 @@ class Obtain:
         self._demand = Demand(shard.ask, eligible.candidates, eligible.queue, shard.step)
         self._tries = 0
 
-    async def obtain(self) -> None:
-        """Replies land in the shard's tasks. Raises NoReply, or RunStopped when the run stops."""
-        if self._shard.eligible.metered:
-            await self._once()
-        else:
-            await self._try()
-
-    async def _once(self) -> None:
+    async def once(self) -> None:
         """What costs is asked once, whoever else wants the same: others' replies are waited for.
 
         A shard of which others have a part is not asked: its rest goes on one by one.
@@ -129,7 +124,7 @@ class Obtain:
                         raise NoReply(replies.failed_adoptions.pop(mark))
                 mine = replies.begin(marks)
                 try:
-                    claim = await self._try()
+                    claim = await self.repeat()
                 finally:
                     replies.end(marks, mine)
                 if claim is None:
@@ -167,7 +162,9 @@ class Obtain:
 
     # ── trying ──
 
-    async def _try(self) -> Claim | None:
+    async def repeat(self) -> Claim | None:
+        """Until replies have landed in the shard's tasks, or somebody else has the key. Raises NoReply
+        when it gives up, or RunStopped when the run stops."""
         ctx, shard, demand = self._ctx, self._shard, self._demand
         hedge = shard.terms.hedge if shard.tell is None else None  # one stream of deltas, not two
         while True:
