@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fanfold.errors import BadInput, StoreError
+from fanfold.errors import BadInput, RunStopped, StoreError
 from fanfold.journal import opening
 from fanfold.journal.answers import Claim, ClaimHolder, MonthUse, Unsettled
 from fanfold.journal.contract import Store
@@ -37,9 +39,13 @@ from fanfold.journal.facts import (
     decode,
     encode,
 )
+from fanfold.journal.sqlite.folder import APPLICATION_ID
+from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.journal.stream import Commit
 from fanfold.work.ask import Reply, Usage
 from tests.contract.backends import BACKENDS, Backend
+from tests.unit.journal.disks import small_disk
+from tests.unit.journal.test_store import fill
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 MONTH = month_of(0.0)
@@ -527,3 +533,45 @@ def test_what_is_planned_is_found_by_its_ids(backend: Backend) -> None:
     assert within(backend, act) == [
         ["i0", "i1", "i2"], True, [(0, 2)], [("i1", b"hash")], 3,
     ]  # fmt: skip
+
+
+# ── what only a store on a disk knows ────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
+def test_a_store_of_every_earlier_version_is_brought_up_to_date(
+    tmp_path: Path, version: int
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as db:
+        for migration in MIGRATIONS[:version]:
+            migration(db)
+        db.execute(f"pragma application_id = {APPLICATION_ID}")
+        db.execute(f"pragma user_version = {version}")
+
+    async def act(store: Store) -> list[Any]:
+        before = store.position
+        await store.write(AddRun(record()))
+        await store.write(start())
+        await store.write(end(1))
+        followed = store.since(before)
+        return [store.read.attempts(1)[0].state, followed is not None and len(followed)]
+
+    assert within(BACKENDS["sqlite"](tmp_path), act, str(tmp_path)) == ["ok", 3]
+
+
+def test_on_a_full_disk_what_is_in_progress_is_recorded_and_nothing_starts(tmp_path: Path) -> None:
+    async def act(folder: Path, filler: Path) -> list[Any]:
+        store = opening.open_store(folder, thread=False)
+        reasons: list[str] = []
+        store.when_in_trouble(reasons.append)
+        await store.write(AddRun(record()))
+        await store.write(start())
+        fill(filler)
+        await store.write(end(1))
+        with pytest.raises(RunStopped):
+            await store.write(start(OTHER, reserved_tokens=1 << 20))
+        store.close()
+        return [bool(reasons), opening.look(folder).read.attempts(1)[0].state]
+
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        assert asyncio.run(act(disk / "store", disk / "filler")) == [True, "ok"]

@@ -322,7 +322,7 @@ class StoreView(Protocol):
     def since(self, position: int) -> list[Commit] | None:
         """What was committed after a position, by whichever process, in order and without gaps: the
         first thousand commits, in the light form (see `stream`). None: some of them are gone already;
-        read the tables anew."""
+        read the tables again."""
 
     def close(self) -> None: ...
 

@@ -2,7 +2,7 @@
 
 Facts are committed on the event loop, without a thread. `memory:` is a new store each time it is opened;
 `memory:NAME` is one and the same within a process, also after it was closed, so that a run can be
-resumed. Trap: whoever opens a named one must do so in the same thread.
+resumed. Trap: a named one must be opened in one thread only.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fanfold.journal.contract import Life, SessionOwner
 from fanfold.journal.facts import EndAttempt, Fact
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.folder import migrate
-from fanfold.journal.sqlite.read import Reader
 from fanfold.journal.sqlite.sessions import this_process
+from fanfold.journal.sqlite.store import Reader
 from fanfold.journal.stream import Commit
 
 _named: dict[str, MemoryHome] = {}

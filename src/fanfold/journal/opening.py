@@ -8,8 +8,8 @@ from fanfold.errors import BadInput
 from fanfold.journal import memory
 from fanfold.journal.contract import Patience, Sessions, Store, StoreView
 from fanfold.journal.places import scheme_of
-from fanfold.journal.sqlite import permissions
 from fanfold.journal.sqlite import store as sqlite
+from fanfold.journal.sqlite.disk import made_private
 from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.journal.sqlite.writer import Hook
 
@@ -68,7 +68,7 @@ def files(place: str | Path) -> Path:
 
 def spool(place: str | Path) -> Path:
     """Where inputs that can be read only once are kept."""
-    return permissions.made(files(place) / "inputs")
+    return made_private(files(place) / "inputs")
 
 
 def size(place: str | Path) -> int:

@@ -89,13 +89,13 @@ def _add(fact: Fact, answer: Any, kept: list[Fact], given: list[_Answer]) -> Non
 
 def decode_light(position: int, at: float, light: bytes) -> Commit:
     facts, answers = _decoder.decode(light)
-    told = [
+    known = [
         Claim(attempt=answer)
         if isinstance(fact, StartAttempt) and isinstance(answer, int)
         else answer
         for fact, answer in zip(facts, answers, strict=True)
     ]
-    return Commit(position, at, facts, told)
+    return Commit(position, at, facts, known)
 
 
 def newest(facts: Sequence[Fact], before: float) -> float:

@@ -390,7 +390,7 @@ def test_a_store_moved_in_mid_run_stays_where_it_is_now(memory_path: Path) -> No
 
     asyncio.run(main())
     assert reasons == [
-        f"the store was moved in mid-run; go on with --store {memory_path}/elsewhere"
+        f"the store was moved in mid-run; continue with --store {memory_path}/elsewhere"
     ]
     assert not store.exists()
     assert known(memory_path / "elsewhere") == "fine"
@@ -412,7 +412,7 @@ def test_a_store_that_another_took_the_place_of_is_saved_beside_it(memory_path: 
     asyncio.run(main())
     saved = memory_path / "store.saved-1"
     assert reasons == [
-        "the store was replaced in mid-run; what was in it has been saved: go on with"
+        "the store was replaced in mid-run; what was in it has been saved: continue with"
         f" --store {saved}"
     ]
     assert (known(store), known(saved)) == (None, "fine")

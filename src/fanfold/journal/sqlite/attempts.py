@@ -165,7 +165,7 @@ def _next_reply(db: sqlite3.Connection) -> int:
 
 
 def _settle(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
-    """A reply settles all doubt about its key. An error lets go of the attempt's own claim only."""
+    """A reply settles all doubt about its key. An error releases the attempt's own claim only."""
     budgets.settle(db, facts)
     rows = []
     for f in facts:
@@ -212,7 +212,7 @@ def _payload(db: sqlite3.Connection, landed: NewReply) -> tuple[bytes | None, by
 
 
 def file_again(db: sqlite3.Connection, run: int, batch: int) -> None:
-    """Replies that stand with their outcomes move under their keys, so that they are found again.
+    """Replies that are stored with their outcomes move under their keys, so that they are found again.
     One that is damaged stays damaged there."""
     rows = db.execute(
         "select key, answerer, member, cost, body, body_crc from outcomes"

@@ -104,13 +104,13 @@ def settle(db: sqlite3.Connection, facts: Iterable[EndAttempt]) -> None:
 
 
 def lose(db: sqlite3.Connection, attempts: Sequence[int]) -> None:
-    """Before attempts get lost: what was reserved for those under way counts as spent."""
+    """Before attempts get lost: what was reserved for those in progress counts as spent."""
     rows = bulk.among(db, _HELD, attempts)
     _change(db, {no: cost for no, _, _, state, cost in rows if state == "started"})
 
 
 def regain(db: sqlite3.Connection, attempt: int) -> None:
-    """Before an attempt in doubt is under way again: what counts as spent is reserved for it."""
+    """Before an attempt in doubt is in progress again: what counts as spent is reserved for it."""
     for _, member, started, state, cost in bulk.among(db, _HELD, [attempt]):
         if state == "in_doubt":
             bulk.put(db, _CHANGE, [(member, month_of(started), -cost, cost)], _OF_PAIR)

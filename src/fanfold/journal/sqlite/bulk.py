@@ -1,6 +1,6 @@
 """Many rows in one statement.
 
-SQLite lets go of Python's lock for each step of a statement and takes it again afterwards. With a
+SQLite releases Python's lock for each step of a statement and takes it again afterwards. With a
 row per step a busy event loop would keep the writer waiting at every row; with many rows per step
 it waits once, and the rows go in while the loop runs on.
 """

@@ -13,12 +13,17 @@ from typing import Any
 
 from fanfold.errors import StoreError, StoreUnavailable
 from fanfold.journal.facts import EndAttempt, Fact
-from fanfold.journal.sqlite import permissions
-from fanfold.journal.sqlite.ballast import Ballast
 from fanfold.journal.sqlite.bulk import STATEMENTS
+from fanfold.journal.sqlite.disk import (
+    Ballast,
+    Presence,
+    made_private,
+    make_private_file,
+    put_back,
+    tighten_permissions,
+)
 from fanfold.journal.sqlite.marks import Marks, highest, missing
 from fanfold.journal.sqlite.migrations import MIGRATIONS
-from fanfold.journal.sqlite.presence import Presence, put_back
 from fanfold.journal.sqlite.sent import SentFile
 from fanfold.journal.sqlite.sessions import LockedSessions, this_process
 from fanfold.journal.sqlite.trouble import DATABASE_ERRORS, sqlite_errors, translate, unusable
@@ -126,7 +131,7 @@ class StoreFolder:
         return True
 
     def drop_ballast(self) -> bool:
-        """Give up the spare room, so that what is under way can still be written down."""
+        """Give up the spare room, so that what is in progress can still be recorded."""
         try:
             return self._ballast.drop()
         except OSError:
@@ -143,7 +148,7 @@ class StoreFolder:
         return () if lack is None else (f"{self.file}: {lack}",)
 
     def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:
-        """From here on this process writes. Answers what is lacking; it is told once."""
+        """From here on this process writes. Returns what is missing; it is reported once."""
         lack = self.lacking(db)
         try:
             self._presence = Presence(self.file)
@@ -164,7 +169,7 @@ class StoreFolder:
         return SideFile(self.folder, self.identity)
 
     def left_behind(self) -> AbstractContextManager[list[Fact]]:
-        """The facts that dead writers could not save; they are taken up in the block."""
+        """The facts that dead writers could not save; they are applied in the block."""
         return left_behind(self.folder, self.identity)
 
     def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
@@ -178,14 +183,14 @@ class StoreFolder:
         return self._presence is not None and self._presence.lost()
 
     def find_again(self, db: sqlite3.Connection) -> str:
-        """The store was moved, or deleted: then its content is put back. Answers what to tell.
+        """The store was moved, or deleted: then its content is put back. Returns what to report.
         StoreUnavailable: it can be neither found nor put back."""
         assert self._presence is not None
         self.was_displaced, moved = True, self._presence.moved_to()
         if moved is not None:
             self._presence.close()
             self._presence = None
-            return f"the store was moved in mid-run; go on with --store {moved.parent}"
+            return f"the store was moved in mid-run; continue with --store {moved.parent}"
         before = self.folder
         try:
             self._settle_in(put_back(db, self.folder))
@@ -195,7 +200,7 @@ class StoreFolder:
         if self.folder == before:
             return "the store was deleted in mid-run; what was in it has been put back"
         return (
-            "the store was replaced in mid-run; what was in it has been saved: go on with"
+            "the store was replaced in mid-run; what was in it has been saved: continue with"
             f" --store {self.folder}"
         )
 
@@ -226,10 +231,10 @@ class StoreFolder:
         self._check_header()
 
     def _make_folder(self) -> None:
-        permissions.made(self.folder)
-        permissions.made(self.folder / "live")
-        permissions.make_file(self.file)
-        permissions.tighten(self.folder)
+        made_private(self.folder)
+        made_private(self.folder / "live")
+        make_private_file(self.file)
+        tighten_permissions(self.folder)
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")

@@ -37,7 +37,7 @@ class Log:
 
 
 def prune(db: sqlite3.Connection) -> None:
-    """Followers are never long behind; one that is reads the tables anew."""
+    """Followers are never long behind; one that is reads the tables again."""
     db.execute("delete from log where at < (select max(at) from log) - ?", (KEPT,))
 
 

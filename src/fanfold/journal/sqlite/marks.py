@@ -1,7 +1,7 @@
 """How far the store had come, in a small file outside the write-ahead log.
 
 After a crash the newest commits are only in the log. If that is removed or garbled, SQLite opens an
-older state without a word; the marks tell that something is missing. They are written after each
+older state silently; the marks show that something is missing. They are written after each
 commit, without waiting for the disk, so they may be behind but are never ahead.
 """
 
@@ -29,7 +29,7 @@ class Highest(NamedTuple):
 
 
 class Marks:
-    """The file of one store; `identity` tells it from another that stood at the same place."""
+    """The file of one store; `identity` distinguishes it from another that was at the same place."""
 
     def __init__(self, folder: Path, identity: str) -> None:
         self._file = folder / "journal.marks"
@@ -92,7 +92,7 @@ def highest(db: sqlite3.Connection) -> Highest:
 
 
 def missing(marked: Highest | None, found: Highest) -> str | None:
-    """What to tell the operator when the store is behind its marks."""
+    """What the operator should know when the store is behind its marks."""
     if marked is None:
         return None
     less = [max(before - now, 0) for before, now in zip(marked, found, strict=True)]

@@ -32,7 +32,7 @@ _BEFORE = (
     "coalesce(max(over) over (partition by step order by started, no"
     " rows between unbounded preceding and 1 preceding), started)"
 )
-"""Until when calls that began earlier at the step were under way: what they share counts once."""
+"""Until when calls that began earlier at the step were in progress: what they share counts once."""
 _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 
 _OF_NAMED = "run = :run and no >= (select first_attempt from runs where no = :run)"
@@ -65,7 +65,7 @@ class AttemptRows:
     # ── attempts ──
 
     def open_attempts(self) -> list[tuple[int, str]]:
-        """Attempts under way, with their session, whoever carries them out."""
+        """Attempts in progress, with their session, of all processes."""
         return self._execute(
             "select distinct a.no, a.session from claims c join attempts a on a.no = c.attempt"
             " where a.state = 'started'"

@@ -120,9 +120,9 @@ class MemberRows:
         if not good:
             return None
         wanted = len({(run, no, ids) for run, no, state, ids, *_ in rows if state == "ok"})
-        told = [row for row in good if row[2] or row[3]]  # some replies do not tell their usage
+        metered = [row for row in good if row[2] or row[3]]  # some replies have no usage
         costs, times = [row[1] for row in good], sorted(max(row[4], 0.0) for row in good)
-        inputs, outputs = [row[2] for row in told], [row[3] for row in told]
+        inputs, outputs = [row[2] for row in metered], [row[3] for row in metered]
         return CallHistory(
             len(good), step, fmean(costs), _variance(costs), _mean(inputs), _variance(inputs),
             _mean(outputs), _variance(outputs), median(times), times[ceil(0.9 * len(times)) - 1],

@@ -291,15 +291,15 @@ def _remove(db: sqlite3.Connection, fact: RemoveRuns) -> RemovedReplies | None:
     for table in _TABLES:
         db.execute(f"delete from {table} where {_THEIRS}", runs)
     db.execute(_ATTEMPTS, runs)
-    db.execute("delete from log")  # it names items and errors; followers read the tables anew
+    db.execute("delete from log")  # it names items and errors; followers read the tables again
     which = f"({_OWN} or {_UNUSED})" if fact.replies else f"({_OWN})"
-    gone = db.execute(f"{_EMPTY} where {which} and {_LAST} and key <> x''", runs).rowcount
-    gone += db.execute(f"delete from replies where {which} and not {_LAST}", runs).rowcount
-    if gone:
+    removed = db.execute(f"{_EMPTY} where {which} and {_LAST} and key <> x''", runs).rowcount
+    removed += db.execute(f"delete from replies where {which} and not {_LAST}", runs).rowcount
+    if removed:
         db.execute(_BLOBS)
-    left = f"select count(*) from replies where {_THEIRS} and private = 0"
-    (kept,) = db.execute(left, runs).fetchone()
-    return RemovedReplies(gone + inline, kept)
+    remaining = f"select count(*) from replies where {_THEIRS} and private = 0"
+    (kept,) = db.execute(remaining, runs).fetchone()
+    return RemovedReplies(removed + inline, kept)
 
 
 _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {

@@ -11,12 +11,15 @@ from typing import Protocol
 from fanfold.errors import StoreError
 from fanfold.journal.contract import Patience, PlannedRow, SentMarks, Sessions
 from fanfold.journal.facts import EndAttempt, Fact, LoseAttempts, PlanItems
-from fanfold.journal.sqlite import permissions
+from fanfold.journal.sqlite.disk import made_private
 from fanfold.journal.sqlite.folder import StoreFolder
-from fanfold.journal.sqlite.log import Log
-from fanfold.journal.sqlite.read import Reader
+from fanfold.journal.sqlite.log import Log, LogRows
+from fanfold.journal.sqlite.read_attempts import AttemptRows
+from fanfold.journal.sqlite.read_items import ItemRows
+from fanfold.journal.sqlite.read_members import MemberRows
+from fanfold.journal.sqlite.read_runs import RunRows
 from fanfold.journal.sqlite.rows import apply
-from fanfold.journal.sqlite.trouble import sqlite_errors
+from fanfold.journal.sqlite.trouble import Statements, sqlite_errors
 from fanfold.journal.sqlite.writer import Backing, Hook, Writer
 from fanfold.journal.stream import Commit
 
@@ -42,9 +45,21 @@ class Home(Backing, Protocol):
         """From here on this process writes. Returns what the operator should know, once."""
 
     def left_behind(self) -> AbstractContextManager[list[Fact]]:
-        """The facts that dead writers could not save; they are taken up in the block."""
+        """The facts that dead writers could not save; they are applied in the block."""
 
     def detach(self) -> None: ...
+
+
+class Reader(RunRows, ItemRows, AttemptRows, MemberRows, LogRows):
+    """All questions, on one connection. Only what is durable is seen."""
+
+    def __init__(self, db: sqlite3.Connection, file: Path) -> None:
+        self._db = Statements(db, file)
+        self._execute = self._db.execute
+
+    def move(self, db: sqlite3.Connection, file: Path) -> None:
+        """The store is somewhere else from now on."""
+        self._db.move(db, file)
 
 
 class SqliteStore:
@@ -87,8 +102,8 @@ class SqliteStore:
         taken = sum(isinstance(fact, EndAttempt) and bool(fact.landed) for fact in facts)
         replies = "1 reply" if taken == 1 else f"{taken} replies"
         are = "is" if taken == 1 else "are"
-        told = f"{home.file}: {replies} that could not be saved before {are} in it now"
-        return (*warnings, told) if taken else warnings
+        said = f"{home.file}: {replies} that could not be saved before {are} in it now"
+        return (*warnings, said) if taken else warnings
 
     def _read_there(self) -> None:
         """The store was put back: read what is there from now on."""
@@ -109,7 +124,7 @@ class SqliteStore:
         return self.home.sessions
 
     def spool(self) -> Path:
-        return permissions.made(self.files / "inputs")
+        return made_private(self.files / "inputs")
 
     @property
     def backlog(self) -> int:

@@ -1,4 +1,4 @@
-"""Replies and outcomes as they stand in the store, taken only when they are what was recorded."""
+"""Replies and outcomes as they are stored, taken only when they are what was recorded."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def reply_in(row: Sequence[Any]) -> Reply | None:
 
 
 def kept_in(body: Any, body_crc: int | None) -> Reply | None:
-    """A reply that stands with its outcome. None: it is damaged."""
+    """A reply that is stored with its outcome. None: it is damaged."""
     try:
         return _decode(body) if checksum.holds(body_crc, payload=body) else None
     except (TypeError, ValueError, msgspec.DecodeError):

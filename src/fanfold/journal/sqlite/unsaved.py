@@ -146,7 +146,7 @@ def _settle(folder: Path) -> None:
         os.close(handle)
 
 
-# ── taken up again ───────────────────────────────────────────────────────────────────────────
+# ── applied later ────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
@@ -252,7 +252,7 @@ def answer_to(fact: Any, error: StoreError, reason: str, saved: bool) -> tuple[A
 
 
 def paused(fact: Any, reason: str) -> Any:
-    """A run whose store was gone in mid-run did not end well, even if all its items did."""
+    """A run whose store disappeared in mid-run did not end well, even if all its items did."""
     if isinstance(fact, CloseRun) and fact.status in ("complete", "flagged"):
         return msgspec.structs.replace(fact, status="paused", reason=reason)
     return fact

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from fanfold.errors import InvalidReply, RunStopped, StoreBusy, StoreError, StoreFull
 from fanfold.journal.contract import Patience
 from fanfold.journal.facts import AdoptAttempts, EndAttempt, Fact, StartAttempt
-from fanfold.journal.sqlite.ballast import FIRST_GUESS
+from fanfold.journal.sqlite.disk import FIRST_GUESS
 from fanfold.journal.sqlite.log import Log
 from fanfold.journal.sqlite.rows import apply
 from fanfold.journal.sqlite.trouble import FULL, lock_holder, translate
@@ -71,7 +71,7 @@ class Writer:
 
     What cannot be committed is kept in memory and in a side file, and tried again. A locked store is
     waited for; any other trouble, or a lock that lasts too long, stops the run: `on_trouble` is
-    called with the reason, nothing new may start, and what is under way is kept.
+    called with the reason, nothing new may start, and what is in progress is kept.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Writer:
         self._since: float | None = None  # when the first try failed
         self._notified = False
         self._stop = ""  # why nothing may start any more
-        self._open: set[int] = set()  # attempts under way
+        self._open: set[int] = set()  # attempts in progress
         self._largest = FIRST_GUESS
         self._wake = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -255,7 +255,7 @@ class Writer:
             self._db.execute("rollback")
 
     def _count(self, facts: list[Any], answers: list[Any]) -> None:
-        """What is under way, and how large its replies may be."""
+        """What is in progress, and how large its replies may be."""
         under_way = self._open
         for fact, answer in zip(facts, answers, strict=True):
             kind = type(fact)
@@ -288,7 +288,7 @@ class Writer:
         self._try_later()
 
     def _give_up(self, entries: list[Entry], error: StoreError, saved: bool) -> None:
-        """The run stops. Who waits for what is saved goes on; what is not saved anywhere is still
+        """The run stops. Who waits for what is saved continues; what is not saved anywhere is still
         waited for."""
         reason = self._reason(error, saved)
         self._halt(reason)
