@@ -8,7 +8,7 @@ from tests.architecture.sources import modules, tree
 
 ALLOWED = {"fanfold.run.executor"}
 """Besides members that wrap others: they are members themselves."""
-WRAPPING = ("fanfold.members.", "fanfold.faces.cli.handing", "fanfold.testing.")
+WRAPPING = ("fanfold.members.", "fanfold.faces.cli.orchestrator", "fanfold.testing.")
 
 
 def test_nothing_but_the_executor_asks_a_member() -> None:
