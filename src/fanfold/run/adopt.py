@@ -83,7 +83,9 @@ class Adoption:
     async def never_began(self) -> None:
         """A worker's trace is durable before it is started. There is none: the process died before."""
         run, keys = self._ctx.record.no, self.lost.keys
-        what = EndAttempt(run=run, at=self._now, state="error", error=UNSENT, released=keys)
+        what = EndAttempt(
+            run=run, at=self._now, state="error", error=UNSENT, lost="unsent", released=keys
+        )
         await self._end(NOTHING, what)
 
     async def carry_on(self) -> None:

@@ -314,7 +314,7 @@ class Attempt:
         ctx.dispatch.settle(self.grant, NOTHING)
         ctx.store.note(
             self._end(NOTHING, EndAttempt(
-                run=ctx.record.no, at=ctx.clock.now(), state="error", error=UNSENT,
+                run=ctx.record.no, at=ctx.clock.now(), state="error", error=UNSENT, lost="unsent",
                 released=self.shard.keys(self.grant.traits.takes),
             ))
         )  # fmt: skip
