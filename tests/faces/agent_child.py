@@ -10,6 +10,7 @@ import msgspec
 
 from fanfold.testing.running import threaded_server
 from tests.faces.cli import environment, fanfold
+from tests.faces.codex_config import CODEX_CONFIG
 from tests.faces.desk import write_roster
 from tests.faces.project import PRICE
 
@@ -55,16 +56,6 @@ COMMAND = """\
     timeout: 120
 """
 ROSTERS = {"claude": CLAUDE, "codex": CODEX, "codex-command": COMMAND}
-PROVIDER = """\
-model_provider = "fake"
-[model_providers.fake]
-name = "fake"
-base_url = "{url}/v1"
-env_key = "FAKE_API_KEY"
-wire_api = "responses"
-request_max_retries = 1
-stream_max_retries = 1
-"""
 
 
 def quiet(folder: Path, url: str) -> dict[str, str]:
@@ -72,7 +63,7 @@ def quiet(folder: Path, url: str) -> dict[str, str]:
     scratch = folder / "tmp"
     scratch.mkdir()
     (folder / "codex").mkdir()
-    (folder / "codex" / "config.toml").write_text(PROVIDER.format(url=url))
+    (folder / "codex" / "config.toml").write_text(CODEX_CONFIG.format(url=url))
     return {
         "CODEX_HOME": str(folder / "codex"), "FAKE_API_KEY": "dummy",
         "TERM": "dumb", "TMPDIR": str(scratch), "CLAUDE_CODE_TMPDIR": str(scratch),

@@ -23,6 +23,7 @@ from fanfold.testing.script import Asked, Says, Script, by_prompt
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Reply, Schema, Usage
 from fanfold.work.member import Event, Request, Traits
+from tests.faces.codex_config import CODEX_CONFIG
 
 PRICE = Price(input=1.25, output=10.0, cache_read=0.125)
 NUMBER = Schema.of(
@@ -36,17 +37,6 @@ NUMBER = Schema.of(
 PATCH = "*** Begin Patch\n*** Add File: patched.txt\n+by a patch\n*** End Patch\n"
 SECONDS = 60.0
 AT_ONCE = 5
-
-CONFIG = """\
-model_provider = "fake"
-[model_providers.fake]
-name = "fake"
-base_url = "{url}/v1"
-env_key = "FAKE_API_KEY"
-wire_api = "responses"
-request_max_retries = 1
-stream_max_retries = 1
-"""
 
 
 class Case(msgspec.Struct, kw_only=True):
@@ -151,7 +141,7 @@ class Lab:
         self._program, self._folder, self._server = program, folder, server
         home = folder / "home"
         (home / "codex").mkdir(parents=True)
-        (home / "codex" / "config.toml").write_text(CONFIG.format(url=server.url))
+        (home / "codex" / "config.toml").write_text(CODEX_CONFIG.format(url=server.url))
         self._env = {
             "HOME": str(home),
             "CODEX_HOME": str(home / "codex"),

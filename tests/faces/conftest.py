@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
+from tests.faces.fleet_root import Root, fleet
 from tests.faces.project import PRICE
 
 
@@ -24,3 +25,10 @@ def quick_server(tmp_path: Path) -> Iterator[RunningServer]:
     """Whatever it is asked comes back, at once."""
     with threaded_server(tmp_path / "books", price=PRICE) as server:
         yield server
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[Root]:
+    """A fleet whose workers are programs; what they started is ended with the test."""
+    with fleet(tmp_path) as root:
+        yield root

@@ -23,7 +23,7 @@ STAND_IN = Path(__file__).with_name("stand_in.py")
 class Root:
     """A fleet in a folder of its own, with a home, a registry and a tmux server of its own."""
 
-    def __init__(self, folder: Path, name: str = "crew") -> None:
+    def __init__(self, folder: Path, name: str = "team") -> None:
         self.folder, self.name = folder, name
         self.root = folder / name
         self.store = self.root / ".fanfold"
@@ -127,7 +127,7 @@ def lives(pid: int) -> bool:
 
 
 @contextmanager
-def fleet(folder: Path, name: str = "crew") -> Iterator[Root]:
+def fleet(folder: Path, name: str = "team") -> Iterator[Root]:
     root = Root(folder, name)
     with cleared(root):
         yield root

@@ -22,20 +22,11 @@ from fanfold.members.agents.worker import read_host, read_spec
 from fanfold.price import Price, dollars, lookup
 from fanfold.testing.server import ModelServer
 from tests.faces.cli import Ended, fanfold
+from tests.faces.codex_config import CODEX_CONFIG
 from tests.faces.fleet_scripts import works
 
 CLAUDE, DEARER, CODEX = "claude-haiku-4-5", "claude-sonnet-4-5", "gpt-5.5"
 SECONDS = 60.0
-CONFIG = """\
-model_provider = "fake"
-[model_providers.fake]
-name = "fake"
-base_url = "{url}/v1"
-env_key = "FAKE_API_KEY"
-wire_api = "responses"
-request_max_retries = 1
-stream_max_retries = 1
-"""
 
 
 def prices() -> dict[str, Price]:
@@ -129,7 +120,7 @@ class Lab:
         home = folder / "home"
         for name in ("codex", "tmp"):
             (home / name).mkdir(parents=True)
-        (home / "codex" / "config.toml").write_text(CONFIG.format(url=server.url))
+        (home / "codex" / "config.toml").write_text(CODEX_CONFIG.format(url=server.url))
         self.env = {
             "HOME": str(home), "CODEX_HOME": str(home / "codex"), "TMPDIR": str(home / "tmp"),
             "TMUX_TMPDIR": str(home / "tmp"),

@@ -20,7 +20,7 @@ ODD = Path(__file__).with_name("odd_agent.py")
 class OddRoot(Root):
     """`counts`: a file in which each start of a worker leaves a line."""
 
-    def __init__(self, folder: Path, name: str = "crew") -> None:
+    def __init__(self, folder: Path, name: str = "team") -> None:
         super().__init__(folder, name)
         program = folder / "agent"
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {ODD} "$@"\n')
@@ -68,7 +68,7 @@ class OddRoot(Root):
 
 
 @contextmanager
-def odd_fleet(folder: Path, name: str = "crew") -> Iterator[OddRoot]:
+def odd_fleet(folder: Path, name: str = "team") -> Iterator[OddRoot]:
     root = OddRoot(folder, name)
     with cleared(root):
         yield root

@@ -4,7 +4,6 @@ the server's books. It is not part of the project: `make agents` fetches it."""
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.faces.claude_runs import Ran
-from tests.faces.test_agents import ALONE, ROOT, program
+from tests.faces.test_agents import ALONE, ROOT, alone, program
 
 pytestmark = pytest.mark.slow
 
@@ -32,10 +31,7 @@ class Found(msgspec.Struct):
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """All cases, one after the other, in a network of their own."""
-    if shutil.which("unshare") is None or shutil.which("ip") is None:
-        pytest.skip("no network of its own can be made here")
-    if subprocess.run([*ALONE, "true"], capture_output=True).returncode:
-        pytest.skip("this user may not make a network of its own")
+    alone()
     env = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),

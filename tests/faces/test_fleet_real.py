@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.faces.test_agents import ALONE, ROOT, program
+from tests.faces.test_agents import ALONE, ROOT, alone, program
 
 pytestmark = pytest.mark.slow
 
@@ -24,10 +23,7 @@ RUNS = Path(__file__).with_name("fleet_runs.py")
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    if shutil.which("unshare") is None or shutil.which("ip") is None:
-        pytest.skip("no network of its own can be made here")
-    if subprocess.run([*ALONE, "true"], capture_output=True).returncode:
-        pytest.skip("this user may not make a network of its own")
+    alone()
     env = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),

@@ -184,15 +184,15 @@ def test_a_run_that_is_nowhere_is_refused(stage: Stage) -> None:
 
 def test_those_who_wait_are_told_that_their_run_is_stopping(tmp_path: Path) -> None:
     """Also while others are at work: nothing more will start, whatever it waited for before."""
-    with fleet(tmp_path) as crew:
-        crew.write({"a": crew.waits("a"), "b": "I am b"}, b=["a"])
-        pid = crew.launch()["pid"]
-        crew.program("a")
+    with fleet(tmp_path) as team:
+        team.write({"a": team.waits("a"), "b": "I am b"}, b=["a"])
+        pid = team.launch()["pid"]
+        team.program("a")
         os.kill(pid, signal.SIGTERM)
 
         def told() -> str:
-            return str(crew.ok("status", "crew", "--json").receipt["workers"][1]["last_msg"])
+            return str(team.ok("status", "team", "--json").receipt["workers"][1]["last_msg"])
 
         wait_until(lambda: told() == "waits for a resume: the run is stopping: ended by SIGTERM")
-        crew.gate("a").touch()
+        team.gate("a").touch()
         wait_until(lambda: told() == "waits for a resume: the run is paused: ended by SIGTERM")

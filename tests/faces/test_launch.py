@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.faces.cli import Ended, environment, fanfold, started
-from tests.faces.fleet_root import Root, fleet, lives, recorded, under_way
+from tests.faces.fleet_root import Root, lives, recorded, under_way
 from tests.waiting import wait_until
 
 ROSTER = """\
@@ -78,12 +78,6 @@ def project(tmp_path: Path) -> Iterator[Project]:
     yield made
     if (tmp_path / ".fanfold").exists():
         made.fanfold("kill", ".", "all", "--force")
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Root]:
-    with fleet(tmp_path) as root:
-        yield root
 
 
 # ── what it says ─────────────────────────────────────────────────────────────────────────────
@@ -175,53 +169,53 @@ def test_of_two_launchers_at_once_one_is_refused(project: Project) -> None:
     assert len(json.loads(project.fanfold("status", "--json").out)) == 1
 
 
-def test_a_cycle_touches_nothing_and_says_so_for_programs(crew: Root) -> None:
-    crew.write({"a": "x", "b": "y"}, a=["b"], b=["a"])
-    ended = crew.fanfold("launch", str(crew.root))
+def test_a_cycle_touches_nothing_and_says_so_for_programs(team: Root) -> None:
+    team.write({"a": "x", "b": "y"}, a=["b"], b=["a"])
+    ended = team.fanfold("launch", str(team.root))
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.splitlines()[0] in ("CYCLE:a,b", "CYCLE:b,a")
-    assert not crew.store.exists()
-    assert not (crew.root / "logs").exists()
+    assert not team.store.exists()
+    assert not (team.root / "logs").exists()
 
 
 # ── a fleet that ran before ──────────────────────────────────────────────────────────────────
 
 
-def test_a_finished_fleet_is_not_begun_anew_by_accident(crew: Root) -> None:
-    crew.write({"a": "I am a"})
-    first = crew.launch()
-    wait_until(lambda: crew.status() == "complete")
-    again = crew.fanfold("launch", str(crew.root), "--no-tmux")
+def test_a_finished_fleet_is_not_begun_anew_by_accident(team: Root) -> None:
+    team.write({"a": "I am a"})
+    first = team.launch()
+    wait_until(lambda: team.status() == "complete")
+    again = team.fanfold("launch", str(team.root), "--no-tmux")
     assert (again.code, again.err.count("\n")) == (2, 1)
-    assert "fanfold relaunch crew WORKER" in again.err
-    assert f"fanfold launch {crew.root} --force-relaunch" in again.err
-    log = crew.log("a").read_bytes()
-    second = crew.launch("--force-relaunch")
+    assert "fanfold relaunch team WORKER" in again.err
+    assert f"fanfold launch {team.root} --force-relaunch" in again.err
+    log = team.log("a").read_bytes()
+    second = team.launch("--force-relaunch")
     assert second["run"] != first["run"]
-    wait_until(lambda: crew.status() == "complete")
-    assert crew.runs() == 2
-    (old,) = crew.log("a").parent.glob("session.jsonl.*.bak")
+    wait_until(lambda: team.status() == "complete")
+    assert team.runs() == 2
+    (old,) = team.log("a").parent.glob("session.jsonl.*.bak")
     assert old.read_bytes() == log, "asked again, and the old log is kept"
 
 
-def test_a_fleet_that_stopped_says_how_to_go_on(crew: Root) -> None:
-    crew.write({"a": crew.waits("a"), "b": "I am b"}, b=["a"])
-    said = crew.launch()
-    program = crew.program("a")
+def test_a_fleet_that_stopped_says_how_to_go_on(team: Root) -> None:
+    team.write({"a": team.waits("a"), "b": "I am b"}, b=["a"])
+    said = team.launch()
+    program = team.program("a")
     os.kill(said["pid"], signal.SIGKILL)
     wait_until(lambda: not lives(said["pid"]))
-    again = crew.fanfold("launch", str(crew.root), "--no-tmux")
-    text = "crew crashed before it was done; to continue: fanfold resume"
-    assert (again.code, again.err) == (2, f"fanfold: {text} {crew.root} --detach\n")
-    forced = crew.fanfold("launch", str(crew.root), "--no-tmux", "--force-relaunch")
+    again = team.fanfold("launch", str(team.root), "--no-tmux")
+    text = "team crashed before it was done; to continue: fanfold resume"
+    assert (again.code, again.err) == (2, f"fanfold: {text} {team.root} --detach\n")
+    forced = team.fanfold("launch", str(team.root), "--no-tmux", "--force-relaunch")
     assert (forced.code, "still at work: a;" in forced.err) == (2, True), forced
     assert lives(program)
-    resumed = crew.ok("resume", str(crew.root), "--detach", "--json").receipt
+    resumed = team.ok("resume", str(team.root), "--detach", "--json").receipt
     assert (resumed["run"], resumed["pid"] != said["pid"]) == (said["run"], True)
-    assert crew.program("a") == program, "adopted, not started again"
-    crew.gate("a").touch()
-    wait_until(lambda: crew.status() == "complete")
-    assert crew.states() == {"a": "DONE", "b": "DONE"}
+    assert team.program("a") == program, "adopted, not started again"
+    team.gate("a").touch()
+    wait_until(lambda: team.status() == "complete")
+    assert team.states() == {"a": "DONE", "b": "DONE"}
 
 
 # ── what it survives ─────────────────────────────────────────────────────────────────────────
@@ -269,43 +263,43 @@ def test_it_outlives_its_terminal(project: Project) -> None:
 
 @needs_tmux
 def test_the_first_tmux_server_under_a_launch_keeps_no_lock_and_its_death_changes_nothing(
-    crew: Root,
+    team: Root,
 ) -> None:
     """Launched from inside tmux, with windows in tmux; then its server is killed."""
-    crew.write({"a": crew.waits("a")})
-    env = environment(crew.folder, crew.env)
-    words = [sys.executable, "-m", "fanfold", "launch", str(crew.root)]
+    team.write({"a": team.waits("a")})
+    env = environment(team.folder, team.env)
+    words = [sys.executable, "-m", "fanfold", "launch", str(team.root)]
     subprocess.run(
-        ["tmux", "new-session", "-d", "-x", "120", "-y", "30", "-c", str(crew.folder), *words],
+        ["tmux", "new-session", "-d", "-x", "120", "-y", "30", "-c", str(team.folder), *words],
         env=env, check=True,
     )  # fmt: skip
-    program = crew.program("a")
-    entry = crew.folder / "state/fanfold/registry.json"
+    program = team.program("a")
+    entry = team.folder / "state/fanfold/registry.json"
     wait_until(entry.exists)
-    refused = crew.fanfold("launch", str(crew.root))
+    refused = team.fanfold("launch", str(team.root))
     assert (refused.code, "is already running" in refused.err) == (2, True), refused
     subprocess.run(["tmux", "kill-server"], env=env, check=True)
     pid = json.loads(entry.read_text())[0]["pid"]
     assert lives(pid) and lives(program)
-    crew.gate("a").touch()
-    wait_until(lambda: crew.status() == "complete")
+    team.gate("a").touch()
+    wait_until(lambda: team.status() == "complete")
 
 
 @needs_tmux
-def test_a_tmux_server_that_the_launch_starts_does_not_block_the_next_one(crew: Root) -> None:
+def test_a_tmux_server_that_the_launch_starts_does_not_block_the_next_one(team: Root) -> None:
     """The original's deadlock: the server inherited the launch lock, and held it for ever."""
-    crew.write({"a": "I am a"})
-    crew.ok("launch", str(crew.root))
-    env = environment(crew.folder, crew.env)
+    team.write({"a": "I am a"})
+    team.ok("launch", str(team.root))
+    env = environment(team.folder, team.env)
     listed = subprocess.run(["tmux", "list-windows", "-a", "-F", "#{session_name} #{window_name}"],
                             env=env, capture_output=True, text=True, check=True)  # fmt: skip
-    assert "crew a" in listed.stdout
-    wait_until(lambda: crew.status() == "complete")
-    assert crew.ok("launch", str(crew.root), "--force-relaunch").code == 0
-    wait_until(lambda: crew.status() == "complete")
+    assert "team a" in listed.stdout
+    wait_until(lambda: team.status() == "complete")
+    assert team.ok("launch", str(team.root), "--force-relaunch").code == 0
+    wait_until(lambda: team.status() == "complete")
     listed = subprocess.run(["tmux", "list-sessions", "-F", "#{session_name}"], env=env,
                             capture_output=True, text=True, check=True)  # fmt: skip
-    assert listed.stdout == "crew\n", "the windows of the run before are closed"
+    assert listed.stdout == "team\n", "the windows of the run before are closed"
 
 
 # ── signals ──────────────────────────────────────────────────────────────────────────────────
@@ -327,12 +321,12 @@ def test_sigterm_pauses_and_resume_detached_goes_on(project: Project) -> None:
     wait_until(lambda: project.status() == "complete")
 
 
-def test_attached_without_tmux_it_follows_the_feed_to_the_end(crew: Root) -> None:
-    crew.write({"a": crew.waits("a")})
-    words = ("launch", str(crew.root), "--attach", "--no-tmux")
-    with started(crew.folder, *words, **crew.env) as launching:
+def test_attached_without_tmux_it_follows_the_feed_to_the_end(team: Root) -> None:
+    team.write({"a": team.waits("a")})
+    words = ("launch", str(team.root), "--attach", "--no-tmux")
+    with started(team.folder, *words, **team.env) as launching:
         launching.until(lambda: "I am a" in launching.shown)
-        assert launching.shown.startswith("launched crew (")
-        crew.gate("a").touch()
+        assert launching.shown.startswith("launched team (")
+        team.gate("a").touch()
         assert launching.end().code == 0
-    assert crew.status() == "complete"
+    assert team.status() == "complete"

@@ -5,161 +5,152 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
-import pytest
-
 from tests.faces.cli import Ended, fanfold, started
-from tests.faces.fleet_root import Root, fleet, lives
+from tests.faces.fleet_root import Root, lives
 from tests.faces.test_launch import Project
 from tests.waiting import wait_until
 
 
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Root]:
-    with fleet(tmp_path) as root:
-        yield root
-
-
-def digests(crew: Root, *ids: str) -> dict[str, str]:
+def digests(team: Root, *ids: str) -> dict[str, str]:
     """Of all files that workers left."""
     return {
         str(file): blake2b(file.read_bytes()).hexdigest()
         for id in ids
-        for file in sorted((crew.root / "workers" / id).glob("*"))
+        for file in sorted((team.root / "workers" / id).glob("*"))
         if file.is_file()
     }
 
 
-def said(crew: Root, id: str) -> str:
+def said(team: Root, id: str) -> str:
     """The answer of a worker, from its log."""
-    last = crew.log(id).read_text().splitlines()[-1]
+    last = team.log(id).read_text().splitlines()[-1]
     return str(json.loads(last)["result"])
 
 
-def test_on_a_finished_fleet_one_worker_and_those_that_lacked_it(crew: Root) -> None:
+def test_on_a_finished_fleet_one_worker_and_those_that_lacked_it(team: Root) -> None:
     """The original's second defect: edit one prompt, relaunch that worker, after all is over."""
-    crew.write(
+    team.write(
         {"a": "I am a", "b": "I am b\nFAIL", "c": "I am c", "d": "I am d", "e": "I am e"},
         c=["b"], d=["c", "a"], e=["a"],
     )  # fmt: skip
-    first = crew.launch()
-    wait_until(lambda: crew.status() == "flagged")
-    assert crew.states() == {"a": "DONE", "b": "FAILED", "c": "FAILED", "d": "FAILED", "e": "DONE"}
-    others, log = digests(crew, "a", "e"), crew.log("b").read_bytes()
-    crew.prompt("b", "I am b, better")
-    ended = crew.ok("relaunch", "crew", "b", "--no-tmux")
-    assert ended.out.splitlines()[0] == f"relaunched b of crew ({first['run']}): 5 workers"
-    wait_until(lambda: crew.status() == "complete")
-    assert set(crew.states().values()) == {"DONE"}
-    assert said(crew, "b") == "I am b, better"
-    (old,) = crew.log("b").parent.glob("session.jsonl.*.bak")
+    first = team.launch()
+    wait_until(lambda: team.status() == "flagged")
+    assert team.states() == {"a": "DONE", "b": "FAILED", "c": "FAILED", "d": "FAILED", "e": "DONE"}
+    others, log = digests(team, "a", "e"), team.log("b").read_bytes()
+    team.prompt("b", "I am b, better")
+    ended = team.ok("relaunch", "team", "b", "--no-tmux")
+    assert ended.out.splitlines()[0] == f"relaunched b of team ({first['run']}): 5 workers"
+    wait_until(lambda: team.status() == "complete")
+    assert set(team.states().values()) == {"DONE"}
+    assert said(team, "b") == "I am b, better"
+    (old,) = team.log("b").parent.glob("session.jsonl.*.bak")
     assert old.read_bytes() == log
-    assert digests(crew, "a", "e") == others
-    assert crew.runs() == 1
-    passed = digests(crew, "a", "c", "d", "e")
-    crew.ok("relaunch", str(crew.root), "b", "--no-tmux")
-    wait_until(lambda: len(list(crew.log("b").parent.glob("session.jsonl.*.bak"))) == 2)
-    wait_until(lambda: crew.status() == "complete")
-    assert digests(crew, "a", "c", "d", "e") == passed, "dependents that passed stay as they are"
-    assert crew.fanfold("resume", str(crew.root), "--quiet").code == 0, "it knows the new prompt"
+    assert digests(team, "a", "e") == others
+    assert team.runs() == 1
+    passed = digests(team, "a", "c", "d", "e")
+    team.ok("relaunch", str(team.root), "b", "--no-tmux")
+    wait_until(lambda: len(list(team.log("b").parent.glob("session.jsonl.*.bak"))) == 2)
+    wait_until(lambda: team.status() == "complete")
+    assert digests(team, "a", "c", "d", "e") == passed, "dependents that passed stay as they are"
+    assert team.fanfold("resume", str(team.root), "--quiet").code == 0, "it knows the new prompt"
 
 
-def test_while_others_run_they_are_adopted_and_not_started_again(crew: Root) -> None:
-    crew.write({"a": crew.waits("a"), "b": "I am b\nFAIL", "c": "I am c"}, c=["a"])
-    first = crew.launch()
-    program = crew.program("a")
-    wait_until(lambda: crew.states()["b"] == "FAILED")
-    crew.prompt("b", crew.waits("b"))
-    second = crew.ok("relaunch", "crew", "b", "--no-tmux", "--json").receipt
+def test_while_others_run_they_are_adopted_and_not_started_again(team: Root) -> None:
+    team.write({"a": team.waits("a"), "b": "I am b\nFAIL", "c": "I am c"}, c=["a"])
+    first = team.launch()
+    program = team.program("a")
+    wait_until(lambda: team.states()["b"] == "FAILED")
+    team.prompt("b", team.waits("b"))
+    second = team.ok("relaunch", "team", "b", "--no-tmux", "--json").receipt
     assert (second["run"], second["pid"] != first["pid"]) == (first["run"], True)
     wait_until(lambda: not lives(first["pid"]))
-    crew.program("b")
-    assert (lives(program), crew.program("a") == program) == (True, True)
-    assert crew.states() == {"a": "RUNNING", "b": "RUNNING", "c": "PENDING"}
-    crew.gate("a").touch()
-    wait_until(lambda: crew.states()["c"] == "DONE")
-    assert crew.states() == {"a": "DONE", "b": "RUNNING", "c": "DONE"}
-    crew.gate("b").touch()
-    wait_until(lambda: crew.status() == "complete")
+    team.program("b")
+    assert (lives(program), team.program("a") == program) == (True, True)
+    assert team.states() == {"a": "RUNNING", "b": "RUNNING", "c": "PENDING"}
+    team.gate("a").touch()
+    wait_until(lambda: team.states()["c"] == "DONE")
+    assert team.states() == {"a": "DONE", "b": "RUNNING", "c": "DONE"}
+    team.gate("b").touch()
+    wait_until(lambda: team.status() == "complete")
 
 
-def test_it_is_refused_while_it_or_what_depends_on_it_runs(crew: Root) -> None:
-    crew.write({"a": "I am a", "b": crew.waits("b")}, b=["a"])
-    crew.launch()
-    program = crew.program("b")
-    first = crew.fanfold("relaunch", "crew", "b")
-    assert first == Ended(2, "", "fanfold: b is running; first: fanfold kill crew b\n")
-    second = crew.fanfold("relaunch", "crew", "a")
-    text = "b is running, which depends on a; first: fanfold kill crew b"
+def test_it_is_refused_while_it_or_what_depends_on_it_runs(team: Root) -> None:
+    team.write({"a": "I am a", "b": team.waits("b")}, b=["a"])
+    team.launch()
+    program = team.program("b")
+    first = team.fanfold("relaunch", "team", "b")
+    assert first == Ended(2, "", "fanfold: b is running; first: fanfold kill team b\n")
+    second = team.fanfold("relaunch", "team", "a")
+    text = "b is running, which depends on a; first: fanfold kill team b"
     assert second == Ended(2, "", f"fanfold: {text}\n")
-    third = crew.fanfold("relaunch", "crew", "bb")
+    third = team.fanfold("relaunch", "team", "bb")
     assert third == Ended(2, "", "fanfold: there is no worker 'bb': did you mean `b`?\n")
     assert lives(program)
 
 
-def test_a_killed_fleet_gets_back_that_worker_only(crew: Root) -> None:
-    crew.write({"a": crew.waits("a"), "b": crew.waits("b"), "c": "I am c"}, c=["b"])
-    crew.launch()
-    crew.program("a"), crew.program("b")
-    crew.ok("kill", "crew", "all")
-    crew.prompt("a", "I am a again")
-    crew.ok("relaunch", str(crew.root), "a", "--no-tmux")
-    wait_until(lambda: crew.status() == "paused")
-    states = crew.states()
+def test_a_killed_fleet_gets_back_that_worker_only(team: Root) -> None:
+    team.write({"a": team.waits("a"), "b": team.waits("b"), "c": "I am c"}, c=["b"])
+    team.launch()
+    team.program("a"), team.program("b")
+    team.ok("kill", "team", "all")
+    team.prompt("a", "I am a again")
+    team.ok("relaunch", str(team.root), "a", "--no-tmux")
+    wait_until(lambda: team.status() == "paused")
+    states = team.states()
     assert (states["a"], states["b"]) == ("DONE", "KILLED")
     assert states["c"] not in ("DONE", "RUNNING")
-    assert not list((crew.root / "workers/b").glob("*.bak"))
+    assert not list((team.root / "workers/b").glob("*.bak"))
 
 
-def test_after_a_crash_the_living_are_adopted(crew: Root) -> None:
-    crew.write({"a": crew.waits("a"), "b": "I am b\nFAIL"})
-    first = crew.launch()
-    program = crew.program("a")
-    wait_until(lambda: crew.states()["b"] == "FAILED")
+def test_after_a_crash_the_living_are_adopted(team: Root) -> None:
+    team.write({"a": team.waits("a"), "b": "I am b\nFAIL"})
+    first = team.launch()
+    program = team.program("a")
+    wait_until(lambda: team.states()["b"] == "FAILED")
     os.kill(first["pid"], signal.SIGKILL)
     wait_until(lambda: not lives(first["pid"]))
-    crew.prompt("b", "I am b, better")
-    crew.ok("relaunch", "crew", "b", "--no-tmux")
-    wait_until(lambda: crew.states()["b"] == "DONE")
-    assert (lives(program), crew.program("a") == program) == (True, True)
-    crew.gate("a").touch()
-    wait_until(lambda: crew.status() == "complete")
+    team.prompt("b", "I am b, better")
+    team.ok("relaunch", "team", "b", "--no-tmux")
+    wait_until(lambda: team.states()["b"] == "DONE")
+    assert (lives(program), team.program("a") == program) == (True, True)
+    team.gate("a").touch()
+    wait_until(lambda: team.status() == "complete")
 
 
-def test_of_two_at_once_one_is_refused(crew: Root) -> None:
-    crew.write({"a": "I am a"})
-    crew.launch()
-    wait_until(lambda: crew.status() == "complete")
-    crew.prompt("a", crew.waits("a"))
-    words = ("relaunch", str(crew.root), "a", "--no-tmux")
+def test_of_two_at_once_one_is_refused(team: Root) -> None:
+    team.write({"a": "I am a"})
+    team.launch()
+    wait_until(lambda: team.status() == "complete")
+    team.prompt("a", team.waits("a"))
+    words = ("relaunch", str(team.root), "a", "--no-tmux")
     with (
-        started(crew.folder, *words, **crew.env) as one,
-        started(crew.folder, *words, **crew.env) as two,
+        started(team.folder, *words, **team.env) as one,
+        started(team.folder, *words, **team.env) as two,
     ):
         ended = sorted((one.end(), two.end()))
     assert [e.code for e in ended] == [0, 2], ended
     assert ended[1].err.count("\n") == 1
-    assert len(list(crew.log("a").parent.glob("session.jsonl.*.bak"))) <= 1
+    assert len(list(team.log("a").parent.glob("session.jsonl.*.bak"))) <= 1
 
 
-def test_new_fields_of_the_worker_count_and_new_parents_are_refused(crew: Root) -> None:
-    crew.write({"a": "I am a", "b": "I am b"})
-    crew.launch()
-    wait_until(lambda: crew.status() == "complete")
-    fleet_file = crew.root / "fleet.json"
+def test_new_fields_of_the_worker_count_and_new_parents_are_refused(team: Root) -> None:
+    team.write({"a": "I am a", "b": "I am b"})
+    team.launch()
+    wait_until(lambda: team.status() == "complete")
+    fleet_file = team.root / "fleet.json"
     stated = json.loads(fleet_file.read_text())
     stated["workers"][1]["model"] = "haiku"
     fleet_file.write_text(json.dumps(stated))
-    crew.ok("relaunch", "crew", "b", "--no-tmux")
-    wait_until(lambda: crew.status() == "complete")
-    spec = json.loads((crew.root / "workers/b/spec.json").read_text())
+    team.ok("relaunch", "team", "b", "--no-tmux")
+    wait_until(lambda: team.status() == "complete")
+    spec = json.loads((team.root / "workers/b/spec.json").read_text())
     assert "haiku" in spec["words"]
     stated["workers"][1]["depends_on"] = ["a"]
     fleet_file.write_text(json.dumps(stated))
-    ended = crew.fanfold("relaunch", "crew", "b", "--no-tmux")
+    ended = team.fanfold("relaunch", "team", "b", "--no-tmux")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert "the `depends_on` of b has changed" in ended.err
 

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from fanfold.clock import Clock
+from fanfold.clock import Clock, RealClock
 from fanfold.errors import RunStopped
 from fanfold.journal.contract import Store
 from fanfold.journal.opening import open_store
@@ -36,6 +37,7 @@ from fanfold.work.outcome import STATES, Receipt
 from fanfold.work.task import Budget
 
 PRICE = Price(input=1.0, output=5.0)
+USAGE = Usage(10, 5)
 NOTHING = Usage()
 UNLIMITED = Budget()
 MOST_COMMITS = 20_000
@@ -195,6 +197,15 @@ async def _mapped(run: Run, scene: Scene, meanwhile: Meanwhile | None) -> None:
             await asyncio.gather(beside, return_exceptions=True)
 
 
+async def in_its_store(scene: Scene, *, resume: bool = False) -> Receipt:
+    """With a store of its own, by the real clock."""
+    journal = open_store(scene.store)
+    try:
+        return await carry_out(journal, scene, RealClock(), resume)
+    finally:
+        journal.close()
+
+
 def cancel_at(seconds: float) -> Meanwhile:
     """What the operator does who interrupts twice: no new call, and no waiting for the others."""
 
@@ -238,6 +249,16 @@ def copy_store(store: Path, image: Path) -> None:
         if (store / name).exists():
             shutil.copyfile(store / name, image / name)
     (image / "ballast").touch()
+
+
+def digest_of(prompt: str) -> str:
+    """Another text for another prompt, so that whatever changes below shows at the top."""
+    return f"<{blake2b(prompt.encode(), digest_size=4).hexdigest()}>"
+
+
+def echoing(ask: Ask, n: int) -> Said:
+    """The digest of the prompt, after a second, for a fixed usage."""
+    return Said(Reply(digest_of(ask.messages[0].content), usage=USAGE), USAGE, 1.0)
 
 
 def outcomes(receipt: Receipt) -> dict[str, int]:

@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,24 +31,26 @@ from fanfold.testing import script
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.running import threaded_server
 from fanfold.testing.script import Says
-from fanfold.work.ask import Ask, Message, Reply, Usage
+from fanfold.work.ask import Ask, Message, Reply
 from fanfold.work.outcome import Missing, Receipt
 from fanfold.work.pieces import Fits, Piece
 from fanfold.work.split import estimate_tokens
 from tests.flow.crash_child import PRICE, like
 from tests.flow.simulation import (
+    USAGE,
     Camera,
     Provider,
     Said,
     Scene,
     carry_out,
+    digest_of,
+    echoing,
     outcomes,
     pause_at,
     play,
     words,
 )
 
-USAGE = Usage(10, 5)
 SUM = "Sum up:{% for item in items %}\n[{{ item.id }}] {{ item.text }}{% endfor %}"
 JOIN = "Join these."
 ASK = "Sum up:"
@@ -58,16 +59,6 @@ _IDS = re.compile(r"\[(\S+)\]")
 _PARTS = re.compile(r"^### (\S+)", re.MULTILINE)
 
 Divided = Callable[[Run], Awaitable[Folded]]
-
-
-def said(prompt: str) -> str:
-    """Another text for another prompt, so that whatever changes below shows at the top."""
-    return f"<{blake2b(prompt.encode(), digest_size=4).hexdigest()}>"
-
-
-def echoing(ask: Ask, n: int) -> Said:
-    """A second for every call."""
-    return Said(Reply(said(ask.messages[0].content), usage=USAGE), USAGE, 1.0)
 
 
 def except_for(asks: dict[str, Reply | Exception]) -> Callable[[Ask, int], Said]:
@@ -242,7 +233,7 @@ def test_a_single_piece_is_reduced_but_not_asked_about_twice(memory_path: Path) 
         provider.sent.clear()
         pattern = dividing(words(3), combine=combine, fits=Fits(items=3))
         result = play(scene_of(memory_path, provider, pattern, name=str(value))).result
-        whole = said(f"{ASK}\n[0] word 0\n[1] word 1\n[2] word 2")
+        whole = digest_of(f"{ASK}\n[0] word 0\n[1] word 1\n[2] word 2")
         assert result == (whole if value is None else [{"id": "0..2", "value": whole}])
     assert joins(provider.sent) == []
 
@@ -400,7 +391,7 @@ def test_too_long_and_not_to_be_split_fails_with_both_reasons(memory_path: Path)
         ))
     ]  # fmt: skip
     (join,) = joins(provider.sent)
-    assert (_PARTS.findall(join), seen["value"]) == (["0"], said(join))
+    assert (_PARTS.findall(join), seen["value"]) == (["0"], digest_of(join))
     assert join.endswith("There is no answer for: 1 (failed)")
 
 
@@ -785,7 +776,7 @@ def narrow_server(asked: script.Asked) -> Says:
     """Above 200 characters a piece is too long."""
     if len(asked.prompt) > 200 and not asked.prompt.startswith(JOIN):
         return Says(status=400, code="context_length_exceeded")
-    return Says(text=said(asked.prompt))
+    return Says(text=digest_of(asked.prompt))
 
 
 def journaled(folder: Path, url: str, name: str) -> Receipt:

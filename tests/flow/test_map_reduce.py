@@ -8,18 +8,15 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from fanfold.clock import RealClock
 from fanfold.errors import BadInput, FanfoldError, Terminal, Transient
 from fanfold.gates.checks import regex
 from fanfold.gates.cites import cites
-from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.patterns.arguments import PatternOptions, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce, asked
@@ -33,35 +30,27 @@ from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.testing.member import Scripted, traits
 from fanfold.testing.running import threaded_server
-from fanfold.work.ask import Ask, Message, Reply, Usage
+from fanfold.work.ask import Ask, Message, Reply
 from fanfold.work.item import Item
 from fanfold.work.outcome import Missing, Part, Receipt
 from fanfold.work.task import Budget
 from tests.flow.crash_child import PRICE, like
 from tests.flow.simulation import (
+    USAGE,
     Camera,
     Provider,
     Said,
     Scene,
-    carry_out,
+    digest_of,
+    echoing,
+    in_its_store,
     outcomes,
     pause_at,
     play,
     words,
 )
 
-USAGE = Usage(10, 5)
 JOIN = "Join these."
-
-
-def said(prompt: str) -> str:
-    """Another text for another prompt, so that whatever changes below shows at the top."""
-    return f"<{blake2b(prompt.encode(), digest_size=4).hexdigest()}>"
-
-
-def echoing(ask: Ask, n: int) -> Said:
-    """A second for every call."""
-    return Said(Reply(said(ask.messages[0].content), usage=USAGE), USAGE, 1.0)
 
 
 def except_for(asks: dict[str, Reply | Exception]) -> Callable[[Ask, int], Said]:
@@ -102,7 +91,7 @@ def test_over_a_thousand_items_the_reduce_begins_early_and_never_sees_more_than_
     assert {prompt.count("\n\n### ") for prompt in asked_for} == {10}
     assert len(maps(provider.sent[: provider.sent.index(asked_for[0])])) < 100
     assert len(maps(provider.sent[: provider.sent.index(asked_for[-1])])) == 1000
-    assert receipt.result == said(asked_for[-1])
+    assert receipt.result == digest_of(asked_for[-1])
     assert [(step.name, step.calls) for step in receipt.steps] == [("map", 1000), ("reduce", 111)]
     assert receipt.seconds < 1.2 * 1000 / 8
 
@@ -118,7 +107,7 @@ def test_a_pure_tree_is_reduced_while_the_map_goes_on(memory_path: Path) -> None
 
     how = {"reduce": longest, "fan_in": 10}
     receipt = play(Scene(memory_path, (provider,), words(1000), how=how))
-    assert receipt.result == max(said(prompt) for prompt in provider.sent)
+    assert receipt.result == max(digest_of(prompt) for prompt in provider.sent)
     assert len(seen) == 111 and {many for many, _ in seen} == {10}
     assert seen[0][1] < 100
 
@@ -127,14 +116,16 @@ def test_the_parts_stand_under_their_ids_in_planned_order(memory_path: Path) -> 
     provider = Provider(echoing)
     items = [{"id": f"c-{n}", "text": f"word {n}"} for n in range(5)]
     play(Scene(memory_path, (provider,), items, how={"reduce": joined(2), "concurrency": 1}))
-    one, two, three, four, five = (said(f"Say word {n}") for n in range(5))
+    one, two, three, four, five = (digest_of(f"Say word {n}") for n in range(5))
     low = f"{JOIN}\n\n### c-0\n{one}\n\n### c-1\n{two}"
     mid = f"{JOIN}\n\n### c-2\n{three}\n\n### c-3\n{four}"
     last = f"{JOIN}\n\n### c-4\n{five}"
-    four_of_them = f"{JOIN}\n\n### 1.0 (c-0, c-1)\n{said(low)}\n\n### 1.1 (c-2, c-3)\n{said(mid)}"
+    four_of_them = (
+        f"{JOIN}\n\n### 1.0 (c-0, c-1)\n{digest_of(low)}\n\n### 1.1 (c-2, c-3)\n{digest_of(mid)}"
+    )
     root = (
-        f"{JOIN}\n\n### 2.0 (c-0, c-1, c-2, c-3)\n{said(four_of_them)}"
-        f"\n\n### 1.2 (c-4)\n{said(last)}"
+        f"{JOIN}\n\n### 2.0 (c-0, c-1, c-2, c-3)\n{digest_of(four_of_them)}"
+        f"\n\n### 1.2 (c-4)\n{digest_of(last)}"
     )
     assert sorted(reduces(provider.sent)) == sorted([low, mid, last, four_of_them, root])
 
@@ -145,7 +136,7 @@ def test_a_prompt_can_show_the_parts_itself_and_a_function_receives_them(memory_
     )
     provider = Provider(echoing)
     play(Scene(memory_path / "shown", (provider,), ["a"], how={"reduce": asked(prompt)}))
-    assert provider.sent[-1].strip() == f"0={said('Say a')}/1"
+    assert provider.sent[-1].strip() == f"0={digest_of('Say a')}/1"
     given: list[Any] = []
 
     def receiving(ask: Ask, n: int) -> Reply:
@@ -157,7 +148,7 @@ def test_a_prompt_can_show_the_parts_itself_and_a_function_receives_them(memory_
     how = {"reduce": asked(member="fn"), "member": "provider"}
     receipt = play(Scene(memory_path / "received", members, ["a"], how=how))
     assert receipt.result == 7
-    part = {"id": "0", "ids": ["0"], "value": said("Say a")}
+    part = {"id": "0", "ids": ["0"], "value": digest_of("Say a")}
     assert given == [{"parts": [part], "missing": []}]
 
 
@@ -298,9 +289,9 @@ def test_cited_ids_must_be_those_behind_the_parts(memory_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reduce", "fan_in", "nothing", "one"),
     [
-        (joined(2), None, None, said(f"{JOIN}\n\n### 0\n{said('Say word 0')}")),
-        (collect(), None, [], [{"id": "0", "value": said("Say word 0")}]),
-        (collect(), 2, [], [{"id": "0", "value": said("Say word 0")}]),
+        (joined(2), None, None, digest_of(f"{JOIN}\n\n### 0\n{digest_of('Say word 0')}")),
+        (collect(), None, [], [{"id": "0", "value": digest_of("Say word 0")}]),
+        (collect(), 2, [], [{"id": "0", "value": digest_of("Say word 0")}]),
         (None, None, None, None),
     ],
 )
@@ -430,7 +421,7 @@ def answering_shards(ask: Ask, n: int) -> Said:
     """Each item of a shard gets what it would get alone."""
     if len(ask.items) < 2:
         return echoing(ask, n)
-    answers = [{"id": item.id, "answer": said(f"Say {item.data}")} for item in ask.items]
+    answers = [{"id": item.id, "answer": digest_of(f"Say {item.data}")} for item in ask.items]
     return Said(Reply(data={"answers": answers}, usage=USAGE), USAGE, 1.0)
 
 
@@ -608,14 +599,7 @@ def test_over_the_model_server_and_again_for_nothing(tmp_path: Path) -> None:
         how = {"reduce": joined(5), "concurrency": 8}
         scene = Scene(tmp_path / "store", (member,), words(30), Budget(usd=1.0), name, how)
 
-        async def main() -> Receipt:
-            journal = open_store(scene.store)
-            try:
-                return await carry_out(journal, scene, RealClock())
-            finally:
-                journal.close()
-
-        return asyncio.run(main())
+        return asyncio.run(in_its_store(scene))
 
     with threaded_server(tmp_path / "books.jsonl", price=PRICE, latency_ms=2.0) as server:
         first = journaled(server.url, "first")

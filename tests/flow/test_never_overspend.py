@@ -11,9 +11,7 @@ from random import Random
 
 import pytest
 
-from fanfold.clock import RealClock
 from fanfold.errors import BadInput, InvalidReply, TimedOut, Transient
-from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.members.replay import Replay
 from fanfold.price import Price, cost, dollars
@@ -29,7 +27,7 @@ from tests.flow.simulation import (
     Provider,
     Said,
     Scene,
-    carry_out,
+    in_its_store,
     outcomes,
     play,
     words,
@@ -306,22 +304,14 @@ async def _over_http(store: Path, seed: int) -> None:
         )
         whole = Scene(store, (OpenAI(like, server.url, lambda: "key"),), items(seed), how=WIDE)
         budget = of_needed(seed, 0.1 + seed / 15)
-        receipt = await _journaled(replace(whole, budget=budget))
+        receipt = await in_its_store(replace(whole, budget=budget))
         assert adds_up(receipt)
         assert server.books.bill <= round(budget.usd * 1e9)
         assert round(receipt.cost_usd * 1e9) == server.books.bill
         if receipt.status == "paused":
-            receipt = await _journaled(replace(whole, budget=PLENTY), resume=True)
+            receipt = await in_its_store(replace(whole, budget=PLENTY), resume=True)
         assert (receipt.status, receipt.passed) == ("complete", ITEMS)
         assert (len(server.books), server.books.paid_twice()) == (ITEMS, {})
-
-
-async def _journaled(scene: Scene, *, resume: bool = False) -> Receipt:
-    journal = open_store(scene.store)
-    try:
-        return await carry_out(journal, scene, RealClock(), resume)
-    finally:
-        journal.close()
 
 
 def test_recorded_replies_with_a_price_stay_within_the_budget(tmp_path: Path) -> None:

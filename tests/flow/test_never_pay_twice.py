@@ -32,7 +32,7 @@ from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Says, Script, always, by_prompt, sequence
 from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Reply, Usage
-from fanfold.work.outcome import PASS, Receipt, Verdict, fail
+from fanfold.work.outcome import PASS, Verdict, fail
 from fanfold.work.task import Budget
 from tests.flow.children import child, finished
 from tests.flow.crash_child import PRICE, Job, answered, carried_out, progress, scene_of
@@ -41,7 +41,7 @@ from tests.flow.simulation import (
     Provider,
     Said,
     Scene,
-    carry_out,
+    in_its_store,
     outcomes,
     pause_at,
     play,
@@ -239,7 +239,7 @@ def test_a_tightened_gate_costs_one_kick_back_for_what_no_longer_passes(tmp_path
         await carried_out(job)
         scene = scene_of(job)
         tight = replace(scene, name="tight", how={**scene.how, "gate": longer})
-        receipt = await journaled(tight)
+        receipt = await in_its_store(tight)
         assert (outcomes(receipt), receipt.calls, receipt.reused) == ({"passed": 20}, 2, 20)
         kicked_back = [entry.prompt for entry in server.books.asked[20:]]
         assert len(kicked_back) == 2 and all("too short" in prompt for prompt in kicked_back)
@@ -253,19 +253,11 @@ def longer(task: Any, reply: Reply, ask: Any) -> Verdict:
     return PASS if len(reply.text) > 5 else fail("too short")
 
 
-async def journaled(scene: Scene, *, resume: bool = False) -> Receipt:
-    journal = open_store(scene.store)
-    try:
-        return await carry_out(journal, scene, RealClock(), resume)
-    finally:
-        journal.close()
-
-
 def test_the_same_content_many_times_in_one_run_is_one_call(tmp_path: Path) -> None:
     async def body(server: ModelServer) -> None:
         job = Job(store=str(tmp_path), url=server.url, items=[])
         same = [{"id": str(n), "text": "same"} for n in range(30)]
-        receipt = await journaled(replace(scene_of(job), items=same))
+        receipt = await in_its_store(replace(scene_of(job), items=same))
         assert (outcomes(receipt), len(server.books)) == ({"passed": 30}, 1)
 
     over_http(answered, body)
@@ -304,7 +296,7 @@ def test_a_refused_connection_is_refunded_and_no_doubt(tmp_path: Path) -> None:
         nowhere = "http://127.0.0.1:9"
         job = Job(store=str(tmp_path), url=nowhere, items=["<refused>"])
         scene = scene_of(job)
-        receipt = await journaled(replace(scene, how={**scene.how, "attempts": 2}))
+        receipt = await in_its_store(replace(scene, how={**scene.how, "attempts": 2}))
         assert (outcomes(receipt), receipt.calls) == ({"failed": 1}, 2)
         assert (receipt.cost_usd, receipt.maybe_paid_twice) == (0.0, 0)
 

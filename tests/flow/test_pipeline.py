@@ -47,6 +47,7 @@ from tests.flow.simulation import (
     Scene,
     cancel_at,
     carry_out,
+    in_its_store,
     outcomes,
     pause_at,
     play,
@@ -541,14 +542,7 @@ def test_over_the_model_server(tmp_path: Path, mode: Mode) -> None:
             )  # fmt: skip
             scene = scene_of(tmp_path / "store", (member,), stages, mode, name=name)
 
-            async def main() -> Receipt:
-                journal = open_store(scene.store)
-                try:
-                    return await carry_out(journal, scene, RealClock())
-                finally:
-                    journal.close()
-
-            return asyncio.run(main())
+            return asyncio.run(in_its_store(scene))
 
         receipt = carried_out("first")
         one = [f"First word {n}" for n in range(ITEMS)]

@@ -43,7 +43,7 @@ class Orders:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def give(self, order: Order) -> None:
-        """Trap: the supervisor may leave at this very moment; then nobody reads it."""
+        """Trap: the supervisor may leave at this very moment; then it is not read."""
         with suppress(FileNotFoundError):
             (self._folder / _REFUSED).unlink(missing_ok=True)
             (self._folder / order).touch()

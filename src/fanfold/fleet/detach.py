@@ -90,7 +90,7 @@ REFUSED = 2
 
 
 def start_supervisor(order: LaunchOrder, log: Path) -> LaunchResult:
-    """Start it and wait until it reports; from then on it needs nobody.
+    """Start it and wait until it reports; from then on it is independent.
 
     The order goes through its stdin, so that nothing of it is on the command line. It inherits no
     handle but the pipe for its report: a lock that the launcher holds stays with the launcher.

@@ -1,4 +1,4 @@
-"""What workers with a worktree of their own have changed. Only looked at: nothing is merged."""
+"""What workers with a worktree of their own have changed. Read only: nothing is merged."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST_LINES = 60
 
 class Diff(msgspec.Struct, frozen=True):
     """A worker's branch against the commit that it began with. `stat` is git's own summary, with
-    what is not committed yet; `new` are files that git does not know. `parents`: whose work was in
-    that commit. `trouble`: why not."""
+    what is not committed yet; `new` are untracked files. `parents`: whose work was in that
+    commit. `trouble`: why there is no diff."""
 
     branch: str
     folder: str
@@ -29,21 +29,21 @@ class Diff(msgspec.Struct, frozen=True):
 
 
 def diff_of(store: Path, span: str, member: str) -> Diff:
-    """Where its worktree began is on record. For one of an earlier version it is found in git itself:
-    the newest commit that both the branch and the checkout it was made from have."""
+    """The commit that its worktree began with is on record. For one of an earlier version it is found in
+    git: the newest commit that both the branch and the checkout it was made from have."""
     folder, branch = isolated(store, span, member)
     begun = begun_with(folder)
     made = Diff(branch, str(folder), parents=() if begun is None else begun.parents)
     if not folder.is_dir():
         return msgspec.structs.replace(
-            made, trouble="its worktree is gone; the branch may be there"
+            made, trouble="its worktree was removed; the branch may still exist"
         )
     try:
         base = _base(folder) if begun is None else begun.commit
         stat = _git(folder, "diff", "--stat=100", base).splitlines()
         new = _git(folder, "ls-files", "--others", "--exclude-standard").splitlines()
     except OSError as error:
-        return msgspec.structs.replace(made, trouble=f"git does not tell: {error}")
+        return msgspec.structs.replace(made, trouble=f"git failed: {error}")
     return msgspec.structs.replace(
         made, base=base, stat=tuple(stat[-MOST_LINES:]), new=tuple(new[:MOST_LINES])
     )
@@ -55,12 +55,12 @@ def _base(folder: Path) -> str:
     return _git(folder, "merge-base", start, "HEAD").strip()
 
 
-def _git(folder: Path, *words: str) -> str:
+def _git(folder: Path, *arguments: str) -> str:
     """Its own settings may start programs of the user's; none of them is needed to look."""
     around = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
-            ["git", "-c", "core.fsmonitor=false", "-c", "core.quotepath=false", "--no-pager", *words],
+            ["git", "-c", "core.fsmonitor=false", "-c", "core.quotepath=false", "--no-pager", *arguments],
             cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False,
             env={**around, "GIT_OPTIONAL_LOCKS": "0"},
         )  # fmt: skip

@@ -88,7 +88,7 @@ def mermaid_of(fleet: Fleet) -> str:
 
 
 def _named(id: str, n: int) -> str:
-    """The id itself, unless Mermaid would read a word of its own in it."""
+    """The id itself, unless a part of it is a keyword of Mermaid."""
     words = {word.casefold() for word in re.split(r"[_-]", id)}
     return id if _PLAIN.fullmatch(id) and not words & _RESERVED else f"worker{n}"
 

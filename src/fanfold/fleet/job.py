@@ -1,4 +1,4 @@
-"""From a fleet.json to a job that can be carried out, and back to it when a run goes on."""
+"""From a fleet.json to a job that can be run, and the changes in it when a run is resumed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _STATED_AS = {
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What a fleet's files say by now that its run was not started with. `prompts` are ids of
+    """What was changed in the files of a fleet since its run was started. `prompts` are ids of
     workers, `workers` the fields of single ones, `budget` is `max_budget_fleet`; `settings`: anything
     else, which needs a new run."""
 
@@ -62,7 +62,7 @@ def root_of(path: str | Path) -> Path:
 
 
 def store_of(path: str | Path) -> str:
-    """Where a fleet's runs are kept, unless the operator says otherwise."""
+    """Where a fleet's runs are kept, unless the operator names another store."""
     return str(root_of(path) / STORE)
 
 
@@ -71,7 +71,7 @@ def prepare_fleet(
 ) -> Job:
     """Read a fleet, check it and the programs it needs, and make a plan and a roster of it.
 
-    With `options.roster`, members of that file stand in for the workers of their name: a rehearsal.
+    With `options.roster`, members of that file replace the workers of the same name: a rehearsal.
     """
     fleet = load_fleet(path)
     if options.roster is None:
@@ -118,7 +118,7 @@ def _roster(fleet: Fleet, made: Translated, options: Options) -> Roster:
     return read_roster(Node(made.roster, fleet.file, made.roster_lines))
 
 
-# ── going on ─────────────────────────────────────────────────────────────────────────────────
+# ── resuming ─────────────────────────────────────────────────────────────────────────────────
 
 
 def prepare_resume(name: str, options: Options) -> Job:
@@ -130,7 +130,7 @@ def prepare_resume(name: str, options: Options) -> Job:
 
 
 def refuse_changed(stored: Stored, record: RunRecord, options: Options = Options()) -> None:
-    """The way is the smallest that does: what has passed is not to be paid again."""
+    """The error names the smallest step that suffices: what has passed is not to be paid again."""
     if stored.kind != "fleet":
         refuse_changed_plan(stored, record, options.store)
         return
@@ -141,7 +141,7 @@ def refuse_changed(stored: Stored, record: RunRecord, options: Options = Options
             f"{plan.file} has {since}; start a new run with: fanfold launch {plan.folder} --force-relaunch"
         )
     if found.workers:
-        raise BadInput(f"{plan.file}: {_said(found.workers, since)} fanfold relaunch {name}"
+        raise BadInput(f"{plan.file}: {_changed_text(found.workers, since)} fanfold relaunch {name}"
                        f" {next(iter(found.workers))}")  # fmt: skip
     for worker in found.prompts:
         raise BadInput(
@@ -152,7 +152,7 @@ def refuse_changed(stored: Stored, record: RunRecord, options: Options = Options
         _refuse_budget(stored, record, since)
 
 
-def _said(workers: Mapping[str, tuple[str, ...]], since: str) -> str:
+def _changed_text(workers: Mapping[str, tuple[str, ...]], since: str) -> str:
     fields = dict.fromkeys(f"`{name}`" for names in workers.values() for name in names)
     ids = [f"`{id}`" for id in workers]
     more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
@@ -174,7 +174,7 @@ def _refuse_budget(stored: Stored, record: RunRecord, since: str) -> None:
 
 
 def changes(stored: Stored) -> Changes:
-    """A fleet.json that is gone does no harm, nor does a prompt: the run has its own copy."""
+    """None where fleet.json was deleted; a prompt that was deleted is the same: the run has its own copy."""
     file = Path(stored.plan.folder) / FILE
     if not file.exists():
         return Changes()
@@ -203,13 +203,13 @@ def _workers(stored: Stored, now: Plan, roster: dict[str, Any]) -> dict[str, tup
     for before, after in zip(_graph(stored.plan).tasks, _graph(now).tasks, strict=True):
         found[before.id] = [] if before.partial == after.partial else ["partial"]
     then = roster if stored.members is None else stored.members
-    for before, after in zip(_by_the_file(then), _by_the_file(roster), strict=True):
+    for before, after in zip(_without_environment(then), _without_environment(roster), strict=True):
         names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
         found[after["id"]] += [_STATED_AS.get(name, name) for name in names]
     return {id: tuple(names) for id, names in found.items() if names}
 
 
-def _by_the_file(roster: dict[str, Any]) -> Any:
+def _without_environment(roster: dict[str, Any]) -> Any:
     members = [{k: v for k, v in one.items() if k not in _BY_START} for one in roster["members"]]
     return msgspec.json.decode(msgspec.json.encode(members))
 
@@ -222,7 +222,7 @@ def _graph(plan: Plan) -> Graph:
 
 def _bare(plan: Plan) -> Plan:
     """Without budget, prompts and other fields of workers, which are looked at one by one, and without
-    places in the file; nor with the samples by which a worker is carried out once more."""
+    places in the file; nor with the samples by which a worker is run once more."""
     step = _graph(plan)
     same: dict[str, Any] = {"prompt": None, "verbatim": True, "partial": False, "sample": 0}
     tasks = tuple(msgspec.structs.replace(task, **same) for task in step.tasks)

@@ -94,16 +94,15 @@ def _state_text(archive: StoreView, record: RunRecord, id: str) -> str:
 async def _end(workers: Iterable[FleetWorker]) -> list[tuple[FleetWorker, bool]]:
     """All at once; with each, whether all of it has ended."""
     several = list(workers)
-    gone = await asyncio.gather(
+    over = await asyncio.gather(
         *(one.host.killed("killed", KILLED, WORKER_ENDS) for one in several)
     )
-    return list(zip(several, gone, strict=True))
+    return list(zip(several, over, strict=True))
 
 
 def _result(record: RunRecord, ended: list[tuple[FleetWorker, bool]]) -> KillResult:
     """Workers that had ended by themselves in the meantime were not killed."""
-    gone = [worker for worker, over in ended if over]
-    exits = [(worker, worker.host.exit()) for worker in gone]
+    exits = [(worker, worker.host.exit()) for worker, over in ended if over]
     return KillResult(
         run=record.id,
         name=record.name,
@@ -138,7 +137,7 @@ def kill_all(store: str, record: RunRecord) -> KillResult:
 def _all_ended(
     store: str, record: RunRecord, known: list[tuple[FleetWorker, bool]], began: float
 ) -> list[tuple[FleetWorker, bool]]:
-    """With those that the supervisor ended first, in planned order, whoever ended them."""
+    """With those that the supervisor ended, all in planned order."""
     spans = {worker.host.spec.span for worker, _ in known}
     with reading(store) as archive:
         others = [one for one in workers_of(archive, record) if one.host.spec.span not in spans]

@@ -57,7 +57,7 @@ def forced(options: Options) -> Options:
 
 
 def launch(job: Job, *, force: bool = False) -> Launched:
-    """Start it, unless it runs already. A fleet that ran before is not started anew by accident."""
+    """Start it, unless it runs already. A fleet that ran before is not started again by accident."""
     with starting(job, force=force):
         return start(job)
 
@@ -111,7 +111,7 @@ def register(launched: Launched, registry: Registry, now: float | None = None) -
 
 
 def _runs_elsewhere(entry: RegistryEntry) -> bool:
-    """False also where its store is gone, or cannot be read."""
+    """False also where its store was deleted, or cannot be read."""
     try:
         record = find_record(entry.store, entry.run)
     except FanfoldError:

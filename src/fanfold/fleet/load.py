@@ -44,20 +44,20 @@ def is_fleet(path: str | Path) -> bool:
     return (found / FILE).is_file() or (found.name == FILE and found.is_file())
 
 
-def load_fleet(path: str | Path, gone: Mapping[str, str] = NO_PROMPTS) -> Fleet:
+def load_fleet(path: str | Path, deleted: Mapping[str, str] = NO_PROMPTS) -> Fleet:
     """Read a fleet with its prompts. Nothing is started or written; BadInput names file and line.
 
-    `gone`: by worker, the prompt to use where its prompt.md was deleted."""
+    `deleted`: by worker, the prompt to use where its prompt.md was deleted."""
     fleet = outline(path)
     workers = tuple(
-        msgspec.structs.replace(one, prompt=_prompt(fleet, one, gone)) for one in fleet.workers
+        msgspec.structs.replace(one, prompt=_prompt(fleet, one, deleted)) for one in fleet.workers
     )
     return msgspec.structs.replace(fleet, workers=workers)
 
 
-def _prompt(fleet: Fleet, one: WorkerSpec, gone: Mapping[str, str]) -> str:
-    if one.id in gone and not (fleet.home(one.id) / PROMPT).exists():
-        return gone[one.id]
+def _prompt(fleet: Fleet, one: WorkerSpec, deleted: Mapping[str, str]) -> str:
+    if one.id in deleted and not (fleet.home(one.id) / PROMPT).exists():
+        return deleted[one.id]
     return read_prompt(fleet, one)
 
 

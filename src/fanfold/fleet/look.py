@@ -194,7 +194,7 @@ class RunSnapshot:
         return self.plan.fleet or has
 
     def below(self, tries: list[AttemptRecord]) -> list[tuple[int, int]]:
-        """What the runs took that these attempts started, as `Lineage.spent_below` has it."""
+        """The cost of the runs that these attempts started, as `spent_below` gives it."""
         if self._below is None:
             self._below = self._archive.read.spent_below(self.record.no)
         spans = map(self.span, tries)

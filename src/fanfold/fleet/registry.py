@@ -43,8 +43,8 @@ def registry_file(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 class Registry:
-    """A file that cannot be read counts as empty: a warning says so, and it is kept aside before it
-    is written over."""
+    """A file that cannot be read counts as empty: a warning says so, and it is kept under another name before
+    a new one is written."""
 
     def __init__(self, file: Path | None = None, warn: Warn = lambda text: None) -> None:
         self.file = registry_file() if file is None else file
@@ -93,9 +93,11 @@ class Registry:
     def _sound(self) -> list[RegistryEntry]:
         found = self._read()
         if found is None:
-            aside = self.file.with_name(f"{self.file.name}.corrupt")
-            os.replace(self.file, aside)
-            self._warn(f"{self.file}: not a registry; it is kept as {aside.name}, a new one begins")
+            kept = self.file.with_name(f"{self.file.name}.corrupt")
+            os.replace(self.file, kept)
+            self._warn(
+                f"{self.file}: not a registry; it is kept as {kept.name}, and a new one is written"
+            )
         return found or []
 
     def _read(self) -> list[RegistryEntry] | None:

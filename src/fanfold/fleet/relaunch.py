@@ -31,7 +31,7 @@ MOST = 1_000_000
 
 
 def relaunch(run: str, id: str, options: Options) -> Launched:
-    """Its log is kept under another name and it starts anew, with the dependents that failed only because
+    """Its log is kept under another name and it starts again, with the dependents that failed only because
     it had. While the run is under way its supervisor hands over to a new one, which adopts the workers
     that live. A run that has ended is opened again for this worker alone.
     """
@@ -44,9 +44,9 @@ def relaunch(run: str, id: str, options: Options) -> Launched:
         changed = _changed(job.stored, id, options)
         _refuse_failed_parent(options.store, job.record, _task(changed, id))
         _refuse_busy(job, job.record, id)
-        anew = _with_dependents(job, job.record, id)
+        repeated = _with_dependents(job, job.record, id)
         running = job.record.status == "running"
-        more = msgspec.structs.replace(options, anew=frozenset(anew), only=not running)
+        more = msgspec.structs.replace(options, anew=frozenset(repeated), only=not running)
         again = revised(msgspec.structs.replace(job, options=more), changed)
         if running:
             _take_over(options.store, job.record)
@@ -74,7 +74,7 @@ def _start_changed(job: Job, again: Job, id: str) -> Launched:
 
 
 def _refuse_busy(job: Job, record: RunRecord, id: str) -> None:
-    """While it runs, or one that depends on it and works with what it has left."""
+    """While it runs, or while one that depends on it works with its results."""
     those = (id, *dependents(_tasks(job.stored), id))
     with reading(job.options.store) as archive:
         busy = at_work(archive, record, those)
@@ -175,7 +175,7 @@ def _task(stored: Stored, id: str) -> GraphTask:
 
 
 def _now(stored: Stored, id: str, options: Options) -> Stored:
-    """Where the files are gone it is launched again as it was."""
+    """Where the files were deleted it is launched again as it was."""
     file = Path(stored.plan.folder) / Path(stored.plan.file).name
     if not file.exists():
         return stored

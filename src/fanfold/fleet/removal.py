@@ -57,8 +57,8 @@ def old_runs(archive: StoreView, before: float | None, keep: int | None) -> list
 
 
 async def remove_runs(store: str, records: Sequence[RunRecord], *, replies: bool) -> RemovalResult:
-    """Their facts and files. Replies go only while nobody else works in the store, who may have
-    found them already."""
+    """Their facts and files. Replies are removed only while no other process works in the store, which
+    may have found them already."""
     before = opening.size(store)
     journal = open_store(store)
     try:

@@ -77,7 +77,7 @@ def _utc(stamp: float) -> str:
 
 def _cost_text(cost: Cost) -> str:
     """With the note in words: a page has room for them."""
-    note = " (at most: what a last call took is not known)" if cost.at_most else ""
+    note = " (at most: the cost of a last call is not known)" if cost.at_most else ""
     note = " (estimated)" if cost.estimated and not note else note
     bare = msgspec.structs.replace(cost, estimated=False, at_most=False)
     return amount(bare) + note
@@ -135,7 +135,7 @@ def _file(root: str, file: Path) -> str:
     try:
         size = count(file.stat().st_size, "byte")
     except OSError:
-        size = "gone"
+        size = "deleted"
     return f"- `{one_line(shown, 400).replace('`', chr(39))}` ({size})"
 
 

@@ -121,7 +121,7 @@ def run_plan(record: RunRecord) -> RunPlan:
 
 
 def _members(stored: StartedWith) -> dict[str, PlannedMember]:
-    """None of a roster file that is gone or cannot be read any more: the rest is shown all the same."""
+    """None where the roster file was deleted or cannot be read: the rest is shown all the same."""
     try:
         if stored.members is not None:
             roster = read_roster(Node(stored.members, stored.plan.file, {}))

@@ -25,7 +25,7 @@ from fanfold.run.inherited import inherited
 
 STORE = ".fanfold"
 Liveness = Literal["alive", "unknown", "dead"]
-"""Of the process of a run. `unknown`: it cannot be told, and never counts as dead."""
+"""Of the process of a run. `unknown` never counts as dead."""
 
 
 # ── a store and its runs ─────────────────────────────────────────────────────────────────────
@@ -72,7 +72,7 @@ def may_run(store: str | Path, record: RunRecord) -> bool:
 
 
 def process_id(store: str | Path, session: str) -> int | None:
-    """None when it has ended, or cannot be told."""
+    """None when it has ended, or is not known."""
     owner = opening.sessions(store).owner(session)
     return None if owner is None else owner.pid
 
@@ -114,7 +114,7 @@ def locate(run: str, store: str | None = None, registry: Registry | None = None)
         found = _registered(run, registry)
     if found is None:
         if there != usual or not registry.entries():
-            with reading(there):  # says that there is no store, where there is none
+            with reading(there):  # raises where there is no store
                 pass
         raise BadInput(f"no run {run!r}; there are: {_known(there, registry)}")
     return found
@@ -164,7 +164,9 @@ def _registered(run: str, registry: Registry) -> LocatedRun | None:
         return None
     found = _in_store(entry.run, entry.store)
     if found is None:
-        raise BadInput(f"{run} was launched in {entry.root}, but its store {entry.store} is gone")
+        raise BadInput(
+            f"{run} was launched in {entry.root}, but its store {entry.store} was deleted"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""A fleet in a table: each worker, what it takes, what it said last; for people and for programs."""
+"""A fleet in a table: each worker, its cost, its last message; for people and for programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDE = 100
 LEAST_MESSAGE, LONGEST_MESSAGE = 22, 120
 RULE = "─"
 ESTIMATED = "~ estimated: by list prices, or no bill by the dollar"
-AT_MOST = "≤ at most: what its last call took is not known"
+AT_MOST = "≤ at most: the cost of its last call is not known"
 MOST_NAME = 60
 _OTHERS: tuple[WorkerState, ...] = ("PENDING", "KILLED", "IN DOUBT", "UNFUNDED", "SKIPPED")
 _DROP_FIRST: tuple[WorkerState, ...] = ("DONE", "SKIPPED", "PENDING", "UNFUNDED")
@@ -34,7 +34,7 @@ SORTS: tuple[Sort, ...] = get_args(Sort)
 
 class Supervisor(msgspec.Struct, frozen=True):
     """The process of a run. `finished`: the run has ended, so it needs none. `unknown`: whether it is alive
-    cannot be told."""
+    is not known."""
 
     state: Liveness | Literal["finished"]
     pid: int | None = None
@@ -170,7 +170,7 @@ def _foot(s: FleetStatus, width: int) -> list[str]:
     lines += [f"over: {_over(s)}"] if s.total.over else []
     folded = [part for line in lines if line for part in _folded(line, width)]
     if s.summary.status == "flagged":
-        folded.append(f"to start one of them anew: {again_command(s.summary.receipt, s.store)}")
+        folded.append(f"to start one of them again: {again_command(s.summary.receipt, s.store)}")
     elif s.summary.resumable:
         folded.append(f"to continue: {resume_command(s.summary.receipt, s.store)}")
     return folded

@@ -66,7 +66,7 @@ class SupervisorLog:
 
 
 class LauncherPipe:
-    """The pipe to whoever launched us: one line, then it is closed. The reader may be gone."""
+    """The pipe to the launcher: one line, then it is closed. The reader may have ended."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle

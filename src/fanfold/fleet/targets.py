@@ -39,7 +39,7 @@ class TargetPattern(str):
 
 
 def overlap(one: str, other: str) -> bool:
-    """Can there be a file that both name? A folder stands for all that is below it."""
+    """Can there be a file that both name? A folder includes all that is below it."""
     paths = [list(_paths(pattern)) for pattern in (one, other)]
     return any(_meet(a, b, "**", _fits) for a in paths[0] for b in paths[1])
 
@@ -97,7 +97,7 @@ def _common(one: _Letter, other: _Letter) -> bool:
 
 
 def _meet(a: Sequence[_T], b: Sequence[_T], wild: _T, fits: Callable[[_T, _T], bool]) -> bool:
-    """Do two patterns have a row in common? `wild` stands for any number of any.
+    """Do two patterns have a match in common? `wild` matches any number of any.
 
     From the end: `below` and `row` say whether the rests from there on do.
     """

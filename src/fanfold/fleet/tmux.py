@@ -55,7 +55,7 @@ class ShownRun(msgspec.Struct, frozen=True):
 
 def _program() -> list[str]:
     """As it runs now: the PATH of a tmux server that was there before may lead elsewhere. `-P`: what
-    lies in the folder where it is opened is not imported."""
+    is in the folder where it is opened is not imported."""
     return [sys.executable, "-P", "-m", "fanfold"]
 
 
@@ -83,7 +83,7 @@ class Tmux:
         raise NoTmux(f"{MOST_NAMES} sessions of that name are there already")
 
     def _new_session(self, name: str, shown: ShownRun) -> bool:
-        """False: somebody else was quicker with that name."""
+        """False: the name was taken meanwhile."""
         size = ["-x", "200", "-y", "50"]
         words = ["new-session", "-d", "-s", name, "-n", "status", *size, *self._given()]
         owned = ["set-option", "-t", f"={name}:", OWNER, shown.key]
@@ -104,7 +104,7 @@ class Tmux:
     def _window(
         self, session: str, shown: ShownRun, worker: str, there: Mapping[str, tuple[str, bool]]
     ) -> list[str]:
-        """The words for one worker; none when nothing is to be done."""
+        """The arguments for one worker; none when nothing is to be done."""
         view = [*self._given(), *shown.view_words(worker)]
         id, dead = there.get(worker, ("", False))
         if id:
@@ -247,8 +247,8 @@ def _packed(several: Iterable[list[str]]) -> Iterator[list[str]]:
 
 def _check(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
     if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split())
-        raise NoTmux(said or f"tmux exited with code {done.returncode}")
+        error = " ".join(done.stderr.decode(errors="replace").split())
+        raise NoTmux(error or f"tmux exited with code {done.returncode}")
     return done
 
 

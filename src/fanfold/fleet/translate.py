@@ -16,7 +16,7 @@ from fanfold.fleet.records import Fleet, Provider, WorkerSpec
 from fanfold.work.document import Lines, Place
 
 STEP = "fleet"
-APART = 1000  # from sample to sample of workers that are sent the same words; relaunching counts up
+APART = 1000  # between the samples of workers with the same prompt; relaunching counts up by one
 
 
 class Translated(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ def translate(
     fleet: Fleet, programs: Mapping[Provider, str] | None = None, billed: Accounts | None = None
 ) -> Translated:
     """`programs`: what to start for a provider, where it is not found by its own name. Workers of
-    providers that are `billed` to a key are paid: whoever starts the fleet allows that."""
+    providers that are `billed` to a key are paid: starting the fleet allows that."""
     config = fleet.config
     graph: dict[str, Any] = {
         "name": STEP,
@@ -66,7 +66,7 @@ def _lines(fleet: Fleet, place: Place, made: list[dict[str, Any]]) -> Lines:
 
 
 def _tasks(fleet: Fleet) -> list[dict[str, Any]]:
-    """Workers that are sent the same words are different samples, or one would answer for all."""
+    """Workers with the same prompt are different samples, or one reply would be used for all."""
     seen: Counter[str] = Counter()
     tasks = []
     for one in fleet.workers:

@@ -172,7 +172,7 @@ def under_way(
 def _at_work(
     files: WorkerFiles | None, reading: WorkerReading | None, run_alive: bool
 ) -> WorkerState:
-    """Its end may not be settled yet, or will not be until somebody resumes the run: what is in
+    """Its end may not be settled yet, or not until the run is resumed: what is in
     doubt by the journal may live on, or have ended well."""
     if files is None or (files.exit is None and not files.hosted):
         return "RUNNING" if run_alive else "IN DOUBT"
@@ -228,7 +228,7 @@ def _over(one: AttemptRecord) -> int:
 
 
 def last_output(files: WorkerFiles) -> float | None:
-    """When its log last grew. The host notes it; the time of the file counts too, should the host be gone.
+    """When its log last grew. The host notes it; the time of the file counts too, should the host have died.
     Before its first output, when it was started."""
     noted = last_stamp(files.place / TIMES)
     try:
@@ -241,7 +241,7 @@ def last_output(files: WorkerFiles) -> float | None:
 
 
 def with_reading(view: WorkerView, reading: WorkerReading) -> WorkerView:
-    """With what its log has told. What was settled goes before what was read."""
+    """With what its log says. What was settled takes precedence over what was read."""
     last = reading.last
     done = GLYPHS.get(last.kind, "") + last.text if last else ""
     return msgspec.structs.replace(

@@ -37,7 +37,8 @@ class WorkerCost(msgspec.Struct, frozen=True):
 
 
 def place_of(store: Path, record: RunRecord, attempt: AttemptRecord) -> tuple[Path, Spec] | None:
-    """The folder of an attempt's worker. None: its member is no agent, or a later attempt took it over.
+    """The folder of an attempt's worker. None: its member is not an agent, or the folder is
+    that of a later attempt.
 
     A worker of a fleet has a folder of its own, all others one in the store. The span in it says
     whose it is, so `a` is never taken for `ab`, nor an attempt for the next.

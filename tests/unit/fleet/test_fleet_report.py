@@ -200,7 +200,7 @@ def test_the_changes_of_a_worktree_are_those_since_it_was_made(tmp_path: Path) -
 def test_a_worktree_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
     found = diff_of(tmp_path, "RUN:7", "w")
     assert (found.branch, found.trouble) == (
-        "fanfold/RUN/w-7", "its worktree is gone; the branch may be there",
+        "fanfold/RUN/w-7", "its worktree was removed; the branch may still exist",
     )  # fmt: skip
 
 

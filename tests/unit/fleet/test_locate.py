@@ -45,7 +45,7 @@ def run_in(store: Path, name: str, plan: bytes = b"", parent: str | None = None)
     return asyncio.run(made())
 
 
-def fleet_in(root: Path, text: str = '{"fleet_name": "crew"}') -> None:
+def fleet_in(root: Path, text: str = '{"fleet_name": "team"}') -> None:
     root.mkdir(exist_ok=True)
     (root / "fleet.json").write_text(text)
 
@@ -53,8 +53,8 @@ def fleet_in(root: Path, text: str = '{"fleet_name": "crew"}') -> None:
 def test_a_folder_with_a_fleet_is_its_newest_run(here: Path, registry: Registry) -> None:
     fleet_in(here / "root")
     store = here / "root" / ".fanfold"
-    run_in(store, "crew", FLEET)
-    newest = run_in(store, "crew", FLEET)
+    run_in(store, "team", FLEET)
+    newest = run_in(store, "team", FLEET)
     run_in(store, "inner", parent=newest)
     expected = LocatedRun(str(store), newest, here / "root")
     assert locate("root", None, registry) == expected
@@ -120,5 +120,5 @@ def test_an_entry_whose_store_is_gone_says_so(
 ) -> None:
     run_in(here / ".fanfold", "other")
     registry.put(RegistryEntry("talk", "/gone", str(tmp_path / "gone"), "01A", 1, ""))
-    with pytest.raises(BadInput, match=r"talk was launched in /gone, but its store .* is gone"):
+    with pytest.raises(BadInput, match=r"talk was launched in /gone, but its store .* was deleted"):
         locate("talk", None, registry)

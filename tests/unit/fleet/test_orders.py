@@ -59,9 +59,9 @@ def test_a_session_names_its_process(tmp_path: Path) -> None:
 
 def test_the_second_launcher_is_refused_and_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
-    with run_lock(store, "crew"):
-        said = r"another process is launching .* crew right now"
-        with pytest.raises(AlreadyRunning, match=said), run_lock(store, "crew"):
+    with run_lock(store, "team"):
+        said = r"another process is launching .* team right now"
+        with pytest.raises(AlreadyRunning, match=said), run_lock(store, "team"):
             pass
         with run_lock(store, "another"):
             pass
@@ -69,7 +69,7 @@ def test_the_second_launcher_is_refused_and_a_child_does_not_keep_the_lock(tmp_p
         child = subprocess.Popen(words, stdin=pipe, stdout=pipe, close_fds=False)
         assert child.stdout is not None
         assert child.stdout.readline() == b"1\n"
-    with run_lock(store, "crew"):
+    with run_lock(store, "team"):
         assert child.poll() is None, "the child that was started meanwhile lives"
     child.communicate(b"\n")
 
@@ -78,6 +78,6 @@ def test_a_store_that_cannot_be_made_is_said_to_be_that(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(StoreError, match="use --store DIR"),
-        run_lock(str(tmp_path / "file"), "crew"),
+        run_lock(str(tmp_path / "file"), "team"),
     ):
         pass

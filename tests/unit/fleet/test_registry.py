@@ -49,7 +49,7 @@ def test_a_file_that_is_no_registry_counts_as_empty_and_is_kept_aside(tmp_path: 
     assert (tmp_path / "registry.json.corrupt").read_text() == '[{"name": "torn'
     assert said == [
         f"{file}: not a registry, so it counts as empty",
-        f"{file}: not a registry; it is kept as registry.json.corrupt, a new one begins",
+        f"{file}: not a registry; it is kept as registry.json.corrupt, and a new one is written",
     ]
 
 

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
-from jsonschema import Draft202012Validator
 
 from fanfold.fleet.records import fleet_schema
 from tests.unit.fleet.test_load import BAD, EVERYTHING
@@ -16,7 +16,7 @@ from tests.unit.fleet.test_load import BAD, EVERYTHING
 ROOT = Path(__file__).parents[3]
 PAGES = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
 BLOCK = re.compile(r"^```json\n(.*?)^```", re.MULTILINE | re.DOTALL)
-VALIDATOR = Draft202012Validator(fleet_schema())
+VALIDATOR = jsonschema_rs.validator_for(fleet_schema())
 
 
 def fleets() -> list[Any]:
