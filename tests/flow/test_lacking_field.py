@@ -11,7 +11,7 @@ from fanfold.journal import opening
 from fanfold.members.roster import load_roster
 from fanfold.plans.execute import Audience, Options, execute, prepare
 from fanfold.plans.load import load_plan
-from fanfold.plans.preview.askers import Premises
+from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.run.loop import run_sync
 from fanfold.work.outcome import STATES, Receipt

@@ -178,14 +178,18 @@ class PlanState:
         if self._without_items:
             self.value, self.folded = None, True
 
-    async def govern_reduce(self, way: Reducing) -> None:
+    async def govern_reduce(self, reduction: Reducing) -> None:
         """The asks of a tree over items that nobody could count beforehand."""
-        if self.unforeseen and isinstance(way.how, AskedReduce) and way.fan_in is not None:
+        if (
+            self.unforeseen
+            and isinstance(reduction.how, AskedReduce)
+            and reduction.fan_in is not None
+        ):
             assert self.batch is not None
-            nodes = sum(widths(self.batch.size, way.fan_in)[1:])
-            await self.run.govern(way.how.terms, placeholder_asks(nodes))
+            nodes = sum(widths(self.batch.size, reduction.fan_in)[1:])
+            await self.run.govern(reduction.how.terms, placeholder_asks(nodes))
 
-    async def safely(self, name: str, making: Any) -> Any:
+    async def or_flag(self, name: str, making: Any) -> Any:
         """A reduce that fails gives no result and flags the run; the replies are in the journal."""
         try:
             value = await making

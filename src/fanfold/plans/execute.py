@@ -277,12 +277,12 @@ async def execute(job: Job, audience: Audience) -> Receipt:
 async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
     clock, options = RealClock(), job.options
     allow_paid = options.allow_paid or job.stored.allow_paid
-    company = ListedMembers(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
+    members = ListedMembers(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
     if job.record is None:
         launch = Launch(_encode(job.stored), job.stored.plan.folder, options.parent)
         record = await start(journal, job.name, clock, job.budget, launch)
     else:
-        _rehearse(company, job)
+        _check_members(members, job)
         plan = _encode(job.stored) if options.anew or options.step_budgets else None
         how = Reopening(tuple(sorted(options.anew)), keep=options.only, plan=plan)
         record = await reopen(journal, job.record, clock, job.budget, how)
@@ -291,12 +291,12 @@ async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
         govern=options.governing(job.stored.plan.govern), approve=approve,
         anew=options.anew, only=options.only, keep_prompts=job.stored.plan.keep is not None,
     )  # fmt: skip
-    return Run(journal, record, company, settings, clock)
+    return Run(journal, record, members, settings, clock)
 
 
-def _rehearse(company: ListedMembers, job: Job) -> None:
+def _check_members(members: ListedMembers, job: Job) -> None:
     """Before an earlier run is touched: those who are to answer are there, allowed and priced."""
-    choose = Chooser(company, Limits(1, Random(0)), LocalExecutor(), RealClock())
+    choose = Chooser(members, Limits(1, Random(0)), LocalExecutor(), RealClock())
     for _, asking in askings(job.stored.plan):
         for who in (asking.who, *(Who(members=(id,)) for id in asking.escalate)):
             choose.eligible(who)

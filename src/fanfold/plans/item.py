@@ -109,7 +109,7 @@ class _Item:
         return ItemView(self._planned.id, self._planned.of, shown, tuple(views))
 
     def _is_of_batch(self, step: int) -> bool:
-        """An id may stand in several batches: an attempt is of the one whose steps it is at."""
+        """An id may occur in several batches: an attempt is of the one whose steps it is at."""
         if self._planned.of == "input":
             return True
         return self._names[step] == self._planned.of or step in {e.step for e in self._endings}

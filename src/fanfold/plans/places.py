@@ -49,7 +49,7 @@ def fixed_folder(path: str) -> str:
 
 
 def safe_name(said: str) -> str:
-    """A text as a part of a file's name. What cannot stand in one is replaced, and then a digest
+    """A text as a part of a file's name. What cannot be in one is replaced, and then a digest
     keeps it apart from all others."""
     plain = unicodedata.normalize("NFC", said)
     kept = "".join(c if c.isprintable() and c not in _NOT_IN_NAMES else "_" for c in plain)

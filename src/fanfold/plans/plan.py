@@ -39,7 +39,7 @@ def _judges(asking: Asking) -> Iterator[Asking]:
 
 
 def judges_in(gate: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each `judge` in a gate as it is written, with the way to it: `[0].all_of[1].judge`."""
+    """Each `judge` in a gate as it is written, with the path to it: `[0].all_of[1].judge`."""
     if isinstance(gate, list):
         for n, one in enumerate(gate):
             yield from judges_in(one, f"{place}[{n}]")

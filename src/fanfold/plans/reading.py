@@ -138,7 +138,7 @@ def lines_of(node: Node) -> dict[str, int]:
 
 
 def _lines_of_judges(node: Node, place: str = "gate") -> dict[str, int]:
-    """By the way to each: `gate[0].all_of[1].judge`. A single check is the first of a list."""
+    """By the path to each: `gate[0].all_of[1].judge`. A single check is the first of a list."""
     if isinstance(node.value, list):
         found = [_lines_of_judges(one, f"{place}[{n}]") for n, one in enumerate(elements(node))]
         return {name: line for lines in found for name, line in lines.items()}
@@ -161,13 +161,13 @@ def resolver(folder: Path) -> Callable[[str], Any]:
     return lambda target: resolve_target(target, folder)
 
 
-def onlooker(folder: Path) -> Callable[[str], Any]:
+def inspecting_resolver(folder: Path) -> Callable[[str], Any]:
     """For those who only look: nothing is imported."""
     return lambda target: look_for(target, folder)
 
 
-def noting(node: Node, reading: StepContext) -> Callable[[str], Any]:
-    """The same, and the run knows then where it stands."""
+def noting_resolver(node: Node, reading: StepContext) -> Callable[[str], Any]:
+    """The same, and its line is noted for the run, which imports it."""
 
     def look(target: str) -> Any:
         found = look_for(target, reading.folder)
@@ -276,9 +276,9 @@ def read_gate(node: Node, reading: StepContext) -> tuple[dict[str, Any], ...] | 
 def read_target(node: Node, reading: StepContext) -> str:
     """`module:attribute` that can be found from the plan's folder."""
     target: str = node.value
-    at(node, lambda: noting(node, reading)(target))
+    at(node, lambda: noting_resolver(node, reading)(target))
     return target
 
 
 def _try_out(check: Node, reading: StepContext) -> None:
-    at(check, lambda: from_plan(check.value, noting(check, reading)))
+    at(check, lambda: from_plan(check.value, noting_resolver(check, reading)))

@@ -112,7 +112,7 @@ def _elements(path: Path) -> Iterator[Row]:
 
 
 def _csv_rows(path: Path, delimiter: str = ",") -> Iterator[Row]:
-    csv.field_size_limit(sys.maxsize)  # a whole contract may stand in one field
+    csv.field_size_limit(sys.maxsize)  # one field may hold a whole contract
     with _open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
         reader = csv.reader(stream, strict=True, delimiter=delimiter)
         try:

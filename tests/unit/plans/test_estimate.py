@@ -16,7 +16,7 @@ from fanfold.journal import opening
 from fanfold.members.roster import load_roster
 from fanfold.plans.execute import Audience, Options, execute, prepare
 from fanfold.plans.load import check_plan, load_plan, with_commands
-from fanfold.plans.preview.askers import Premises
+from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.price import Price, nanos
 from fanfold.run.forecast import Preview, StepPreview, in_words

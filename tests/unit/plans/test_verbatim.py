@@ -15,7 +15,7 @@ from fanfold.plans.drawing.picture import picture
 from fanfold.plans.execute import Audience, Options, execute, prepare
 from fanfold.plans.load import load_plan
 from fanfold.plans.plan import Plan
-from fanfold.plans.preview.askers import Premises
+from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate
 from fanfold.plans.steps.ask import Once
 from fanfold.plans.steps.graph import Graph

@@ -26,7 +26,7 @@ from fanfold.plans.execute import Job
 from fanfold.plans.item import first_prompt
 from fanfold.plans.load import load_plan
 from fanfold.plans.plan import Plan
-from fanfold.plans.preview.askers import Premises
+from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.run.forecast import Preview
 from fanfold.work.item import Source

@@ -13,7 +13,7 @@ from fanfold.gates import kinds as gates
 from fanfold.patterns.panel import AnonymousAnswers, Panel, VoteJudge, judge_task, judge_terms
 from fanfold.patterns.prompt import Prompt
 from fanfold.plans.asking import Asking
-from fanfold.plans.preview.askers import Asker, Desk
+from fanfold.plans.preview.asks import AskEstimate, PreviewContext
 from fanfold.plans.preview.standin import Size
 from fanfold.run.forecast import Forecast, Note, StepPreview, at_once, in_turn
 from fanfold.work.ask import Reply
@@ -23,59 +23,61 @@ from fanfold.work.vote import Vote, wave
 UNKNOWN = Forecast(worst=None)
 
 
-class Votes:
+class VoteEstimate:
     """The same task to several voters; a judge may decide. At worst there is no decision, and each
     of the members is asked that the question escalates to."""
 
     def __init__(
-        self, desk: Desk, step: Asking, panel: Panel, prompt: Prompt, terms: Terms
+        self, context: PreviewContext, step: Asking, panel: Panel, prompt: Prompt, terms: Terms
     ) -> None:
         self._panel = panel
         voters, judge = panel.voters, panel.decide
-        self._askers = [
-            Asker(desk, _of_voter(terms, voter.member, len(voters)), prompt,
-                  judges=judges_of(desk, step), votes=True)
+        self._estimates = [
+            AskEstimate(context, _of_voter(terms, voter.member, len(voters)), prompt,
+                  judges=judges_of(context, step), votes=True)
             for voter in voters
         ]  # fmt: skip
-        self._better = [Asker(desk, _of_better(terms, id), prompt) for id in terms.escalate]
-        self._judge: Asker | None = None
+        self._better = [
+            AskEstimate(context, _of_better(terms, id), prompt) for id in terms.escalate
+        ]
+        self._judge: AskEstimate | None = None
         if isinstance(judge, VoteJudge):
-            self._judge = Asker(desk, judge_terms(judge, terms), judge.prompt)
+            self._judge = AskEstimate(context, judge_terms(judge, terms), judge.prompt)
 
     @property
     def who(self) -> tuple[str, ...]:
-        everyone = (*self._askers, *self._better)
-        return tuple(dict.fromkeys(id for asker in everyone for id in asker.who))
+        everyone = (*self._estimates, *self._better)
+        return tuple(dict.fromkeys(id for estimated in everyone for id in estimated.who))
 
     @property
-    def judging(self) -> list[Asker]:
+    def judging(self) -> list[AskEstimate]:
         """Who is asked about the answers: for a verdict on each, or to decide between them."""
-        found = [judge for asker in self._askers for judge in asker.judging.values()]
+        found = [judge for estimated in self._estimates for judge in estimated.judging.values()]
         return found if self._judge is None else [*found, self._judge]
 
     @property
     def size(self) -> Size:
-        return max((asker.size for asker in self._askers), key=lambda size: size.most)
+        return max((estimated.size for estimated in self._estimates), key=lambda size: size.most)
 
     def take(self, tasks: Sequence[Task]) -> list[Any]:
         """Who wins is not foreseen, so a stand-in comes of each."""
-        for voter, asker in zip(self._panel.voters, self._askers, strict=True):
-            asker.take([_sampled(task, voter.sample, asker.terms) for task in tasks])
+        for voter, estimated in zip(self._panel.voters, self._estimates, strict=True):
+            estimated.take([_sampled(task, voter.sample, estimated.terms) for task in tasks])
         if self._judge is not None:
             heard = (self._heard(task) for task in tasks if task.flaw is None)
             self._judge.take([task for task in heard if task is not None])
-        for asker in self._better:
-            for task, left in zip(tasks, asker.left(tasks), strict=True):
+        for estimated in self._better:
+            for task, left in zip(tasks, estimated.left(tasks), strict=True):
                 left.likely, left.reused = False, 0
-                asker.count(task, left)
-        return [None if task.flaw else self._askers[0].reply for task in tasks]
+                estimated.count(task, left)
+        return [None if task.flaw else self._estimates[0].reply for task in tasks]
 
     def _heard(self, question: Task) -> Task | None:
         """What the judge would be asked; None where its prompt reads what the item does not have."""
         assert isinstance(self._panel.decide, VoteJudge)
         votes = [
-            Vote(voter, asker.reply, "", Reply(text=asker.reply))
-            for voter, asker in zip(self._panel.voters, self._askers, strict=True)
+            Vote(voter, estimated.reply, "", Reply(text=estimated.reply))
+            for voter, estimated in zip(self._panel.voters, self._estimates, strict=True)
         ]
         labels = tuple(chr(65 + n % 26) for n in range(len(votes)))
         try:
@@ -85,18 +87,21 @@ class Votes:
 
     def forecast(self) -> Forecast:
         """The vote, and what it may escalate to; that is not expected, but possible."""
-        return in_turn([self._voting(), *(asker.forecast() for asker in self._better)])
+        return in_turn([self._voting(), *(estimated.forecast() for estimated in self._better)])
 
     def _voting(self) -> Forecast:
         """Voters are asked at once. When it may stop early, half of those are counted who might be
         spared; the worst case is all of them."""
-        panel, all_of_them = self._panel, at_once(asker.forecast() for asker in self._askers)
+        panel, all_of_them = (
+            self._panel,
+            at_once(estimated.forecast() for estimated in self._estimates),
+        )
         many = len(panel.voters)
         least = wave(panel.rule, [], panel.voters) if panel.early else many
         if least == many or not all_of_them.calls:
             return all_of_them
         said = f"{{}}: {least} to {many} voters are asked; of those who may be spared, half count"
-        note = Note(said, self._askers[0].terms.step)
+        note = Note(said, self._estimates[0].terms.step)
         thinner = thinned(all_of_them, (least + many) / (2 * many))
         return msgspec.structs.replace(thinner, notes=(*thinner.notes, note))
 
@@ -128,9 +133,11 @@ def thinned(made: Forecast, share: float) -> Forecast:
     return msgspec.structs.replace(made, p50=p50, variance=spread, **likely)
 
 
-def judges_of(desk: Desk, asking: Asking) -> list[Gate]:
-    """The gates that ask a member, wherever they stand among the others."""
-    return [gates.from_plan({"judge": given}, desk.ready.resolve) for given in _judges(asking.gate)]
+def judges_of(context: PreviewContext, asking: Asking) -> list[Gate]:
+    """The gates that ask a member, at any depth."""
+    return [
+        gates.from_plan({"judge": given}, context.ready.resolve) for given in _judges(asking.gate)
+    ]
 
 
 def _judges(given: Any) -> Iterator[Any]:
@@ -145,15 +152,15 @@ def _judges(given: Any) -> Iterator[Any]:
             yield from _judges(one)
 
 
-Answers: TypeAlias = Asker | Votes
+AnswerEstimate: TypeAlias = AskEstimate | VoteEstimate
 """Who answers a step: one of some members, or a vote."""
 
 
 def rows_of(
-    name: str, kind: str, answers: Answers, tasks: int, times: float | None, **more: Any
+    name: str, kind: str, answers: AnswerEstimate, tasks: int, times: float | None, **more: Any
 ) -> list[StepPreview]:
-    """What was measured, for all that it stands for: the step, and those who judge its replies."""
-    if isinstance(answers, Asker):
+    """What was measured, scaled to all items: the step, and those who judge its replies."""
+    if isinstance(answers, AskEstimate):
         judges = list(answers.judging.values())
     else:
         judges = answers.judging
@@ -164,7 +171,9 @@ def rows_of(
     ]
 
 
-def _row(name: str, kind: str, answers: Answers, tasks: int, times: float | None) -> StepPreview:
+def _row(
+    name: str, kind: str, answers: AnswerEstimate, tasks: int, times: float | None
+) -> StepPreview:
     who = answers.who
     if times is None:
         return StepPreview(name=name, kind=kind, who=who, tasks=None, forecast=UNKNOWN)

@@ -13,9 +13,9 @@ from fanfold.journal.contract import StoreView
 from fanfold.members.roster import Roster
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.inputs import open_input
-from fanfold.plans.preview.askers import Desk, Premises
+from fanfold.plans.preview.asks import Premises, PreviewContext
 from fanfold.plans.preview.standin import Size
-from fanfold.plans.preview.stations import Passing, Station
+from fanfold.plans.preview.stations import PassingItem, Station
 from fanfold.run.forecast import Forecast, Note, Preview, StepPreview, at_once, in_turn
 from fanfold.work.item import Source
 
@@ -54,8 +54,8 @@ def estimate(
     them, gate and all. What waits for replies that do not exist yet is measured with stand-ins of
     the usual length. `source` None: the input is not read, so how many items there are is unknown.
     """
-    desk = Desk(plan, roster, archive, premises)
-    return Estimate(desk, Sample(source, premises.measured)).preview()
+    context = PreviewContext(plan, roster, archive, premises)
+    return Estimate(context, Sample(source, premises.measured)).preview()
 
 
 class Sample:
@@ -70,17 +70,17 @@ class Sample:
 
     @property
     def times(self) -> float | None:
-        """How many items stand behind each that is measured."""
+        """How many items each that is measured represents."""
         if self.size is None:
             return None
         return self.size / self.many if self.many else 1.0
 
-    def chunks(self) -> Iterator[tuple[list[Passing], range]]:
+    def chunks(self) -> Iterator[tuple[list[PassingItem], range]]:
         if self._source is None:
             return
         skip = bytearray(b"\1") * (self.size or 0) if self._stride > 1 else bytearray()
         skip[:: self._stride] = bytes(len(skip[:: self._stride]))
-        walk = (Passing(at, item) for at, (_, item) in enumerate(self._source.walk(skip)))
+        walk = (PassingItem(at, item) for at, (_, item) in enumerate(self._source.walk(skip)))
         while chunk := list(islice(walk, CHUNK)):
             yield chunk, range(chunk[0].at, chunk[-1].at + 1)
 
@@ -105,14 +105,14 @@ class PartPreview(msgspec.Struct):
 class Estimate:
     """Goes through the steps in order, then lets the items pass once through all stations."""
 
-    def __init__(self, desk: Desk, sample: Sample) -> None:
-        self.desk, self.sample = desk, sample
+    def __init__(self, context: PreviewContext, sample: Sample) -> None:
+        self.context, self.sample = context, sample
         self.known = True  # items in the flow can be measured
         self.last = Size(0, 0)  # of one reply of the latest step with replies
         self.notes: list[Note] = []
 
     def preview(self) -> Preview:
-        plan = self.desk.plan
+        plan = self.context.plan
         steps: Sequence[PreviewedStep] = plan.steps
         parts = [step.preview(self) for step in steps]
         flow = [one for part in parts if part.flows for one in part.stations]
@@ -126,12 +126,12 @@ class Estimate:
             name=plan.name,
             steps=tuple(line for lines in rows for line in lines),
             total=msgspec.structs.replace(total, step=""),
-            budget=self.desk.premises.budget,
+            budget=self.context.premises.budget,
             notes=(*self._about_the_input(), *self.notes, *total.notes),
         )
 
     def _about_the_input(self) -> list[Note]:
-        spec, sample = self.desk.plan.input, self.sample
+        spec, sample = self.context.plan.input, self.sample
         if spec is not None and sample.size is None:
             what = f"the input of kind {spec.kind} is not read for a preview: its size is unknown"
             return [Note(f"{what}; --read-input {_NOT_READ[spec.kind]} once to count it")]
@@ -153,12 +153,12 @@ class Estimate:
 
     def into_one(self, name: str, stations: Sequence[Station]) -> PartPreview:
         """The items come to one result, `steps.NAME`."""
-        self.desk.record(name, stations[-1].size)
+        self.context.record(name, stations[-1].size)
         return PartPreview(stations, flows=self.known)
 
     def at_once(self, name: str, lines: Sequence[StepPreview], size: Size) -> PartPreview:
         """What does not depend on the items in the flow is known at once."""
-        self.desk.record(name, size)
+        self.context.record(name, size)
         return PartPreview(lines=lines)
 
 

@@ -1,4 +1,4 @@
-"""Where items would pass in a plan that is only looked at: maps, votes, trees of reduces."""
+"""What items pass in a preview: maps and trees of reduces; and several asks as one line."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fanfold.errors import FanfoldError
 from fanfold.patterns.asked_reduce import AskedReduce, SourcedPart, ask_about_parts
 from fanfold.patterns.prompt import make_task
 from fanfold.plans.asking import Asking
-from fanfold.plans.preview.answers import Answers, judges_of, rows_of
-from fanfold.plans.preview.askers import Asker, Desk
+from fanfold.plans.preview.answers import AnswerEstimate, judges_of, rows_of
+from fanfold.plans.preview.asks import AskEstimate, PreviewContext
 from fanfold.plans.preview.standin import Size
 from fanfold.run.forecast import StepPreview, at_once
 from fanfold.run.left import Left
@@ -23,8 +23,8 @@ from fanfold.work.task import Task, Terms
 from fanfold.work.tree import ReduceTree
 
 
-class Passing(msgspec.Struct, frozen=True):
-    """An item on its way, with what it was answered so far. `at`: which of the measured ones."""
+class PassingItem(msgspec.Struct, frozen=True):
+    """An item with its replies so far. `at`: which of the measured ones."""
 
     at: int
     item: Item
@@ -36,18 +36,18 @@ class Passing(msgspec.Struct, frozen=True):
             return self.item
         return Item(self.item.id, {**self.item.view(), "steps": self.steps})
 
-    def onward(self, step: str, value: Any) -> Passing:
-        return Passing(self.at, self.item, {**self.steps, step: value})
+    def onward(self, step: str, value: Any) -> PassingItem:
+        return PassingItem(self.at, self.item, {**self.steps, step: value})
 
 
 class Station(Protocol):
     """`take` what comes, a few dozen at a time, and give what goes on; `rows` when all have passed.
 
     `span` are the numbers that came in, of which some may have left before. `times`: so many items
-    stand behind each that was measured; None: no item is known.
+    are represented by each that was measured; None: no item is known.
     """
 
-    def take(self, passing: Sequence[Passing], span: range) -> list[Passing]: ...
+    def take(self, passing: Sequence[PassingItem], span: range) -> list[PassingItem]: ...
 
     def rows(self, times: float | None) -> list[StepPreview]: ...
 
@@ -58,60 +58,66 @@ class Station(Protocol):
 # ── stations ─────────────────────────────────────────────────────────────────────────────────
 
 
-class Mapped:
+class MapStation:
     """One ask for each item, or for a shard of them."""
 
     def __init__(
-        self, desk: Desk, step: Asking, kind: str, terms: Terms, *, watched: bool = False
+        self,
+        context: PreviewContext,
+        step: Asking,
+        kind: str,
+        terms: Terms,
+        *,
+        watched: bool = False,
     ) -> None:
         self._name, self._watched = terms.step, watched
         self._kind, self._terms = kind, terms
-        judges = judges_of(desk, step)
-        self._asker = Asker(desk, terms, desk.ready.prompt(step), judges=judges)
+        judges = judges_of(context, step)
+        self._estimate = AskEstimate(context, terms, context.ready.prompt(step), judges=judges)
         self._tasks = 0
         self._filling: Filling[tuple[Task, Left]] | None = None
 
-    def in_shards(self, items: int | None, tokens: int | None) -> Mapped:
+    def in_shards(self, items: int | None, tokens: int | None) -> MapStation:
         """So many go into one ask."""
         self._filling = Filling(items, tokens, lambda one: _size(one[0].ask))
         return self
 
     @property
     def size(self) -> Size:
-        return self._asker.size
+        return self._estimate.size
 
-    def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
+    def take(self, passing: Sequence[PassingItem], span: range) -> list[PassingItem]:
         self._tasks += len(passing)
-        asker = self._asker
-        tasks = [make_task(asker.prompt, one.seen(), self._terms, None) for one in passing]
-        lefts = asker.left(tasks)
+        estimated = self._estimate
+        tasks = [make_task(estimated.prompt, one.seen(), self._terms, None) for one in passing]
+        lefts = estimated.left(tasks)
         for task, left in zip(tasks, lefts, strict=True):
             self._count(task, left)
-        values = [asker.value(left) for left in lefts]
+        values = [estimated.value(left) for left in lefts]
         found = zip(passing, values, strict=True)
         return [one.onward(self._name, value) for one, value in found if value is not None]
 
     def _count(self, task: Task, left: Left) -> None:
         if self._filling is None or not left.asks:
-            return self._asker.count(task, left)
-        self._asker.count_judges(task, left)
+            return self._estimate.count(task, left)
+        self._estimate.count_judges(task, left)
         if full := self._filling.add((task, left)):
             self._count_shard(full)
         return None
 
     def _count_shard(self, shard: Sequence[tuple[Task, Left]]) -> None:
         if len(shard) == 1:
-            return self._asker.count(*shard[0])
+            return self._estimate.count(*shard[0])
         asks = [(task.id, task.ask) for task, _ in shard]
         items = tuple(item for _, ask in asks for item in ask.items)
-        together = shard_ask(asks, self._asker.prompt.rendered_together(items))
-        return self._asker.count_shard([left for _, left in shard], together)
+        together = shard_ask(asks, self._estimate.prompt.rendered_together(items))
+        return self._estimate.count_shard([left for _, left in shard], together)
 
     def rows(self, times: float | None) -> list[StepPreview]:
         if self._filling is not None and (rest := self._filling.rest()):
             self._count_shard(rest)
         return rows_of(
-            self._name, self._kind, self._asker, self._tasks, times, watched=self._watched
+            self._name, self._kind, self._estimate, self._tasks, times, watched=self._watched
         )
 
 
@@ -119,19 +125,21 @@ def _size(ask: Ask) -> int:
     return sum(estimate_tokens(message.content) for message in ask.messages) or 1
 
 
-class Reduced:
+class ReduceStation:
     """An asked reduce: a tree of asks over what comes, which goes on as it is."""
 
-    def __init__(self, name: str, kind: str, way: AskedReduce, answers: Answers, size: int) -> None:
-        self._name, self._kind, self.way, self.answers = name, kind, way, answers
-        self._tree: ReduceTree[SourcedPart] = ReduceTree(size, way.fan_in)
+    def __init__(
+        self, name: str, kind: str, asked: AskedReduce, answers: AnswerEstimate, size: int
+    ) -> None:
+        self._name, self._kind, self.asked, self.answers = name, kind, asked, answers
+        self._tree: ReduceTree[SourcedPart] = ReduceTree(size, asked.fan_in)
         self._nodes = 0
 
     @property
     def size(self) -> Size:
         return self.answers.size
 
-    def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
+    def take(self, passing: Sequence[PassingItem], span: range) -> list[PassingItem]:
         here = {one.at: one for one in passing}
         for at in span:
             one = here.get(at)
@@ -146,7 +154,7 @@ class Reduced:
 
     def again(self, size: int) -> None:
         """A tree of its own for each item."""
-        self._tree = ReduceTree(size, self.way.fan_in)
+        self._tree = ReduceTree(size, self.asked.fan_in)
 
     @property
     def result(self) -> Any:
@@ -156,10 +164,10 @@ class Reduced:
         """One of these parts, by one ask."""
         self._nodes += 1
         try:
-            task = Task(name, ask_about_parts(self.way, parts), self.way.terms)
+            task = Task(name, ask_about_parts(self.asked, parts), self.asked.terms)
         except FanfoldError as error:
             given = Item(name, {"steps": {n: part.value for n, part in enumerate(parts)}})
-            task = Task(name, Ask(items=(given,)), self.way.terms, flaw=str(error))
+            task = Task(name, Ask(items=(given,)), self.asked.terms, flaw=str(error))
         (value,) = self.answers.take([task])
         if value is None:
             return None
@@ -179,9 +187,9 @@ def sum_of(sizes: Iterable[Size]) -> Size:
     return Size(sum(one.typical for one in found), sum(one.most for one in found))
 
 
-def as_one(name: str, kind: str, askers: Sequence[Asker], tasks: int) -> list[StepPreview]:
+def as_one(name: str, kind: str, estimates: Sequence[AskEstimate], tasks: int) -> list[StepPreview]:
     """One line for several that are asked at once, and those who judge their replies."""
-    rows = [line for asker in askers for line in rows_of(name, kind, asker, tasks, 1)]
+    rows = [line for estimated in estimates for line in rows_of(name, kind, estimated, tasks, 1)]
     own = [line for line in rows if line.kind == kind]
     who = tuple(dict.fromkeys(id for line in own for id in line.who))
     made = at_once(line.forecast for line in own)
@@ -189,9 +197,9 @@ def as_one(name: str, kind: str, askers: Sequence[Asker], tasks: int) -> list[St
     return [first, *(line for line in rows if line.kind != kind)]
 
 
-def task_about(asker: Asker, made: Item, sample: int = 0) -> Task:
+def task_about(estimated: AskEstimate, made: Item, sample: int = 0) -> Task:
     try:
-        ask = msgspec.structs.replace(asker.prompt.about(made), sample=sample)
-        return Task(made.id, ask, asker.terms)
+        ask = msgspec.structs.replace(estimated.prompt.about(made), sample=sample)
+        return Task(made.id, ask, estimated.terms)
     except FanfoldError as error:
-        return Task(made.id, Ask(items=(made,)), asker.terms, flaw=str(error))
+        return Task(made.id, Ask(items=(made,)), estimated.terms, flaw=str(error))

@@ -10,7 +10,7 @@ from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.sketch import Sketch, title
 from fanfold.plans.preview.answers import judges_of, rows_of
-from fanfold.plans.preview.askers import Asker
+from fanfold.plans.preview.asks import AskEstimate
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import task_about
 from fanfold.plans.reading import StepContext
@@ -46,11 +46,13 @@ class Once(Asking, Step, frozen=True, omit_defaults=True, tag="ask", kw_only=Tru
         state.result(self, value_or_flag(state.run, self.name, outcome))
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        desk = estimate.desk
-        terms, prompt = desk.ready.terms(self, self.name), desk.ready.prompt(self, _NAMES)
-        asker = Asker(desk, terms, prompt, judges=judges_of(desk, self))
-        asker.take([task_about(asker, Item(self.name, {}))])
-        return estimate.at_once(self.name, rows_of(self.name, "ask", asker, 1, 1), asker.size)
+        context = estimate.context
+        terms, prompt = context.ready.terms(self, self.name), context.ready.prompt(self, _NAMES)
+        estimated = AskEstimate(context, terms, prompt, judges=judges_of(context, self))
+        estimated.take([task_about(estimated, Item(self.name, {}))])
+        return estimate.at_once(
+            self.name, rows_of(self.name, "ask", estimated, 1, 1), estimated.size
+        )
 
     def draw(self, id: str, sketch: Sketch) -> Box:
         return sketch.leaf(id, title(self.name, "ask"), self)

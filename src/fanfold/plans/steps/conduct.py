@@ -15,7 +15,7 @@ from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import describe_kick_back, many
 from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.preview.estimate import Estimate, PartPreview
-from fanfold.plans.preview.stations import Mapped
+from fanfold.plans.preview.stations import MapStation
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
@@ -69,11 +69,11 @@ class Conduct(Asking, Step, frozen=True, omit_defaults=True, tag="conduct", kw_o
         state.result(self, await synthesis(run, outcomes, into_one))
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        size, desk = estimate.sample.size, estimate.desk
+        size, context = estimate.sample.size, estimate.context
         if estimate.known and size is not None and size > self.most:
             what = f"{{}}: {size:,} items are more than `most` ({self.most}): it will be refused"
             estimate.notes.append(Note(what, self.name))
-        mapped = Mapped(desk, self, "conduct", desk.ready.terms(self, self.name))
+        mapped = MapStation(context, self, "conduct", context.ready.terms(self, self.name))
         return preview_synthesis(estimate, self.name, mapped, self.synthesise)
 
     def draw(self, id: str, sketch: Sketch) -> Box:

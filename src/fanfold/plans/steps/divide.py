@@ -16,10 +16,10 @@ from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import many
 from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.preview.answers import UNKNOWN, judges_of, rows_of
-from fanfold.plans.preview.askers import Asker, Desk
+from fanfold.plans.preview.asks import AskEstimate, PreviewContext
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.standin import Size, holds_stand_in
-from fanfold.plans.preview.stations import Passing
+from fanfold.plans.preview.stations import PassingItem
 from fanfold.plans.reading import StepContext, read_target
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
@@ -102,7 +102,7 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
         state.result(self, made)
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        return estimate.into_one(self.name, [Divided(estimate.desk, self)])
+        return estimate.into_one(self.name, [DivideStation(estimate.context, self)])
 
     def draw(self, id: str, sketch: Sketch) -> Box:
         sizes = [many(self.items, "item") if self.items else "",
@@ -120,7 +120,7 @@ Divide.written = written(
 )
 
 
-class Divided:
+class DivideStation:
     """In a preview: the items are cut into pieces, as the run will do it.
 
     Only bounds are known where a function of the user's cuts, where the length of replies decides, or
@@ -128,24 +128,24 @@ class Divided:
     it once; and each answer goes into one combine.
     """
 
-    def __init__(self, desk: Desk, step: Divide) -> None:
-        self._desk, self._step, self._items = desk, step, list[Item]()
+    def __init__(self, context: PreviewContext, step: Divide) -> None:
+        self._context, self._step, self._items = context, step, list[Item]()
         self._waits = False  # replies that do not exist yet are part of its items
-        terms, prompt = desk.ready.terms(step, step.name), desk.ready.prompt(step)
+        terms, prompt = context.ready.terms(step, step.name), context.ready.prompt(step)
         self._prompt = prompt
-        self._asker = Asker(desk, terms, prompt, judges=judges_of(desk, step))
+        self._estimate = AskEstimate(context, terms, prompt, judges=judges_of(context, step))
         source = "" if prompt.user is None else prompt.user.source
         self._frame = Ask((Message("user", source),), schema=prompt.schema, params=prompt.params)
         self._shows_steps = prompt.shows("steps")
         combine = step.combine
-        self._combine = combine.station(desk, 0, "combine") if combine.is_asked else None
+        self._combine = combine.station(context, 0, "combine") if combine.is_asked else None
         self._bytes = 0
 
     @property
     def size(self) -> Size:
-        return self._asker.size if self._combine is None else self._combine.size
+        return self._estimate.size if self._combine is None else self._combine.size
 
-    def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
+    def take(self, passing: Sequence[PassingItem], span: range) -> list[PassingItem]:
         for one in passing:
             self._items.append(one.seen())
             self._waits = self._waits or holds_stand_in(self._items[-1].data)
@@ -169,8 +169,8 @@ class Divided:
     def _cut(self) -> list[StepPreview]:
         """The pieces and the combines of the run, each measured. BadInput where it would be refused."""
         step, items = self._step, list(enumerate(self._items))
-        division = step.division(self._desk.ready)
-        cutter, ask = cutting(self._desk, self._asker.terms, self._prompt, division)
+        division = step.division(self._context.ready)
+        cutter, ask = cutting(self._context, self._estimate.terms, self._prompt, division)
         tree = cutter.whole(items)
         leaves = [] if tree is None else list(leaves_of(tree))
         parts: list[SourcedPart | None] = []
@@ -179,16 +179,16 @@ class Divided:
             ids = tuple(item.id for item in own) if leaf.origin is None else (leaf.origin,)
             value = None if leaf.flaw else self._taken(leaf.id, ask(Piece(leaf.id, own)))
             parts.append(None if value is None else SourcedPart(leaf.id, ids, value))
-        rows = rows_of(step.name, "divide", self._asker, len(leaves), 1, watched=True)
+        rows = rows_of(step.name, "divide", self._estimate, len(leaves), 1, watched=True)
         if self._combine is not None:
             if tree is not None:
-                self._combined_in(grouped(tree, self._combine.way.fan_in), iter(parts))
+                self._combined_in(grouped(tree, self._combine.asked.fan_in), iter(parts))
             more = self._combine.rows(1)
             rows += [msgspec.structs.replace(row, watched=True) for row in more]
         return rows
 
     def _taken(self, id: str, ask: Ask) -> Any:
-        (value,) = self._asker.take([Task(id, ask, self._asker.terms)])
+        (value,) = self._estimate.take([Task(id, ask, self._estimate.terms)])
         return value
 
     def _combined_in(self, tree: Tree, parts: Iterator[SourcedPart | None]) -> SourcedPart | None:
@@ -203,7 +203,7 @@ class Divided:
     def _bounds(self, known: float | None, most: int) -> list[StepPreview]:
         step = self._step
         pieces = UNKNOWN if known is None else self._pieces(known)
-        rows = [self._bounded(step.name, "divide", self._asker.who, most, pieces)]
+        rows = [self._bounded(step.name, "divide", self._estimate.who, most, pieces)]
         if self._combine is not None:
             who, made = self._combine.answers.who, self._combined(most - 1)
             rows.append(self._bounded(step.combine.name, "combine", who, most - 1, made))
@@ -223,18 +223,18 @@ class Divided:
         most = self._step.max_pieces
         share = -(-round(self._bytes * times) // most)
         left = Left(self._frame, self._frame, self._step.revise, most=share)
-        return forecast([left], self._asker.cast).scaled(most)
+        return forecast([left], self._estimate.cast).scaled(most)
 
     def _combined(self, most: int) -> Forecast:
         """Each makes one of two or more, so there is one less than pieces; most have two parts."""
         combine = self._combine
-        if combine is None or not isinstance(combine.answers, Asker):
+        if combine is None or not isinstance(combine.answers, AskEstimate):
             return UNKNOWN
         parts = [SourcedPart("", (), combine.answers.reply)] * 2
-        asker, size = combine.answers, max(self._asker.size.most, combine.size.most)
+        estimated, size = combine.answers, max(self._estimate.size.most, combine.size.most)
         try:
-            ask = ask_about_parts(combine.way, parts)
+            ask = ask_about_parts(combine.asked, parts)
         except FanfoldError:
             return UNKNOWN
-        left = Left(ask, ask, asker.terms.revise, most=2 * (size + _AROUND_AN_ITEM))
-        return forecast([left], asker.cast).scaled(most)
+        left = Left(ask, ask, estimated.terms.revise, most=2 * (size + _AROUND_AN_ITEM))
+        return forecast([left], estimated.cast).scaled(most)

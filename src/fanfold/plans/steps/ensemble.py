@@ -33,11 +33,11 @@ from fanfold.plans.drawing.describe import (
 )
 from fanfold.plans.drawing.sketch import Sketch, lanes, rows, title
 from fanfold.plans.flow import Flow
-from fanfold.plans.preview.answers import Votes, rows_of
-from fanfold.plans.preview.askers import Desk
+from fanfold.plans.preview.answers import VoteEstimate, rows_of
+from fanfold.plans.preview.asks import PreviewContext
 from fanfold.plans.preview.estimate import Estimate, PartPreview, Sample
 from fanfold.plans.preview.standin import Size
-from fanfold.plans.preview.stations import Passing
+from fanfold.plans.preview.stations import PassingItem
 from fanfold.plans.reading import StepContext, read_target
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
@@ -175,18 +175,18 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
 
     # ── preview ──
 
-    def votes(self, desk: Desk, prompt: Prompt, terms: Terms) -> Votes:
-        return Votes(desk, self, self.panel(desk.ready), prompt, terms)
+    def votes(self, context: PreviewContext, prompt: Prompt, terms: Terms) -> VoteEstimate:
+        return VoteEstimate(context, self, self.panel(context.ready), prompt, terms)
 
-    def station(self, desk: Desk, *, watched: bool = False) -> Voted:
-        return Voted(desk, self, watched=watched)
+    def station(self, context: PreviewContext, *, watched: bool = False) -> VoteStation:
+        return VoteStation(context, self, watched=watched)
 
     def preview(self, estimate: Estimate) -> PartPreview:
         if self.over is not None:
             estimate.known = False
-        elif estimate.desk.plan.input is None and estimate.known:
+        elif estimate.context.plan.input is None and estimate.known:
             estimate.sample = Sample(Rows([Item("question", {})]), 1)
-        return estimate.through([self.station(estimate.desk, watched=self.over is not None)])
+        return estimate.through([self.station(estimate.context, watched=self.over is not None)])
 
     # ── picture ──
 
@@ -262,21 +262,21 @@ def _read_judge(node: Node, given: Any, reading: StepContext) -> dict[str, Any]:
     return {"judge": judge, "picks": given.picks}
 
 
-class Voted:
+class VoteStation:
     """In a preview: each item is put to the voters."""
 
-    def __init__(self, desk: Desk, step: Ensemble, *, watched: bool = False) -> None:
+    def __init__(self, context: PreviewContext, step: Ensemble, *, watched: bool = False) -> None:
         self._step, self._watched = step, watched
-        (self._terms,) = step.item_terms(desk.ready)
-        self._prompt = desk.ready.prompt(step)
-        self._votes = step.votes(desk, self._prompt, self._terms)
+        (self._terms,) = step.item_terms(context.ready)
+        self._prompt = context.ready.prompt(step)
+        self._votes = step.votes(context, self._prompt, self._terms)
         self._tasks = 0
 
     @property
     def size(self) -> Size:
         return self._votes.size
 
-    def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
+    def take(self, passing: Sequence[PassingItem], span: range) -> list[PassingItem]:
         tasks = [make_task(self._prompt, one.seen(), self._terms, None) for one in passing]
         self._tasks += len(tasks)
         values = self._votes.take(tasks)

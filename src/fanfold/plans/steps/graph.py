@@ -16,7 +16,7 @@ from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import describe_budget, describe_who, gate_line, joined, many
 from fanfold.plans.drawing.sketch import MOST_TASKS, Sketch, title
 from fanfold.plans.preview.answers import judges_of
-from fanfold.plans.preview.askers import Asker
+from fanfold.plans.preview.asks import AskEstimate
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import as_one, sum_of, task_about
 from fanfold.plans.reading import StepContext, budget_of, lines_of
@@ -109,28 +109,32 @@ class Graph(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="graph", 
 
     def preview(self, estimate: Estimate) -> PartPreview:
         """One line for all tasks; the time is that of the longest path."""
-        desk, values, ends = estimate.desk, dict[str, Any](), dict[str, float]()
+        context, values, ends = estimate.context, dict[str, Any](), dict[str, float]()
         stated = {task.id: task for task in self.tasks}
-        askers: list[Asker] = []
-        for one in _parents_first(self.nodes(desk.ready)):
-            asker = Asker(desk, one.terms, one.prompt, judges=judges_of(desk, stated[one.id]))
+        estimates: list[AskEstimate] = []
+        for one in _parents_first(self.nodes(context.ready)):
+            estimated = AskEstimate(
+                context, one.terms, one.prompt, judges=judges_of(context, stated[one.id])
+            )
             parents = {p: values[p] for p in one.depends_on if values[p] is not None}
             made = Item(one.id, {**one.fields(), "parents": parents, "missing": []})
-            (values[one.id],) = asker.take([task_about(asker, made, one.sample)])
+            (values[one.id],) = estimated.take([task_about(estimated, made, one.sample)])
             begins = max((ends[p] for p in one.depends_on), default=0.0)
-            ends[one.id] = begins + (asker.forecast().seconds or 0.0)
-            askers.append(asker)
-        own, *judges = as_one(self.name, "graph", askers, len(values))
+            ends[one.id] = begins + (estimated.forecast().seconds or 0.0)
+            estimates.append(estimated)
+        own, *judges = as_one(self.name, "graph", estimates, len(values))
         if own.forecast.seconds is not None:
-            seconds = self._seconds(askers, max(ends.values(), default=0.0))
+            seconds = self._seconds(estimates, max(ends.values(), default=0.0))
             timed = msgspec.structs.replace(own.forecast, seconds=seconds)
             own = msgspec.structs.replace(own, forecast=timed)
-        size = sum_of(asker.size for asker in askers)
+        size = sum_of(estimated.size for estimated in estimates)
         return estimate.at_once(self.name, [own, *judges], size)
 
-    def _seconds(self, askers: Sequence[Asker], longest: float) -> float:
-        work = sum(asker.forecast().seconds or 0.0 for asker in askers) / self.concurrency
-        starts = sum(asker.forecast().most_calls != 0 for asker in askers[1:])
+    def _seconds(self, estimates: Sequence[AskEstimate], longest: float) -> float:
+        work = (
+            sum(estimated.forecast().seconds or 0.0 for estimated in estimates) / self.concurrency
+        )
+        starts = sum(estimated.forecast().most_calls != 0 for estimated in estimates[1:])
         return max(work, self.delay * starts, longest)
 
     # ── picture ──

@@ -15,9 +15,9 @@ from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import gate_line, joined, many
 from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
-from fanfold.plans.preview.askers import Desk
+from fanfold.plans.preview.asks import PreviewContext
 from fanfold.plans.preview.estimate import Estimate, PartPreview
-from fanfold.plans.preview.stations import Mapped
+from fanfold.plans.preview.stations import MapStation
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
@@ -109,23 +109,23 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         prompt, shard = ready.prompt(self), self.sharding(ready)
         await state.begin_items(self, terms, prompt)
         following = state.following
-        way = following.way(ready) if isinstance(following, Reduce) else Reducing()
-        await state.govern_reduce(way)
-        if not isinstance(following, Reduce) or way.fan_in is None:
+        reduction = following.as_reducing(ready) if isinstance(following, Reduce) else Reducing()
+        await state.govern_reduce(reduction)
+        if not isinstance(following, Reduce) or reduction.fan_in is None:
             await map_batch(state.run, state.items(), terms, prompt, shard)
             state.went_through([terms])
             return
-        folding = fold_batch(state.run, state.items(), terms, prompt, shard, way)
-        value = await state.safely(following.name, folding)
+        folding = fold_batch(state.run, state.items(), terms, prompt, shard, reduction)
+        value = await state.or_flag(following.name, folding)
         state.went_through([terms])
         state.result(following, value)
         state.skip_following()
 
     # ── preview ──
 
-    def station(self, desk: Desk, *, watched: bool = False) -> Mapped:
+    def station(self, context: PreviewContext, *, watched: bool = False) -> MapStation:
         kind = "map" if self.command is None else "command"
-        mapped = Mapped(desk, self, kind, self.item_terms(desk.ready)[0], watched=watched)
+        mapped = MapStation(context, self, kind, self.item_terms(context.ready)[0], watched=watched)
         return (
             mapped if self.shard is None else mapped.in_shards(self.shard.items, self.shard.tokens)
         )
@@ -133,7 +133,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     def preview(self, estimate: Estimate) -> PartPreview:
         """What another step produced is not known yet."""
         estimate.known = estimate.known and self.over is None
-        return estimate.through([self.station(estimate.desk, watched=self.over is not None)])
+        return estimate.through([self.station(estimate.context, watched=self.over is not None)])
 
     # ── picture ──
 

@@ -16,10 +16,10 @@ from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import joined
 from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
-from fanfold.plans.preview.askers import Desk
+from fanfold.plans.preview.asks import PreviewContext
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.standin import Size, StandIn
-from fanfold.plans.preview.stations import Passing
+from fanfold.plans.preview.stations import PassingItem
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
@@ -94,11 +94,11 @@ class MapReduce(
 
     # ── preview and picture ──
 
-    def station(self, desk: Desk, *, watched: bool = False) -> Inside:
-        return Inside(desk, self)
+    def station(self, context: PreviewContext, *, watched: bool = False) -> MapReduceStation:
+        return MapReduceStation(context, self)
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        return estimate.through([self.station(estimate.desk)])
+        return estimate.through([self.station(estimate.context)])
 
     def draw(self, id: str, sketch: Sketch) -> Box:
         at_once = f"{self.concurrency} of them at once"
@@ -130,13 +130,13 @@ def _list_at(path: str) -> Callable[[dict[str, Any]], list[Any]]:
     return found
 
 
-class Inside:
+class MapReduceStation:
     """In a preview: for each item a map over a list of its own, and a reduce."""
 
-    def __init__(self, desk: Desk, step: MapReduce) -> None:
-        self._desk, self._step = desk, step
-        self._map = step.map.station(desk, watched=True)
-        self._reduce = step.reduce.station(desk, 0) if step.reduce.is_asked else None
+    def __init__(self, context: PreviewContext, step: MapReduce) -> None:
+        self._context, self._step = context, step
+        self._map = step.map.station(context, watched=True)
+        self._reduce = step.reduce.station(context, 0) if step.reduce.is_asked else None
         self._made: dict[int, StandIn] = {}
         self._unknown = False
 
@@ -144,17 +144,17 @@ class Inside:
     def size(self) -> Size:
         return self._map.size if self._reduce is None else self._reduce.size
 
-    def take(self, passing: Sequence[Passing], span: range) -> list[Passing]:
+    def take(self, passing: Sequence[PassingItem], span: range) -> list[PassingItem]:
         return [one.onward(self._step.name, self._value(one)) for one in passing]
 
-    def _value(self, one: Passing) -> Any:
+    def _value(self, one: PassingItem) -> Any:
         found = _at(self._step.over, one.seen().view())
         if isinstance(found, StandIn) or not isinstance(found, list):
             self._unknown = self._unknown or isinstance(found, StandIn)
             return self._stand_in(1)
         parts = [as_item(row, at) for at, row in enumerate(found)]
         passing = [
-            Passing(at, Item(f"{one.item.id}/{part.id}", part.data))
+            PassingItem(at, Item(f"{one.item.id}/{part.id}", part.data))
             for at, part in enumerate(parts)
         ]
         span = range(len(parts))
@@ -168,7 +168,7 @@ class Inside:
     def _stand_in(self, parts: int) -> StandIn:
         if parts not in self._made:
             size = self.size if self._reduce else self._step.reduce.result_size(self.size, parts)
-            self._made[parts] = self._desk.stand_ins.make(size)
+            self._made[parts] = self._context.stand_ins.make(size)
         return self._made[parts]
 
     def rows(self, times: float | None) -> list[StepPreview]:

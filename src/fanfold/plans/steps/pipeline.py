@@ -106,7 +106,7 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
         await state.through_stages(stages, self.mode)
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        stations = [stage.station(estimate.desk) for stage in self.stages]
+        stations = [stage.station(estimate.context) for stage in self.stages]
         return estimate.through(stations, side_by_side=self.mode == "streaming")
 
     def draw(self, id: str, sketch: Sketch) -> Box:

@@ -19,12 +19,12 @@ from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import describe_value, describe_who, gate_line, joined
 from fanfold.plans.drawing.sketch import Sketch, title
 from fanfold.plans.flow import Flow
-from fanfold.plans.preview.answers import Answers, judges_of
-from fanfold.plans.preview.askers import Asker, Desk
+from fanfold.plans.preview.answers import AnswerEstimate, judges_of
+from fanfold.plans.preview.asks import AskEstimate, PreviewContext
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.standin import Size
-from fanfold.plans.preview.stations import Reduced
-from fanfold.plans.reading import StepContext, lines_of, noting
+from fanfold.plans.preview.stations import ReduceStation
+from fanfold.plans.reading import StepContext, lines_of, noting_resolver
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.ensemble import Ensemble, JudgeFields
 from fanfold.plans.steps.kind import Step
@@ -99,15 +99,15 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
             ready.prompt(asking, PART_NAMES), terms, self.fan_in or _USUAL_FAN_IN, by
         )
 
-    def way(self, ready: Ready) -> Reducing:
+    def as_reducing(self, ready: Ready) -> Reducing:
         return reducing(self.into_one(ready), self.fan_in)
 
     async def carry(self, state: PlanState) -> None:
         assert state.batch is not None
-        way = self.way(state.ready)
-        await state.govern_reduce(way)
-        reducing = reduce_batch(state.run, state.batch, state.passed[-1], way)
-        state.result(self, await state.safely(self.name, reducing))
+        reduction = self.as_reducing(state.ready)
+        await state.govern_reduce(reduction)
+        reducing = reduce_batch(state.run, state.batch, state.passed[-1], reduction)
+        state.result(self, await state.or_flag(self.name, reducing))
 
     # ── preview and picture ──
 
@@ -115,24 +115,24 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
     def is_asked(self) -> bool:
         return self.ask is not None or self.vote is not None
 
-    def station(self, desk: Desk, size: int, kind: str = "reduce") -> Reduced:
+    def station(self, context: PreviewContext, size: int, kind: str = "reduce") -> ReduceStation:
         """Of an asked one, over so many parts."""
-        way = self.into_one(desk.ready)
-        assert isinstance(way, AskedReduce)
-        answers: Answers
+        reduction = self.into_one(context.ready)
+        assert isinstance(reduction, AskedReduce)
+        answers: AnswerEstimate
         if self.vote is not None:
-            answers = self.vote.votes(desk, way.prompt, way.terms)
+            answers = self.vote.votes(context, reduction.prompt, reduction.terms)
         else:
-            judges = [] if self.ask is None else judges_of(desk, self.ask)
-            answers = Asker(desk, way.terms, way.prompt, judges=judges)
-        return Reduced(self.name, kind, way, answers, size)
+            judges = [] if self.ask is None else judges_of(context, self.ask)
+            answers = AskEstimate(context, reduction.terms, reduction.prompt, judges=judges)
+        return ReduceStation(self.name, kind, reduction, answers, size)
 
     def preview(self, estimate: Estimate) -> PartPreview:
         if self.is_asked:
-            station = self.station(estimate.desk, estimate.sample.many)
+            station = self.station(estimate.context, estimate.sample.many)
             return estimate.into_one(self.name, [station])
         many = (estimate.sample.size or 1) if estimate.known else 1
-        estimate.desk.record(self.name, self.result_size(estimate.last, many))
+        estimate.context.record(self.name, self.result_size(estimate.last, many))
         return PartPreview()
 
     def result_size(self, each: Size, many: int) -> Size:
@@ -249,7 +249,7 @@ def _spelled_out(node: Node, field: str) -> Node:
 def _read_pure(node: Node, given: ReduceEntry, reading: StepContext, name: str) -> Reduce:
     options = {field: value for field, value in node.value.items() if field not in _OWN}
     try:
-        reduces.from_plan(given.kind, options, noting(node, reading))
+        reduces.from_plan(given.kind, options, noting_resolver(node, reading))
     except BadInput as error:
         named = (field for field in options if f"`{field}`" in error.what)
         field = next(named, None)

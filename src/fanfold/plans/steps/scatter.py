@@ -17,9 +17,9 @@ from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import describe_who, gate_line, joined
 from fanfold.plans.drawing.sketch import MOST_TASKS, Sketch, lanes, rows, title
 from fanfold.plans.preview.answers import judges_of
-from fanfold.plans.preview.askers import Asker
+from fanfold.plans.preview.asks import AskEstimate
 from fanfold.plans.preview.estimate import Estimate, PartPreview
-from fanfold.plans.preview.stations import Mapped, as_one, sum_of
+from fanfold.plans.preview.stations import MapStation, as_one, sum_of
 from fanfold.plans.reading import KNOWN_NAMES, StepContext, read_prompt, who_of
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
@@ -174,26 +174,32 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
     def preview(self, estimate: Estimate) -> PartPreview:
         if self.over:
             return self._preview_entries(estimate)
-        desk = estimate.desk
-        mapped = Mapped(desk, self, "scatter", desk.ready.terms(self, self.name))
+        context = estimate.context
+        mapped = MapStation(context, self, "scatter", context.ready.terms(self, self.name))
         return preview_synthesis(estimate, self.name, mapped, self.synthesise)
 
     def _preview_entries(self, estimate: Estimate) -> PartPreview:
         """All are asked at once, then one answer is made of theirs."""
-        desk, askers, parts = estimate.desk, dict[Who, Asker](), list[SourcedPart | None]()
-        terms, prompt = desk.ready.terms(self, self.name), desk.ready.prompt(self)
-        for one in self.questions(desk.ready, prompt, terms):
-            asker = askers.get(one.terms.who)
-            if asker is None:
-                judges = judges_of(desk, self)
-                asker = askers[one.terms.who] = Asker(desk, one.terms, one.prompt, judges=judges)
-            (value,) = asker.take([make_task(one.prompt, one.item, one.terms, None)])
+        context, estimates, parts = (
+            estimate.context,
+            dict[Who, AskEstimate](),
+            list[SourcedPart | None](),
+        )
+        terms, prompt = context.ready.terms(self, self.name), context.ready.prompt(self)
+        for one in self.questions(context.ready, prompt, terms):
+            estimated = estimates.get(one.terms.who)
+            if estimated is None:
+                judges = judges_of(context, self)
+                estimated = estimates[one.terms.who] = AskEstimate(
+                    context, one.terms, one.prompt, judges=judges
+                )
+            (value,) = estimated.take([make_task(one.prompt, one.item, one.terms, None)])
             parts.append(None if value is None else SourcedPart(one.item.id, (one.item.id,), value))
-        lines = as_one(self.name, "scatter", list(askers.values()), len(parts))
+        lines = as_one(self.name, "scatter", list(estimates.values()), len(parts))
         if self.synthesise is None or not self.synthesise.is_asked:
-            size = sum_of(asker.size for asker in askers.values()).times(len(parts))
+            size = sum_of(estimated.size for estimated in estimates.values()).times(len(parts))
             return estimate.at_once(self.name, lines, size)
-        reduced = self.synthesise.station(desk, len(parts), "synthesise")
+        reduced = self.synthesise.station(context, len(parts), "synthesise")
         for at, part in enumerate(parts):
             reduced.land(at, part)
         return estimate.at_once(self.name, [*lines, *reduced.rows(1)], reduced.size)
@@ -242,11 +248,11 @@ def read_synthesise(node: Node, given: Any, reading: StepContext) -> Reduce | No
 
 
 def preview_synthesis(
-    estimate: Estimate, name: str, first: Mapped, synthesise: Reduce | None
+    estimate: Estimate, name: str, first: MapStation, synthesise: Reduce | None
 ) -> PartPreview:
     if synthesise is None or not synthesise.is_asked:
         return estimate.into_one(name, [first])
-    reduced = synthesise.station(estimate.desk, estimate.sample.many, "synthesise")
+    reduced = synthesise.station(estimate.context, estimate.sample.many, "synthesise")
     return estimate.into_one(name, [first, reduced])
 
 

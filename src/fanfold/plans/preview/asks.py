@@ -18,7 +18,7 @@ from fanfold.members.roster import Roster
 from fanfold.patterns.prompt import Prompt
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.preview.standin import NOTHING, Size, StandIns, holds_stand_in
-from fanfold.plans.reading import onlooker
+from fanfold.plans.reading import inspecting_resolver
 from fanfold.plans.ready import Ready
 from fanfold.run.choose import Chooser
 from fanfold.run.executor import LocalExecutor
@@ -39,7 +39,7 @@ _NO_RUN = -1  # replies that serve only the run they are of serve no new one
 class Premises(msgspec.Struct, frozen=True, kw_only=True):
     """How the plan would be run. `budget` is the one that counts, the command line's included.
 
-    `measured`: of a larger input, about so many items spread over it stand for all.
+    `measured`: of a larger input, about so many items spread over it represent all.
     """
 
     budget: Budget = Budget()
@@ -48,7 +48,7 @@ class Premises(msgspec.Struct, frozen=True, kw_only=True):
     measured: int = 20_000
 
 
-class Unopened:
+class UnopenedMembers:
     """The members of a roster, built as far as a preview needs them: no key is looked up, and no
     function is imported."""
 
@@ -60,11 +60,11 @@ class Unopened:
     def build(self, id: str) -> Member:
         traits = self.traits[id]
         if traits.kind in ("function", "replay"):
-            return Silent(traits)
+            return SilentMember(traits)
         return self._roster.build(id, folder=self._folder)
 
 
-class Silent:
+class SilentMember:
     """A member that is only there to be counted."""
 
     def __init__(self, traits: Traits) -> None:
@@ -87,18 +87,18 @@ class Silent:
         raise RuntimeError("a preview asks nobody")
 
 
-class Desk:
-    """What the parts of a preview have in common: who is there, what is on record, what stands for
+class PreviewContext:
+    """What the parts of a preview have in common: who is there, what is on record, what replaces
     replies that do not exist yet."""
 
     def __init__(
         self, plan: PlanHeader, roster: Roster, archive: StoreView | None, premises: Premises
     ) -> None:
         self.plan, self.premises, self._archive = plan, premises, archive
-        company = Unopened(roster, Path(plan.folder), allow_paid=premises.allow_paid)
-        self._choose = Chooser(company, Limits(1, Random(0)), LocalExecutor(), RealClock())
+        members = UnopenedMembers(roster, Path(plan.folder), allow_paid=premises.allow_paid)
+        self._choose = Chooser(members, Limits(1, Random(0)), LocalExecutor(), RealClock())
         self._most_at_once = roster.settings.max_concurrency
-        self.ready = Ready(plan, {}, self, onlooker)
+        self.ready = Ready(plan, {}, self, inspecting_resolver)
         self.stand_ins = StandIns()
 
     def traits(self, terms: Terms) -> list[Traits]:
@@ -155,36 +155,36 @@ def reply_size(cast: Cast, params: Params) -> Size:
     )
 
 
-class Asker:
-    """One who would be asked on these terms. `reply` stands for what it would say.
+class AskEstimate:
+    """One who would be asked on these terms. `reply` replaces what it would say.
 
     `judges` are gates that ask a member about each reply.
     """
 
     def __init__(
         self,
-        desk: Desk,
+        context: PreviewContext,
         terms: Terms,
         prompt: Prompt,
         *,
         judges: Sequence[Gate] = (),
         votes: bool = False,
     ) -> None:
-        self._desk, self.terms = desk, terms
-        self.cast = cast = desk.cast(terms, votes=votes)
+        self._context, self.terms = context, terms
+        self.cast = cast = context.cast(terms, votes=votes)
         takes = tuple(dict.fromkeys(one.traits.takes for one in cast.members))
         self._by_items = "items" in takes
-        self._survey = Survey(takes, desk.look(cast, terms.who), once=cast.metered)
+        self._survey = Survey(takes, context.look(cast, terms.who), once=cast.metered)
         self._template = prompt.user
         shows = prompt.user is not None and prompt.user.uses("steps")
         self._steps: dict[str, Any] = prompt.names.get("steps", {}) if shows else {}
-        reads = desk.reads_messages(terms)
+        reads = context.reads_messages(terms)
         self.prompt = prompt if reads else Prompt(schema=prompt.schema, params=prompt.params)
         self._meter = Meter(cast)
         self.size = reply_size(cast, prompt.params)
-        self.reply = desk.stand_ins.make(self.size)
+        self.reply = context.stand_ins.make(self.size)
         self._grew = False
-        self._judges, self.judging = judges, dict[Who, Asker]()
+        self._judges, self.judging = judges, dict[Who, AskEstimate]()
 
     @property
     def who(self) -> tuple[str, ...]:
@@ -218,13 +218,13 @@ class Asker:
     def _waits(self, task: Task) -> bool:
         if task.flaw is not None or self._by_items:
             return holds_stand_in([self._steps, *(item.data for item in task.ask.items)])
-        return self._desk.stand_ins.grown(task.ask) != NOTHING
+        return self._context.stand_ins.grown(task.ask) != NOTHING
 
     def _unwritten(self, task: Task) -> Left:
         """A prompt that a stand-in cannot be put into (it computes with a reply) is taken to be its
         own text, and all the replies."""
         self._grew = True
-        ask, stand_ins = task.ask, self._desk.stand_ins
+        ask, stand_ins = task.ask, self._context.stand_ins
         if task.flaw is None:
             grown = stand_ins.grown(ask)
         else:
@@ -241,15 +241,15 @@ class Asker:
             return
         reply = left.reply or Reply(text=self.reply)
         for asked in (one for gate in self._judges for one in asked_by(gate, task, reply)):
-            asker = self.judging.get(asked.terms.who)
-            if asker is None:
-                made = Asker(self._desk, asked.terms, Prompt())
-                asker = self.judging[asked.terms.who] = made
-            (first,) = asker.left([asked])
-            asker._meter.add(first)
+            estimated = self.judging.get(asked.terms.who)
+            if estimated is None:
+                made = AskEstimate(self._context, asked.terms, Prompt())
+                estimated = self.judging[asked.terms.who] = made
+            (first,) = estimated.left([asked])
+            estimated._meter.add(first)
             more = msgspec.structs.replace(first, likely=False, reused=0)
             for _ in range(max(0, left.kicks) + len(self.terms.escalate)):
-                asker._meter.add(more)
+                estimated._meter.add(more)
 
     def forecast(self) -> Forecast:
         made = self._meter.forecast()
