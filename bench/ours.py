@@ -9,6 +9,7 @@ from typing import Any
 from data import MAX_TOKENS, MODEL, PROMPT, SCHEMA, row
 
 from fanfold.members.command import CommandMember
+from fanfold.members.endpoint import http_client
 from fanfold.members.function import Function
 from fanfold.members.openai import OpenAI
 from fanfold.observe.script import open_run
@@ -25,6 +26,7 @@ from fanfold.work.task import Budget, Terms
 from fanfold.work.template import Template
 
 PAID = Price(input=1.0, output=5.0)
+http_client("none")  # so that the client is imported before anything is measured
 
 
 class Reviews:
