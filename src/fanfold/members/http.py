@@ -101,7 +101,8 @@ class Reading:
             )
         if self._events is not None:
             self._pass_on(self._events.end())
-        return self._answer._replace(body=b"".join(self._body), whole=whole)
+        status, _, header, _, events = self._answer
+        return Answer(status, b"".join(self._body), header, whole, events)
 
     def _pass_on(self, events: list[bytes]) -> None:
         assert self._each is not None

@@ -304,6 +304,10 @@ def _covers(stated: str, there: URL) -> bool:
 
 def _trusted() -> ssl.SSLContext:
     """SSL_CERT_FILE or SSL_CERT_DIR, else what the system trusts."""
+    context: ssl.SSLContext
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
-        return ssl.create_default_context()
-    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context = ssl.create_default_context()
+    else:
+        context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["http/1.1"])
+    return context

@@ -6,6 +6,7 @@ import asyncio
 import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from math import inf
 from socket import SO_LINGER, SOL_SOCKET
 from ssl import SSLContext
 from typing import Self
@@ -33,11 +34,11 @@ class Caller:
         lines = (line.partition(": ") for line in head[1:-2])
         return head[0], {name.lower(): value for name, _, value in lines}
 
-    async def rest(self) -> int:
-        """How many bytes came until the client was gone."""
+    async def rest(self, most: float = inf) -> int:
+        """How many bytes came until the client was gone, or until there were so many."""
         count = 0
         with suppress(ConnectionError):
-            while more := await self._reader.read(65_536):
+            while count < most and (more := await self._reader.read(65_536)):
                 count += len(more)
         return count
 
