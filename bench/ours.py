@@ -108,7 +108,9 @@ async def command_map(folder: str, items: int, concurrency: int) -> None:
     )  # fmt: skip
     prompt = Prompt(Template("{{ item.id }}", name="prompt", known=KNOWN_NAMES))
     terms = Terms("map", lambda task, reply, ask: PASS, concurrency=concurrency)
-    async with open_run("bench", members=[CommandMember(traits, ["true"], folder)], store=folder) as run:
+    async with open_run(
+        "bench", members=[CommandMember(traits, ["true"], folder)], store=folder
+    ) as run:
         batch = await run.plan(Reviews(items), terms)
         await map_batch(run, batch, terms, prompt)
         if run.receipt().passed != items:
