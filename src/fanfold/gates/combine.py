@@ -7,7 +7,7 @@ because they cost money.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Literal
 
 from fanfold.errors import BadInput
@@ -30,7 +30,7 @@ def all_of(*gates: Gate) -> Gate:
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
         verdicts, waiting = _call_all(gates, task, reply, ask)
         if waiting and not any(verdict.state == "fail" for verdict in verdicts):
-            return _PendingParts(verdicts, waiting, last_word="fail")
+            return _one_by_one(verdicts, waiting, last_word="fail")
         _drop(waiting)
         return _strongest(verdicts, "fail") if verdicts else PASS
 
@@ -51,7 +51,7 @@ def any_of(*gates: Gate) -> Gate:
             _drop(waiting)
             return PASS
         if waiting:
-            return _PendingParts(verdicts, waiting, last_word="pass")
+            return _one_by_one(verdicts, waiting, last_word="pass")
         return _strongest(verdicts, "unjudged")
 
     return gates[0] if len(gates) == 1 else known_as(nature_of(*gates), asking(check, parts=gates))
@@ -87,19 +87,14 @@ def _call_all(
     return verdicts, waiting
 
 
-class _PendingParts:
-    """A verdict still to be asked for, part by part, until one says `last_word`.
-
-    Not a coroutine, so that it can be closed before it began.
-    """
+class PendingVerdict:
+    """A verdict still to be asked for. Not a coroutine, so that nothing is left over when it is
+    closed, or dropped, before it began."""
 
     def __init__(
-        self,
-        verdicts: list[Verdict],
-        waiting: list[Awaitable[Verdict]],
-        last_word: Literal["pass", "fail"],
+        self, ask: Callable[[], Awaitable[Verdict]], waiting: list[Awaitable[Verdict]] | None = None
     ) -> None:
-        self._heard, self._waiting, self._last_word = verdicts, waiting, last_word
+        self._ask, self._waiting = ask, waiting or []
 
     def __await__(self) -> Generator[Any, Any, Verdict]:
         return self._ask().__await__()
@@ -107,17 +102,25 @@ class _PendingParts:
     def close(self) -> None:
         _drop(self._waiting)
 
-    async def _ask(self) -> Verdict:
+
+def _one_by_one(
+    verdicts: list[Verdict], waiting: list[Awaitable[Verdict]], last_word: Literal["pass", "fail"]
+) -> PendingVerdict:
+    """The parts that ask, one after the other until one says `last_word`."""
+
+    async def ask() -> Verdict:
         try:
-            while self._waiting:
-                said = await self._waiting.pop(0)
-                if said.state == self._last_word:
+            while waiting:
+                said = await waiting.pop(0)
+                if said.state == last_word:
                     return said
                 if said.state != "pass":
-                    self._heard.append(said)
+                    verdicts.append(said)
         finally:
-            self.close()
-        return _strongest(self._heard, "unjudged") if self._heard else PASS
+            _drop(waiting)
+        return _strongest(verdicts, "unjudged") if verdicts else PASS
+
+    return PendingVerdict(ask, waiting)
 
 
 def _strongest(verdicts: list[Verdict], strongest: Literal["fail", "unjudged"]) -> Verdict:

@@ -5,10 +5,11 @@ Its calls are the run's own: budgeted, limited, journaled, and found again when 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, TypedDict, Unpack
 
 from fanfold.errors import BadInput
+from fanfold.gates.combine import PendingVerdict
 from fanfold.gates.default import standard
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message, Reply, Schema
@@ -60,7 +61,12 @@ def judge(prompt: str, *, threshold: float | None = None, **how: Unpack[JudgeOpt
     terms = _terms(options, schema)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Awaitable[Verdict]:
-        return _PendingVerdict(_task(template, schema, terms, task, reply), threshold, ask)
+        asked = _task(template, schema, terms, task, reply)
+
+        async def judged() -> Verdict:
+            return _verdict(await ask(asked), threshold)
+
+        return PendingVerdict(judged)
 
     return known_as("asks", asking(check, own=[terms]))
 
@@ -85,19 +91,6 @@ _CHECKS: dict[str, Check] = {
     **{name: HOW[name] for name in ("member", "members", "needs", "step", *_OF_TERMS)},
     "schema": mapping,
 }
-
-
-class _PendingVerdict:
-    """A verdict still to be asked for. Not a coroutine, so nothing is left over if nobody waits."""
-
-    def __init__(self, task: Task, threshold: float | None, ask: AskPower) -> None:
-        self._task, self._threshold, self._ask = task, threshold, ask
-
-    def __await__(self) -> Generator[Any, Any, Verdict]:
-        return self._judge().__await__()
-
-    async def _judge(self) -> Verdict:
-        return _verdict(await self._ask(self._task), self._threshold)
 
 
 def _verdict(outcome: Outcome, threshold: float | None) -> Verdict:

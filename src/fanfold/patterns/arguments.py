@@ -4,16 +4,17 @@ happens when it goes wrong."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
 from fanfold.gates.default import standard
+from fanfold.patterns.prompt import Prompt, check_prompt
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.arguments import Checked
 from fanfold.work.ask import Schema
-from fanfold.work.member import Named
+from fanfold.work.member import Named, Traits
 from fanfold.work.options import HOW, TERMS, stated, who_of
 from fanfold.work.outcome import Missing, Outcome, Receipt
 from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Task, Terms
@@ -59,8 +60,32 @@ TERM_NAMES = (*TERMS, "attempts")
 
 
 async def ask_member(run: Run, task: Task) -> Outcome:
-    """The plain way: one ask, with all that a run does for it."""
+    """The usual handler: one ask, with all that a run does for it."""
     return await run.do(task)
+
+
+async def begin_handler(run: Run, by: TaskHandler, prompt: Prompt, terms: Terms) -> None:
+    """Before the first ask: whoever will be asked is there, and a prompt for those who read one."""
+    if by is ask_member:
+        check_prompt(prompt, terms.step, run.traits(terms))
+    begin = getattr(by, "begin", None)
+    if begin is not None:
+        await begin(run)
+
+
+class KnowsMembers(Protocol):
+    """A run, or who only looks at one, as far as it says who may answer."""
+
+    def traits(self, terms: Terms) -> list[Traits]: ...
+
+    def reads_messages(self, terms: Terms) -> bool: ...
+
+
+def prompt_for(run: KnowsMembers, terms: Terms, prompt: Prompt) -> Prompt:
+    """Nothing is rendered when nobody would read it: a function receives the item."""
+    if run.reads_messages(terms):
+        return prompt
+    return Prompt(schema=prompt.schema, params=prompt.params)
 
 
 class Folded(msgspec.Struct, frozen=True, metaclass=Checked):

@@ -9,9 +9,15 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.errors import FanfoldError, RunStopped, StoreError
-from fanfold.patterns.arguments import PatternOptions, TaskHandler, ask_member, terms_of
+from fanfold.patterns.arguments import (
+    PatternOptions,
+    TaskHandler,
+    ask_member,
+    begin_handler,
+    terms_of,
+)
 from fanfold.patterns.fold import collect
-from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
+from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.work.arguments import public
@@ -77,11 +83,7 @@ def asked(
 async def begin_asked(run: Run, reduce: AskedReduce) -> None:
     """Before anything is asked: those who would make one of many are there."""
     await run.begin(reduce.terms)
-    if reduce.by is ask_member:
-        check_prompt(reduce.prompt, reduce.terms.step, run.traits(reduce.terms))
-    begin = getattr(reduce.by, "begin", None)
-    if begin is not None:
-        await begin(run)
+    await begin_handler(run, reduce.by, reduce.prompt, reduce.terms)
 
 
 async def compose(

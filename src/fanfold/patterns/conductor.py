@@ -12,7 +12,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.gates.default import default
-from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce, begin_synthesis, named_after, synthesis
 from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
 from fanfold.run.judging import call_gate
@@ -138,8 +138,7 @@ async def conduct_batch(
     `terms.gate` is for each result, `whole` for all of them. Results are held in memory until the
     last one is judged, so see to `check_size` before the batch is planned.
     """
-    if not run.reads_messages(terms):
-        prompt = Prompt(schema=prompt.schema, params=prompt.params)
+    prompt = prompt_for(run, terms, prompt)
     run.recall(batch, terms)
     asking = msgspec.structs.replace(
         terms, gate=default(prompt.schema), revise=0, escalate=(), on_failure="skip"

@@ -6,10 +6,10 @@ accounts for every task; the budget is the run's, never the caller's.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -175,9 +175,7 @@ class Desk:
             for position, (index, item) in enumerate(zip(indexes, items, strict=True))
         ]
         try:
-            async with aclosing(
-                cast(AsyncGenerator[Outcome, None], self._run.stream(tasks, way=self._run.do))
-            ) as landing:
+            async with aclosing(self._run.stream(tasks, way=self._run.do)) as landing:
                 async for outcome in landing:
                     yield indexes[outcome.position], outcome
         except RunStopped:

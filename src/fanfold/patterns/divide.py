@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, Unpack, cast
+from typing import Any, Unpack, cast
 
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.arguments import Folded, KnowsMembers, PatternOptions, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce, begin_asked
 from fanfold.patterns.conquer import DivideRun, Problem
 from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
@@ -20,7 +20,6 @@ from fanfold.work.ask import Ask, Message
 from fanfold.work.check import whole
 from fanfold.work.cut import Cutter, SplitMethod, Splitter
 from fanfold.work.item import Item, Source, canonical
-from fanfold.work.member import Traits
 from fanfold.work.nearest import remedy
 from fanfold.work.options import needed, reducer
 from fanfold.work.pieces import Fits, Piece
@@ -115,14 +114,6 @@ async def divide_batch(
     ).result()
 
 
-class KnowsMembers(Protocol):
-    """A run, as far as cutting needs it, or who only looks at one."""
-
-    def traits(self, terms: Terms) -> list[Traits]: ...
-
-    def reads_messages(self, terms: Terms) -> bool: ...
-
-
 def cutting(
     run: KnowsMembers, terms: Terms, prompt: Prompt, division: Division
 ) -> tuple[Cutter, PieceAsk]:
@@ -130,9 +121,7 @@ def cutting(
     fits = _measure(run, terms, prompt, division.fits)
     cutter = Cutter(fits, division.method, division.max_depth, division.max_pieces)
     alone = _limit(prompt, division.fits) == 1
-    if not run.reads_messages(terms):
-        prompt = Prompt(schema=prompt.schema, params=prompt.params)
-    return cutter, PieceAsk(prompt, alone)
+    return cutter, PieceAsk(prompt_for(run, terms, prompt), alone)
 
 
 # ── how a piece is asked about ───────────────────────────────────────────────────────────────

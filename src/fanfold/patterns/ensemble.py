@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, prompt_for, terms_of
 from fanfold.patterns.panel import (
     Decide,
     Panel,
@@ -125,8 +125,8 @@ async def vote_batch(
 
     The answers are in the journal afterwards; `note` hears of each by its position as it is made.
     """
-    if not (run.reads_messages(terms) or isinstance(panel.decide, VoteJudge)):
-        prompt = Prompt(schema=prompt.schema, params=prompt.params)
+    if not isinstance(panel.decide, VoteJudge):
+        prompt = prompt_for(run, terms, prompt)
     tasks = enumerate(make_tasks(run.remaining(batch, terms), batch.no, terms, prompt), 1)
 
     async def hold(numbered: tuple[int, Task]) -> None:

@@ -10,9 +10,16 @@ from typing import Any, Literal, TypeAlias, Unpack, cast
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, ask_member, terms_of
+from fanfold.patterns.arguments import (
+    Folded,
+    PatternOptions,
+    TaskHandler,
+    ask_member,
+    begin_handler,
+    terms_of,
+)
 from fanfold.patterns.graph_state import PARENT_REASON, KeptOutcomes, Pace
-from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
+from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
 from fanfold.run.run import Run
@@ -220,15 +227,10 @@ async def _planned(
 
 async def _prepare(run: Run, one: GraphNode) -> None:
     """Nodes that share their members may still have gates and prompts of their own."""
-    if one.by is ask_member:
-        await run.prepare(one.terms)
-        check_prompt(one.prompt, one.id, run.traits(one.terms))
-        return
-    for asked in asks_of(one.terms.gate):
-        await run.prepare(asked)
-    begin = getattr(one.by, "begin", None)
-    if begin is not None:
-        await begin(run)
+    asked = [one.terms] if one.by is ask_member else asks_of(one.terms.gate)
+    for terms in asked:
+        await run.prepare(terms)
+    await begin_handler(run, one.by, one.prompt, msgspec.structs.replace(one.terms, step=one.id))
 
 
 def _is_of_agents(run: Run, one: GraphNode) -> bool:

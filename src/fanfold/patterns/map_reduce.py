@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from fanfold.errors import FanfoldError
-from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce
 from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
 from fanfold.patterns.reduce import (
@@ -29,7 +29,7 @@ from fanfold.work.ask import Ask, Reply
 from fanfold.work.check import whole
 from fanfold.work.item import Item, Source, canonical
 from fanfold.work.options import option
-from fanfold.work.outcome import Outcome, Part
+from fanfold.work.outcome import Part
 from fanfold.work.split import estimate_tokens, fields_of, shard_ask, take_apart
 from fanfold.work.task import Reducer, Task, Terms
 
@@ -73,7 +73,7 @@ async def map_batch(
     run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: Sharding | None = None
 ) -> None:
     """Carry every item of a batch through one step. The replies are in the journal afterwards."""
-    tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, _needed(run, terms, prompt))
+    tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, prompt_for(run, terms, prompt))
     await run.drain(tasks, shard)
 
 
@@ -103,9 +103,8 @@ async def _mapped(
     that a tree over it waits for few at a time."""
     run.recall(batch, terms)
     walk = _Walk(batch)
-    tasks = make_tasks(walk.items(), batch.no, terms, _needed(run, terms, prompt))
-    landing = cast("AsyncGenerator[Outcome, None]", run.stream(tasks, shard))
-    async with aclosing(landing):
+    tasks = make_tasks(walk.items(), batch.no, terms, prompt_for(run, terms, prompt))
+    async with aclosing(run.stream(tasks, shard)) as landing:
         async for outcome in landing:
             for position in walk.passed_over():
                 yield position, None
@@ -140,13 +139,6 @@ class _Walk:
         gaps, self._gaps = self._gaps, []
         for gap in gaps:
             yield from gap
-
-
-def _needed(run: Run, terms: Terms, prompt: Prompt) -> Prompt:
-    """Nothing is rendered when nobody would read it."""
-    return (
-        prompt if run.reads_messages(terms) else Prompt(schema=prompt.schema, params=prompt.params)
-    )
 
 
 def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None = None) -> Sharding:

@@ -6,15 +6,23 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, TypeAlias, Unpack, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, Unpack
 
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, ask_member, terms_of
+from fanfold.patterns.arguments import (
+    Folded,
+    PatternOptions,
+    TaskHandler,
+    ask_member,
+    begin_handler,
+    prompt_for,
+    terms_of,
+)
 from fanfold.patterns.asked_reduce import AskedReduce
 from fanfold.patterns.map_reduce import map_batch, sharding_of
-from fanfold.patterns.prompt import Prompt, check_prompt, make_task, make_tasks, prompt_of
+from fanfold.patterns.prompt import Prompt, make_task, make_tasks, prompt_of
 from fanfold.patterns.reduce import begin_reduce, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -96,11 +104,7 @@ async def begin_stages(run: Run, stages: Sequence[Stage]) -> None:
     """Before anything is planned: steps are numbered along the flow, and who is to answer is there."""
     for stage in stages:
         await run.begin(stage.terms)
-        if stage.by is ask_member:
-            check_prompt(stage.prompt, stage.terms.step, run.traits(stage.terms))
-        begin = getattr(stage.by, "begin", None)
-        if begin is not None:
-            await begin(run)
+        await begin_handler(run, stage.by, stage.prompt, stage.terms)
 
 
 async def pipe_batch(
@@ -229,9 +233,9 @@ class _Leg:
 
     def __init__(self, run: Run, batch: Batch, stage: Stage) -> None:
         self._run, self._batch, self.stage = run, batch.no, stage
-        self._prompt = prompt = stage.prompt
-        if stage.by is ask_member and not run.reads_messages(stage.terms):
-            self._prompt = Prompt(schema=prompt.schema, params=prompt.params)
+        self._prompt = stage.prompt
+        if stage.by is ask_member:
+            self._prompt = prompt_for(run, stage.terms, stage.prompt)
         self._under_way: dict[int, _Carried] = {}
 
     def outcomes(
@@ -239,8 +243,7 @@ class _Leg:
     ) -> AsyncGenerator[Outcome, None]:
         stage = self.stage
         handler = None if stage.by is ask_member else partial(_by, self._run, stage.by)
-        landing = self._run.stream(tasks, stage.shard, stage.terms, handler)
-        return cast("AsyncGenerator[Outcome, None]", landing)
+        return self._run.stream(tasks, stage.shard, stage.terms, handler)
 
     def entering(self, items: Iterable[tuple[int, Item]], has_steps: bool) -> Iterator[Task]:
         """The first stage. What it is given is kept apart, so that a function may change its own."""

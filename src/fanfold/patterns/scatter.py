@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import msgspec
 
 from fanfold.errors import BadInput, RunStopped
-from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
+from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce, begin_synthesis, named_after, synthesis
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, check_prompt, make_task, prompt_of
 from fanfold.run.planning import Batch
@@ -39,9 +39,7 @@ class Question(msgspec.Struct, frozen=True):
 
     def task(self, run: Run, batch: Batch) -> Task:
         """Those who read no prompt get none: a function receives the item."""
-        prompt = self.prompt
-        if not run.reads_messages(self.terms):
-            prompt = Prompt(schema=prompt.schema, params=prompt.params)
+        prompt = prompt_for(run, self.terms, self.prompt)
         return make_task(prompt, self.item, self.terms, Place(batch.no, self.position))
 
 
@@ -240,8 +238,7 @@ class _Gathering:
 async def _listen(run: Run, turns: list[list[Task]], heard: Callable[[Outcome], bool]) -> None:
     """Hand on each outcome as it lands, until `heard` has enough. What is under way is cancelled."""
     for tasks in turns:
-        landing = cast(AsyncGenerator[Outcome, None], run.stream(tasks))
-        async with aclosing(landing):
+        async with aclosing(run.stream(tasks)) as landing:
             async for outcome in landing:
                 if heard(outcome):
                     return

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+)
 from contextlib import aclosing
 from itertools import chain
 from typing import Any, TypeVar
@@ -237,7 +244,7 @@ class Run(Books):
         shard: Sharding | None = None,
         terms: Terms | None = None,
         way: Way | None = None,
-    ) -> AsyncIterator[Outcome]:
+    ) -> AsyncGenerator[Outcome, None]:
         """Carry many tasks of one step to their outcomes; outcomes come as they land.
 
         Tasks that come only while others are carried out are given as an async iterable, with the
