@@ -591,8 +591,8 @@ def test_aborted_by_the_last_item_there_is_no_result(memory_path: Path) -> None:
 @pytest.mark.parametrize(
     ("items", "how", "why"),
     [
-        (words(3), {}, "nobody who may answer states a context.*fits=Fits"),
-        ("a text", {}, "nobody who may answer states a context.*fits=Fits"),
+        (words(3), {}, "no member that may answer states a context.*fits=Fits"),
+        ("a text", {}, "no member that may answer states a context.*fits=Fits"),
         (words(9), {"fits": Fits(items=2), "max_pieces": 4}, "more than 4 pieces.*max_pieces"),
         (
             ["ab" * 50], {"fits": Fits(tokens=10), "split": lambda s: [s[:1], s[1:]],
@@ -621,7 +621,7 @@ def test_bad_input_is_refused_before_anything_is_asked(
 
 def test_a_context_without_room_is_refused(memory_path: Path) -> None:
     member = Scripted(lambda ask, n: Reply("x"), traits("tiny", context=100, max_tokens=100))
-    with pytest.raises(BadInput, match="the context of member tiny has no room"):
+    with pytest.raises(BadInput, match="the context of member tiny is used up by its max_tokens"):
         play(scene_of(memory_path, member, dividing(words(3))))
 
 

@@ -309,7 +309,7 @@ def test_no_item_and_one_item(
     ("items", "how", "text"),
     [
         (words(3), {"fan_in": 1}, "`fan_in` is a whole number from 2 on, not 1"),
-        (words(3), {"reduce": None, "fan_in": 5}, "`fan_in` needs a `reduce` that it is for"),
+        (words(3), {"reduce": None, "fan_in": 5}, "`fan_in` requires a `reduce`"),
         (
             words(3),
             {"reduce": 5},

@@ -411,7 +411,7 @@ def test_of_no_answers_nothing_is_asked_for(memory_path: Path) -> None:
     told = Told(entries("ab"), synthesise=asked("Sum up.", step="sum"))
     receipt = play(Scene(memory_path, (member,), pattern=told))
     assert (told.value, receipt.status, len(member.asked)) == (None, "flagged", 2)
-    assert receipt.reason == "sum: there is no answer that it could be made of"
+    assert receipt.reason == "sum: no answer passed, so there is nothing to combine"
 
 
 def breaks(parts: Any) -> Any:

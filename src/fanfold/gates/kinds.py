@@ -155,5 +155,5 @@ def _options(
             raise BadInput(f"gate `{kind}` has no field `{name}`: {remedy(str(name), known)}")
     for name in needs:
         if name not in given:
-            raise BadInput(f"gate `{kind}` lacks its `{name}`")
+            raise BadInput(f"gate `{kind}` needs the field `{name}`")
     return given

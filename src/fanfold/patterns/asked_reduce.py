@@ -206,7 +206,7 @@ async def _synthesised(run: Run, reduce: AskedReduce, outcomes: Sequence[Outcome
     ]
     if len(missing) == len(outcomes):
         if missing:
-            run.flawed(f"{step}: there is no answer that it could be made of")
+            run.flawed(f"{step}: no answer passed, so there is nothing to combine")
         return None
     absent = {one.position: one for one in missing}
     lost = [[absent[o.position]] if o.state != "passed" else [] for o in outcomes]

@@ -310,7 +310,7 @@ def _price(price: Price | None) -> dict[str, float] | None:
 
 
 def _nothing(target: str) -> Any:
-    raise BadInput("code cannot be named here")
+    raise BadInput("functions cannot be named here")
 
 
 @asynccontextmanager

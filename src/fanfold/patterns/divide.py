@@ -178,7 +178,7 @@ def _measure(
     tokens = fits.tokens or _room(run, terms, prompt)
     if tokens is None and fits.items is None and test is None:
         raise BadInput(
-            "nobody who may answer states a context, so nothing says when a piece fits: give"
+            "no member that may answer states a context, so the size of a piece is not known: set"
             " `fits`, such as fits=Fits(tokens=3000)"
         )
     reads = run.reads_messages(terms)
@@ -218,7 +218,9 @@ def _room(run: KnowsMembers, terms: Terms, prompt: Prompt) -> int | None:
     if prompt.schema is not None:
         room -= estimate_tokens(canonical(prompt.schema.definition).decode())
     if room < 1:
-        raise BadInput(f"the context of member {least} has no room beside its max_tokens")
+        raise BadInput(
+            f"the context of member {least} is used up by its max_tokens: no room for a prompt"
+        )
     return room
 
 

@@ -372,7 +372,7 @@ def from_plan(kind: str, options: Mapping[str, Any], resolve: Resolve) -> Reduce
             raise BadInput(f"reduce `{kind}`: `{name}` is a text, not {given!r}")
     for name in chosen.needs:
         if name not in options:
-            raise BadInput(f"reduce `{kind}` lacks its `{name}`")
+            raise BadInput(f"reduce `{kind}` needs the field `{name}`")
     if kind == "python":
         return python(resolve(options["target"]))
     return chosen.build(**options)

@@ -138,9 +138,9 @@ def _parts(over: Over, task: Task) -> list[Item]:
     try:
         rows = over(view)
     except Exception as error:
-        raise NoValue(f"its list cannot be made: {error_text(error)}") from None
+        raise NoValue(f"its list could not be computed: {error_text(error)}") from None
     if not isinstance(rows, list | tuple):
-        raise NoValue(f"its list is no list, but a {type(rows).__name__}")
+        raise NoValue(f"its list must be a list, not {type(rows).__name__}")
     items: dict[str, Item] = {}
     for position, row in enumerate(rows):
         part = as_item(row, position)

@@ -264,7 +264,9 @@ def _voters(
         raise BadInput(f"members is a list of names, not {members!r}")
     if len(set(members)) < len(members):
         twice = next(name for n, name in enumerate(members) if name in members[:n])
-        raise BadInput(f"{twice} votes twice; for several answers of one member use samples")
+        raise BadInput(
+            f"{twice} is a duplicate voter; for several answers of one member use samples"
+        )
     if not members and samples is None:
         raise BadInput("nobody votes: give members=[...], or samples=n of one member")
     named = [

@@ -46,7 +46,7 @@ class Reducing(msgspec.Struct, frozen=True):
 def reducing(reduce: Reducer | AskedReduce | None, fan_in: int | None = None) -> Reducing:
     """From what a script gives. An ask goes by a tree always; `fan_in` stands before its own."""
     if reduce is None and fan_in is not None:
-        raise BadInput("`fan_in` needs a `reduce` that it is for")
+        raise BadInput("`fan_in` requires a `reduce`")
     if isinstance(reduce, AskedReduce):
         fan_in = reduce.fan_in if fan_in is None else fan_in
     elif reduce is not None:

@@ -131,7 +131,7 @@ def _question(position: int, entry: Any, prompt: Prompt, terms: Terms) -> Questi
 
 def _own_prompt(id: str, text: Any) -> Template:
     if not isinstance(text, str) or not text.strip():
-        raise BadInput(f"entry `{id}`: its `prompt` must be a text that says something")
+        raise BadInput(f"entry `{id}`: its `prompt` must be a non-empty text")
     return Template(text, name=f"the prompt of entry `{id}`", known=KNOWN_NAMES)
 
 

@@ -149,7 +149,7 @@ def test_in_a_plan() -> None:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ({}, "gate `judge` lacks its `prompt`"),
+        ({}, "gate `judge` needs the field `prompt`"),
         ("Good?", "gate `judge` takes a mapping of prompt, member"),
         ({"prompt": "{{ repl }}"}, "template: `repl` is not defined"),
         ({"prompt": "Good?", "treshold": 7}, "gate `judge` has no field `treshold`"),

@@ -78,7 +78,7 @@ def test_each_kind_lets_good_through_and_holds_bad(spec: Any, good: Any, bad: An
         ([{"require": []}], "gate `require` takes a field or a list of fields, not []"),
         ([{"require": [1]}], "gate `require` takes a field or a list of fields, not [1]"),
         ([{"range": {"feild": "n"}}], "gate `range` has no field `feild`: did you mean `field`?"),
-        ([{"range": {"low": 1}}], "gate `range` lacks its `field`"),
+        ([{"range": {"low": 1}}], "gate `range` needs the field `field`"),
         ([{"range": [0, 1]}], "gate `range` takes a mapping of field, low, high, not [0, 1]"),
         ([{"python": 5}], "gate `python` takes `module:attribute`, not 5"),
         ([{"python": "m:five"}], "gate `python`: m:five is not a function"),

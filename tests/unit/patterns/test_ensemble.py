@@ -487,7 +487,10 @@ def test_samples_of_whoever_a_task_is_for(memory_path: Path) -> None:
         ({"quorum": 3}, "a quorum of 3 cannot be reached: there are 2 voters"),
         ({"quorum": 0}, "`quorum` must be 1 or more, not 0"),
         ({"members": []}, "nobody votes: give members=[...], or samples=n of one member"),
-        ({"members": ["a", "a"]}, "a votes twice; for several answers of one member use samples"),
+        (
+            {"members": ["a", "a"]},
+            "a is a duplicate voter; for several answers of one member use samples",
+        ),
         ({"members": "ab"}, "no member 'ab'"),
         ({"members": ["a", "z"]}, "no member 'z' in the roster"),
         ({"samples": 0}, "`samples` must be 1 or more, not 0"),

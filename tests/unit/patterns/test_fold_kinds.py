@@ -58,7 +58,7 @@ def test_no_kind_is_left_out_above() -> None:
             {},
             f"unknown reduce kind `zzz`: known: {', '.join(sorted(KINDS))}",
         ),
-        ("sort", {}, "reduce `sort` lacks its `by`"),
+        ("sort", {}, "reduce `sort` needs the field `by`"),
         (
             "sort",
             {"by": "n", "ordr": "x"},

@@ -415,8 +415,12 @@ def test_a_list_inside_an_item_is_mapped_and_reduced(memory_path: Path, mode: Mo
 @pytest.mark.parametrize(
     ("over", "state", "why"),
     [
-        (lambda item: item["nothing"], "failed", "its list cannot be made: KeyError: 'nothing'"),
-        (lambda item: "text", "failed", "its list is no list, but a str"),
+        (
+            lambda item: item["nothing"],
+            "failed",
+            "its list could not be computed: KeyError: 'nothing'",
+        ),
+        (lambda item: "text", "failed", "its list must be a list, not str"),
         (lambda item: [{"id": "x"}, {"id": "x"}], "failed", "duplicate id 'x' in its list"),
         (lambda item: [object()], "failed", "part 0 of its list is not plain JSON"),
         (lambda item: [{"n": 13}, {"n": 13, "m": 1}], "failed", "none of its 2 parts passed parts"),

@@ -137,7 +137,7 @@ def test_reducing_is_what_was_given() -> None:
     [
         (fold.total(), 1, "`fan_in` is a whole number from 2 on, not 1"),
         (asked("x"), True, "`fan_in` is a whole number from 2 on, not True"),
-        (None, 3, "`fan_in` needs a `reduce` that it is for"),
+        (None, 3, "`fan_in` requires a `reduce`"),
         ("sum", None, "`reduce` must be a function of the parts or asked(…), not the text 'sum'"),
     ],
 )

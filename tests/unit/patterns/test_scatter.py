@@ -99,8 +99,8 @@ def test_fields_for_asking_never_reach_the_item_and_all_others_do(
         ({"id": "a", "member": None}, "entry `a`: `member` must name who answers, not None"),
         ({"id": "a", "members": []}, "entry `a`: `members` must name who answers, not []"),
         ({"id": "a", "members": [1]}, "entry `a`: `members` must name who answers, not [1]"),
-        ({"id": "a", "prompt": " "}, "entry `a`: its `prompt` must be a text"),
-        ({"id": "a", "prompt": 3}, "entry `a`: its `prompt` must be a text"),
+        ({"id": "a", "prompt": " "}, "entry `a`: its `prompt` must be a non-empty text"),
+        ({"id": "a", "prompt": 3}, "entry `a`: its `prompt` must be a non-empty text"),
         ({"id": "a", "prompt": "{{ itm.topic }}"}, "the prompt of entry `a`"),
     ],
 )

@@ -130,7 +130,7 @@ PLANS = [
      "p.yaml:4: unknown kind `srt`: did you mean `sort`?"),
     (f"{COUNT}{STEPS}  - reduce:\n      kind: sort\n      bye: a\n",
      "p.yaml:6: reduce `sort` has no field `bye`: did you mean `by`?"),
-    (f"{COUNT}{STEPS}  - reduce: {{kind: top, by: a}}\n", "p.yaml:4: reduce `top` lacks its `n`"),
+    (f"{COUNT}{STEPS}  - reduce: {{kind: top, by: a}}\n", "p.yaml:4: reduce `top` needs the field `n`"),
     (f"{COUNT}{STEPS}  - reduce: {{sep: a}}\n",
      f"p.yaml:4: a reduce needs the field `kind`: one of {', '.join(KINDS)}, ask, ensemble"),
     (f"{COUNT}{STEPS}  - reduce: {{kind: ask}}\n", "p.yaml:4: an asked reduce needs a `prompt`"),
