@@ -92,7 +92,9 @@ def test_the_runs_of_other_processes_hang_below_the_attempts_that_started_them(
     assert [(c["name"], c["status"], c["parent"]) for c in children] == [
         ("alpha", "complete", attempts[0]["span"]), ("beta", "complete", attempts[1]["span"]),
     ]  # fmt: skip
-    assert [attempt["span"] for attempt in attempts] == [f"{tree['run']}:1", f"{tree['run']}:5"]
+    assert [attempt["span"] for attempt in attempts] == [
+        f"{tree['run']}:{attempt['attempt']}" for attempt in attempts
+    ]
     assert [child["total"]["calls"] for child in children] == [3, 0]
     assert [member["reused"] for c in children for member in c["steps"][0]["members"]] == [0, 3]
     assert tree["children"] == []

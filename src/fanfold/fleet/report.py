@@ -32,7 +32,7 @@ _FAILED = ("FAILED", "KILLED", "IN DOUBT", "UNFUNDED")
 def fleet_report(read: ReportQuestions, s: FleetStatus, diffs: dict[str, Diff]) -> str:
     """Values that come from workers are escaped and cut. `diffs`: by worker, of those that had a
     worktree of their own."""
-    whole = whole_receipt(s.summary, accounts(read, s.summary.run))
+    whole = whole_receipt(s.summary, accounts(read, s.summary.run, unsent=s.summary.unsent))
     titled = [
         *workers_sections(s, diffs),
         ("Receipt", receipt_lines(whole)),

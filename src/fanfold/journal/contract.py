@@ -316,6 +316,10 @@ class StoreView(Protocol):
     def sessions(self) -> Sessions: ...
 
     @property
+    def sent(self) -> SentMarks:
+        """Only to ask which were not sent."""
+
+    @property
     def position(self) -> int:
         """That of the newest commit. Read it before the tables, then follow from there."""
 
@@ -336,9 +340,6 @@ class Store(StoreView, Protocol):
 
     @property
     def commits(self) -> int: ...
-
-    @property
-    def sent(self) -> SentMarks: ...
 
     def write(self, fact: Fact) -> asyncio.Future[Any]:
         """The future resolves when the fact is durable, with its answer."""

@@ -158,6 +158,10 @@ class MemoryView:
         return self._home.files
 
     @property
+    def sent(self) -> MemorySent:
+        return self._home.sent
+
+    @property
     def position(self) -> int:
         return self.read.position()
 

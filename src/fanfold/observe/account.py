@@ -71,7 +71,7 @@ def account(archive: StoreView, summary: RunSummary, *, replies: bool = False) -
     """A few questions to the store, whatever the number of items and calls. `replies`: with the
     items and what each ended with."""
     read, run = archive.read, summary.run
-    found = accounts(read, run)
+    found = accounts(read, run, unsent=summary.unsent)
     spent: dict[str, float] = {}
     for total in read.member_totals([run.no]):
         spent[total.member] = spent.get(total.member, 0.0) + total.seconds
@@ -79,7 +79,7 @@ def account(archive: StoreView, summary: RunSummary, *, replies: bool = False) -
         summary, whole_receipt(summary, found),
         tuple(Worked(one, spent.get(one.member, 0.0)) for one in by_member(found)),
         _caught(read, summary), tuple(doubtful(read, summary)),
-        tree(archive, run), times(read, run.no), _items(read, summary) if replies else (),
+        tree(archive, run), times(read, run.no, summary.unsent), _items(read, summary) if replies else (),
     )  # fmt: skip
 
 
@@ -106,7 +106,9 @@ def doubtful(read: ReportQuestions, summary: RunSummary) -> list[AttemptRecord]:
     states: list[AttemptState] = ["in_doubt"]
     if summary.status == "crashed":
         states.append("started")
-    return read.newest(summary.run.no, states, MOST_DOUBTS)
+    unsent = {one.no for one in summary.unsent}
+    found = read.newest(summary.run.no, states, MOST_DOUBTS + len(unsent))
+    return [one for one in found if one.no not in unsent][:MOST_DOUBTS]
 
 
 def quotes(one: EndedItem, most: int = 400) -> list[str]:
@@ -187,8 +189,8 @@ class _Stretch(msgspec.Struct, frozen=True):
         return self.end - self.start
 
 
-def times(read: ReportQuestions, run: int) -> Times | None:
-    """None where no attempt is on record, or none took any time."""
+def times(read: ReportQuestions, run: int, unsent: tuple[AttemptRecord, ...] = ()) -> Times | None:
+    """None where no attempt is on record, or none took any time. `unsent` ones are no calls."""
     stretches = _stretches(read.session_spans(run))
     whole = sum(one.seconds for one in stretches)
     workers = read.member_activity(run)
@@ -196,7 +198,9 @@ def times(read: ReportQuestions, run: int) -> Times | None:
         return None
     shown = workers[:MOST_LANES]
     if sum(one.calls for one in workers) <= MOST_BARS:
-        lanes = _barred(shown, read.call_times(run, MOST_BARS), stretches)
+        not_sent = {one.no for one in unsent}
+        calls = [one for one in read.call_times(run, MOST_BARS) if one.no not in not_sent]
+        lanes = _barred(shown, calls, stretches)
     else:
         lanes = _levelled(read, run, shown, stretches)
     breaks = tuple(one.offset for one in stretches[1:])

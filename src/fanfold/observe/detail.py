@@ -48,7 +48,7 @@ def detail(
 
     `store` is the folder as the operator named it, for the command to resume with.
     """
-    found = accounts(read, summary.run)
+    found = accounts(read, summary.run, unsent=summary.unsent)
     account = whole_receipt(summary, found)
     lines = _labelled([("run", _title(summary)), *_facts(summary, account, store)], width)
     if verbose:
@@ -197,7 +197,7 @@ def detail_json(read: ReportQuestions, summary: RunSummary, store: str = "") -> 
 
     `calls` and `reused` are of all invocations here; the status may be `running` or `crashed`.
     """
-    found = accounts(read, summary.run)
+    found = accounts(read, summary.run, unsent=summary.unsent)
     whole = _plain(whole_receipt(summary, found))
     whole |= {
         "status": summary.status, "pending": summary.pending,

@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from fanfold.journal.answers import AnsweredItems, Spent, Unsettled
-from fanfold.journal.contract import ReportQuestions
+from fanfold.journal.answers import AnsweredItems, AttemptRecord, Spent, Unsettled
+from fanfold.journal.contract import ReportQuestions, SentMarks
 from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_time
 from fanfold.observe.table import Column, aligned, one_line
@@ -41,6 +41,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     seconds: float
     under_way: Unsettled
     in_doubt: Unsettled
+    unsent: tuple[AttemptRecord, ...] = ()
 
     @property
     def done(self) -> int:
@@ -63,11 +64,22 @@ def may_resume(account: Receipt) -> bool:
     return account.status != "flagged" or any(getattr(account, state) for state in AGAIN)
 
 
-def summarize(read: ReportQuestions, run: RunRecord, alive: Alive, now: float) -> RunSummary:
-    """Look at a run. `now` is the clock's time, for what is still running."""
+def summarize(
+    read: ReportQuestions,
+    run: RunRecord,
+    alive: Alive,
+    now: float,
+    sent: SentMarks | None = None,
+) -> RunSummary:
+    """Look at a run. `now` is the clock's time, for what is still running. With `sent`, attempts that
+    were claimed ahead and not sent yet are not counted."""
     lives = run.status == "running" and alive(run.session)
     crashed = run.status == "running" and not lives
+    unsent = _unsent(read, run, sent)
     under_way, in_doubt = read.unsettled(run.no, "started"), read.unsettled(run.no, "in_doubt")
+    under_way = Unsettled(
+        under_way.attempts - len(unsent), under_way.at_most - sum(one.cost for one in unsent)
+    )
     if crashed:
         in_doubt = Unsettled(
             under_way.attempts + in_doubt.attempts, under_way.at_most + in_doubt.at_most
@@ -75,10 +87,33 @@ def summarize(read: ReportQuestions, run: RunRecord, alive: Alive, now: float) -
         under_way = Unsettled()
     seconds = run.active if run.status != "running" else _active(read, run, now if lives else None)
     shown: Shown = "crashed" if crashed else run.status
-    account = receipt(read, run)
+    account = _without(receipt(read, run), unsent)
     if in_doubt.at_most:  # also what a process reserved that has died, before that is written down
         account = msgspec.structs.replace(account, cost_at_most=True)
-    return RunSummary(run, shown, account, seconds, under_way, in_doubt)
+    return RunSummary(run, shown, account, seconds, under_way, in_doubt, unsent)
+
+
+def _unsent(
+    read: ReportQuestions, run: RunRecord, sent: SentMarks | None
+) -> tuple[AttemptRecord, ...]:
+    if sent is None or run.status != "running":
+        return ()
+    started = {one.no: one for one in read.newest(run.no, ("started",), MOST_STARTED)}
+    return tuple(started[no] for no in sent.unsent(dict.fromkeys(started, run.session)))
+
+
+def _without(account: Receipt, unsent: tuple[AttemptRecord, ...]) -> Receipt:
+    """Their reservations are no cost."""
+    if not unsent:
+        return account
+    steps = tuple(
+        msgspec.structs.replace(
+            step, cost_usd=step.cost_usd - dollars(sum(a.cost for a in unsent if a.step == no))
+        )
+        for no, step in enumerate(account.steps)
+    )
+    cost = account.cost_usd - dollars(sum(one.cost for one in unsent))
+    return msgspec.structs.replace(account, cost_usd=cost, steps=steps)
 
 
 def _active(read: ReportQuestions, run: RunRecord, until: float | None) -> float:
@@ -113,12 +148,19 @@ class MemberAccount(msgspec.Struct, frozen=True):
 
 
 def accounts(
-    read: ReportQuestions, run: RunRecord, spent: dict[tuple[int, str], Spent] | None = None
+    read: ReportQuestions,
+    run: RunRecord,
+    spent: dict[tuple[int, str], Spent] | None = None,
+    unsent: tuple[AttemptRecord, ...] = (),
 ) -> list[MemberAccount]:
     """By step and member. Calls of unmetered members have no attempts: they are counted from the
     replies and errors on record, so one that was kicked back before a resume is not among them.
-    `spent` is what metered ones took, where that is known already."""
-    spent = read.by_member(run.no) if spent is None else spent
+    `spent` is what metered ones took, where that is known already; `unsent` ones do not count."""
+    spent = dict(read.by_member(run.no) if spent is None else spent)
+    for one in unsent:
+        s = spent[one.step, one.member]
+        fewer = msgspec.structs.replace(s, calls=s.calls - 1, cost=s.cost - one.cost)
+        spent[one.step, one.member] = fewer
     answered = read.answered_items(run.no)
     pairs = sorted(pair for pair in {*spent, *answered} if pair[1])
     alone = {step for step, times in Counter(step for step, _ in pairs).items() if times == 1}
@@ -172,6 +214,7 @@ def outcomes(account: Receipt) -> list[tuple[State, int]]:
 WIDE = 120
 SHORTEST_ID = 10
 NOTHING = "no runs in this store yet; start one with: fanfold run PLAN"
+MOST_STARTED = 10_000
 _encode = msgspec.json.Encoder().encode
 
 

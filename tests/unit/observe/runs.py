@@ -155,7 +155,7 @@ def looked_at(
         def of(name: str) -> RunSummary:
             run = archive.read.find(name)
             assert run is not None
-            return summarize(archive.read, run, lambda session: alive, EPOCH + after)
+            return summarize(archive.read, run, lambda session: alive, EPOCH + after, archive.sent)
 
         yield archive.read, of
     finally:
@@ -177,7 +177,7 @@ def accounted(store: Path, name: str, *, alive: bool = False, id: str = "01J") -
     try:
         run = archive.read.find(name)
         assert run is not None
-        summary = summarize(archive.read, run, lambda session: alive, EPOCH + 60.0)
+        summary = summarize(archive.read, run, lambda session: alive, EPOCH + 60.0, archive.sent)
         found = account(archive, summary, replies=True)
     finally:
         archive.close()

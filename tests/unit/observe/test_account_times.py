@@ -12,6 +12,7 @@ from fanfold.journal import opening
 from fanfold.journal.facts import AttemptState, EndAttempt, LoseAttempts, StartAttempt
 from fanfold.journal.opening import open_store
 from fanfold.observe.account import BINS, MOST_BARS, Bar, Times, times
+from fanfold.observe.status import summarize
 from fanfold.run.loop import run_sync
 from fanfold.run.record import start
 from fanfold.testing.clock import VirtualClock
@@ -153,7 +154,8 @@ def test_real_runs(tmp_path: Path) -> None:
         archive = opening.look(tmp_path / store)
         record = archive.read.find(name)
         assert record is not None
-        found = times(archive.read, record.no)
+        unsent = summarize(archive.read, record, lambda _: False, 0.0, archive.sent).unsent
+        found = times(archive.read, record.no, unsent)
         archive.close()
         assert found is not None
         assert sum(len(lane.bars) for lane in found.lanes) == calls

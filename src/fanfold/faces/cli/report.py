@@ -62,7 +62,7 @@ def form_of(path: str) -> Form | None:
 def made(opened: Opened, form: Form) -> str:
     archive, record = opened.archive, opened.record
     if not opened.snapshot().of_tasks:
-        summary = summarize(archive.read, record, archive.sessions.alive, time.time())
+        summary = summarize(archive.read, record, archive.sessions.alive, time.time(), archive.sent)
         found = account(archive, summary, replies=form == "html")
         return markdown(found) if form == "md" else account_page(found)
     status = fleet_of(opened, WorkerReader())

@@ -75,7 +75,9 @@ def _all(store: str, as_json: bool) -> Text:
 def _of_store(store: str, now: float) -> list[RunSummary]:
     with _archive(store) as archive:
         alive = archive.sessions.alive
-        return [summarize(archive.read, one, alive, now) for one in archive.read.runs()]
+        return [
+            summarize(archive.read, one, alive, now, archive.sent) for one in archive.read.runs()
+        ]
 
 
 def _launched(store: str, now: float) -> list[RunSummary]:
@@ -86,7 +88,9 @@ def _launched(store: str, now: float) -> list[RunSummary]:
     for entry in registry().entries():
         with suppress(FanfoldError), _archive(entry.store) as archive:
             if (record := archive.read.find(entry.run)) is not None:
-                found.append(summarize(archive.read, record, archive.sessions.alive, now))
+                found.append(
+                    summarize(archive.read, record, archive.sessions.alive, now, archive.sent)
+                )
     return found
 
 

@@ -108,7 +108,7 @@ def looked_at(located: LocatedRun, memory: RunMemory | None = None) -> Iterator[
 def fleet_of(opened: Opened, reader: WorkerReader) -> FleetStatus:
     """Where a run with workers stands now."""
     archive, record, now = opened.archive, opened.record, time.time()
-    summary = summarize(archive.read, record, archive.sessions.alive, now)
+    summary = summarize(archive.read, record, archive.sessions.alive, now, archive.sent)
     return FleetStatus(
         summary=summary, workers=reader.read(archive, record, now), now=now,
         supervisor=supervisor_of(archive.files, record), store=opened.store,

@@ -176,7 +176,9 @@ class Toolset:
 
     def _stand(self, record: RunRecord) -> RunSummary:
         journal = self.run.store
-        return summarize(journal.read, record, journal.sessions.alive, self.run.clock.now())
+        return summarize(
+            journal.read, record, journal.sessions.alive, self.run.clock.now(), journal.sent
+        )
 
 
 def tool_list(menu: list[dict[str, Any]]) -> list[Tool]:

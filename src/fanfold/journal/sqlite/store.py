@@ -199,6 +199,7 @@ class SqliteView:
         self.read = Reader(self._reading, home.file)
         self.warnings = home.lacking(self._reading)
         self.place, self.files, self.sessions = str(folder), folder, home.sessions
+        self.sent = home.sent
 
     @property
     def position(self) -> int:
