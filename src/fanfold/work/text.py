@@ -16,6 +16,7 @@ _MARK = 64  # bytes of the note in the middle, at most
 def excerpt(text: str, most: int) -> str:
     """At most so many bytes, as JSON writes them. The beginning and the end stay, and the middle says
     how much was left out."""
+    text = str(text)  # msgspec encodes no subclass of it
     if len(text) <= most and _size(text) <= most:
         return text
     room = max(0, most - _MARK) // 2

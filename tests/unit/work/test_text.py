@@ -40,3 +40,12 @@ def test_a_kick_back_sends_at_most_so_much_of_the_reply() -> None:
         "short",
         "That reply was not accepted:\n- no\nReply again, in full, with this put right.",
     ]
+
+
+def test_a_subclass_of_str_is_shortened_too() -> None:
+    """As the stand-ins of a preview are."""
+
+    class Marked(str):
+        __slots__ = ()
+
+    assert excerpt(Marked("short"), 100) == "short"
