@@ -136,7 +136,9 @@ class WorkerReader:
         if reading is not None and files is not None:
             view = with_reading(view, reading)
             program, dialect = files.spec.words[0], self._dialects[files.spec.dialect]
-            view = msgspec.structs.replace(view, continuing=dialect.going_on(program, view.session))
+            view = msgspec.structs.replace(
+                view, continuing=dialect.resume_command(program, view.session)
+            )
         view = with_member(view, run.plan.member(view.member))
         return with_reasons(view, reasons, None if files is None else files.exit)
 

@@ -220,7 +220,7 @@ def _given(input: Any) -> Any:
 
 def _begun(usage: Any) -> Any:
     """What a stream tells at its beginning; the reply is not written yet, so its tokens are not
-    known, whatever stands there."""
+    known, whatever is there."""
     if not isinstance(usage, dict):
         return usage
     return {name: value for name, value in usage.items() if name != "output_tokens"}

@@ -1,4 +1,4 @@
-"""Changes of a roster file that leave every other line, and every comment, as it stands.
+"""Changes of a roster file that leave every other line, and every comment, as it is.
 
 A field's value is replaced in its line; a new field is a new line, or goes into the brackets of
 `{id: a, …}`. What cannot be done that way is refused. Nothing is written before the new text was
@@ -28,7 +28,7 @@ from fanfold.work.rewrite import NotCleanly, with_field, without
 from fanfold.work.written import Part, written
 
 REMOVED: Any = object()
-"""Instead of a value: the field goes away."""
+"""Instead of a value: the field is removed."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _WORD = re.compile(r"[A-Za-z0-9_.+-]+")
@@ -197,7 +197,7 @@ def _by_hand(member: Node, edit: Edit, why: str) -> BadInput:
 
 
 def _find(top: Node, id: str) -> Place:
-    """Where the member stands: below `members`, or in TangleBrain's list."""
+    """Where the member is: below `members`, or in TangleBrain's list."""
     start: Place = () if isinstance(top.value, list) else ("members",)
     held = top.value.get("members") if isinstance(top.value, dict) else top.value
     if not isinstance(held, list):

@@ -10,7 +10,7 @@ import msgspec
 
 
 class Interpreter(msgspec.Struct, frozen=True):
-    """How a program takes code: after a flag (`letters` may stand in a cluster, as in `-lc`), or as
+    """How a program takes code: after a flag (`letters` may be in a cluster, as in `-lc`), or as
     its first operand, a script, which must not be the text either.
 
     `valued`: options that have a value of their own. `after_options`: the code is the first operand
@@ -52,7 +52,7 @@ _NO_PROGRAM = re.compile(r"-.*|[A-Za-z_]\w*=.*|[0-9.]+[a-z]?")
 def run_as_code(words: Sequence[str], text: str) -> int | None:
     """The position of the first word with `text` in it that would be run, or chooses what is.
 
-    The first interpreter counts, wherever it stands; what follows its code are arguments.
+    The first interpreter counts, wherever it is; what follows its code are arguments.
     """
     for place, word in enumerate(words):
         name = PurePath(word).name.removesuffix(".exe")

@@ -145,7 +145,7 @@ def _without_parts(text: str, key: str) -> str:
 
 @lru_cache(8)
 def _forms(key: str, size: int) -> tuple[tuple[frozenset[str], int], ...]:
-    """For each form all its pieces that stand for so many characters of the key.
+    """For each form all its pieces that represent so many characters of the key.
 
     Base64 takes three bytes at a time, so what a piece looks like depends on where in its threes
     it begins; what the neighbours have a part in is left out.

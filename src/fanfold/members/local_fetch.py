@@ -2,7 +2,7 @@
 
 A part appears under its name only when it is whole: it is downloaded, compared with the sha256 that
 is known of it and unpacked in a folder beside it, then renamed. Whatever breaks this off, running
-it again goes on: with what was whole, and from the beginning with what was not.
+it again continues: with what was whole, and from the beginning with what was not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Labels by the embedded model: how well each goes on from a prompt, and which is the best."""
+"""Labels by the embedded model: how probable each is after a prompt, and which is the best."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class _Weighed(msgspec.Struct):
 
 
 class Labels:
-    """The prompt is put as it stands, without a chat template, less the white space at its end; a
-    label goes on from it after a space. Their probabilities add up to one: the model's own, among
+    """The prompt is sent as it is, without a chat template, less the white space at its end; a
+    label follows it after a space. Their probabilities add up to one: the model's own, among
     the labels alone, token by token. That takes one request where all labels begin with different
     tokens, else one for each place where they part.
 
@@ -230,7 +230,7 @@ def _is_label(value: Any) -> bool:
 
 
 class Fork(NamedTuple):
-    """Labels that begin alike, and by which token they go on. Asked for only where they part."""
+    """Labels that begin alike, and by which token they continue. Asked for only where they part."""
 
     prefix: Tokens
     ways: dict[int, tuple[str, ...]]

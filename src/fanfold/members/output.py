@@ -1,6 +1,6 @@
 """What a command printed, read: plain text, or the JSON of an agent's command line.
 
-The reply, its tokens and its cost stand in that JSON, and so does a failure that the exit code
+The reply, its tokens and its cost are in that JSON, and so does a failure that the exit code
 alone does not tell.
 """
 

@@ -147,7 +147,7 @@ class _Feed:
 
 
 class _Drain:
-    """Takes what a child writes. Beyond `most` bytes it calls `overrun`, once, and goes on no more."""
+    """Takes what a child writes. Beyond `most` bytes it calls `overrun`, once, and takes no more."""
 
     def __init__(
         self,

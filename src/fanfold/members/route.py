@@ -269,7 +269,7 @@ def standing(stats: MemberStats | None) -> tuple[int, int]:
 
 
 def _why(traits: Traits, need: Need, grade: int, alike: int) -> str:
-    """Short: it stands in every attempt's record."""
+    """Short: it is in every attempt's record."""
     good = f" that is good at {joined(need.needs)}" if need.needs else ""
     if grade:
         return f"next best{good}"

@@ -128,7 +128,7 @@ def _doubt(refusal: Refusal) -> Transient:
 
 
 def _unexpected(refusal: Refusal) -> Terminal:
-    """A success without an answer: it may have been carried out, and will be no better next time."""
+    """A success without an answer: it may have been processed, and will be no better next time."""
     return Terminal(refusal.text("unexpected response"), scope="member", lost=True)
 
 

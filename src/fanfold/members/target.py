@@ -112,7 +112,7 @@ def _in_short(error: BaseException) -> str:
 
 
 def unloaded(value: Any) -> bool:
-    """Stands for a function that is imported only when the plan runs; a preview takes its word."""
+    """In place of a function that is imported only when the plan runs; a preview trusts that it is one."""
     return True
 
 

@@ -100,13 +100,13 @@ class Agent:
     """Starts a worker for each ask, and reads its answer from the log that it leaves.
 
     A worker that goes wrong is not started again by itself: that is for the operator to decide.
-    When an ask is called off its worker is ended, with all its children; when our process dies the
-    worker goes on, and `adopt` finds it again.
+    When an ask is cancelled its worker is ended, with all its children; when our process dies the
+    worker continues, and `adopt` finds it again.
     """
 
     def __init__(self, traits: Traits, fields: AgentFields, dialect: Dialect, site: Site) -> None:
         self._traits, self._fields, self._dialect, self._site = traits, fields, dialect, site
-        self._at_work: set[Host] = set()
+        self._running: set[Host] = set()
 
     @property
     def traits(self) -> Traits:
@@ -185,7 +185,7 @@ class Agent:
             raise
 
     def end(self, why: Why, said: str) -> None:
-        for host in tuple(self._at_work):
+        for host in tuple(self._running):
             host.kill(why, said)
 
     # ── one worker ──
@@ -214,7 +214,7 @@ class Agent:
             raise Terminal(f"{self._traits.id}: {error}", scope="ask") from None
         except asyncio.CancelledError:
             if (host := find(place, request.span)) is not None:
-                host.kill("cancelled", "the run was called off")
+                host.kill("cancelled", "the run was cancelled")
             raise
 
     def _make_room(self, request: Request, place: Path, words: Words) -> None:
@@ -241,19 +241,20 @@ class Agent:
         return made
 
     async def _watch(self, host: Host, tell: Tell) -> Reply:
-        """Until it has ended. Called off, it is ended; then nobody knows what its last call took."""
-        self._at_work.add(host)
+        """Until it has ended. If the ask is cancelled it is ended, and what its last call took is
+        unknown."""
+        self._running.add(host)
         spec = host.spec
         reader = self._dialect.reader(spec.price, resumed=spec.resumed, call=spec.call)
         try:
             exit = await self._follow(host, reader, tell)
         except asyncio.CancelledError:
-            host.kill("cancelled", "the run was called off")
+            host.kill("cancelled", "the run was cancelled")
             await asyncio.wait((asyncio.ensure_future(host.ended()),), timeout=10)
             raise
         finally:
-            self._at_work.discard(host)
-        exit = exit or _by_its_word(reader.reading)
+            self._running.discard(host)
+        exit = exit or _exit_by_log(reader.reading)
         if exit is None:
             session = reader.reading.session or host.spec.session
             text = f"{self._traits.id}: ended without a result; its session is {session}"
@@ -267,8 +268,8 @@ class Agent:
             return made
         error = made
         if exit.why == "cancelled":
-            error = CalledOff(f"{self._traits.id}: called off with its run")
-        elif reading.lines == 0 and (why := _last_words(host)):
+            error = CalledOff(f"{self._traits.id}: cancelled with its run")
+        elif reading.lines == 0 and (why := _error_output(host)):
             error.args = (f"{error}: {why[-_COMPLAINT:]}",)
             error = required_servers(self._traits.id, why) or error
         error.usage, error.cost, error.bound = made.usage, made.cost, made.bound
@@ -311,12 +312,12 @@ def least_of(cap: float, most: int) -> int:
     return most - nanos(cap * (1 - LEAST))
 
 
-def _by_its_word(reading: WorkerReading) -> Exit | None:
+def _exit_by_log(reading: WorkerReading) -> Exit | None:
     """Its host was killed, and its exit code is lost; but it has said how it ended."""
     return Exit(code=1 if reading.error else 0, at=time.time()) if reading.ended else None
 
 
-def _last_words(host: Host) -> str:
+def _error_output(host: Host) -> str:
     """What a program complained about before it ended."""
     try:
         with (host.place / ERRORS).open("rb") as stream:

@@ -81,7 +81,7 @@ class Claude:
             bounds["CLAUDE_CODE_DISABLE_1M_CONTEXT"] = "1"
         return {**kept, "DISABLE_AUTOUPDATER": "1", **bounds, **resolved(fields.env, around)}
 
-    def going_on(self, program: str, session: str) -> tuple[str, ...]:
+    def resume_command(self, program: str, session: str) -> tuple[str, ...]:
         return program, "--resume", session
 
     def bounds(self, traits: Traits, fields: AgentFields) -> WorkerLimits:
@@ -138,7 +138,7 @@ class Claude:
 
 class _Mcp(msgspec.Struct, frozen=True):
     """Servers by name, the file that states them, and that file if it is still to be written: what
-    the roster states itself may hold secrets, so it never stands among the words."""
+    the roster states itself may hold secrets, so it is never among the arguments."""
 
     servers: tuple[str, ...] = ()
     file: str = ""

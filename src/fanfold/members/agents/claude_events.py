@@ -104,7 +104,7 @@ class ClaudeReader:
         self._reading.session = str(event.get("session_id") or self._reading.session)
         told = tuple(_named(event, one) for one in way(event))
         for one in told:
-            self._reading.hear(one)
+            self._reading.note_event(one)
         return told
 
     def meter(self, line: bytes) -> None:
@@ -162,7 +162,7 @@ class ClaudeReader:
             size = sum(len(_written(part)) for part in parts)
             self._meter.wrote(message["id"], size)
             if not event.get("parent_tool_use_id"):
-                self._meter.stands(message["id"])
+                self._meter.add_to_context(message["id"])
         for part in parts:
             yield from self._said(part)
 
@@ -214,7 +214,7 @@ class ClaudeReader:
                 self._meter.finished(self._streams[who], inner.get("usage"))
                 self._stale = True
                 if not who:
-                    self._meter.stands(self._streams[who])
+                    self._meter.add_to_context(self._streams[who])
                     self._reading.again = inner["delta"]["stop_reason"] != "end_turn"
             case "message_stop":
                 self._reading.under_way = self._reading.under_way and bool(who)

@@ -115,7 +115,7 @@ class ClaudeMeter:
             call.hour = _hour(usage)
         call.usage, call.final = told, True
 
-    def stands(self, id: str) -> None:
+    def add_to_context(self, id: str) -> None:
         """This message ends the conversation so far: what comes next is sent with all of it."""
         call = self._calls.get(id)
         if call is not None:
@@ -200,7 +200,7 @@ class ClaudeMeter:
 
     def _of_tokens(self, calls: list[_Call], usage: Usage, result: Result) -> int:
         """Each call by itself, since a long one may cost more for each token; then what is not known
-        by call. Where there is no price the session's whole figure stands: rather too much."""
+        by call. Where there is no price the session's whole figure counts: rather too much."""
         rates = self._rates or _list_price(result.model or "")
         if rates is None:
             return result.whole.cost or 0

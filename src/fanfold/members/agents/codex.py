@@ -81,7 +81,7 @@ class Codex:
         shown = {name: value for name, value in around.items() if name not in hidden}
         return shown | resolved(fields.env, around)
 
-    def going_on(self, program: str, session: str) -> tuple[str, ...]:
+    def resume_command(self, program: str, session: str) -> tuple[str, ...]:
         return program, "resume", session
 
     def bounds(self, traits: Traits, fields: AgentFields) -> WorkerLimits:
@@ -113,7 +113,7 @@ class Codex:
         return nanos(budget) + worst(price, context, LONG) + worst(price, context, BEGUN)
 
     def _meter(self, fields: AgentFields) -> str:
-        """Where its rollout will be. The folder is no secret, so it may stand in a record."""
+        """Where its rollout will be. The folder is no secret, so it may be in a record."""
         told = {name: value for name, value in fields.env.items() if name in ("CODEX_HOME", "HOME")}
         env = {**self._around, **resolved(told, self._around)}
         home = env.get("CODEX_HOME") or os.path.join(env.get("HOME") or str(Path.home()), ".codex")
@@ -192,7 +192,7 @@ _QUIET = (
     "features.plugins=false",
     "features.apps=false",
 )
-# Agents of its own, and goals that it goes on with by itself, would escape the meter.
+# Agents of its own, and goals that it pursues by itself, would escape the meter.
 _BOUNDED = ("agents.enabled=false", "features.goals=false")
 # Variables named like a key, a secret or a token are not shown to the commands that it runs.
 _DISCREET = ("shell_environment_policy.ignore_default_excludes=false",)

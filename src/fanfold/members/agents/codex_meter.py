@@ -27,7 +27,7 @@ LONG = 32_000
 passes what is reserved, is recorded as an overrun."""
 FIRST = 32_000  # tokens of its own instructions and tools, at most: the first call takes them
 BEGUN = 4_096  # tokens that a call can have written before the host looks the next time
-_HEAD = 200  # of a line: its type stands there, and most lines are long and of no interest
+_HEAD = 200  # of a line: its type is there, and most lines are long and of no interest
 
 
 def tokens(counted: Any) -> Usage:
@@ -151,12 +151,12 @@ class CodexMeter:
 
     @property
     def sure(self) -> bool:
-        """False: earlier runs may be in it, since nothing told what stood there before."""
+        """False: earlier runs may be in it, since nothing says what was there before."""
         return self._base is not None or not self._resumed
 
     @property
     def _rest(self) -> Usage:
-        """What the closing sum has and no record told."""
+        """What the closing sum has and no record says."""
         if self._closing is None:
             return Usage()
         return less(less(self._closing, self._base or Usage()), self._recorded)
@@ -168,7 +168,7 @@ class CodexMeter:
         return cost(self._rates, usage.input, usage.output, read, write)
 
     def one_call(self, output: int) -> int:
-        """The most that one more call of the context, as it stands, can take; 0 without a price."""
+        """The most that one more call of the context, as it is now, can take; 0 without a price."""
         return 0 if self._rates is None else worst(self._rates, self.context.tokens, output)
 
 

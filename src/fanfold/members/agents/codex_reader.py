@@ -43,7 +43,7 @@ class CodexReader:
         self._meter = CodexMeter(price, resumed=resumed, call=call)
         self._reading = CodexReading(self._meter)
         self._asks = False  # its turn has begun
-        self._torn = False  # it gave up on a call that was sent, and may have been carried out
+        self._torn = False  # it gave up on a call that was sent, and may have been processed
         self._whole = True  # no reply was lost on the way, so the tokens told are all there were
         self._take()
 
@@ -61,7 +61,7 @@ class CodexReader:
         told = None if read is None else read(self, event)
         if told is None:
             return ()
-        self._reading.hear(told)
+        self._reading.note_event(told)
         return (told,)
 
     def meter(self, line: bytes) -> None:
@@ -224,7 +224,7 @@ def failed(member: str, words: str) -> MemberError:
 
 
 def _opened(words: str) -> tuple[str, str | None]:
-    """The message and the code of an error body that stands there as it came; the code is None for
+    """The message and the code of an error body that is there as it came; the code is None for
     plain words, and empty when the body states none."""
     body: Any = decoded(words.encode()) if words.lstrip().startswith("{") else None
     error = body.get("error") if isinstance(body, dict) else None

@@ -57,7 +57,7 @@ class WorkerReading:
     closing figure, or all of it by tokens that are final; else an estimate that comes close.
 
     `text` and `data` are the answer, as of the last result; `last` is its last event, and `said` the
-    last words of the agent itself, for a line of status. `reset_at`: when a quota that is used up
+    last text of the agent itself, for a line of status. `reset_at`: when a quota that is used up
     comes back. `missing`: MCP servers that it was given, and that did not start.
     """
 
@@ -83,7 +83,7 @@ class WorkerReading:
         self.said = ""
         self.reset_at: float | None = None
 
-    def hear(self, told: EventLine, said: str = "") -> None:
+    def note_event(self, told: EventLine, said: str = "") -> None:
         """An event; `said`: the words so far, where it brings only a piece of them."""
         self.last = told
         if told.kind == "text" or (told.kind == "done" and told.text != "done"):
@@ -91,11 +91,11 @@ class WorkerReading:
 
     def unknown(self, until: float | None) -> int:
         """The most that a call under way can have taken beyond `cost`, when it was ended at this
-        time (None: nobody knows when). In nano-dollars."""
+        time (None: unknown when). In nano-dollars."""
         return 0
 
     def next_call(self) -> int:
-        """The most that the next call of the context, as it stands, can take; 0 when none is due."""
+        """The most that the next call of the context, as it is now, can take; 0 when none is due."""
         return 0
 
 
@@ -130,12 +130,12 @@ class Dialect(Protocol):
         billed to another account is taken out, bounds that only the environment takes are put in."""
         ...
 
-    def going_on(self, program: str, session: str) -> tuple[str, ...]:
-        """The words by which a person goes on with a session, in its folder; none: unknown."""
+    def resume_command(self, program: str, session: str) -> tuple[str, ...]:
+        """The command by which a person continues a session, in its folder; none: unknown."""
         return ()
 
     def bounds(self, traits: Traits, fields: AgentFields) -> WorkerLimits:
-        """What the worker's host must see to, since the program does not by itself."""
+        """What the worker's host must enforce, since the program does not by itself."""
         ...
 
     def rates(self, traits: Traits) -> Price | None:
@@ -168,11 +168,11 @@ SLACK = 1_024  # tokens that a service may have written and that were not read y
 
 
 class ConversationSize:
-    """The context as it stands: exact after each reply, then with every byte that was added counted
+    """The context as it is now: exact after each reply, then with every byte that was added counted
     as a token, since a token is never less. Never more than the window.
 
     `first`: tokens of the program's own instructions and tools, which the first call takes. A session
-    that is resumed has a past that nobody here knows: then it is the whole window.
+    that is resumed has a past of unknown size: then it is the whole window.
     """
 
     def __init__(self, call: CallSize, first: int, *, resumed: bool) -> None:

@@ -17,18 +17,18 @@ from fanfold.work.ask import Reply
 
 _ENDED = {
     "killed": "killed by the operator",
-    "cancelled": "called off",
+    "cancelled": "cancelled",
     "time": "ended at its time limit",
     "silence": "ended after its limit of silence",
     "budget": "ended at its budget",
     "turns": "ended at its limit of turns",
-    "servers": "ended since an MCP server did not start",
+    "servers": "ended because an MCP server did not start",
 }
 _REQUIRED = re.compile(r"required MCP servers failed to initialize: ([\w-]+): (.*)")
 
 
 def from_outside(member: str, reading: WorkerReading, exit: Exit) -> MemberError | None:
-    """None: nobody ended it."""
+    """None: it ended by itself."""
     if exit.why == "":
         return None
     text = f"{member}: {exit.said or _ENDED[exit.why]}{_session(reading)}"
@@ -75,7 +75,7 @@ def without_result(member: str, reading: WorkerReading, exit: Exit) -> MemberErr
 
 
 def with_cost(error: MemberError, reading: WorkerReading, more: int = 0) -> MemberError:
-    """What it took all the same: as far as it told, and what a call under way may have taken."""
+    """What it took all the same: as far as it reported, and what a call under way may have taken."""
     error.usage, error.cost = reading.usage, reading.cost
     if more:
         error.cost, error.bound = (reading.cost or 0) + more, True

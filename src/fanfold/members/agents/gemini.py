@@ -1,7 +1,7 @@
 """The dialect of Gemini's command line, `gemini -o stream-json`.
 
-It keeps to no budget and to no number of turns by its words, and it asks a failing server again
-without a word for as long as it lives: only `timeout` and `silence` bound it.
+It has no option for a budget or a number of turns, and it asks a failing server again
+silently for as long as it runs: only `timeout` and `silence` bound it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class GeminiReader:
         if told is None:
             return ()
         one = EventLine(*told, moment(event.get("timestamp")), str(event.get("type")))
-        self.reading.hear(one, one_line(self.reading.text))
+        self.reading.note_event(one, one_line(self.reading.text))
         return (one,)
 
     def _told(self, event: dict[str, Any]) -> tuple[Any, str] | None:

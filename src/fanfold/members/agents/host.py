@@ -1,6 +1,6 @@
 """The host of one worker: a process that starts the program, watches it and records its end.
 
-It depends on nobody's life. There is one for every worker, so it imports little.
+It does not depend on the process that started it. There is one for every worker, so it imports little.
 """
 
 from __future__ import annotations
@@ -165,19 +165,19 @@ class Hosting:
             return None
         order = read_order(self._place)
         if order is None:
-            return "cancelled", "its host was told to end"
+            return "cancelled", "its host was asked to stop"
         return order.why, order.said
 
     # ── its end ──
 
     def _end(self, tree: ProcessTree) -> str:
-        """The program is asked first, so that it can say its last words; then all are ended."""
+        """The program is asked first, so that it can finish its log; then all are ended."""
         tree.ask()
         self._wait(lambda: tree.reap() or tree.code is not None, GRACE)
         return _not_ended(tree.clear(self._pause))
 
     def _end_children(self, tree: ProcessTree) -> str:
-        """What a program leaves running does not outlive it: it gets a moment, is told, is ended."""
+        """What a program leaves running does not outlive it: it gets a moment, is asked to end, is killed."""
         if self._wait(tree.gone, STRAGGLERS):
             return ""
         rows = tree.rows()

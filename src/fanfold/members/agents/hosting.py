@@ -45,7 +45,7 @@ async def start(place: Path, spec: Spec, prompt: bytes, env: Mapping[str, str]) 
 
     Files of an earlier worker are kept as NAME.EPOCH.bak; AlreadyRunning while it runs. Raises the
     OSError for which the program could not be started: its `filename` is the program, or the folder
-    if that was at fault. `env` is all that the program gets, and its span. Called off meanwhile, the
+    if that was at fault. `env` is all that the program gets, and its span. Cancelled meanwhile, the
     worker is ended.
     """
     starting = asyncio.ensure_future(asyncio.to_thread(_start, place, spec, prompt, env))
@@ -54,7 +54,7 @@ async def start(place: Path, spec: Spec, prompt: bytes, env: Mapping[str, str]) 
     except asyncio.CancelledError:
         await asyncio.wait((starting,))
         if not starting.cancelled() and starting.exception() is None:
-            starting.result().kill("cancelled", "called off while it was started")
+            starting.result().kill("cancelled", "cancelled while it was started")
         raise
 
 
@@ -112,7 +112,7 @@ class Host:
         return read_exit(self.place)
 
     async def ended(self, poll: float = 1.0) -> Exit | None:
-        """Wait for the end. None: gone without a word, as after a restart of the machine.
+        """Wait for the end. None: it exited without a record, as after a restart of the machine.
 
         Costs nothing while it waits; `poll` is for systems that do not tell and have to be asked,
         and for moments in which its files cannot be read.
@@ -138,7 +138,7 @@ class Host:
     def kill(self, why: Why, said: str) -> None:
         """Have it ended, with all that it has started; returns at once. The first order counts.
 
-        What a dead host has left behind is ended here and now, with no time for last words.
+        What a dead host has left behind is ended here and now, without time to finish its log.
         """
         record = read_host(self.place)
         if self.exit() is not None:
@@ -164,7 +164,7 @@ class Host:
         return await asyncio.to_thread(self._end_orphans, record)
 
     def _order(self, why: Why, said: str) -> None:
-        """On a full disk it is told to end all the same; only why is lost."""
+        """On a full disk it is asked to end all the same; only why is lost."""
         if read_order(self.place) is None:
             with suppress(OSError):
                 write_durably(self.place / KILL, KillOrder(why, said, time.time()))

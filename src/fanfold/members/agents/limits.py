@@ -17,7 +17,9 @@ if TYPE_CHECKING:  # a host stays small: it loads the dialects only when it has 
 _LOOK_FOR_FILES = 2.0  # seconds between searches for files that the meter reads
 _SPENDING = 0.5  # seconds between looks while money is spent that only other files tell of
 _REST = 5.0  # seconds without a look at most
-_LAST_WORDS = 5.0  # seconds that a program over its limit has to end, once it has given its answer
+_ANSWER_GRACE = (
+    5.0  # seconds that a program over its limit has to end, once it has given its answer
+)
 
 Reached = tuple[Why, str]
 
@@ -98,7 +100,7 @@ class _SpendingLimit:
         self._over: float | None = None
 
     def rest(self) -> float:
-        """Files beside the log tell nobody when they grow; an answer is waited for, but not long."""
+        """Growth of files beside the log wakes nobody; a closing answer is waited for, but not long."""
         return _SPENDING if self._meters.sought or self._over is not None else _REST
 
     def look(self, now: float, grown: bool) -> Reached | None:
@@ -112,7 +114,7 @@ class _SpendingLimit:
         if reached is None:
             return None
         self._over = now if self._over is None else self._over
-        waits = _LAST_WORDS if self._reader.reading.ended else 0.0
+        waits = _ANSWER_GRACE if self._reader.reading.ended else 0.0
         return reached if now - self._over >= waits else None
 
     def _read(self) -> None:

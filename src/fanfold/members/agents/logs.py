@@ -42,7 +42,7 @@ class Tail:
                 rest = b""
 
     def rest(self) -> Iterator[bytes]:
-        """All that is left, also a last line without an end: nobody will go on with it."""
+        """All that remains, also a last line without an end: nothing will be added to it."""
         yield from self.lines()
         left = b"".join(self._pieces())
         if left:
@@ -107,7 +107,7 @@ def meter_files(pattern: str, session: str) -> list[Path]:
 class SpendingFiles:
     """Reads those files line by line, each line once.
 
-    A session that is gone on with has lines of earlier workers in the same file: lines with a
+    A session that is continued has lines of earlier workers in the same file: lines with a
     timestamp before this worker began are passed over.
     """
 

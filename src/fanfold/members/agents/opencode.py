@@ -1,6 +1,6 @@
 """The dialect of `opencode run --format json`.
 
-It keeps to no budget and to no number of turns by its words: `timeout` and `silence` bound it. What
+It has no option for a budget or a number of turns: `timeout` and `silence` bound it. What
 it may do is a matter of its own configuration; `--auto` only spares it from asking.
 """
 
@@ -55,7 +55,7 @@ class Opencode(Dialect):
     def environment(
         self, around: Mapping[str, str], traits: Traits, fields: AgentFields
     ) -> dict[str, str]:
-        """What its type does not allow is denied in its configuration, whatever else stands there."""
+        """What its type does not allow is denied in its configuration, whatever else is there."""
         made = {**around, **resolved(fields.env, around)}
         config = decoded(made.get(CONFIG, "{}").encode())
         config = config if isinstance(config, dict) else {}
@@ -106,7 +106,7 @@ class OpencodeReader:
         if told is None:
             return ()
         one = EventLine(*told, moment(event.get("timestamp")), str(event.get("type")))
-        self.reading.hear(one)
+        self.reading.note_event(one)
         return (one,)
 
     def _told(self, event: dict[str, Any], part: dict[str, Any]) -> tuple[Any, str] | None:

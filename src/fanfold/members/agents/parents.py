@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
 class Given(msgspec.Struct, frozen=True):
-    """One parent, as it stands in the file. `result`: the file with its whole answer; None where it
+    """One parent, as it is in the file. `result`: the file with its whole answer; None where it
     did not pass. `output`: its folder, with `files` in it. `branch`: "" without a worktree."""
 
     passed: bool

@@ -18,7 +18,7 @@ from fanfold.members.agents.worker import Process
 if TYPE_CHECKING:
     import psutil
 
-ENDED = "ZXx"  # states of one that has ended, and that nobody has taken note of yet
+ENDED = "ZXx"  # states of one that has ended but was not yet reaped
 _PROC = os.path.exists("/proc/self/stat")
 Life = Literal["alive", "dead", "unknown"]
 _STATES = {"zombie": "Z", "dead": "X"}  # psutil's words for those that have ended
@@ -51,7 +51,7 @@ def table() -> list[ProcessRow]:
 
 
 def look(pid: int) -> ProcessRow | None:
-    """One process; None when there is no such. Raises OSError when that cannot be told."""
+    """One process; None when there is no such. Raises OSError when that is unknown."""
     if not _PROC:
         return next((row for row in by_psutil(pid) if row.pid == pid), None)
     try:

@@ -35,11 +35,11 @@ Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
 
 
 class WorkerLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Limits that the host of a worker carries out by itself, whether a run watches or not.
+    """Limits that the host of a worker enforces by itself, whether a run watches or not.
 
-    `seconds` of wall time; `silence`: seconds without a word in the log; `usd`: nano-dollars by the
+    `seconds` of wall time; `silence`: seconds without a line in the log; `usd`: nano-dollars by the
     live meter; `turns`: replies of the model. `most`: nano-dollars that are reserved for it: it is
-    ended before a call of its context, as that stands, could pass them. None: not limited here (the
+    ended before a call of its context, as it is now, could pass them. None: not limited here (the
     program itself may).
     """
 
@@ -62,7 +62,7 @@ class CallSize(msgspec.Struct, frozen=True, omit_defaults=True):
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is: the attempt it works for, its words, where it runs, its bounds.
 
-    No secret may stand here: the environment is handed over directly, never through a file.
+    No secret may be in here: the environment is handed over directly, never through a file.
     `session`: the id of the program's own session, when it was chosen beforehand. `resumed`: that
     session has a past, which was paid before. `meter`: files beside the log that tell what it
     spends, as a glob (codex's rollout); "" when the log does. `schema`: what the answer was asked
@@ -117,7 +117,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KillOrder(msgspec.Struct, frozen=True):
-    """Why a worker is to be ended, written before its host is told."""
+    """Why a worker is to be ended, written before its host is signalled."""
 
     why: Why
     said: str

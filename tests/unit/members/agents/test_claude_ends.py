@@ -204,7 +204,7 @@ def test_a_session_that_it_does_not_know() -> None:
         ("turns", "", Terminal, "w: ended at its limit of turns"),
         ("time", "ended at its limit of 5 s", Terminal, "w: ended at its limit of 5 s"),
         ("silence", "", Terminal, "w: ended after its limit of silence"),
-        ("cancelled", "the run was called off", MemberError, "w: the run was called off"),
+        ("cancelled", "the run was cancelled", MemberError, "w: the run was cancelled"),
     ],
 )
 def test_ended_from_outside(why: Why, said: str, kind: type[MemberError], text: str) -> None:

@@ -273,7 +273,7 @@ def test_a_start_that_is_called_off_leaves_no_worker(stage: Stage) -> None:
     asyncio.run(call_off())
     host = find(place, SPAN)
     assert host is not None
-    assert how(ended(host)) == (-15, "cancelled", "called off while it was started")
+    assert how(ended(host)) == (-15, "cancelled", "cancelled while it was started")
 
 
 # ── its log ──
@@ -334,7 +334,7 @@ def test_the_first_of_two_orders_counts(stage: Stage) -> None:
 def test_a_host_that_is_told_to_end_without_an_order_ends_its_program(stage: Stage) -> None:
     host = stage.start(sh("exec sleep 300"))
     os.kill(record_of(host).host.pid, signal.SIGTERM)
-    assert how(ended(host)) == (-15, "cancelled", "its host was told to end")
+    assert how(ended(host)) == (-15, "cancelled", "its host was asked to stop")
 
 
 def test_a_written_order_counts_without_a_signal(stage: Stage) -> None:
