@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, Union
 
 import msgspec
@@ -72,6 +74,19 @@ class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
         return Template(self.prompt, name="prompt", known=ALL_NAMES).fields(name)
 
 
+def judges_in(gate: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each `judge` in a gate as it is written, with the path to it: `[0].all_of[1].judge`."""
+    if isinstance(gate, list | tuple):
+        for n, one in enumerate(gate):
+            yield from judges_in(one, f"{place}[{n}]")
+    elif isinstance(gate, dict):
+        for kind, given in gate.items():
+            if kind == "judge" and isinstance(given, dict):
+                yield f"{place}.judge", given
+            elif kind in ("all_of", "any_of"):
+                yield from judges_in(given, f"{place}.{kind}")
+
+
 class AskBase(AskTerms, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same as it is written in a plan file."""
 
@@ -116,7 +131,7 @@ def written(record: type[msgspec.Struct], called: str, *without: str, **changed:
     found: dict[str, Any] = {
         field.name: (field.type, _default(field))
         for source in sources
-        for field in msgspec.structs.fields(source)
+        for field in _fields(source)
         if not (source is record and field.name in stored) and field.name not in without
     }
     found |= {name: _changed(of) for name, of in changed.items()}
@@ -129,6 +144,12 @@ def written(record: type[msgspec.Struct], called: str, *without: str, **changed:
         kw_only=True,
         forbid_unknown_fields=True,
     )
+
+
+@cache
+def _fields(record: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Their annotations are evaluated once."""
+    return msgspec.structs.fields(record)
 
 
 def _changed(of: Any) -> tuple[Any, ...]:

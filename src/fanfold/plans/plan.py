@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from fanfold.plans.asking import Asking
+from fanfold.plans.asking import Asking, judges_in
 from fanfold.plans.header import Overrides, PlanHeader
 from fanfold.plans.steps.table import AnyStep
+from fanfold.work.reader import listed
 from fanfold.work.task import Who
 
 
@@ -34,25 +35,8 @@ def _judges(asking: Asking) -> Iterator[Asking]:
         members = [given["member"]] if "member" in given else given.get("members", [])
         needs = given.get("needs", [])
         line = asking.lines.get(f"gate{place}", asking.lines.get("gate", asking.line))
-        who = Who(tuple(_listed(members)), tuple(_listed(needs)))
+        who = Who(listed(members), listed(needs))
         yield Asking(prompt=str(given.get("prompt", "")), who=who, line=line)
-
-
-def judges_in(gate: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each `judge` in a gate as it is written, with the path to it: `[0].all_of[1].judge`."""
-    if isinstance(gate, list):
-        for n, one in enumerate(gate):
-            yield from judges_in(one, f"{place}[{n}]")
-    elif isinstance(gate, dict):
-        for kind, given in gate.items():
-            if kind == "judge" and isinstance(given, dict):
-                yield f"{place}.judge", given
-            elif kind in ("all_of", "any_of"):
-                yield from judges_in(given, f"{place}.{kind}")
-
-
-def _listed(said: str | list[str]) -> list[str]:
-    return [said] if isinstance(said, str) else said
 
 
 NO_PLACE: dict[str, Any] = {"line": None, "lines": {}}

@@ -3,7 +3,7 @@ lines of the preview that come of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -12,7 +12,7 @@ from fanfold.errors import FanfoldError
 from fanfold.gates import kinds as gates
 from fanfold.patterns.panel import AnonymousAnswers, Panel, VoteJudge, judge_task, judge_terms
 from fanfold.patterns.prompt import Prompt
-from fanfold.plans.asking import Asking
+from fanfold.plans.asking import Asking, judges_in
 from fanfold.plans.preview.asks import AskEstimate, PreviewContext
 from fanfold.plans.preview.standin import Size
 from fanfold.run.forecast import Forecast, Note, StepPreview, at_once, in_turn
@@ -135,21 +135,8 @@ def thinned(made: Forecast, share: float) -> Forecast:
 
 def judges_of(context: PreviewContext, asking: Asking) -> list[Gate]:
     """The gates that ask a member, at any depth."""
-    return [
-        gates.from_plan({"judge": given}, context.ready.resolve) for given in _judges(asking.gate)
-    ]
-
-
-def _judges(given: Any) -> Iterator[Any]:
-    if isinstance(given, dict):
-        for kind, inner in given.items():
-            if kind == "judge":
-                yield inner
-            elif kind in ("all_of", "any_of"):
-                yield from _judges(inner)
-    elif isinstance(given, list | tuple):
-        for one in given:
-            yield from _judges(one)
+    stated = (given for _, given in judges_in(asking.gate))
+    return [gates.from_plan({"judge": given}, context.ready.resolve) for given in stated]
 
 
 AnswerEstimate: TypeAlias = AskEstimate | VoteEstimate
