@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias, Union
+from typing import Annotated, Any, Literal, Union
 
 import msgspec
 from msgspec import UNSET, Meta
 
 from fanfold.work.ask import Params, Schema
-from fanfold.work.options import BudgetFields, HedgeFields
-from fanfold.work.reader import Count, Positive, Stated, Text, Texts, Whole
-from fanfold.work.task import Budget, Hedge, InDoubt, OnFailure, Who
+from fanfold.work.options import BudgetField
+from fanfold.work.reader import Count, Stated, Text, Texts, Whole
+from fanfold.work.task import Budget, Hedge, HedgeFields, InDoubt, OnFailure, Who
 from fanfold.work.template import Template
 
 ALL_NAMES = (
     "item", "items", "steps", "task", "parts", "missing", "parents", "question", "answers", "vars",
 )  # fmt: skip
 """Whatever a prompt may read, wherever it is."""
-
-BudgetField: TypeAlias = Annotated[
-    Positive | BudgetFields,
-    Meta(
-        description="What may be spent: dollars, or amounts.",
-        extra={"expected": "dollars or a mapping of usd, tokens, calls, seconds"},
-    ),
-]
 
 
 class AskTerms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Meta
 
-from fanfold.plans.asking import BudgetField
 from fanfold.plans.header import INPUT_KINDS
 from fanfold.plans.steps import reduce
 from fanfold.plans.steps.pipeline import StageEntry
 from fanfold.plans.steps.table import PlanEntry
+from fanfold.work.options import BudgetField
 from fanfold.work.reader import Count, Misfit, NonNegative, Stated, Text, Whole, schema_of
 
 _Items: TypeAlias = Stated[list[Any]]

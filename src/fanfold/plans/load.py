@@ -20,7 +20,7 @@ from fanfold.plans.header import Input, Overrides
 from fanfold.plans.inputs import overridden
 from fanfold.plans.places import check_extras
 from fanfold.plans.plan import Plan, askings, with_concurrency
-from fanfold.plans.reading import StepContext, budget_of, stated_in
+from fanfold.plans.reading import StepContext
 from fanfold.plans.steps.command import own_member
 from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.map import Map
@@ -29,8 +29,8 @@ from fanfold.plans.variables import filled, read_vars, set_vars
 from fanfold.run.settings import Govern
 from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
-from fanfold.work.options import read_budget
-from fanfold.work.reader import read_record
+from fanfold.work.options import budget_of, read_budget
+from fanfold.work.reader import read_record, stated_in
 from fanfold.work.task import Budget, Who
 
 _PATHS = ("jsonl", "json", "csv", "tsv", "lines", "files")

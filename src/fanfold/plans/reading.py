@@ -22,9 +22,9 @@ from fanfold.work.ask import Params, Schema
 from fanfold.work.check import at, elements, mapping
 from fanfold.work.document import Node, read, read_text
 from fanfold.work.files import is_inside
-from fanfold.work.options import WHO, BudgetFields, read_who
-from fanfold.work.reader import listed
-from fanfold.work.task import Budget, Hedge, Who
+from fanfold.work.options import WHO, budget_of, read_who
+from fanfold.work.reader import listed, stated_in
+from fanfold.work.task import Hedge, Who
 from fanfold.work.template import Template
 
 KNOWN_NAMES = ("item", "items", "steps", "task")
@@ -108,18 +108,6 @@ class StepContext(msgspec.Struct, frozen=True):
         template = at(node, lambda: keep_template(expression, node.file))
         check_reads(template, self.vars, node, "`keep`")
         return expression
-
-
-def stated_in(given: msgspec.Struct) -> dict[str, Any]:
-    """The fields that a file states."""
-    return {
-        name: value for name, value in msgspec.structs.asdict(given).items() if value is not UNSET
-    }
-
-
-def budget_of(given: float | BudgetFields) -> Budget:
-    """Plain dollars, or amounts."""
-    return Budget(**stated_in(given)) if isinstance(given, BudgetFields) else Budget(usd=given)
 
 
 def who_of(node: Node, given: Any) -> Who | None:

@@ -4,47 +4,26 @@ values in the same words."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, TypeAlias
 
-import msgspec
-from msgspec import UNSET
+from msgspec import Meta
 
 from fanfold.errors import BadInput
 from fanfold.work.arguments import is_uncalled, takes
-from fanfold.work.check import Check, at, described, fields, one_of, one_or_many, text, whole
+from fanfold.work.check import Check, described, fields, one_of, one_or_many, text, whole
 from fanfold.work.document import Node
 from fanfold.work.member import Traits
-from fanfold.work.reader import Count, Misfit, Positive, Stated
-from fanfold.work.task import AMOUNTS, SHARES, Budget, Hedge, Who
+from fanfold.work.reader import Positive, read_record, stated_in
+from fanfold.work.task import Budget, BudgetFields, Hedge, HedgeFields, Who
 
+BudgetField: TypeAlias = Annotated[
+    Positive | BudgetFields,
+    Meta(
+        description="What may be spent: dollars, or amounts.",
+        extra={"expected": "dollars or a mapping of usd, tokens, calls, seconds"},
+    ),
+]
 GATE_ARGUMENTS = 3  # the task, the reply, and the power to ask
-
-
-class BudgetFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A budget as it is written. Nothing of it may be 0: leave it out instead."""
-
-    called: ClassVar[str] = "a budget"
-    usd: Stated[Positive] = UNSET
-    tokens: Stated[Count] = UNSET
-    calls: Stated[Count] = UNSET
-    seconds: Stated[Positive] = UNSET
-
-    def __post_init__(self) -> None:
-        if all(amount is UNSET for amount in msgspec.structs.astuple(self)):
-            raise Misfit("`budget` is empty; state one of usd, tokens, calls, seconds")
-
-
-class HedgeFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A hedge as it is written; `extra` is a share of the calls."""
-
-    called: ClassVar[str] = "a hedge"
-    extra: Positive
-    after: Stated[Positive] = UNSET
-
-    def __post_init__(self) -> None:
-        if self.extra > 1:
-            what = f"`extra` is a share of the calls, such as 0.05, not {self.extra:g}"
-            raise Misfit(what, "extra")
 
 
 def stated(given: Mapping[str, Any], known: Mapping[str, Check], what: str) -> dict[str, Any]:
@@ -72,26 +51,21 @@ def _listed(value: Any) -> Any:
 
 
 def read_budget(node: Node) -> Budget:
-    """A mapping of amounts, or plain dollars. Nothing of it may be 0: leave it out instead."""
+    """A mapping of amounts, or plain dollars."""
     if isinstance(node.value, Budget):
         return node.value
-    if isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        return Budget(usd=AMOUNTS["usd"](node))
-    if not isinstance(node.value, dict):
-        expected = f"dollars or a mapping of {', '.join(AMOUNTS)}"
-        raise node.bad(f"`{node.name}` must be {expected}, not {described(node.value)}")
-    amounts = fields(node, AMOUNTS, "a budget")
-    if not amounts:
-        raise node.bad(f"`{node.name}` is empty; state one of {', '.join(AMOUNTS)}")
-    return Budget(**amounts)
+    given: Any = read_record(node, BudgetField)  # type: ignore[arg-type]
+    return budget_of(given)
+
+
+def budget_of(given: float | BudgetFields) -> Budget:
+    return Budget(**stated_in(given)) if isinstance(given, BudgetFields) else Budget(usd=given)
 
 
 def read_hedge(node: Node) -> Hedge:
-    """`extra` is a share of the calls: a second request for all of them is the most."""
     if isinstance(node.value, Hedge):
         return node.value
-    known = fields(node, SHARES, "a hedge", required=("extra",))
-    return at(node.child("extra"), lambda: Hedge(**known))
+    return Hedge(**stated_in(read_record(node, HedgeFields)))
 
 
 def read_who(node: Node, known: Mapping[str, Any]) -> Who:

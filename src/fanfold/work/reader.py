@@ -67,6 +67,12 @@ def listed(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, list | tuple) else (given,)
 
 
+def stated_in(given: msgspec.Struct) -> dict[str, Any]:
+    """The fields that a file states."""
+    fields = msgspec.structs.asdict(given).items()
+    return {name: value for name, value in fields if value is not msgspec.UNSET}
+
+
 def read_record(node: Node, kind: type[T]) -> T:
     """A Node as the record (or other type) `kind`. Raises BadInput for the first mistake."""
     try:

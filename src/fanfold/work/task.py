@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
-from fanfold.errors import BadInput
 from fanfold.work.arguments import Checked
 from fanfold.work.ask import Ask, Reply
-from fanfold.work.check import Check, number, whole
-from fanfold.work.document import Node
 from fanfold.work.outcome import Outcome, Part, Verdict
+from fanfold.work.reader import Count, Misfit, Positive, Stated, read_options
 
 OnFailure = Literal["skip", "abort", "hold"]
 InDoubt = Literal["retry", "hold"]
 
 
-AMOUNTS: dict[str, Check] = {
-    "usd": number(above=0),
-    "tokens": whole(least=1),
-    "calls": whole(least=1),
-    "seconds": number(above=0),
-}
-SHARES: dict[str, Check] = {"extra": number(above=0), "after": number(above=0)}
+class BudgetFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A budget as it is written. Nothing of it may be 0: leave it out instead."""
+
+    called: ClassVar[str] = "a budget"
+    usd: Stated[Positive] = UNSET
+    tokens: Stated[Count] = UNSET
+    calls: Stated[Count] = UNSET
+    seconds: Stated[Positive] = UNSET
+
+    def __post_init__(self) -> None:
+        if all(amount is UNSET for amount in msgspec.structs.astuple(self)):
+            raise Misfit("`budget` is empty; state one of usd, tokens, calls, seconds")
+
+
+class HedgeFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A hedge as it is written; `extra` is a share of the calls."""
+
+    called: ClassVar[str] = "a hedge"
+    extra: Positive
+    after: Stated[Positive] = UNSET
+
+    def __post_init__(self) -> None:
+        if self.extra > 1:
+            what = f"`extra` is a share of the calls, such as 0.05, not {self.extra:g}"
+            raise Misfit(what, "extra")
 
 
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metaclass=Checked):
@@ -44,7 +61,8 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metaclass=
         return msgspec.structs.replace(Budget(), **remaining)
 
     def check(self) -> None:
-        _check_numbers(self, AMOUNTS)
+        if given := _given(self):
+            read_options(given, BudgetFields)
 
 
 class Hedge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metaclass=Checked):
@@ -58,17 +76,13 @@ class Hedge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metaclass=C
     after: float | None = None
 
     def check(self) -> None:
-        _check_numbers(self, SHARES)
-        if self.extra > 1:
-            what = f"`extra` is a share of the calls, such as 0.05, not {self.extra:g}"
-            raise BadInput(what)
+        read_options(_given(self), HedgeFields)
 
 
-def _check_numbers(record: Budget | Hedge, checks: dict[str, Check]) -> None:
-    """By the checks of plan files, with their messages."""
-    for name, check in checks.items():
-        if (value := getattr(record, name)) is not None:
-            check(Node({name: value}, "", {}).child(name))
+def _given(record: msgspec.Struct) -> dict[str, Any]:
+    return {
+        name: value for name, value in msgspec.structs.asdict(record).items() if value is not None
+    }
 
 
 class Who(msgspec.Struct, frozen=True):

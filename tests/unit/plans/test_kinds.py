@@ -53,7 +53,7 @@ def seen(item):
 def repeat(monkeypatch: pytest.MonkeyPatch) -> str:
     """The module of the page, put into the table."""
     (block,) = (one for one in blocks(PAGE) if one.language == "python")
-    module = ModuleType("fanfold.plans.steps.repeat")
+    module = ModuleType("newcomers_repeat")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(block.text, "repeat.py", "exec"), module.__dict__)
     monkeypatch.setitem(KINDS, "repeat", module.__dict__["Repeat"])

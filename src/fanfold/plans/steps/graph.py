@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta
 from fanfold.errors import BadInput
 from fanfold.patterns.graph import GraphNode, graph_batch
 from fanfold.patterns.prompt import WithParents
-from fanfold.plans.asking import Asking, BudgetField, written
+from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import describe_budget, describe_who, gate_line, joined, many
 from fanfold.plans.drawing.sketch import MOST_TASKS, Sketch, title
@@ -19,13 +19,14 @@ from fanfold.plans.preview.answers import judges_of
 from fanfold.plans.preview.asks import AskEstimate
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import as_one, sum_of, task_about
-from fanfold.plans.reading import StepContext, budget_of, lines_of
+from fanfold.plans.reading import StepContext, lines_of
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.work import dag
 from fanfold.work.check import at
 from fanfold.work.document import Node
 from fanfold.work.item import Item
+from fanfold.work.options import BudgetField, budget_of
 from fanfold.work.picture import Arrow, Box, Picture
 from fanfold.work.reader import Count, NonNegative, Positive, Text, Whole, Word, listed
 from fanfold.work.task import Budget, Terms, Who
