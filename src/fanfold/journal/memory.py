@@ -23,9 +23,9 @@ from fanfold.journal.contract import Life, SessionOwner
 from fanfold.journal.facts import EndAttempt, Fact
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.folder import migrate
+from fanfold.journal.sqlite.log import Following
 from fanfold.journal.sqlite.sessions import this_process
 from fanfold.journal.sqlite.store import Reader
-from fanfold.journal.stream import Commit
 
 _named: dict[str, MemoryHome] = {}
 
@@ -143,14 +143,15 @@ class MemoryHome:
                 self.sent.unmark(fact.attempt)
 
 
-class MemoryView:
+class MemoryView(Following):
     """A named store, opened only to read."""
 
     def __init__(self, place: str) -> None:
         if not exists(place):
             raise StoreError(f"{place}: no such store in this process; run something in it first")
         home = _named[place]
-        self.read, self.warnings = Reader(home.db, home.file), ()
+        self.read: Reader = Reader(home.db, home.file)
+        self.warnings = ()
         self.place, self.sessions, self._home = place, home.sessions, home
 
     @property
@@ -160,13 +161,6 @@ class MemoryView:
     @property
     def sent(self) -> MemorySent:
         return self._home.sent
-
-    @property
-    def position(self) -> int:
-        return self.read.position()
-
-    def since(self, position: int) -> list[Commit] | None:
-        return self.read.since(position)
 
     def close(self) -> None:
         pass

@@ -41,6 +41,19 @@ def prune(db: sqlite3.Connection) -> None:
     db.execute("delete from log where at < (select max(at) from log) - ?", (KEPT,))
 
 
+class Following:
+    """What stores and views that have a reader let others follow."""
+
+    read: LogRows
+
+    @property
+    def position(self) -> int:
+        return self.read.position()
+
+    def since(self, position: int) -> list[Commit] | None:
+        return self.read.since(position)
+
+
 @sound
 class LogRows:
     """The readers' side."""

@@ -13,7 +13,7 @@ from fanfold.journal.contract import Patience, PlannedRow, SentMarks, Sessions
 from fanfold.journal.facts import EndAttempt, Fact, LoseAttempts, PlanItems
 from fanfold.journal.sqlite.disk import made_private
 from fanfold.journal.sqlite.folder import StoreFolder
-from fanfold.journal.sqlite.log import Log, LogRows
+from fanfold.journal.sqlite.log import Following, Log, LogRows
 from fanfold.journal.sqlite.read_attempts import AttemptRows
 from fanfold.journal.sqlite.read_items import ItemRows
 from fanfold.journal.sqlite.read_members import MemberRows
@@ -21,7 +21,6 @@ from fanfold.journal.sqlite.read_runs import RunRows
 from fanfold.journal.sqlite.rows import apply
 from fanfold.journal.sqlite.trouble import Statements, sqlite_errors
 from fanfold.journal.sqlite.writer import Backing, Hook, Writer
-from fanfold.journal.stream import Commit
 
 PLAN_CHUNK = 1000
 
@@ -62,7 +61,7 @@ class Reader(RunRows, ItemRows, AttemptRows, MemberRows, LogRows):
         self._db.move(db, file)
 
 
-class SqliteStore:
+class SqliteStore(Following):
     """`write` awaits durability, `note` does not; `read` sees only what is durable."""
 
     def __init__(
@@ -81,7 +80,7 @@ class SqliteStore:
         self.write, self.note = self._writer.write, self._writer.note
         self.subscribe = self._writer.subscribe
         self._reading = home.connect(readonly=True)
-        self.read = Reader(self._reading, home.file)
+        self.read: Reader = Reader(self._reading, home.file)
 
     def _take_up(self) -> tuple[str, ...]:
         """Before anything is judged lost: apply what writers could not save that have died since.
@@ -134,13 +133,6 @@ class SqliteStore:
     def commits(self) -> int:
         return self._writer.commits
 
-    @property
-    def position(self) -> int:
-        return self.read.position()
-
-    def since(self, position: int) -> list[Commit] | None:
-        return self.read.since(position)
-
     def when_in_trouble(self, act: Callable[[str], None]) -> None:
         self._writer.on_trouble = act
 
@@ -190,23 +182,16 @@ class SqliteStore:
         self.home.detach()
 
 
-class SqliteView:
+class SqliteView(Following):
     """A store opened only to read."""
 
     def __init__(self, folder: Path) -> None:
         home = StoreFolder(folder)
         self._reading = home.look()
-        self.read = Reader(self._reading, home.file)
+        self.read: Reader = Reader(self._reading, home.file)
         self.warnings = home.lacking(self._reading)
         self.place, self.files, self.sessions = str(folder), folder, home.sessions
         self.sent = home.sent
-
-    @property
-    def position(self) -> int:
-        return self.read.position()
-
-    def since(self, position: int) -> list[Commit] | None:
-        return self.read.since(position)
 
     def close(self) -> None:
         self._reading.close()

@@ -375,7 +375,8 @@ class Writer:
                     hook(commit)
                 except Exception as error:
                     said = {"message": "a subscriber of the store failed", "exception": error}
-                    asyncio.get_running_loop().call_exception_handler(said)
+                    assert self._loop is not None
+                    self._loop.call_exception_handler(said)
 
 
 def _resolve(entries: list[Entry], answers: list[Any]) -> None:
