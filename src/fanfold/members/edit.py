@@ -24,8 +24,8 @@ from fanfold.members.roster import DEFAULT_ROSTER, read_roster
 from fanfold.work.document import Node, Place, parse, read_text
 from fanfold.work.nearest import remedy
 from fanfold.work.reader import Misfit
-from fanfold.work.rewrite import NotCleanly, with_field, without
-from fanfold.work.written import Part, written
+from fanfold.work.rewrite import CannotEdit, with_field, without
+from fanfold.work.written import YamlPart, written
 
 REMOVED: Any = object()
 """Instead of a value: the field is removed."""
@@ -181,7 +181,7 @@ def _with(text: str, file: str, id: str, edit: Edit) -> str:
     try:
         removes = edit.value is REMOVED
         new = without(text, spot, name) if removes else with_field(text, spot, name, edit.value)
-    except NotCleanly as why:
+    except CannotEdit as why:
         raise _by_hand(member, edit, str(why)) from None
     try:
         found = parse(new, file).value
@@ -240,7 +240,7 @@ def _same_types(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _written_at(part: Part, place: Place) -> Part | None:
+def _written_at(part: YamlPart, place: Place) -> YamlPart | None:
     for step in place:
         if isinstance(step, int):
             part = part.inner[step]

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from fanfold.work.written import Part
+from fanfold.work.written import YamlPart
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./@+-]*(:[A-Za-z0-9_./@+~-]+)*")
 _SAID_OTHERWISE = re.compile(r"(?i:true|false|null|yes|no|on|off|y|n)")
@@ -18,11 +18,11 @@ _GAP = re.compile(r"[ \t]*,[ \t]*")
 _REST = re.compile(r"[ \t]*(#.*)?")
 
 
-class NotCleanly(Exception):
+class CannotEdit(Exception):
     """Why a change cannot be made within one line."""
 
 
-def with_field(text: str, mapping: Part, name: str, value: Any) -> str:
+def with_field(text: str, mapping: YamlPart, name: str, value: Any) -> str:
     """The text with that field of the mapping set: in its place, or in a new one at the end."""
     pair = mapping.named(name)
     new = rendered(value)
@@ -33,23 +33,23 @@ def with_field(text: str, mapping: Part, name: str, value: Any) -> str:
     return text[: old.start] + space + new + text[old.end :]
 
 
-def without(text: str, mapping: Part, name: str) -> str:
+def without(text: str, mapping: YamlPart, name: str) -> str:
     """The text without that field; a comment in its line stays."""
     pair = mapping.named(name)
     if pair is None:
-        raise NotCleanly("it comes from another place by `<<`")
+        raise CannotEdit("it comes from another place by `<<`")
     return _removed(text, mapping, *_on_one_line(text, *pair))
 
 
-def _on_one_line(text: str, key: Part, value: Part) -> tuple[Part, Part]:
+def _on_one_line(text: str, key: YamlPart, value: YamlPart) -> tuple[YamlPart, YamlPart]:
     if "\n" in text[key.start : value.end]:
-        raise NotCleanly("its value goes over several lines")
+        raise CannotEdit("its value goes over several lines")
     if value.bound:
-        raise NotCleanly("its value has an anchor or a tag")
+        raise CannotEdit("its value has an anchor or a tag")
     return key, value
 
 
-def _added(text: str, spot: Part, field: str) -> str:
+def _added(text: str, spot: YamlPart, field: str) -> str:
     if spot.flow:
         at = spot.inner[-1].end if spot.inner else spot.start + 1
         return text[:at] + (", " if spot.inner else "") + field + text[at:]
@@ -60,15 +60,15 @@ def _added(text: str, spot: Part, field: str) -> str:
         if not _ends_in_block_text(text, value) and _REST.fullmatch(text, value.end, at):
             newline = "\r\n" if "\r\n" in text else "\n"
             return text[:at] + newline + indent + field + text[at:]
-    raise NotCleanly("there is no line to put it after")
+    raise CannotEdit("there is no line to put it after")
 
 
-def _removed(text: str, spot: Part, key: Part, value: Part) -> str:
+def _removed(text: str, spot: YamlPart, key: YamlPart, value: YamlPart) -> str:
     if spot.flow:
         return _removed_from_flow(text, spot, key, value)
     start, end = _line_start(text, key.start), _line_end(text, value.end)
     if text[start : key.start].strip():
-        raise NotCleanly("it stands in the member's first line")
+        raise CannotEdit("it is in the first line of the member")
     rest = text[value.end : end].strip()
     if rest:  # a comment stays
         return text[: key.start] + rest + text[end:]
@@ -76,7 +76,7 @@ def _removed(text: str, spot: Part, key: Part, value: Part) -> str:
     return text[:start] + ("" if after < 0 else text[after + 1 :])
 
 
-def _removed_from_flow(text: str, spot: Part, key: Part, value: Part) -> str:
+def _removed_from_flow(text: str, spot: YamlPart, key: YamlPart, value: YamlPart) -> str:
     """With the comma before it, or, for the first, the one after it."""
     n = spot.inner.index(key)
     if n:
@@ -86,11 +86,11 @@ def _removed_from_flow(text: str, spot: Part, key: Part, value: Part) -> str:
     else:
         return text[: key.start] + text[value.end :]
     if not _GAP.fullmatch(text, *gap):
-        raise NotCleanly("its neighbours stand in other lines")
+        raise CannotEdit("its neighbours are on other lines")
     return text[:start] + text[end:]
 
 
-def _ends_in_block_text(text: str, part: Part) -> bool:
+def _ends_in_block_text(text: str, part: YamlPart) -> bool:
     """A text after `|` or `>`: how far it goes is not plain to see, so nothing is put after it."""
     if part.inner and not part.flow:
         return _ends_in_block_text(text, part.inner[-1])

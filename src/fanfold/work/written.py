@@ -11,7 +11,7 @@ import yaml
 Shape = Literal["mapping", "list", "scalar", "alias"]
 
 
-class Part(msgspec.Struct, frozen=True):
+class YamlPart(msgspec.Struct, frozen=True):
     """A value with its place: `text[start:end]`.
 
     A mapping's `inner` are its keys and values in turn, a list's its elements. `flow` is the style
@@ -22,36 +22,36 @@ class Part(msgspec.Struct, frozen=True):
     start: int
     end: int
     value: str = ""
-    inner: tuple[Part, ...] = ()
+    inner: tuple[YamlPart, ...] = ()
     flow: bool = False
     bound: bool = False
 
-    def pairs(self) -> Iterator[tuple[Part, Part]]:
+    def pairs(self) -> Iterator[tuple[YamlPart, YamlPart]]:
         return zip(self.inner[::2], self.inner[1::2], strict=True)
 
-    def named(self, key: str) -> tuple[Part, Part] | None:
+    def named(self, key: str) -> tuple[YamlPart, YamlPart] | None:
         """The key and the value of that name, when it is written out here."""
         return next((pair for pair in self.pairs() if pair[0].value == key), None)
 
 
-def written(text: str) -> Part:
+def written(text: str) -> YamlPart:
     """The first document of a text that is known to be good YAML. Aliases stay what they are."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     events = iter(list(yaml.parse(text, loader)))
     for event in events:
         if isinstance(event, yaml.NodeEvent):
             return _part(event, events)
-    return Part("scalar", 0, 0)
+    return YamlPart("scalar", 0, 0)
 
 
-def _part(event: yaml.Event, rest: Iterator[yaml.Event]) -> Part:
+def _part(event: yaml.Event, rest: Iterator[yaml.Event]) -> YamlPart:
     start, end = _index(event.start_mark), _index(event.end_mark)
     match event:
         case yaml.AliasEvent():
-            return Part("alias", start, end)
+            return YamlPart("alias", start, end)
         case yaml.ScalarEvent():
             bound = event.anchor is not None or event.tag is not None
-            return Part("scalar", start, end, value=event.value, bound=bound)
+            return YamlPart("scalar", start, end, value=event.value, bound=bound)
         case yaml.CollectionStartEvent():
             bound = event.anchor is not None or event.tag is not None
             shape: Shape = "mapping" if isinstance(event, yaml.MappingStartEvent) else "list"
@@ -61,13 +61,13 @@ def _part(event: yaml.Event, rest: Iterator[yaml.Event]) -> Part:
 
 def _collection(
     shape: Shape, start: yaml.CollectionStartEvent, rest: Iterator[yaml.Event], bound: bool
-) -> Part:
-    inner: list[Part] = []
+) -> YamlPart:
+    inner: list[YamlPart] = []
     for event in rest:
         if isinstance(event, yaml.CollectionEndEvent):
             flow = bool(start.flow_style)
             end = _index(event.end_mark) if flow or not inner else inner[-1].end
-            return Part(shape, _index(start.start_mark), end, "", tuple(inner), flow, bound)
+            return YamlPart(shape, _index(start.start_mark), end, "", tuple(inner), flow, bound)
         inner.append(_part(event, rest))
     raise ValueError("the text ends inside a collection")
 

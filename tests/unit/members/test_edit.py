@@ -173,7 +173,7 @@ members:
                           "tag; change it by hand"),
         ("b", "cmd=", "r.yaml:6: `cmd` cannot be changed here: it comes from another place by "
                       "`<<`; change it by hand"),
-        ("d", "timeout=", "r.yaml:8: `timeout` cannot be changed here: its neighbours stand in "
+        ("d", "timeout=", "r.yaml:8: `timeout` cannot be changed here: its neighbours are on "
                           "other lines; change it by hand"),
         ("e", "cmd=[ls]", "r.yaml:11: `cmd` cannot be changed here: its value goes over several "
                           "lines; change it by hand"),
