@@ -71,6 +71,14 @@ def test_what_the_table_names_is_there_under_its_name() -> None:
     assert {kind: record_of(kind).__struct_config__.tag for kind in KINDS} == {k: k for k in KINDS}
 
 
+def test_each_kind_has_a_module_of_its_own_and_those_of_agents_a_package() -> None:
+    modules: dict[str, list[str]] = {}
+    for kind, place in KINDS.items():
+        modules.setdefault(place.partition(":")[0], []).append(kind)
+    shared = {module: kinds for module, kinds in modules.items() if len(kinds) > 1}
+    assert shared == {"fanfold.members.agents.agent": ["claude", "codex", "gemini", "opencode"]}
+
+
 def test_contributing_shows_this_very_example() -> None:
     module = Path(__file__).with_name("echo.py").read_text(encoding="utf-8")
     shown = module.partition('"""\n\n')[2]
