@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from openai import AsyncOpenAI
 
 from fanfold.faces.connections import Bounds
-from fanfold.faces.serve.app import Endpoint as ServeEndpoint
+from fanfold.faces.serve.app import ServeEndpoint
 from fanfold.faces.serve.service import Service, ready
 from fanfold.faces.web import listen
 from fanfold.members.ensembles import RosterEnsemble

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.faces.cli.terminal import Screen, Terminal, raw
+from fanfold.faces.cli.terminal import GuardedStream, Screen, raw
 from fanfold.work.text import visible
 from tests.faces.cli import environment, fanfold
 
@@ -105,7 +105,7 @@ def test_files_and_pipes_get_the_text_as_it_is(tmp_path: Path) -> None:
 
 def test_a_screen_draws_with_its_own_sequences_only() -> None:
     terminal = Tty()
-    out = Terminal(open(terminal.theirs, "wb", closefd=False), "utf-8", write_through=True)  # noqa: SIM115
+    out = GuardedStream(open(terminal.theirs, "wb", closefd=False), "utf-8", write_through=True)  # noqa: SIM115
     screen = Screen(raw(out))
     screen.draw(f"one {HOSTILE}two")
     out.write("\x1b[31m")

@@ -14,7 +14,7 @@ from fanfold.fleet.status import FleetStatus, amount, cost_of_cap, elapsed_of
 from fanfold.fleet.worker_view import Cost, WorkerView
 from fanfold.journal.contract import ReportQuestions
 from fanfold.members.agents.worker import OUTPUT
-from fanfold.observe.account import Account
+from fanfold.observe.account import RunAccount
 from fanfold.observe.amounts import count, duration, money
 from fanfold.observe.closing import cost_text, headline
 from fanfold.observe.html.account import FOOT, books, head, sections
@@ -230,7 +230,7 @@ def _billing(s: FleetStatus) -> list[str]:
 # ── for a browser ────────────────────────────────────────────────────────────────────────────
 
 
-def fleet_page(account: Account, s: FleetStatus, diffs: dict[str, Diff]) -> str:
+def fleet_page(account: RunAccount, s: FleetStatus, diffs: dict[str, Diff]) -> str:
     """The same sections as in Markdown, and those of a run's page."""
     own = [
         Section(title.capitalize(), prose("\n".join(lines), top=1))

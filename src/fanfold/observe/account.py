@@ -53,7 +53,7 @@ class Caught(msgspec.Struct, frozen=True):
     ids: tuple[str, ...]
 
 
-class Account(msgspec.Struct, frozen=True):
+class RunAccount(msgspec.Struct, frozen=True):
     """`receipt` is of all invocations. `times` is None where no call has left its time. `items`: the
     first of those that have an outcome, what did not pass before what did; empty unless asked for."""
 
@@ -67,7 +67,7 @@ class Account(msgspec.Struct, frozen=True):
     items: tuple[EndedItem, ...] = ()
 
 
-def account(archive: StoreView, summary: RunSummary, *, replies: bool = False) -> Account:
+def account(archive: StoreView, summary: RunSummary, *, replies: bool = False) -> RunAccount:
     """A few questions to the store, whatever the number of items and calls. `replies`: with the
     items and what each ended with."""
     read, run = archive.read, summary.run
@@ -75,7 +75,7 @@ def account(archive: StoreView, summary: RunSummary, *, replies: bool = False) -
     spent: dict[str, float] = {}
     for total in read.member_totals([run.no]):
         spent[total.member] = spent.get(total.member, 0.0) + total.seconds
-    return Account(
+    return RunAccount(
         summary, whole_receipt(summary, found),
         tuple(Worked(one, spent.get(one.member, 0.0)) for one in by_member(found)),
         _caught(read, summary), tuple(doubtful(read, summary)),

@@ -33,7 +33,7 @@ class Watched(Protocol):
     def statistics(self) -> Statistics: ...
 
 
-class Rate:
+class ItemRate:
     """Items per second over a sliding window, from what is seen now and then."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ def line(stats: Statistics, name: str, width: int, rate: float | None = None) ->
     return whole if cells_wide(whole) <= width else _tight(name, parts, width)
 
 
-class Part(NamedTuple):
+class ProgressPart(NamedTuple):
     """A piece of the line: its rank, how it is written, and how when there is little room."""
 
     rank: int
@@ -71,9 +71,9 @@ class Part(NamedTuple):
     short: str
 
 
-def _tight(name: str, parts: list[Part], width: int) -> str:
+def _tight(name: str, parts: list[ProgressPart], width: int) -> str:
     """The short forms, the most important first, as long as they fit."""
-    kept: list[Part] = []
+    kept: list[ProgressPart] = []
     room = width - cells_wide(name)
     for part in sorted(parts):
         size = len(GAP) + len(part.short)
@@ -84,10 +84,10 @@ def _tight(name: str, parts: list[Part], width: int) -> str:
     return cut(GAP.join([name, *(part.short for part in parts if part in kept)]), width)
 
 
-def _parts(stats: Statistics, rate: float) -> list[Part]:
+def _parts(stats: Statistics, rate: float) -> list[ProgressPart]:
     """In the order in which they stand; the lowest rank matters most."""
     if not stats.planned and not stats.done:
-        return [Part(0, "planning", "planning")]
+        return [ProgressPart(0, "planning", "planning")]
     left = stats.planned - stats.done
     time = duration(left / rate) if rate > 0 and left > 0 else ""
     cost = of_budget(dollars(stats.cost), None if stats.budget is None else dollars(stats.budget))
@@ -102,7 +102,7 @@ def _parts(stats: Statistics, rate: float) -> list[Part]:
         (8, per_time(rate) if rate > 0 else ""),
         (2, f"{time} left" if time else ""),
     ]
-    return [Part(rank, text, text.removesuffix(" back")) for rank, text in texts]
+    return [ProgressPart(rank, text, text.removesuffix(" back")) for rank, text in texts]
 
 
 class Progress:
@@ -115,7 +115,7 @@ class Progress:
 
     def __init__(self, run: Watched, out: TextIO, *, live: bool, clock: Clock) -> None:
         self._run, self._out, self._live, self._clock = run, out, live, clock
-        self._rate = Rate()
+        self._rate = ItemRate()
         self._drawn = 0
         self._last: tuple[int | None, ...] = ()
         self._unread = False

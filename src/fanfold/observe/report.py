@@ -10,7 +10,7 @@ import msgspec
 
 from fanfold.journal.answers import AttemptRecord, EndedItem
 from fanfold.journal.contract import ReportQuestions
-from fanfold.observe.account import Account, Caught, Worked, doubtful, quotes
+from fanfold.observe.account import Caught, RunAccount, Worked, doubtful, quotes
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
@@ -22,7 +22,7 @@ from fanfold.observe.closing import (
     unusable_text,
 )
 from fanfold.observe.detail import ids_text
-from fanfold.observe.shown import Grid, Pairs, Parts, Prose, Raw, Shown, Values, lines_of, shown
+from fanfold.observe.shown import Grid, Pairs, Parts, Prose, RawJson, Shown, Values, lines_of, shown
 from fanfold.observe.status import RunSummary
 from fanfold.observe.table import one_line
 from fanfold.observe.tree import RunNode
@@ -35,7 +35,7 @@ WIDEST = 200
 MOST_LINES = 200
 
 
-def report(account: Account) -> str:
+def report(account: RunAccount) -> str:
     """Values from data are escaped and cut; a result that is text is not changed."""
     summary, receipt = account.summary, account.receipt
     sections = [
@@ -96,7 +96,7 @@ def _shown(found: Shown, level: int = 3) -> list[str]:
             return [*(f"- {_cell(value)}" for value in values), *more]
         case Parts(parts):
             return _parts(parts, level)
-        case Raw(value):
+        case RawJson(value):
             return json_block(value)
 
 

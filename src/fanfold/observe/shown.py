@@ -70,13 +70,13 @@ class Parts(msgspec.Struct, frozen=True):
     parts: tuple[tuple[str, Shown], ...]
 
 
-class Raw(msgspec.Struct, frozen=True):
+class RawJson(msgspec.Struct, frozen=True):
     """Nothing but JSON says it."""
 
     value: Any
 
 
-Shown: TypeAlias = Prose | Pairs | Grid | Values | Parts | Raw
+Shown: TypeAlias = Prose | Pairs | Grid | Values | Parts | RawJson
 
 
 def shown(value: Any, most: int, depth: int = 0) -> Shown:
@@ -90,7 +90,7 @@ def shown(value: Any, most: int, depth: int = 0) -> Shown:
             return grid(value, most)
         if all(map(plain, value)):
             return Values(tuple(value[:most]), len(value))
-    return Raw(value)
+    return RawJson(value)
 
 
 def plain(value: Any) -> bool:
@@ -249,7 +249,7 @@ _SCALES = (
 Rows = Callable[[], Iterable[dict[str, Any]]]
 
 
-class Counts(msgspec.Struct, frozen=True):
+class KindCounts(msgspec.Struct, frozen=True):
     """How many rows there are of each kind `by` one field, in parts by another, `split` ("" when
     there is none). `where`: the field of the result that holds the rows; `others`: so many kinds
     with fewer rows are not here."""
@@ -266,7 +266,7 @@ class Counts(msgspec.Struct, frozen=True):
         return max(sum(numbers) for _, numbers in self.kinds)
 
 
-def categories(result: Any) -> list[Counts]:
+def categories(result: Any) -> list[KindCounts]:
     """Of the result itself when it is a list of records, else of the lists in it."""
     found = [counts(value, where) for where, value in _lists(result)]
     return [one for one in found if one is not None]
@@ -279,7 +279,7 @@ def _lists(result: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         yield from ((str(name), value) for name, value in result.items() if is_records(value))
 
 
-def counts(records: list[dict[str, Any]], where: str = "") -> Counts | None:
+def counts(records: list[dict[str, Any]], where: str = "") -> KindCounts | None:
     """By the field with the most kinds, in parts by the one with the fewest; None when no field has
     kinds that come again and again."""
     inner = opened(records)
@@ -300,7 +300,7 @@ def counts(records: list[dict[str, Any]], where: str = "") -> Counts | None:
     table = [(kind, tuple(cross[kind, part] for part in parts)) for kind in _ordered(kinds[by])]
     shown = tuple(part or ("not said" if split else "") for part in parts)
     there = [row for row in table if sum(row[1])]
-    return Counts(by, split, tuple(there[:MOST_BARS]), shown, where, len(there[MOST_BARS:]))
+    return KindCounts(by, split, tuple(there[:MOST_BARS]), shown, where, len(there[MOST_BARS:]))
 
 
 def _naming(records: list[dict[str, Any]], inner: str) -> set[str]:

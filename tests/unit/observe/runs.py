@@ -16,7 +16,7 @@ from fanfold.gates.checks import require
 from fanfold.journal import opening
 from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.opening import open_store
-from fanfold.observe.account import Account, account
+from fanfold.observe.account import RunAccount, account
 from fanfold.observe.status import RunSummary, summarize
 from fanfold.patterns.fold import sort_by
 from fanfold.patterns.map_reduce import map_reduce
@@ -171,7 +171,7 @@ def with_id(summary: RunSummary, id: str) -> RunSummary:
     )
 
 
-def accounted(store: Path, name: str, *, alive: bool = False, id: str = "01J") -> Account:
+def accounted(store: Path, name: str, *, alive: bool = False, id: str = "01J") -> RunAccount:
     """All that a report of a run says, with an id that is known beforehand."""
     archive = opening.look(store)
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.journal.facts import RunRecord
-from fanfold.observe.progress import NoProgress, Progress, Rate, line
+from fanfold.observe.progress import ItemRate, NoProgress, Progress, line
 from fanfold.observe.table import cells_wide
 from fanfold.run.books import Statistics
 from fanfold.run.run import Run
@@ -90,7 +90,7 @@ def test_nothing_is_promised_before_anything_is_known() -> None:
 
 
 def test_the_rate_is_that_of_the_last_ten_seconds() -> None:
-    rate = Rate()
+    rate = ItemRate()
     seen = [rate.see(second, 100 * second) for second in range(1, 21)]
     assert seen[-1] == 100.0
     for second in range(21, 41):
@@ -99,7 +99,7 @@ def test_the_rate_is_that_of_the_last_ten_seconds() -> None:
 
 
 def test_the_rate_of_slow_items_reaches_back_to_the_last_four() -> None:
-    rate = Rate()
+    rate = ItemRate()
     for n in range(1, 9):
         last = rate.see(30.0 * n, n)
     assert last == pytest.approx(1 / 30)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from fanfold.observe.shown import Grid, Pairs, Parts, Prose, Raw, Values, inline, lines_of, shown
+from fanfold.observe.shown import (
+    Grid,
+    Pairs,
+    Parts,
+    Prose,
+    RawJson,
+    Values,
+    inline,
+    lines_of,
+    shown,
+)
 
 
 def test_each_kind_of_value_has_its_form() -> None:
     assert shown("a", 9) == Prose("a")
     assert shown([1, None, "a"], 2) == Values((1, None), 3)
     assert shown({"a": 1, "b": "x"}, 9) == Pairs((("a", 1), ("b", "x")))
-    assert shown([1, [2]], 9) == Raw([1, [2]])
-    assert shown({}, 9) == Raw({})
+    assert shown([1, [2]], 9) == RawJson([1, [2]])
+    assert shown({}, 9) == RawJson({})
     assert shown([{"a": 1}, {"b": 2}], 9) == Grid(("a", "b"), ((1, None), (None, 2)), 2)
 
 

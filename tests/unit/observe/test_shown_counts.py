@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fanfold.observe.shown import MOST_BARS, Counts, categories
+from fanfold.observe.shown import MOST_BARS, KindCounts, categories
 
 
 def clause(n: int) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def clause(n: int) -> dict[str, Any]:
 
 def test_the_field_with_most_kinds_is_split_by_the_one_with_fewest() -> None:
     assert categories([clause(n) for n in range(24)]) == [
-        Counts(
+        KindCounts(
             "category", "severity",
             tuple((f"kind {n}", (2, 2, 2)) for n in range(4)), ("high", "medium", "low"),
         )
@@ -31,7 +31,8 @@ def test_lists_in_records_and_in_fields_count() -> None:
 def test_the_most_frequent_stand_first_and_what_is_not_said_is_a_part_too() -> None:
     rows = [{"k": "a", "s": "yes"}] * 2 + [{"k": "b", "s": None}] * 3 + [{"k": "c", "s": "no"}] * 3
     assert categories(rows) == [
-        Counts("k", "s", (("b", (0, 0, 3)), ("c", (0, 3, 0)), ("a", (2, 0, 0))), ("yes", "no", "not said"))
+        KindCounts("k", "s", (("b", (0, 0, 3)), ("c", (0, 3, 0)), ("a", (2, 0, 0))),
+                   ("yes", "no", "not said"))
     ]  # fmt: skip
 
 

@@ -64,12 +64,12 @@ def ask(question: str, as_json: bool, **given: Any) -> int:
     )
     budget = Budget() if given["budget"] is None else parse_budget(given["budget"])
     settings = Settings(budget=budget, fresh=given["fresh"])
-    view = View(None if as_json else _terminal())
-    return run_sync(_ask(errand, Front(staff, view), settings, given["store"], as_json))
+    view = AnswerView(None if as_json else _terminal())
+    return run_sync(_ask(errand, AskMembers(staff, view), settings, given["store"], as_json))
 
 
 async def _ask(
-    errand: DelegatedTask, front: Front, settings: Settings, store: str, as_json: bool
+    errand: DelegatedTask, front: AskMembers, settings: Settings, store: str, as_json: bool
 ) -> int:
     rules = DelegationRules(
         front.settings.allow_paid, settings.budget.usd is not None, leading=True
@@ -105,7 +105,7 @@ def _explain(who: LeadOrder, errand: DelegatedTask) -> None:
         _say(f"nobody here can orchestrate ({why}): answered directly")
 
 
-def _with_extra(who: LeadOrder, front: Front) -> LeadOrder:
+def _with_extra(who: LeadOrder, front: AskMembers) -> LeadOrder:
     """Without those who could not delegate, since the extra for it is missing. When nobody else leads
     it is refused: nothing is started, and nothing paid."""
     by_mcp = [turn for turn in who.turns if not who.direct and front.by_mcp(turn[0])]
@@ -148,7 +148,7 @@ def _last(store: str) -> str | None:
 # ── those who are asked ──────────────────────────────────────────────────────────────────────
 
 
-class View:
+class AnswerView:
     """Shows an answer while it comes. It is a view only: what counts is the reply that passed."""
 
     def __init__(self, stream: IO[str] | None) -> None:
@@ -185,11 +185,11 @@ class View:
             self._stream.flush()
 
 
-class Front:
+class AskMembers:
     """The members of a roster; agents that orchestrate, and commands with `delegate_args`,
     can delegate over MCP."""
 
-    def __init__(self, staff: RosterMembers, view: View) -> None:
+    def __init__(self, staff: RosterMembers, view: AnswerView) -> None:
         self._staff, self.view = staff, view
         self.traits, self.settings, self.given = staff.traits, staff.settings, staff.given
         self._run: Run | None = None
@@ -224,7 +224,7 @@ def _print_json(receipt: Receipt, outcome: Outcome | None, delegated: dict[str, 
 
 
 def _print(
-    receipt: Receipt, outcome: Outcome | None, delegated: dict[str, Any], view: View
+    receipt: Receipt, outcome: Outcome | None, delegated: dict[str, Any], view: AnswerView
 ) -> None:
     view.close()
     if outcome is None or outcome.state != "passed":

@@ -12,7 +12,7 @@ import click
 
 from fanfold.errors import BadInput
 from fanfold.faces.cli import examples as shipped
-from fanfold.faces.cli.run import Telling, accounted, perform
+from fanfold.faces.cli.run import OutputOptions, perform, write_account
 from fanfold.journal import opening
 from fanfold.plans.execute import Job, Options, prepare
 
@@ -37,8 +37,8 @@ def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
     folder = opening.files(store) / "demo" / shipped.known(name)
     _unpack(name, folder)
     job = prepare(str(folder / shipped.PLAN), Options(store=store))
-    code = perform(job, Telling(as_json, quiet))
-    accounted(job.name, store, folder / PAGE)
+    code = perform(job, OutputOptions(as_json, quiet))
+    write_account(job.name, store, folder / PAGE)
     if not as_json:
         lines = (*_head(folder / REPORT), *_page(folder), *_onward(job, store))
         click.echo("\n".join((*lines, f"yours:   fanfold new my-{name} --from {name}")))

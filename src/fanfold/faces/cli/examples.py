@@ -40,7 +40,7 @@ def listing() -> str:
 
 
 def _title(name: str) -> str:
-    """What stands behind the name in the first line: `# contracts: a risk report`."""
+    """The title after the name in the first line: `# contracts: a risk report`."""
     page = _folder() / name / "README.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     return text.partition("\n")[0].partition(": ")[2]
@@ -56,7 +56,7 @@ def copy(name: str, folder: Path) -> None:
 
 
 def why(error: OSError) -> str:
-    """In a few words, to stand in a sentence."""
+    """In a few words, as part of a sentence."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     return (error.strerror or "cannot be written").lower()
@@ -101,7 +101,7 @@ def init(folder: str) -> None:
 
 
 def _write_starter(place: Path) -> None:
-    """All of them or none: what could not be finished does not stand in the way of a second try."""
+    """All of them or none: an unfinished copy does not prevent a second try."""
     starter, written = resources.files("fanfold.faces.cli") / "starter", list[Path]()
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def _refuse_taken(folder: Path) -> None:
 
 
 def _make(name: str, folder: Path) -> None:
-    """All of it or nothing: what could not be finished does not stand in the way of a second try."""
+    """All of it or nothing: an unfinished copy does not prevent a second try."""
     there = folder.exists()
     try:
         copy(name, folder)

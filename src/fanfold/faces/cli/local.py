@@ -45,7 +45,7 @@ def setup(as_json: bool) -> None:
     cache = cache_folder()
     wanted = [WEIGHTS] if engine_installed() else [ENGINE, WEIGHTS]
     fetched = [package.name for package in wanted if _fetched(package, cache)]
-    summary = _standing(cache)
+    summary = _installed_parts(cache)
     if as_json:
         _print({**summary, "fetched": fetched})
     else:
@@ -56,7 +56,7 @@ def setup(as_json: bool) -> None:
 @_json
 def status(as_json: bool) -> None:
     """Is it there and whole? Exit code 0 if it is, else 1."""
-    summary = _standing(cache_folder())
+    summary = _installed_parts(cache_folder())
     if as_json:
         _print(summary)
     else:
@@ -91,7 +91,7 @@ def _fetched(package: Package, cache: Path) -> bool:
     return new
 
 
-def _standing(cache: Path) -> dict[str, Any]:
+def _installed_parts(cache: Path) -> dict[str, Any]:
     installed = engine_installed()
     engine = installed or is_whole(ENGINE, cache)
     weights = is_whole(WEIGHTS, cache)

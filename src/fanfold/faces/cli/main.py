@@ -207,8 +207,8 @@ def _complain(text: str) -> None:
     click.echo(text if len(text) <= MOST_LETTERS else f"{text[:half]} … {text[-half:]}", err=True)
 
 
-def _told(text: str) -> str:
-    """Whose it is stands before it. But a line for programs, `CYCLE:a,b`, stands alone and first."""
+def _with_program_name(text: str) -> str:
+    """With the name of the program. But a line for programs, `CYCLE:a,b`, comes first, on its own."""
     first, _, rest = text.partition("\n")
     return (
         f"{first}\nfanfold: {rest}" if rest and first.startswith("CYCLE:") else f"fanfold: {text}"
@@ -230,7 +230,7 @@ def _say(error: Exception) -> int:
             _complain(f"fanfold: {error}")
             return PAUSED
         case BadInput() | AlreadyRunning() | StoreError():
-            _complain(_told(str(error)))
+            _complain(_with_program_name(str(error)))
             return REFUSED
         case FanfoldError():
             _complain(f"fanfold: {error}")

@@ -31,7 +31,7 @@ from fanfold.run.choose import months_used_up
 from fanfold.work.member import MemberStats, Traits
 
 
-class Asked(msgspec.Struct, frozen=True):
+class TaskQuery(msgspec.Struct, frozen=True):
     """The options of `--why`. `needs` may hold several words each, with commas between them."""
 
     why: bool = False
@@ -48,7 +48,7 @@ class Asked(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys(word for word in found if word))
 
 
-def tell_why(roster: Roster, store: str, asked: Asked, as_json: bool) -> None:
+def explain_choice(roster: Roster, store: str, asked: TaskQuery, as_json: bool) -> None:
     """Nobody fits: everyone with what is in the way, then refused with the nearest miss."""
     ranking = _ranking(roster, store, asked)
     if as_json:
@@ -60,7 +60,7 @@ def tell_why(roster: Roster, store: str, asked: Asked, as_json: bool) -> None:
         raise BadInput(ranking.miss)
 
 
-def _ranking(roster: Roster, store: str, asked: Asked) -> Ranking:
+def _ranking(roster: Roster, store: str, asked: TaskQuery) -> Ranking:
     traits = {id: entry.traits for id, entry in roster.entries.items()}
     stats, closed = _past(traits, store)
     need = Need(
@@ -98,8 +98,8 @@ def list_members(roster: str | None, store: str, as_json: bool, check: bool, **a
     """The menu: who is there, good at what, at which price, ready or not."""
     found = find_roster(roster, None, Path.cwd())
     loaded = load_roster(found)
-    if task := Asked(**asked):
-        return tell_why(loaded, store, task, as_json)
+    if task := TaskQuery(**asked):
+        return explain_choice(loaded, store, task, as_json)
     traits = {id: entry.traits for id, entry in loaded.entries.items()}
     trouble = asyncio.run(_check(loaded, found)) if check else {}
     used = _used(traits, store)

@@ -33,7 +33,7 @@ outside_option = click.option(
 
 
 def governed(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What may be said of stages whose size nobody knew when the run was started."""
+    """Options for stages whose size was not known when the run was started."""
     for option in (
         click.option(
             "--cap", type=_MANY, metavar="N", help="At most N asks that were not in the preview."
@@ -54,7 +54,7 @@ def governed(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def overriding(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What may be said in place of what a plan states."""
+    """Options that override what a plan states."""
     for option in (
         click.option(
             "--concurrency", "-j", type=_SOME, metavar="N", help="Calls of each step at once."

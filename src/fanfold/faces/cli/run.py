@@ -79,7 +79,7 @@ _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid ma
 @_quiet
 def run(plan: str, dry_run: bool, read_input: bool, **given: Any) -> int:
     """Run a plan or a fleet: PLAN is a file, or a folder with a fleet.json."""
-    telling = _telling(given)
+    output = _output_options(given)
     if read_input and not dry_run:
         raise click.UsageError("--read-input goes with --dry-run: a run reads its input anyway")
     options = options_of(given)
@@ -90,11 +90,11 @@ def run(plan: str, dry_run: bool, read_input: bool, **given: Any) -> int:
     for line in job.warnings:
         click.echo(f"warning: {line}", err=True)
     if dry_run:
-        return show_preview(job, as_json=telling.as_json, read_input=read_input)
+        return show_preview(job, as_json=output.as_json, read_input=read_input)
     with ExitStack() as alone:
         if fleet:
             alone.enter_context(starting(job, force=options.fresh))
-        return perform(job, telling, alone)
+        return perform(job, output, alone)
 
 
 @click.command()
@@ -114,10 +114,10 @@ def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -
     """Continue a run after a crash, a pause, a kill or an exhausted budget. RUN is a run's id or name,
     or the folder of a fleet."""
     if ids and not retry_in_doubt:
-        raise click.UsageError(f"unexpected argument {ids[0]!r}: IDs go with --retry-in-doubt")
+        raise click.UsageError(f"item ids require --retry-in-doubt: {ids[0]!r}")
     repeat = (frozenset(ids) or None) if retry_in_doubt else frozenset[str]()
-    detach, telling = given.pop("detach"), _telling(given)
-    if detach and telling.report:
+    detach, output = given.pop("detach"), _output_options(given)
+    if detach and output.report:
         raise click.UsageError(
             "--report goes without --detach: use fanfold report when it has ended"
         )
@@ -125,9 +125,9 @@ def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -
     options = msgspec.structs.replace(options_of(given), retry_in_doubt=repeat, store=where.store)
     job = prepare_resume(where.run, options)
     if not detach:
-        return perform(job, telling)
+        return perform(job, output)
     launched = resume_detached(job)
-    show_launched(launched, "resumed", as_json=telling.as_json)
+    show_launched(launched, "resumed", as_json=output.as_json)
     return 0
 
 
@@ -139,28 +139,28 @@ def _in_fleet(path: str, options: Options) -> Options:
     return msgspec.structs.replace(options, store=store_of(path), parent=None)
 
 
-class Telling(NamedTuple):
-    """What is told of a run: one object or lines, progress or none, its account in a file or none."""
+class OutputOptions(NamedTuple):
+    """How a run is reported: one object or lines, with or without progress, and its report in a file."""
 
     as_json: bool = False
     quiet: bool = False
     report: Path | None = None
 
 
-def _telling(given: dict[str, Any]) -> Telling:
+def _output_options(given: dict[str, Any]) -> OutputOptions:
     as_json, quiet, report = (given.pop(name) for name in ("as_json", "quiet", "report"))
-    return Telling(as_json, quiet, None if report is None else writable(report))
+    return OutputOptions(as_json, quiet, None if report is None else writable(report))
 
 
-def perform(job: Job, telling: Telling, alone: ExitStack | None = None) -> int:
-    """Carry a job out in the foreground and say how it ended; the exit code. `alone` is closed once
+def perform(job: Job, output: OutputOptions, alone: ExitStack | None = None) -> int:
+    """Run a job in the foreground and print how it ended; the exit code. `alone` is closed once
     the run is on record."""
-    as_json, quiet = telling.as_json, telling.quiet
+    as_json, quiet = output.as_json, output.quiet
     watch = _watch(quiet, alone or ExitStack())
     audience = Audience(watch, _say(quiet, as_json), _approver(), result_page, _warn)
     receipt = run_sync(execute(job, audience))
-    report, store = telling.report, job.options.store
-    written = report is not None and accounted(receipt.run, store, report)
+    report, store = output.report, job.options.store
+    written = report is not None and write_account(receipt.run, store, report)
     with suppress(BrokenPipeError):  # the run ended as it did, whoever reads of it
         click.echo(_ending(job, receipt, as_json))
         if written:
@@ -168,7 +168,7 @@ def perform(job: Job, telling: Telling, alone: ExitStack | None = None) -> int:
     return EXIT[receipt.status]
 
 
-def accounted(run: str, store: str, path: Path) -> bool:
+def write_account(run: str, store: str, path: Path) -> bool:
     """Write a run's account. It has ended as it did: a page that cannot be written is no failure."""
     try:
         write_report(run, store, path)

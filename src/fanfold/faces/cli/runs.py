@@ -92,7 +92,7 @@ def _remove(
     freed = run_sync(remove_runs(store, found, replies=replies)) if found else _NOTHING
     for record in found:
         registry().remove(record.name, record.id)
-    click.echo(msgspec.json.encode(freed) if as_json else _told(freed))
+    click.echo(msgspec.json.encode(freed) if as_json else _removal_text(freed))
 
 
 _NOTHING = RemovalResult((), 0, 0, 0, True)
@@ -112,7 +112,7 @@ def _ask(found: Sequence[RunRecord], replies: bool) -> None:
     click.confirm(f"Remove {count(len(found), 'run')}{more}{paid}?", abort=True, err=True)
 
 
-def _told(freed: RemovalResult) -> str:
+def _removal_text(freed: RemovalResult) -> str:
     if not freed.runs:
         return "nothing to remove"
     said = f"removed {count(len(freed.runs), 'run')}, {size(freed.bytes)} freed"

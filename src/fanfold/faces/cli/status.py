@@ -52,7 +52,7 @@ def status(
     """
     if run is None and sort is not None:
         raise BadInput(f"--sort is for the workers of one run: fanfold status RUN --sort {sort}")
-    how = Shown(as_json, verbose, sort or "planned")
+    how = StatusOptions(as_json, verbose, sort or "planned")
     show = _all(store, as_json) if run is None else _one(named(run, store), how)
     if watch:
         watching(show, AGAIN)
@@ -94,7 +94,7 @@ def _launched(store: str, now: float) -> list[RunSummary]:
     return found
 
 
-class Shown(NamedTuple):
+class StatusOptions(NamedTuple):
     """How one run is shown."""
 
     as_json: bool
@@ -102,7 +102,7 @@ class Shown(NamedTuple):
     sort: Sort
 
 
-def _one(located: LocatedRun, how: Shown) -> Text:
+def _one(located: LocatedRun, how: StatusOptions) -> Text:
     reader, memory = WorkerReader(), RunMemory()
 
     def show(width: int, height: int | None) -> tuple[str, bool]:
@@ -111,7 +111,7 @@ def _one(located: LocatedRun, how: Shown) -> Text:
             workers = ordered(status.workers, how.sort)
             status = msgspec.structs.replace(status, workers=workers)
             if how.as_json:
-                return _told(opened, status), status.over
+                return _status_json(opened, status), status.over
             if opened.snapshot().of_tasks:
                 text = fleet_status(status, verbose=how.verbose, width=width, height=height)
                 return text, status.over
@@ -120,7 +120,7 @@ def _one(located: LocatedRun, how: Shown) -> Text:
     return show
 
 
-def _told(opened: Opened, status: FleetStatus) -> str:
+def _status_json(opened: Opened, status: FleetStatus) -> str:
     """The receipt's fields, and those of a fleet where there are workers."""
     whole = detail_json(opened.archive.read, status.summary, opened.store)
     if not status.workers:

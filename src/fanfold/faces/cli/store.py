@@ -40,7 +40,7 @@ store_option = click.option(
 
 
 def registry() -> Registry:
-    """The user's. What is wrong with it is said on stderr, and stops nothing."""
+    """The user's. Problems with it are warnings on stderr."""
     return Registry(warn=lambda text: click.echo(f"fanfold: warning: {text}", err=True))
 
 
@@ -106,7 +106,7 @@ def looked_at(located: LocatedRun, memory: RunMemory | None = None) -> Iterator[
 
 
 def fleet_of(opened: Opened, reader: WorkerReader) -> FleetStatus:
-    """Where a run with workers stands now."""
+    """The present state of a run with workers."""
     archive, record, now = opened.archive, opened.record, time.time()
     summary = summarize(archive.read, record, archive.sessions.alive, now, archive.sent)
     return FleetStatus(

@@ -13,7 +13,7 @@ from typing import IO, Any, TextIO, cast
 from fanfold.work.text import visible
 
 
-class Terminal(io.TextIOWrapper):
+class GuardedStream(io.TextIOWrapper):
     """A standard stream that shows what would steer the terminal. Our own control sequences go
     through `raw`."""
 
@@ -22,10 +22,10 @@ class Terminal(io.TextIOWrapper):
         return len(text)
 
 
-class Raw:
+class UnguardedStream:
     """The same stream for those who draw; what they put in of others, they make visible first."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: GuardedStream) -> None:
         self._terminal = terminal
 
     def write(self, text: str) -> int:
@@ -43,7 +43,7 @@ def guard() -> None:
             encoding, errors = stream.encoding, stream.errors
             stream.flush()
             buffer = cast("IO[bytes]", stream.detach())
-            put_in_place(name, Terminal(buffer, encoding, errors, line_buffering=True))
+            put_in_place(name, GuardedStream(buffer, encoding, errors, line_buffering=True))
 
 
 def put_in_place(name: str, stream: TextIO) -> None:
@@ -54,7 +54,7 @@ def put_in_place(name: str, stream: TextIO) -> None:
 
 
 def raw(stream: TextIO) -> TextIO:
-    return cast(TextIO, Raw(stream)) if isinstance(stream, Terminal) else stream
+    return cast(TextIO, UnguardedStream(stream)) if isinstance(stream, GuardedStream) else stream
 
 
 HOME, TO_LINE_END, TO_SCREEN_END, CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"

@@ -89,7 +89,7 @@ def _kill_text(ended: KillResult, record: RunRecord, worker: str) -> str:
 @click.option("--no-tmux", is_flag=True, help="No windows in tmux.")
 @json_option
 def relaunch(run: str, worker: str, store: str, no_tmux: bool, as_json: bool) -> None:
-    """Start a worker anew that has ended, and those that failed for lack of it. Others go on, or
+    """Start a worker again that has ended, and those that failed because of it. Others continue, or
     stay as they are. RUN is a run's id or name, or the folder of a fleet."""
     where = located(run, store)
     launched = begin(where.run, worker, Options(store=where.store))

@@ -16,8 +16,8 @@ from fanfold.faces.connections import Bounds
 from fanfold.faces.serve.service import Service, read_options
 from fanfold.faces.serve.wire import (
     DONE,
-    Answer,
     Chat,
+    ChatAnswer,
     ChunkWriter,
     error_body,
     event,
@@ -43,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 _JSON = "application/json"
 
 
-class Endpoint:
+class ServeEndpoint:
     """`start`, then `stop`: no new request from then on, those under way run to their end."""
 
     def __init__(
@@ -108,7 +108,7 @@ def _respond(error: RequestRefused) -> Response:
     return Response(_encode(error_body(error)), error.status, headers, _JSON)
 
 
-async def _finished(work: asyncio.Task[Answer]) -> Answer:
+async def _finished(work: asyncio.Task[ChatAnswer]) -> ChatAnswer:
     """The answer. Shielded: a client that disconnects does not end it."""
     try:
         return await asyncio.shield(work)
@@ -142,7 +142,7 @@ class DeltaBuffer:
             self._waiting.append(happening.text)
             self._changed.set()
 
-    async def next(self, work: asyncio.Task[Answer]) -> str:
+    async def next(self, work: asyncio.Task[ChatAnswer]) -> str:
         """The next piece; empty when the answer has ended and all was taken."""
         if not self._waiting and not work.done():
             self._changed.clear()
@@ -157,7 +157,7 @@ class DeltaBuffer:
 
 
 async def chunks(
-    writer: ChunkWriter, chat: Chat, buffer: DeltaBuffer, work: asyncio.Task[Answer]
+    writer: ChunkWriter, chat: Chat, buffer: DeltaBuffer, work: asyncio.Task[ChatAnswer]
 ) -> AsyncIterator[bytes]:
     """The server-sent events of an answer. Raises RequestRefused only before the first of them;
     later an error is an event too, and the last one."""
@@ -177,7 +177,7 @@ async def chunks(
         yield last
 
 
-def _last_chunks(writer: ChunkWriter, chat: Chat, sent: str, answer: Answer) -> list[bytes]:
+def _last_chunks(writer: ChunkWriter, chat: Chat, sent: str, answer: ChatAnswer) -> list[bytes]:
     """The rest of the text, and how it ended."""
     if not answer.text.startswith(sent):
         error = RequestRefused(_RESTARTED, status=502, code="broke_off")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
-from fanfold.faces.serve.wire import AUTO, Answer, Chat
+from fanfold.faces.serve.wire import AUTO, Chat, ChatAnswer
 from fanfold.faces.web import RequestRefused
 from fanfold.gates.default import standard
 from fanfold.members.ensembles import RosterEnsemble
@@ -124,7 +124,7 @@ class Service:
         self._company, self._concurrency, self._most = company, concurrency, most
         self._parents = ParentRuns(run)
         self._ensembles = ensembles
-        self._under_way: set[asyncio.Task[Answer]] = set()
+        self._under_way: set[asyncio.Task[ChatAnswer]] = set()
 
     @property
     def models(self) -> list[str]:
@@ -137,7 +137,7 @@ class Service:
 
     def begin(
         self, id: str, chat: Chat, options: RequestOptions, tell: Tell | None
-    ) -> asyncio.Task[Answer]:
+    ) -> asyncio.Task[ChatAnswer]:
         """Start an answer. It is finished even if the client disconnects: it is paid for, and on
         record for the next time."""
         self._check_model(chat.model)
@@ -151,7 +151,7 @@ class Service:
         work.add_done_callback(self._ended)
         return work
 
-    def _ended(self, work: asyncio.Task[Answer]) -> None:
+    def _ended(self, work: asyncio.Task[ChatAnswer]) -> None:
         self._under_way.discard(work)
         if not work.cancelled():
             work.exception()  # retrieved, even if the client disconnected
@@ -187,7 +187,7 @@ class Service:
 
     async def _answer(
         self, id: str, chat: Chat, options: RequestOptions, tell: Tell | None
-    ) -> Answer:
+    ) -> ChatAnswer:
         try:
             async with self._parents.of(options.parent) as run:
                 outcome = await self._outcome(run, id, chat, options, tell)
@@ -269,7 +269,7 @@ def ready(ensemble: RosterEnsemble) -> ReadyEnsemble:
 # ── outcomes as answers ─────────────────────────────────────────────────────────────────────────────
 
 
-def answer_of(outcome: Outcome, run: str, chat: Chat) -> Answer:
+def answer_of(outcome: Outcome, run: str, chat: Chat) -> ChatAnswer:
     """The answer of an outcome. Raises RequestRefused where there is none.
 
     A verdict that OpenAI has a field for is put there: a truncated reply ends with `length`, a
@@ -282,12 +282,12 @@ def answer_of(outcome: Outcome, run: str, chat: Chat) -> Answer:
     reply = outcome.reply
     usage = outcome.usage or (reply.usage if reply else None)
     if outcome.state == "passed" and reply is not None:
-        return Answer(_text(reply), usage=usage, about=about)
+        return ChatAnswer(_text(reply), usage=usage, about=about)
     if outcome.state == "kicked" and reply is not None and _text(reply).strip():
         if reply.finish == "length":
-            return Answer(_text(reply), "length", usage=usage, about=about)
+            return ChatAnswer(_text(reply), "length", usage=usage, about=about)
         if reply.finish == "refusal" or (chat.schema is None and reply.finish == "stop"):
-            return Answer(_text(reply), refused=True, usage=usage, about=about)
+            return ChatAnswer(_text(reply), refused=True, usage=usage, about=about)
     why = "; ".join(outcome.reasons) or "no reason was given"
     raise _REFUSALS[outcome.state](outcome, why)
 

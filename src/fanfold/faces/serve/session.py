@@ -1,5 +1,5 @@
-"""One server process: its run is opened, the endpoint is up until it is told to stop, the books
-are closed."""
+"""One server process: its run is opened, the endpoint serves until it is stopped, the run is
+closed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.faces.connections import bounds
-from fanfold.faces.serve.app import Endpoint
+from fanfold.faces.serve.app import ServeEndpoint
 from fanfold.faces.serve.service import ReadyEnsemble, Service, ready, usable
 from fanfold.faces.web import listen
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, load_roster
@@ -78,7 +78,7 @@ async def serve(
         async with new_run(options.name, company, settings, options.store, parent) as run:
             opened.append(run)
             service = Service(run, company, ensembles, options.concurrency)
-            server = Endpoint(service, options.key, run.clock.now, limits)
+            server = ServeEndpoint(service, options.key, run.clock.now, limits)
             server.start(listening)
             up(
                 ServingInfo(
@@ -123,7 +123,7 @@ async def serve_until_signalled(
             one()
 
 
-async def _until(stop: asyncio.Event, run: Run, server: Endpoint) -> None:
+async def _until(stop: asyncio.Event, run: Run, server: ServeEndpoint) -> None:
     try:
         await stop.wait()
         await server.stop()

@@ -179,7 +179,7 @@ def read_needs(given: Any) -> tuple[str, ...]:
 # ── what goes out ────────────────────────────────────────────────────────────────────────────
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ChatAnswer(msgspec.Struct, frozen=True):
     """An answer: its text, how it ended in OpenAI's words, what it took, and `about` it."""
 
     text: str
@@ -200,7 +200,7 @@ class ChunkWriter(msgspec.Struct, frozen=True):
         named = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
         return {**named, "choices": choices, **more}
 
-    def completion(self, answer: Answer) -> bytes:
+    def completion(self, answer: ChatAnswer) -> bytes:
         message = {
             "role": "assistant",
             "content": None if answer.refused else answer.text,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fanfold.journal.answers import EndedItem
-from fanfold.observe.account import MOST_ITEMS, Account, Caught, Times, quotes
+from fanfold.observe.account import MOST_ITEMS, Caught, RunAccount, Times, quotes
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
@@ -21,8 +21,8 @@ from fanfold.observe.detail import ids_text
 from fanfold.observe.html.page import PageCapacity, Section, esc, note, page, paged
 from fanfold.observe.html.plots import bar, color_key, counts_chart, timeline
 from fanfold.observe.html.tables import (
-    Column,
     Html,
+    HtmlColumn,
     json_text,
     naming,
     pairs,
@@ -42,13 +42,13 @@ REPLIES = 100_000  # characters reserved for the items when the result is long
 CAUGHT_SIZE = 60_000  # characters of the table of items that were caught
 
 
-def account_page(account: Account) -> str:
+def account_page(account: RunAccount) -> str:
     """Everything that comes from data is escaped, cut where it is long, and then it says so."""
     name = account.summary.run.name
     return page(name, head(account), sections(account), FOOT)
 
 
-def sections(account: Account) -> list[Section]:
+def sections(account: RunAccount) -> list[Section]:
     """The receipt before the result, which may be long."""
     receipt, caught, *rest = _figures(account)
     capacity = _capacity([receipt, caught, *rest])
@@ -58,7 +58,7 @@ def sections(account: Account) -> list[Section]:
     return [receipt, result, caught, _items(account, capacity), *rest]
 
 
-def books(account: Account) -> list[Section]:
+def books(account: RunAccount) -> list[Section]:
     """All but the result."""
     receipt, caught, *rest = _figures(account)
     return [receipt, caught, _items(account, _capacity([receipt, caught, *rest])), *rest]
@@ -69,11 +69,11 @@ def _capacity(others: list[Section]) -> PageCapacity:
     return PageCapacity(LARGEST - sum(len(one.body) for one in others))
 
 
-def _items(account: Account, capacity: PageCapacity) -> Section:
+def _items(account: RunAccount, capacity: PageCapacity) -> Section:
     return Section("Items", "\n".join(items_html(account, capacity)))
 
 
-def _figures(account: Account) -> list[Section]:
+def _figures(account: RunAccount) -> list[Section]:
     r = account.receipt
     return [
         Section("Receipt", receipt_html(r)),
@@ -97,7 +97,7 @@ def result_page(title: str, value: object, more: int = 0) -> str:
 # ── head and foot ────────────────────────────────────────────────────────────────────────────
 
 
-def head(account: Account) -> str:
+def head(account: RunAccount) -> str:
     s, r = account.summary, account.receipt
     reason = "its process died; resume it to continue"
     if s.status != "crashed":
@@ -126,7 +126,7 @@ FOOT = "Made by fanfold from the journal of the run. All figures are of the whol
 # ── the result ───────────────────────────────────────────────────────────────────────────────
 
 
-def _result(account: Account, capacity: PageCapacity) -> Iterator[str]:
+def _result(account: RunAccount, capacity: PageCapacity) -> Iterator[str]:
     value, made = account.receipt.result, account.receipt
     if value is None:
         unfinished = account.summary.status in ("running", "crashed")
@@ -163,8 +163,9 @@ def _caught(caught: Caught) -> Iterator[str]:
         yield note("No item was kicked, unjudged or failed.")
         return
     ids = naming([one.id for one in caught.ended])
-    columns = [Column("item", ids), Column("outcome", "short"), Column("reasons", "long"),
-               Column("what the reply said", "long"), Column("member"), Column("cost", "num")]  # fmt: skip
+    columns = [HtmlColumn("item", ids), HtmlColumn("outcome", "short"), HtmlColumn("reasons", "long"),
+               HtmlColumn("what the reply said", "long"), HtmlColumn("member"),
+               HtmlColumn("cost", "num")]  # fmt: skip
     rows = [
         (one.id, one.state, Html("<br>".join(esc(reason[:600]) for reason in one.reasons)),
          Html("<br>".join(f"<q>{esc(text)}</q>" for text in quotes(one))), one.member or "",
@@ -198,7 +199,7 @@ def receipt_html(r: Receipt) -> str:
     return f'<div class="two">{pairs(items)}{pairs(took)}</div>'
 
 
-def _cost(account: Account) -> Iterator[str]:
+def _cost(account: RunAccount) -> Iterator[str]:
     if account.members:
         yield f"<h3>By member</h3>{_members(account)}"
     steps = [one for one in account.receipt.steps if one.calls or one.reused or one.cost_usd]
@@ -206,15 +207,15 @@ def _cost(account: Account) -> Iterator[str]:
         yield f"<h3>By step</h3>{_steps(steps)}"
 
 
-def _members(account: Account) -> str:
+def _members(account: RunAccount) -> str:
     """With the share of the whole cost as a bar; of the calls, when it cost nothing."""
     costly = account.receipt.cost_usd > 0
     weights = [one.account.cost_usd if costly else one.account.calls for one in account.members]
     most = max(weights) or 1
     columns = [
-        Column("member", "head"), Column("calls", "num"), Column("items answered", "num"),
-        Column("of these reused", "num"), Column("errors", "num"), Column("tokens", "num"),
-        Column("time of calls", "num"), Column("cost", "num"), Column("", "plot"),
+        HtmlColumn("member", "head"), HtmlColumn("calls", "num"), HtmlColumn("items answered", "num"),
+        HtmlColumn("of these reused", "num"), HtmlColumn("errors", "num"), HtmlColumn("tokens", "num"),
+        HtmlColumn("time of calls", "num"), HtmlColumn("cost", "num"), HtmlColumn("", "plot"),
     ]  # fmt: skip
     rows = []
     for one, weight in zip(account.members, weights, strict=True):
@@ -230,9 +231,9 @@ def _members(account: Account) -> str:
 
 def _steps(steps: list[StepAccount]) -> str:
     columns = [
-        Column("step", "head"), Column("calls", "num"), Column("reused", "num"),
-        Column("input tokens", "num"), Column("output tokens", "num"),
-        Column("calls under way", "num"), Column("cost", "num"),
+        HtmlColumn("step", "head"), HtmlColumn("calls", "num"), HtmlColumn("reused", "num"),
+        HtmlColumn("input tokens", "num"), HtmlColumn("output tokens", "num"),
+        HtmlColumn("calls under way", "num"), HtmlColumn("cost", "num"),
     ]  # fmt: skip
     rows = [
         (s.name, f"{s.calls:,}", f"{s.reused:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
@@ -261,7 +262,7 @@ def _times(times: Times | None) -> Iterator[str]:
         yield note(f"{count(times.others, 'more member')} with fewer calls are not shown.")
 
 
-def _doubts(account: Account) -> Iterator[str]:
+def _doubts(account: RunAccount) -> Iterator[str]:
     doubt = account.summary.in_doubt
     if not doubt.attempts:
         return
@@ -270,8 +271,8 @@ def _doubts(account: Account) -> Iterator[str]:
         f"<p>{esc(count(doubt.attempts, 'attempt'))} {verb} lost under way and may have been carried"
         f" out. At most {esc(usd(dollars(doubt.at_most)))}, which is counted as spent.</p>"
     )
-    columns = [Column("member", "head"), Column("item"), Column("what happened", "long"),
-               Column("at most", "num")]  # fmt: skip
+    columns = [HtmlColumn("member", "head"), HtmlColumn("item"), HtmlColumn("what happened", "long"),
+               HtmlColumn("at most", "num")]  # fmt: skip
     rows = [
         (one.member, ids_text(one, 60), (one.error or "the process died")[:400], money(one.cost))
         for one in account.doubts
@@ -286,7 +287,7 @@ FIRST = 30_000  # characters of the items that are shown at first
 MOST_REPLY = 4000  # characters of one reply
 
 
-def items_html(account: Account, capacity: PageCapacity) -> Iterator[str]:
+def items_html(account: RunAccount, capacity: PageCapacity) -> Iterator[str]:
     """Those that did not pass come first."""
     items, run = account.items, account.summary.run
     if not items:

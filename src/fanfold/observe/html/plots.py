@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fanfold.observe.account import Bar, Lane, Times
 from fanfold.observe.amounts import count, duration
 from fanfold.observe.html.page import esc
-from fanfold.observe.shown import Counts
+from fanfold.observe.shown import KindCounts
 
 SHADES = 5
 _WIDE = 1000.0
@@ -50,7 +50,7 @@ def _shade(n: int) -> str:
     return f"s{min(n, SHADES - 1)}"
 
 
-def counts_chart(found: Counts) -> str:
+def counts_chart(found: KindCounts) -> str:
     """How many of each kind, as bars; in shades where they are split by another field."""
     rows = [_count_row(found, kind, numbers) for kind, numbers in found.kinds]
     by = f"{found.where}: {found.by}" if found.where else found.by
@@ -64,7 +64,7 @@ def counts_chart(found: Counts) -> str:
     )
 
 
-def _count_row(found: Counts, kind: str, numbers: tuple[int, ...]) -> str:
+def _count_row(found: KindCounts, kind: str, numbers: tuple[int, ...]) -> str:
     whole = sum(numbers)
     parts = [f"{n:,} {name}" for n, name in zip(numbers, found.parts, strict=True) if n and name]
     label = f"{kind}: {', '.join(parts) or f'{whole:,}'}"

@@ -17,7 +17,7 @@ from fanfold.observe.shown import (
     Pairs,
     Parts,
     Prose,
-    Raw,
+    RawJson,
     Shown,
     Values,
     inline,
@@ -43,7 +43,7 @@ class Html(str):
     """Markup: made of text that was escaped."""
 
 
-class Column(msgspec.Struct, frozen=True):
+class HtmlColumn(msgspec.Struct, frozen=True):
     """`kind`: num (aligned right), head (names its row), plot, long, short, or text."""
 
     title: str
@@ -51,7 +51,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def table(
-    columns: Sequence[Column],
+    columns: Sequence[HtmlColumn],
     rows: Sequence[Sequence[str] | Html],
     styles: str = "",
     caption: str = "",
@@ -70,7 +70,7 @@ def table(
     return f'<div class="wide{broad}"><table{of}>{named}{top}\n<tbody>{body}</tbody></table></div>'
 
 
-def row_html(columns: Sequence[Column], row: Sequence[str]) -> Html:
+def row_html(columns: Sequence[HtmlColumn], row: Sequence[str]) -> Html:
     cells = []
     for column, cell in zip(columns, row, strict=True):
         inside = cell if isinstance(cell, Html) else esc(cell)
@@ -90,7 +90,7 @@ def _style(kind: str) -> str:
 
 def pairs(rows: Sequence[tuple[str, str]]) -> str:
     """Names with values, which are aligned right: an account."""
-    return table([Column("", "head"), Column("", "num")], rows, "narrow")
+    return table([HtmlColumn("", "head"), HtmlColumn("", "num")], rows, "narrow")
 
 
 def naming(values: Sequence[str]) -> str:
@@ -121,7 +121,7 @@ def result(found: Shown, level: int = 3, capacity: PageCapacity | None = None) -
             made = [_part(title, one, level, capacity) for title, one in parts[:MOST_PARTS]]
             left = len(parts) - MOST_PARTS
             return "\n".join(made) + (note(f"… and {left:,} more parts") if left > 0 else "")
-        case Raw(value):
+        case RawJson(value):
             return f"<pre>{esc(json_text(value, 6000))}</pre>"
 
 
@@ -142,9 +142,9 @@ def _pairs(found: Pairs) -> str:
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     most = max(numbers, default=0)
     if len(numbers) < 3 or len(numbers) < len(values) or min(numbers) < 0 or not most:
-        columns = [Column("", "head"), Column("")]
+        columns = [HtmlColumn("", "head"), HtmlColumn("")]
         return table(columns, [(name, Html(value_html(v))) for name, v in found.rows], "narrow")
-    columns = [Column("", "head"), Column("", "plot"), Column("", "num")]
+    columns = [HtmlColumn("", "head"), HtmlColumn("", "plot"), HtmlColumn("", "num")]
     rows = [
         (name, Html(bar([value / most], f"{name}: {inline(value)}")), number(value))
         for name, value in found.rows
@@ -153,7 +153,7 @@ def _pairs(found: Pairs) -> str:
 
 
 def _grid(found: Grid, capacity: PageCapacity) -> str:
-    columns = [Column(title, _kind(found, n)) for n, title in enumerate(found.titles)]
+    columns = [HtmlColumn(title, _kind(found, n)) for n, title in enumerate(found.titles)]
     made = [
         row_html(columns, [Html(value_html(value)) for value in row]) for row in found.rows[:PAGE]
     ]
@@ -165,7 +165,7 @@ def _grid(found: Grid, capacity: PageCapacity) -> str:
     return whole + "".join(map(note, found.notes))
 
 
-def _breadth(columns: Sequence[Column], found: Grid) -> float:
+def _breadth(columns: Sequence[HtmlColumn], found: Grid) -> float:
     """About how many rem the columns take at least, beside each other."""
     whole = 0.0
     for n, column in enumerate(columns):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanfold.journal.answers import MemberActivity
 from fanfold.observe.account import Bar, Lane, Times
 from fanfold.observe.html.plots import bar, counts_chart, legend, timeline
-from fanfold.observe.shown import Counts
+from fanfold.observe.shown import KindCounts
 from tests.unit.observe.html.parsed import Parsed
 
 
@@ -18,7 +18,9 @@ def test_a_bar_has_a_title_and_a_shade_for_each_part() -> None:
 
 
 def test_counts_are_a_table_with_bars() -> None:
-    found = Counts("kind", "severity", (("<a>", (2, 1)), ("b", (0, 1))), ("high", "low"), "rows", 3)
+    found = KindCounts(
+        "kind", "severity", (("<a>", (2, 1)), ("b", (0, 1))), ("high", "low"), "rows", 3
+    )
     parsed = Parsed(counts_chart(found))
     assert parsed.text == (
         "Severity by rows: kind; without 3 kinds with fewer high low"

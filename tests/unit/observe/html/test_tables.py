@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fanfold.observe.html.page import PageCapacity
 from fanfold.observe.html.tables import (
-    Column,
     Html,
+    HtmlColumn,
     json_text,
     pairs,
     result,
@@ -45,7 +45,7 @@ def test_any_value_can_be_shown_and_none_is_markup(value: Any) -> None:
 
 
 def test_a_table_names_its_columns_and_rows() -> None:
-    columns = [Column("who", "head"), Column("n", "num"), Column("", "plot")]
+    columns = [HtmlColumn("who", "head"), HtmlColumn("n", "num"), HtmlColumn("", "plot")]
     assert table(columns, [("<a>", "1", Html("<br>"))], "x", "c & d") == (
         '<div class="wide"><table class="x stack"><caption>c &amp; d</caption><thead><tr>'
         '<th scope="col">who</th><th scope="col" class="num">n</th><th scope="col" class="plot"></th>'
