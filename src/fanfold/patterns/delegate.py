@@ -60,20 +60,20 @@ class Desk:
 
     Only members that may be delegated to are asked, never those named in `without` (who lead), and
     whoever is asked gets no tools of this desk. `concurrency` is for all calls together; without it
-    the run's and the members' own limits hold. A call can only lower it. `company` must be the one
+    the run's and the members' own limits hold. A call can only lower it. `members` must be those
     the run was opened with.
     """
 
     def __init__(
         self,
         run: Run,
-        company: MemberSource,
+        members: MemberSource,
         *,
         concurrency: int | None = None,
         without: Iterable[str] = (),
     ) -> None:
-        self._run, self._company = run, company
-        self._concurrency = concurrency or company.settings.max_concurrency
+        self._run, self._members = run, members
+        self._concurrency = concurrency or members.settings.max_concurrency
         self._without = frozenset(without)
         self._ready: dict[str, str] = {}  # who was made ready, and what went wrong with it ("")
         self._calls: list[tuple[Batch, Terms] | None] = []
@@ -88,7 +88,7 @@ class Desk:
                 "price": _price(t.price), **({"cost": t.cost_text} if t.cost_text else {}),
                 "context": t.context, "busy": load.get(t.id, 0), "at_once": t.limits.concurrency,
             }
-            for t in self._company.traits.values()
+            for t in self._members.traits.values()
             if t.can_delegate and not isinstance(eligible([t], anything, rules), str)
         ]  # fmt: skip
 
@@ -193,14 +193,14 @@ class Desk:
     # ── who takes it, and how ──
 
     async def _terms(self, task: DelegatedTask, step: str, at_once: int) -> Terms | str:
-        """The terms of an errand; a text says why nobody fits."""
-        if task.member is not None and task.member not in self._company.traits:
+        """The terms of a task; a text says why no member is eligible."""
+        if task.member is not None and task.member not in self._members.traits:
             known = ", ".join(one["id"] for one in self.menu()) or "nobody"
             raise BadInput(f"there is no member `{task.member}`; there are: {known}")
         schema = None if task.schema is None else Schema.of(task.schema)
         gate = standard(None, schema)
         while True:
-            found = eligible(self._company.traits.values(), task, self._rules())
+            found = eligible(self._members.traits.values(), task, self._rules())
             if isinstance(found, str):
                 return found
             if all([await self._made_ready(id) for id in found]):
@@ -226,7 +226,7 @@ class Desk:
     def _rules(self) -> DelegationRules:
         broken = {id: why for id, why in self._ready.items() if why}
         priced = self._run.settings.budget.usd is not None
-        return DelegationRules(self._company.settings.allow_paid, priced, self._without, broken)
+        return DelegationRules(self._members.settings.allow_paid, priced, self._without, broken)
 
     # ── folding ──
 
@@ -316,7 +316,7 @@ def _nothing(target: str) -> Any:
 @asynccontextmanager
 async def new_run(
     name: str,
-    company: MemberSource,
+    members: MemberSource,
     settings: Settings,
     store: str | Path,
     parent: str | None = None,
@@ -328,7 +328,7 @@ async def new_run(
     journal, clock = open_store(store), RealClock()
     try:
         record = await start(journal, name, clock, settings.budget, Launch(parent=parent))
-        run = Run(journal, record, company, settings, clock)
+        run = Run(journal, record, members, settings, clock)
         try:
             yield run
         except BaseException as error:

@@ -83,7 +83,7 @@ def _refuse_unknown(given: Mapping[Any, Any]) -> None:
 class DelegatedResult(msgspec.Struct, frozen=True, kw_only=True):
     """How one delegated task ended. `text` or `data` is there when it is `ok`, else `message`.
 
-    `no_fit` is no error: nobody here is for it, so whoever delegates does it. `kicked`: the reply
+    `no_fit` is no error: no member is eligible, so whoever delegates does it. `kicked`: the reply
     never passed its gate. `id` names it in a later `reduce`.
     """
 
@@ -195,7 +195,7 @@ OPTIONS = (*DelegatedTask.__struct_fields__, "fan_in")
 
 
 def reduce_options(given: dict[str, Any]) -> tuple[DelegatedTask, int]:
-    """What a caller says of an asked reduce: the errand, and how many parts go into one ask."""
+    """What a caller says of an asked reduce: the task, and how many parts go into one ask."""
     for name in given:
         if name not in OPTIONS:
             raise BadInput(f"reduce `ask` has no option `{name}`: known: {', '.join(OPTIONS)}")

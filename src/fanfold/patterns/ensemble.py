@@ -86,13 +86,13 @@ async def ensemble(
 
 
 @public
-def voters(members: Sequence[str | Named] = (), **knobs: Unpack[VoteOptions]) -> TaskHandler:
+def voters(members: Sequence[str | Named] = (), **options: Unpack[VoteOptions]) -> TaskHandler:
     """Let a vote answer any task: a stage of a pipeline, or `asked(..., by=voters([...]))`.
 
     The value is the bare answer; who said otherwise stands in the outcome's reasons. Without
     `members`, `samples` answers of whoever the task is for.
     """
-    return Voters(panel_of(member_ids(members), knobs))
+    return Voters(panel_of(member_ids(members), options))
 
 
 class Voters(msgspec.Struct, frozen=True):

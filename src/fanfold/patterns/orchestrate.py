@@ -49,10 +49,10 @@ class LeadSession:
     """
 
     def __init__(
-        self, run: Run, company: MemberSource, leading: str, tell: Tell | None = None
+        self, run: Run, members: MemberSource, leading: str, tell: Tell | None = None
     ) -> None:
-        self._run, self._company, self._leading, self._tell = run, company, leading, tell
-        self._desk = Desk(run, company, without=(leading,))
+        self._run, self._members, self._leading, self._tell = run, members, leading, tell
+        self._desk = Desk(run, members, without=(leading,))
         self._branch: Run | None = None
 
     def equipped(self, ask: Ask) -> Ask:
@@ -88,7 +88,7 @@ class LeadSession:
             self._tell(Event("note", f"{self._leading} uses {names}", {"tools": names}))
         if self._branch is None and any(our_name(one.name) in ASKING for one in calls):
             self._branch = await self._run.branch(NAME, self._span(reused))
-            self._desk = Desk(self._branch, self._company, without=(self._leading,))
+            self._desk = Desk(self._branch, self._members, without=(self._leading,))
         done = await in_order(calls, self._one)
         refused = _as_json({"error": f"not done: at most {MOST_CALLS} calls in one reply"})
         return (*done, *([refused] * (len(reply.calls) - len(calls))))
@@ -148,7 +148,7 @@ def lead_order(
     last: str | None = None,
 ) -> LeadOrder:
     """Those who can orchestrate, beginning after `last`, the one who answered the last time. What
-    the errand needs is a preference here: better an answer from somebody else than none.
+    the task needs is a preference here: better an answer from somebody else than none.
 
     BadInput when nobody may answer at all.
     """
@@ -178,7 +178,7 @@ async def answer(
     run: Run,
     lead_order: LeadOrder,
     task: DelegatedTask,
-    company: MemberSource,
+    members: MemberSource,
     tell: Tell | None = None,
 ) -> Outcome:
     """Ask one after the other until an answer passes. One item of the run, however many are asked.
@@ -201,7 +201,7 @@ async def answer(
     outcome = Outcome(item.id, "failed", reasons=("nobody was asked",))
     failures: list[str] = []
     for one, turn in zip(terms, lead_order.turns, strict=True):
-        outcome = await _turn(run, Task(item.id, ask, one), company, turn, tell)
+        outcome = await _turn(run, Task(item.id, ask, one), members, turn, tell)
         if outcome.state == "passed":
             break
         failures.append("; ".join(outcome.reasons) or outcome.state)
@@ -220,10 +220,10 @@ def _whos(lead_order: LeadOrder, task: DelegatedTask) -> list[Who]:
 
 
 async def _turn(
-    run: Run, task: Task, company: MemberSource, turn: tuple[str, ...], tell: Tell | None
+    run: Run, task: Task, members: MemberSource, turn: tuple[str, ...], tell: Tell | None
 ) -> Outcome:
-    traits = company.traits[turn[0]]
+    traits = members.traits[turn[0]]
     if len(turn) > 1 or not (traits.can_orchestrate and traits.takes_tools):
         return await run.do(task, tell)
-    session = LeadSession(run, company, traits.id, tell)
+    session = LeadSession(run, members, traits.id, tell)
     return await session.answer(msgspec.structs.replace(task, ask=session.equipped(task.ask)))

@@ -212,14 +212,14 @@ class Panel(msgspec.Struct, frozen=True):
     early: bool = False
 
 
-def panel_of(members: Sequence[str], knobs: VoteOptions) -> Panel:
+def panel_of(members: Sequence[str], options: VoteOptions) -> Panel:
     """What does not fit together is BadInput."""
     given = stated(
-        {name: value for name, value in knobs.items() if name in VOTE_OPTIONS},
+        {name: value for name, value in options.items() if name in VOTE_OPTIONS},
         VOTE_OPTIONS,
         "a vote",
     )
-    decide = knobs.get("decide") or "majority"
+    decide = options.get("decide") or "majority"
     confidence = given.get("confidence")
     early = given.get("stop_early", False) or confidence is not None
     _check_decide(decide, early)
