@@ -177,8 +177,8 @@ members:
                           "other lines; change it by hand"),
         ("e", "cmd=[ls]", "r.yaml:11: `cmd` cannot be changed here: its value goes over several "
                           "lines; change it by hand"),
-        ("e", "kind=", "r.yaml:11: `kind` cannot be changed here: it stands in the member's first "
-                       "line; change it by hand"),
+        ("e", "kind=", "r.yaml:11: `kind` cannot be changed here: it is in the first line of "
+                       "the member; change it by hand"),
         ("c", "limits.rpm=3", "r.yaml:7: the member has no `limits` to hold `limits.rpm`; set "
                               "`limits` whole"),
         ("c", "cmd.x=3", "r.yaml:7: `cmd` is a list; set it whole"),
