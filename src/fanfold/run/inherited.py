@@ -1,5 +1,5 @@
-"""What a run inherits from the process it is opened in: the attempt that started that process, and
-the store which that attempt is recorded in. The environment is read here and nowhere else."""
+"""What a run inherits from the process it is opened in: the attempt that started that process, and the
+store which that attempt is recorded in, both by environment variables."""
 
 from __future__ import annotations
 

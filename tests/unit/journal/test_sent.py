@@ -62,6 +62,17 @@ def test_what_cannot_be_marked_is_not_taken_for_unsent(
     assert opened(tmp_path, session=OTHER).unsent({1: ONE, 2: ONE, 3: ONE}) == ()
 
 
+def test_a_forked_child_leaves_the_marks_of_its_parent_alone(tmp_path: Path) -> None:
+    marks = opened(tmp_path)
+    marks.mark(1)
+    child = os.fork()
+    if not child:
+        marks.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert opened(tmp_path, session=OTHER).unsent({1: ONE, 2: ONE}) == (2,)
+
+
 def test_files_of_settled_sessions_are_removed(tmp_path: Path) -> None:
     opened(tmp_path)
     later = opened(tmp_path, session=OTHER)

@@ -39,6 +39,7 @@ class SentFile:
         self._file = folder / secrets.token_hex(8)
         self._lock = threading.Lock()
         self._handle: int | None = None
+        self._process = 0  # that made the file
         self._slots: dict[int, int] = {}
         self._free: list[int] = []
         self._sessions = 0
@@ -98,7 +99,7 @@ class SentFile:
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
         handle = os.open(self._file, flags, 0o600)
         os.pwrite(handle, MAGIC.ljust(BOOT, b"\0") + self._boot, 0)
-        self._handle = handle
+        self._handle, self._process = handle, os.getpid()
 
     def _put(self, slot: int, attempt: int) -> None:
         """What cannot be marked must not be taken for unsent: then the whole file says nothing."""
@@ -109,13 +110,15 @@ class SentFile:
             self._give_up()
 
     def _give_up(self) -> None:
+        """In a forked child only its handle is closed: the file is its parent's."""
         handle, self._handle = self._handle, None
         if handle is not None:
+            ours = self._process == os.getpid()
             with suppress(OSError):
-                os.ftruncate(handle, 0)
+                if ours:
+                    os.ftruncate(handle, 0)
+                    self._file.unlink(missing_ok=True)
             os.close(handle)
-            with suppress(OSError):
-                self._file.unlink(missing_ok=True)
 
 
 def read_marks(folder: Path, boot: bytes) -> Iterator[Marked]:
