@@ -86,6 +86,8 @@ async def scatter_gather(
     """
     made = prompt_of(prompt, schema)
     terms = terms_of(how, made.schema, "scatter")
+    if first is not None:
+        terms = msgspec.structs.replace(terms, claim_ahead=False)
     questions = questions_of(over, made, terms)
     reach = Reach(first, within)
     reach.check(len(questions))

@@ -304,7 +304,7 @@ class Attempt:
             ctx.store.note(
                 self._end(reserved, EndAttempt(
                     run=ctx.record.no, at=ctx.clock.now(), state="in_doubt", bound=True,
-                    error=CANCELLED,
+                    error=CANCELLED, lost="cancelled",
                 ))
             )  # fmt: skip
 

@@ -107,7 +107,9 @@ class Obtain:
     def __init__(self, ctx: Context, shard: Shard) -> None:
         self._ctx, self._shard = ctx, shard
         eligible = shard.eligible
-        self._demand = Demand(shard.ask, eligible.candidates, eligible.queue, shard.step)
+        self._demand = Demand(
+            shard.ask, eligible.candidates, eligible.queue, shard.step, shard.terms.claim_ahead
+        )
         self._tries = 0
 
     async def once(self) -> None:

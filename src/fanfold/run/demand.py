@@ -50,14 +50,20 @@ class Demand:
     """An ask that is to be sent, who may take it, and what each of them would cost at worst.
 
     A member whose context is too small may not take it, if another's is not. `avoid` was asked last,
-    `failures` counts the failures by member. Demands wait in a queue with those for the same members.
+    `failures` counts the failures by member. `claim_ahead`: it may be claimed before there is a slot;
+    where there is a choice between members, that is made when there is one. Demands wait in a queue
+    with those for the same members.
     """
 
-    __slots__ = ("_made", "_queue", "ask", "avoid", "candidates", "failures", "queue", "refusals",
-                 "sent", "step")  # fmt: skip
+    __slots__ = ("_made", "_queue", "ask", "avoid", "candidates", "claim_ahead", "failures", "queue",
+                 "refusals", "sent", "step")  # fmt: skip
 
-    def __init__(self, ask: Ask, candidates: tuple[Candidate, ...], queue: str, step: Step) -> None:
+    def __init__(
+        self, ask: Ask, candidates: tuple[Candidate, ...], queue: str, step: Step,
+        claim_ahead: bool = False,
+    ) -> None:  # fmt: skip
         self.ask, self.candidates, self.queue, self.step = ask, candidates, queue, step
+        self.claim_ahead = claim_ahead and len(candidates) == 1
         if len(candidates) > 1:
             self.candidates = _fitting(ask, candidates)
             if len(self.candidates) < len(candidates):

@@ -60,14 +60,14 @@ class Dispatch:
 
     # ── decide ──
 
-    def decide(self, demand: Demand, *, may_claim_ahead: bool = True) -> Grant | Wait:
+    def decide(self, demand: Demand) -> Grant | Wait:
         """Cases: a member has a free slot and the money suffices; all slots are taken, and it may be
         claimed ahead, or waits; it may go later, and who is of a worse class is not asked meanwhile,
         unless a breaker is why; the money may suffice later; no member is left; the money never
         suffices."""
         step = demand.step
         crowded = step.in_flight >= step.concurrency or self.limits.full
-        if crowded and not (may_claim_ahead and _has_room_ahead(step.ahead, step.concurrency)):
+        if crowded and not (demand.claim_ahead and _has_room_ahead(step.ahead, step.concurrency)):
             return FULL
         now = self._now()
         if self.deadline is not None and now >= self.deadline:
@@ -113,7 +113,7 @@ class Dispatch:
                 if not broken(gauge):
                     worst_grade = min(worst_grade, candidate.grade)
                 until = _earlier(until, verdict.until)
-        if ahead is not None and may_claim_ahead and until is None:
+        if ahead is not None and demand.claim_ahead and until is None:
             return self._claim_ahead(self._granted(demand, *ahead), now)
         if short is not None and not waiting:
             raise short
@@ -276,7 +276,7 @@ class Dispatch:
         if self.halted is not None or not suffices(demand, others + 1):
             return None
         try:
-            decision = self.decide(demand, may_claim_ahead=False)
+            decision = self.decide(demand)
         except (NobodyLeft, Unfunded):
             return None
         if not isinstance(decision, Grant):

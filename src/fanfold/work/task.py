@@ -106,6 +106,8 @@ class Terms(msgspec.Struct, frozen=True):
 
     `needed` False: others can do without the reply (one voter of several). When no member is left to
     ask, such a task ends `cancelled` and the run continues; else the run pauses.
+    `claim_ahead` False: the next calls may turn out not to be needed, so none is claimed before there
+    is a slot for it.
     """
 
     step: str
@@ -121,6 +123,7 @@ class Terms(msgspec.Struct, frozen=True):
     keep: Callable[[Task, Reply], bool] | None = None
     needed: bool = True
     hedge: Hedge | None = None
+    claim_ahead: bool = True
 
     @property
     def whos(self) -> tuple[Who, ...]:

@@ -46,12 +46,11 @@ class Desk:
         )
         return self
 
-    def want(self) -> Demand:
-        return Demand(ASK, self.candidates, "queue", self.step)
+    def want(self, *, claim_ahead: bool = False) -> Demand:
+        return Demand(ASK, self.candidates, "queue", self.step, claim_ahead)
 
     def decide(self, want: Demand | None = None) -> Grant | Wait:
-        """For a call that is not claimed ahead."""
-        return self.dispatch.decide(want or self.want(), may_claim_ahead=False)
+        return self.dispatch.decide(want or self.want())
 
     def granted(self, want: Demand | None = None) -> Grant:
         decision = self.decide(want)
@@ -350,7 +349,7 @@ def test_while_all_slots_are_taken_a_few_calls_are_claimed_ahead() -> None:
     """They have their reservation, and no slot."""
     desk = Desk(concurrency=1)
     desk.granted()
-    ahead = [desk.dispatch.decide(desk.want()) for _ in range(3)]
+    ahead = [desk.dispatch.decide(desk.want(claim_ahead=True)) for _ in range(3)]
     grants = [one for one in ahead if isinstance(one, Grant)]
     assert [one.slot for one in grants] == [False, False]
     assert ahead[2] is FULL
@@ -361,7 +360,7 @@ def test_those_get_the_next_slots_in_their_order() -> None:
     async def main(clock: VirtualClock) -> list[list[bool]]:
         desk = Desk(concurrency=1)
         first = await desk.admitted()
-        grants = [await desk.dispatch.admit(desk.want()) for _ in range(2)]
+        grants = [await desk.dispatch.admit(desk.want(claim_ahead=True)) for _ in range(2)]
         waits = [asyncio.ensure_future(desk.dispatch.slot(one)) for one in grants]
         seen = []
         for ending in (first, grants[0]):
@@ -378,7 +377,13 @@ def test_agents_and_what_costs_nothing_are_not_claimed_ahead() -> None:
     for like in (traits("a", agent=True), traits("a", metered=False)):
         desk = Desk(like, concurrency=1)
         desk.granted()
-        assert isinstance(desk.dispatch.decide(desk.want()), Wait)
+        assert isinstance(desk.dispatch.decide(desk.want(claim_ahead=True)), Wait)
+
+
+def test_where_there_is_a_choice_it_is_made_when_there_is_a_slot() -> None:
+    desk = Desk(traits("a"), traits("b"), concurrency=1)
+    desk.granted()
+    assert isinstance(desk.dispatch.decide(desk.want(claim_ahead=True)), Wait)
 
 
 def test_nothing_is_sent_to_a_member_that_was_closed_meanwhile_or_when_the_run_stops() -> None:
@@ -387,7 +392,7 @@ def test_nothing_is_sent_to_a_member_that_was_closed_meanwhile_or_when_the_run_s
         for stop in (True, False):
             desk = Desk(concurrency=1)
             await desk.admitted()
-            grant = await desk.dispatch.admit(desk.want())
+            grant = await desk.dispatch.admit(desk.want(claim_ahead=True))
             waits = asyncio.ensure_future(desk.dispatch.slot(grant))
             await clock.sleep(1.0)
             if stop:
@@ -410,7 +415,7 @@ def test_one_claimed_ahead_waits_for_its_members_rate() -> None:
         desk = Desk(traits("a", limits=MemberLimits(concurrency=1, rpm=6)))
         desk.dispatch = Dispatch(desk.limits, clock.monotonic)
         first = await desk.admitted()
-        grant = await desk.dispatch.admit(desk.want())
+        grant = await desk.dispatch.admit(desk.want(claim_ahead=True))
         began = clock.monotonic()
         desk.dispatch.settle(first, Amount(calls=1))
         assert await desk.dispatch.slot(grant)
