@@ -8,14 +8,14 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from fanfold.journal.places import state_folder
 from fanfold.work.files import replacing
+from fanfold.work.folders import user_folder
 
 Warn = Callable[[str], None]
 
@@ -35,11 +35,11 @@ class RegistryEntry(msgspec.Struct, frozen=True):
 Keep = Callable[[RegistryEntry], bool]
 
 
-def registry_file(environ: Mapping[str, str] = os.environ) -> Path:
+def registry_file() -> Path:
     """`FANFOLD_REGISTRY`, else `fanfold/registry.json` in the user's state folder."""
-    if stated := environ.get("FANFOLD_REGISTRY"):
+    if stated := os.environ.get("FANFOLD_REGISTRY"):
         return Path(stated).expanduser()
-    return state_folder(environ) / "registry.json"
+    return user_folder("state") / "registry.json"
 
 
 class Registry:

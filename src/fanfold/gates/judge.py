@@ -14,6 +14,7 @@ from fanfold.gates.default import standard
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message, Reply, Schema
 from fanfold.work.check import Check, mapping, text
+from fanfold.work.excerpt import as_text
 from fanfold.work.fields import number
 from fanfold.work.item import Item
 from fanfold.work.member import Named
@@ -21,7 +22,6 @@ from fanfold.work.options import HOW, option, stated, who_of
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail, unjudged
 from fanfold.work.task import AskPower, Budget, Gate, InDoubt, Task, Terms, asking, known_as
 from fanfold.work.template import Template, unshown
-from fanfold.work.text import as_text
 
 NAMES = frozenset({"question", "item", "reply"})
 _REASONS = {"type": "array", "items": {"type": "string"}}

@@ -22,13 +22,13 @@ from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message
+from fanfold.work.excerpt import as_text
 from fanfold.work.item import Item
 from fanfold.work.options import reducer
 from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer, Task, Terms
 from fanfold.work.template import unshown
-from fanfold.work.text import as_text
 from fanfold.work.tree import check_fan_in
 
 PART_NAMES = frozenset({"parts", "items", "missing", "steps", "task"})

@@ -26,11 +26,11 @@ from fanfold.patterns.piecewise import (
 )
 from fanfold.work.arguments import public
 from fanfold.work.check import described
+from fanfold.work.excerpt import as_text
 from fanfold.work.fields import MISSING, Path, leaves, number, path_of, spread
 from fanfold.work.nearest import remedy
 from fanfold.work.outcome import Part
 from fanfold.work.task import Reducer
-from fanfold.work.text import as_text
 from fanfold.work.vote import ballot as _ballot
 from fanfold.work.vote import label as _label
 

@@ -17,6 +17,7 @@ from fanfold.work.arguments import public
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.check import Check, entries, flag, number, text, whole
 from fanfold.work.document import Node
+from fanfold.work.excerpt import as_text
 from fanfold.work.fields import Path, path_of
 from fanfold.work.item import Item, digest
 from fanfold.work.nearest import remedy
@@ -24,7 +25,6 @@ from fanfold.work.options import stated
 from fanfold.work.outcome import PASS, Verdict, fail
 from fanfold.work.task import AskPower, Gate, Task, Terms, known_as, nature_of
 from fanfold.work.template import unshown
-from fanfold.work.text import as_text
 from fanfold.work.vote import Rule, Vote, Voter, ballot
 
 # ── a judge ──────────────────────────────────────────────────────────────────────────────────────

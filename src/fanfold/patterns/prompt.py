@@ -11,12 +11,12 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work import check
 from fanfold.work.ask import Ask, Message, Params, Schema
+from fanfold.work.excerpt import as_text, excerpt
 from fanfold.work.item import Item
 from fanfold.work.member import Traits
 from fanfold.work.options import option
 from fanfold.work.task import Place, Task, Terms
 from fanfold.work.template import Template
-from fanfold.work.text import as_text, excerpt
 
 KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
 PARENT_BYTES = 16_384  # of a parent's answer, in a prompt that is no template

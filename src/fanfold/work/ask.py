@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from fanfold.work.excerpt import excerpt
 from fanfold.work.item import Item, canonical, digest
 from fanfold.work.reader import Count, NonNegative, Positive
-from fanfold.work.text import excerpt
 
 Role = Literal["system", "user", "assistant"]
 Finish = Literal["stop", "length", "refusal", "other"]

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from fanfold.fleet.registry import Registry, RegistryEntry, registry_file, utc
 
@@ -69,10 +70,15 @@ def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     assert names == {f"{n}-{m}" for n in range(6) for m in range(5)}
 
 
-def test_where_it_is(tmp_path: Path) -> None:
-    assert registry_file({"FANFOLD_REGISTRY": "/x/r.json", "HOME": "/h"}) == Path("/x/r.json")
-    assert registry_file({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/fanfold/registry.json")
-    assert registry_file({"HOME": "/h"}) == Path("/h/.local/state/fanfold/registry.json")
+def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/h")
+    monkeypatch.setenv("XDG_STATE_HOME", "/s")
+    monkeypatch.setenv("FANFOLD_REGISTRY", "/x/r.json")
+    assert registry_file() == Path("/x/r.json")
+    monkeypatch.delenv("FANFOLD_REGISTRY")
+    assert registry_file() == Path("/s/fanfold/registry.json")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert registry_file() == Path("/h/.local/state/fanfold/registry.json")
 
 
 def test_times_are_utc() -> None:

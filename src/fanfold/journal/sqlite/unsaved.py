@@ -40,8 +40,8 @@ from fanfold.journal.facts import (
     decode,
     encode,
 )
-from fanfold.journal.places import state_folder
 from fanfold.work.ask import Reply, Usage
+from fanfold.work.folders import user_folder
 from fanfold.work.item import digest
 
 _HEAD = struct.Struct(">II")
@@ -57,7 +57,7 @@ def folders(store: Path) -> tuple[Path, ...]:
     """Where side files of a store may be: in it, or in the user's state folder when it is full or
     gone."""
     name = digest(os.fsencode(store.absolute())).hex()
-    return store / "unsaved", state_folder() / "unsaved" / name
+    return store / "unsaved", user_folder("state") / "unsaved" / name
 
 
 class SideFile:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.work.ask import KICKED_BYTES, Ask, Message, Params, Reply
-from fanfold.work.text import excerpt
+from fanfold.work.excerpt import excerpt
 
 
 def test_what_fits_stays_as_it_is() -> None:
