@@ -366,14 +366,20 @@ class Dispatch:
                 del self._queues[waiter.demand.queue]
 
     def _poke_at(self, name: str, until: float) -> None:
-        timer = self._timers.get(name)
+        """Once for each name, at the earliest time. Trap: a timer may ring a little too soon; then it
+        is set again."""
         loop = asyncio.get_running_loop()
         when = loop.time() + max(0.0, until - self._now())
-        if timer is not None and not timer.cancelled():
-            if timer.when() <= when and timer.when() > loop.time():
+        timer = self._timers.get(name)
+        if timer is not None:
+            if timer.when() <= when:
                 return
             timer.cancel()
-        self._timers[name] = loop.call_at(when, self.poke)
+        self._timers[name] = loop.call_at(when, self._rang, name)
+
+    def _rang(self, name: str) -> None:
+        del self._timers[name]
+        self.poke()
 
     def halt(self, error: RunStopped) -> None:
         self.halted = error
