@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.faces.cli import shipped
+from fanfold.faces.cli import examples
 from tests.faces.cli import SRC, Ended, fanfold
 from tests.faces.disk import fill, small_disk
 from tools.score import KEPT, between, grouped, line, overview, own_table, shown
@@ -26,11 +26,11 @@ def refused(text: str) -> Ended:
 
 
 def test_the_list_comes_from_the_folders() -> None:
-    assert shipped.names() == sorted(plan.parent.name for plan in APPS.glob("*/plan.yaml"))
-    assert "contracts" in shipped.names()
+    assert examples.names() == sorted(plan.parent.name for plan in APPS.glob("*/plan.yaml"))
+    assert "contracts" in examples.names()
 
 
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize("name", examples.names())
 def test_an_application_has_what_a_fork_needs(name: str) -> None:
     assert [file for file in FILES if not (APPS / name / file).is_file()] == []
 
@@ -47,7 +47,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
         "no application 'contract': did you mean `contracts`?"
     )
     ended = fanfold(tmp_path, "demo", "xyz")
-    assert ended == refused(f"no application 'xyz': known: {', '.join(shipped.names())}")
+    assert ended == refused(f"no application 'xyz': known: {', '.join(examples.names())}")
     assert list(tmp_path.glob(".fanfold")) == []
 
 
@@ -121,7 +121,7 @@ def test_an_empty_folder_may_be_filled_and_a_full_one_not(tmp_path: Path) -> Non
 
 
 def test_new_says_what_is_wrong_with_its_words(tmp_path: Path) -> None:
-    known = "|".join(shipped.names())
+    known = "|".join(examples.names())
     assert fanfold(tmp_path, "new", "x") == refused(
         f"say which application to begin with: --from {known}"
     )

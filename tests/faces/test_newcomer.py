@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.faces.cli import shipped
+from fanfold.faces.cli import examples
 from tests.faces.cli import SRC, Ended, environment, fanfold
 from tests.waiting import LONG
 
@@ -20,7 +20,7 @@ ALONE = ["unshare", "--user", "--map-root-user", "--net"]
 
 def titles() -> dict[str, str]:
     """What each application's README begins with, `# NAME: what it is`."""
-    pages = {name: SRC / "fanfold" / "apps" / name / "README.md" for name in shipped.names()}
+    pages = {name: SRC / "fanfold" / "apps" / name / "README.md" for name in examples.names()}
     first = {name: page.read_text(encoding="utf-8").splitlines()[0] for name, page in pages.items()}
     return {name: line.removeprefix(f"# {name}: ") for name, line in first.items()}
 
@@ -38,7 +38,7 @@ def test_the_help_says_which_applications_there_are(tmp_path: Path, command: str
 def test_the_readme_has_all_applications_and_names_their_pattern() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `fanfold demo (\w+)` \| `(\w+)` \|", readme, re.MULTILINE)
-    assert sorted(name for name, _ in rows) == shipped.names()
+    assert sorted(name for name, _ in rows) == examples.names()
     shapes = re.findall(r"^\| `(\w+)` \| ", readme.partition("## The shapes")[2], re.MULTILINE)
     assert {pattern for _, pattern in rows} <= set(shapes)
 

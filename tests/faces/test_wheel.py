@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fanfold.faces.cli import shipped
+from fanfold.faces.cli import examples
 from tests.faces.cli import Ended
 
 pytestmark = pytest.mark.slow
@@ -120,7 +120,7 @@ def test_the_first_example_of_the_readme_runs_from_the_wheel(
     assert ended.code == (1 if " flagged: " in example.prints else 0)
 
 
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize("name", examples.names())
 def test_an_application_is_in_the_wheel_with_all_its_files(
     installed: Installed, tmp_path: Path, name: str
 ) -> None:

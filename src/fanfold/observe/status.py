@@ -13,7 +13,7 @@ from fanfold.journal.contract import ReportQuestions, SentMarks
 from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_time
 from fanfold.observe.table import Column, aligned, one_line
-from fanfold.price import dollars
+from fanfold.price import dollars, nanos
 from fanfold.run.inherited import USUAL, store_words
 from fanfold.run.receipt import receipt
 from fanfold.work.ask import Usage
@@ -108,12 +108,16 @@ def _without(account: Receipt, unsent: tuple[AttemptRecord, ...]) -> Receipt:
         return account
     steps = tuple(
         msgspec.structs.replace(
-            step, cost_usd=step.cost_usd - dollars(sum(a.cost for a in unsent if a.step == no))
+            step, cost_usd=_less(step.cost_usd, sum(a.cost for a in unsent if a.step == no))
         )
         for no, step in enumerate(account.steps)
     )
-    cost = account.cost_usd - dollars(sum(one.cost for one in unsent))
+    cost = _less(account.cost_usd, sum(one.cost for one in unsent))
     return msgspec.structs.replace(account, cost_usd=cost, steps=steps)
+
+
+def _less(usd: float, amount: int) -> float:
+    return dollars(nanos(usd) - amount)
 
 
 def _active(read: ReportQuestions, run: RunRecord, until: float | None) -> float:

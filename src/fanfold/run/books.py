@@ -78,7 +78,8 @@ class Books:
         return Statistics(
             ctx.planning.planned, counts.done, ctx.limits.in_flight, counts.states["passed"],
             sum(counts.states[state] for state in WENT_WRONG), counts.kicks,
-            counts.retries, counts.calls, counts.reused, account.usd, account.reserved_usd,
+            counts.retries, counts.calls, counts.reused, account.usd,
+            account.reserved_usd - ctx.dispatch.reserved_ahead,
             account.max_usd, self.clock.monotonic() - ctx.active.began,
         )  # fmt: skip
 

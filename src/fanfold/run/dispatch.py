@@ -56,6 +56,7 @@ class Dispatch:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._waiting = self._came = self._turn = 0
         self._poke_due = False
+        self.reserved_ahead = 0  # nano-dollars, for calls that are not sent yet
         self._spares: list[Grant] = []
 
     # ── decide ──
@@ -171,6 +172,7 @@ class Dispatch:
 
     def _claim_ahead(self, grant: Grant, now: float) -> Grant:
         grant.started, grant.ahead = now, True
+        self.reserved_ahead += grant.reserved.usd
         grant.gauge.ahead += 1
         grant.step.ahead += 1
         return grant
@@ -221,6 +223,7 @@ class Dispatch:
     def _leave_ahead(self, grant: Grant) -> None:
         if grant.ahead:
             grant.ahead = False
+            self.reserved_ahead -= grant.reserved.usd
             grant.gauge.ahead -= 1
             grant.step.ahead -= 1
 

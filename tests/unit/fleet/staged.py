@@ -108,8 +108,9 @@ class Stage:
             keys=(f"{id} {at}".encode(),), ids=(id,), accept=(), reserved=nanos(reserved),
             reserved_tokens=0, at=self.epoch + at,
         )  # fmt: skip
-        claim = self.write(fact)
-        return int(claim.attempt)
+        attempt: int = self.write(fact).attempt
+        self.journal.sent.mark(attempt)
+        return attempt
 
     def ends(self, id: str, attempt: int, at: float, usd: float, error: str | None = None) -> None:
         """With its outcome: passed, or failed for that reason."""

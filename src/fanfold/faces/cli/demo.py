@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from fanfold.errors import BadInput
-from fanfold.faces.cli import examples as shipped
+from fanfold.faces.cli import examples
 from fanfold.faces.cli.run import OutputOptions, perform, write_account
 from fanfold.journal import opening
 from fanfold.plans.execute import Job, Options, prepare
@@ -24,8 +24,8 @@ MORE = "<!-- more -->"
 """The line of a report up to which it is shown here."""
 
 
-@click.command(epilog=shipped.listing())
-@click.argument("name", metavar="[NAME]", default=shipped.USUAL)
+@click.command(epilog=examples.listing())
+@click.argument("name", metavar="[NAME]", default=examples.USUAL)
 @click.option(
     "--store", default=USUAL_STORE, metavar="DIR", help="The folder that runs are stored in."
 )
@@ -34,9 +34,9 @@ MORE = "<!-- more -->"
 def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
     """Run an application that comes with fanfold: NAME, or contracts. It needs no key, no account
     and no network."""
-    folder = opening.files(store) / "demo" / shipped.known(name)
+    folder = opening.files(store) / "demo" / examples.known(name)
     _unpack(name, folder)
-    job = prepare(str(folder / shipped.PLAN), Options(store=store))
+    job = prepare(str(folder / examples.PLAN), Options(store=store))
     code = perform(job, OutputOptions(as_json, quiet))
     write_account(job.name, store, folder / PAGE)
     if not as_json:
@@ -48,11 +48,11 @@ def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
 def _unpack(name: str, folder: Path) -> None:
     """Its files, into the store. A report of an earlier time must not pass for this run's."""
     try:
-        shipped.copy(name, folder)
+        examples.copy(name, folder)
         for left in (REPORT, PAGE):
             (folder / left).unlink(missing_ok=True)
     except OSError as error:
-        raise BadInput(f"{folder}: {shipped.why(error)}; use --store DIR") from None
+        raise BadInput(f"{folder}: {examples.why(error)}; use --store DIR") from None
 
 
 def _head(report: Path) -> Iterator[str]:

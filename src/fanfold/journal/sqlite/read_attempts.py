@@ -35,7 +35,8 @@ _BEFORE = (
 """Until when calls that began earlier at the step were in progress: what they share counts once."""
 _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 
-_OF_NAMED = "run = :run and no >= (select first_attempt from runs where no = :run)"
+_SENT = "lost <> 'unsent'"  # what was claimed ahead and withdrawn is no call
+_OF_NAMED = f"run = :run and no >= (select first_attempt from runs where no = :run) and {_SENT}"
 _END = "started + coalesce(took, 0)"
 _SESSIONS = f"select min(started), max({_END}) from attempts where {_OF_NAMED} group by session order by 1, 2"
 _MEMBERS = (
@@ -80,11 +81,10 @@ class AttemptRows:
             "select step, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
             " sum(cache_write), sum(tokens), sum(state = 'error'), sum(state = 'in_doubt'),"
             " sum(repeats), sum(repeated), sum(max(0, over - max(started, before))),"
-            " sum(state <> 'error' or cost > 0), sum(hedge_of is not null"
-            " and lost <> 'unsent'),"
+            " sum(state <> 'error' or cost > 0), sum(hedge_of is not null),"
             " sum(iif(state = 'late', cost, 0)), sum(unusable <> ''), sum(bound and cost > 0)"
             f" from (select *, {_BEFORE} as before from (select *, started + took as over"
-            f" from attempts where {_OF_RUN})) group by step",
+            f" from attempts where {_OF_RUN} and {_SENT})) group by step",
             (run,),
         )
         spent = {}
@@ -100,7 +100,8 @@ class AttemptRows:
             "select step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
             " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt'),"
             " sum(bound and cost > 0)"
-            f" from attempts where {_OF_RUN} group by step, member order by step, member",
+            f" from attempts where {_OF_RUN} and {_SENT} group by step, member"
+            " order by step, member",
             (run,),
         )
         return {

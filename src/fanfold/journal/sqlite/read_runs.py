@@ -28,7 +28,7 @@ _BELOW = (
     " select no, parent from below order by no"
 )
 _OF_RUNS = (
-    "from attempts where run in (select value from json_each(:runs)) and no >="
+    "from attempts where lost <> 'unsent' and run in (select value from json_each(:runs)) and no >="
     " (select min(first_attempt) from runs where no in (select value from json_each(:runs)))"
 )
 _IDS = "select no, id from runs where no in (select value from json_each(?))"
