@@ -22,7 +22,18 @@ from fanfold.errors import (
 )
 from fanfold.journal.answers import Shortage
 from fanfold.run.demand import Candidate, Demand, Step, broken
-from fanfold.run.grant import Grant, NobodyLeft, Unfunded, suffices, why, why_closed, with_less
+from fanfold.run.grant import (
+    Grant,
+    NobodyLeft,
+    Unfunded,
+    earlier,
+    has_room_ahead,
+    may_claim_ahead,
+    suffices,
+    why,
+    why_closed,
+    with_less,
+)
 from fanfold.run.limits import FULL, GO, Limits, Wait
 from fanfold.run.months import SharedBudget
 from fanfold.run.unpaid import CannotPay
@@ -68,7 +79,7 @@ class Dispatch:
         suffices."""
         step = demand.step
         crowded = step.in_flight >= step.concurrency or self.limits.full
-        if crowded and not (demand.claim_ahead and _has_room_ahead(step.ahead, step.concurrency)):
+        if crowded and not (demand.claim_ahead and has_room_ahead(step.ahead, step.concurrency)):
             return FULL
         now = self._now()
         if self.deadline is not None and now >= self.deadline:
@@ -99,7 +110,7 @@ class Dispatch:
                         grant = self._granted(demand, candidate, request, amount, accounts)
                         return self._start(grant, now)
                     waiting, worst_grade = True, min(worst_grade, candidate.grade)
-                    if ahead is None and _may_claim_ahead(candidate):
+                    if ahead is None and may_claim_ahead(candidate):
                         ahead = candidate, request, amount, accounts
                 elif fit == "never":
                     short = Unfunded(
@@ -108,12 +119,12 @@ class Dispatch:
                 else:
                     waiting, worst_grade = True, min(worst_grade, candidate.grade)
                     for one in shared or ():
-                        until = _earlier(until, one.look_at)
+                        until = earlier(until, one.look_at)
             elif isinstance(verdict, Wait):
                 waiting = True
                 if not broken(gauge):
                     worst_grade = min(worst_grade, candidate.grade)
-                until = _earlier(until, verdict.until)
+                until = earlier(until, verdict.until)
         if ahead is not None and demand.claim_ahead and until is None:
             return self._claim_ahead(self._granted(demand, *ahead), now)
         if short is not None and not waiting:
@@ -387,17 +398,3 @@ class Dispatch:
     def halt(self, error: RunStopped) -> None:
         self.halted = error
         self.poke()
-
-
-def _has_room_ahead(ahead: int, slots: int) -> bool:
-    return ahead < max(2, slots // 4)
-
-
-def _may_claim_ahead(candidate: Candidate) -> bool:
-    """Only what is claimed at all; and an agent is started as soon as it is claimed."""
-    gauge, traits = candidate.gauge, candidate.traits
-    return traits.metered and not traits.agent and _has_room_ahead(gauge.ahead, gauge.most)
-
-
-def _earlier(one: float | None, other: float | None) -> float | None:
-    return other if one is None else one if other is None else min(one, other)

@@ -82,3 +82,17 @@ def why(demand: Demand, candidate: Candidate) -> str:
         return f"{candidate.why}; after {joined(sorted(demand.failures))} failed"
     better = [one.traits.id for one in demand.candidates if one.grade < candidate.grade]
     return f"{candidate.why}; {joined(better)} cannot be used now" if better else candidate.why
+
+
+def has_room_ahead(ahead: int, slots: int) -> bool:
+    return ahead < max(2, slots // 4)
+
+
+def may_claim_ahead(candidate: Candidate) -> bool:
+    """Only what is claimed at all; and an agent is started as soon as it is claimed."""
+    gauge, traits = candidate.gauge, candidate.traits
+    return traits.metered and not traits.agent and has_room_ahead(gauge.ahead, gauge.most)
+
+
+def earlier(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else min(one, other)
