@@ -142,7 +142,8 @@ def test_the_skill_is_in_the_wheel(installed: Installed, tmp_path: Path) -> None
 
 
 def test_a_base_installation_is_small(installed: Installed) -> None:
-    assert installed.bytes < 66_000_000
+    """Most of it is compiled: uvloop, the JSON Schema validator, aiohttp."""
+    assert installed.bytes < 72_000_000
 
 
 def test_the_wheel_knows_its_version(installed: Installed, tmp_path: Path) -> None:
