@@ -29,6 +29,7 @@ from fanfold.run.cost import (
     one_line,
     overrun,
     plausible,
+    shares,
 )
 from fanfold.run.grant import Grant
 from fanfold.run.task_state import NOWHERE, Shard, TaskState
@@ -58,12 +59,9 @@ class Attempt:
 
         Raises what the member raised, after it was recorded and the money was settled.
         """
-        if self.grant.traits.metered or not self._ctx.executor.is_open(self.grant.traits.id):
-            refused = await self.begin()
-            if refused is not None:
-                return refused
-        else:
-            self._make_ready()
+        refused = await self.begin()
+        if refused is not None:
+            return refused
         tell = self.shard.tell
         if tell is not None:
             id = self.grant.traits.id
@@ -80,6 +78,37 @@ class Attempt:
             raise
         await self.land(reply)
         return None
+
+    async def carry_out_free(self) -> None:
+        """The short path of one task whose call costs nothing: no claim, no doubt, one fact when it is
+        over (decision 29)."""
+        ctx, grant, state = self._ctx, self.grant, self.shard.tasks[0]
+        traits = grant.traits
+        if not ctx.executor.is_open(traits.id):
+            await self._open()
+        self._make_ready()
+        try:
+            reply = await ctx.executor.ask(traits.id, grant.request, tell_nobody)
+        except asyncio.CancelledError:
+            ctx.dispatch.settle(grant, NOTHING)
+            raise
+        except Exception as error:
+            await self.fail(error)
+            raise
+        reply = plausible(traits, grant.request, reply)
+        if grant.permit.probe or not grant.gauge.pool.calm:
+            ctx.limits.good(grant.gauge, grant.permit, grant.order)
+        ctx.dispatch.settle(grant, ONE_CALL)
+        landed = self._landed(state, reply, 0)
+        ending = state.receive(reply, traits.id, 0, 0)
+        if state.pending:
+            self._begin_judging()
+        fact = EndAttempt(
+            run=ctx.record.no, at=ctx.clock.now(), landed=(landed,),
+            endings=() if ending is None else (ending,),
+            unplaced=state.step.no if state.place is NOWHERE else None,
+        )  # fmt: skip
+        state.row = (await ctx.store.write(fact))[0]
 
     # ── before it is sent ──
 
@@ -248,11 +277,11 @@ class Attempt:
             ending = state.receive(reply, traits.id, spent, 0)
             return (landed,), () if ending is None else (ending,)
         parts = shard.take_apart(reply)
-        shares = _shares(spent, len(parts))
+        costs = shares(spent, len(parts))
         landeds, endings = [], []
         for n, (state, part) in enumerate(parts):
-            landeds.append(self._landed(state, part, shares[n]))
-            ending = state.receive(part, traits.id, shares[n], n)
+            landeds.append(self._landed(state, part, costs[n]))
+            ending = state.receive(part, traits.id, costs[n], n)
             if ending is not None:
                 endings.append(ending)
         return tuple(landeds), tuple(endings)
@@ -371,8 +400,3 @@ def _unreadable(fact: EndAttempt, error: InvalidReply) -> EndAttempt:
     changes = {"state": "error", "error": str(error), "landed": (), "endings": ()}
     kept: EndAttempt = msgspec.structs.replace(fact, **changes)
     return kept
-
-
-def _shares(total: int, count: int) -> list[int]:
-    each = total // max(count, 1)
-    return [each + (total - each * count if n == 0 else 0) for n in range(count)]

@@ -169,6 +169,7 @@ class Obtain:
         when it gives up, or RunStopped when the run stops."""
         ctx, shard, demand = self._ctx, self._shard, self._demand
         hedge = shard.terms.hedge if shard.tell is None else None  # one stream of deltas, not two
+        free = not shard.eligible.metered and shard.apart is None and shard.tell is None
         while True:
             try:
                 grant = ctx.dispatch.admit_now(demand) or await ctx.dispatch.admit(demand)
@@ -178,6 +179,9 @@ class Obtain:
             ctx.stopping.unpaid.in_row = 0
             attempt = Attempt(ctx, shard, grant)
             try:
+                if free:
+                    await attempt.carry_out_free()
+                    return None
                 if hedge is None:
                     claim = await attempt.carry_out()
                 else:

@@ -89,3 +89,9 @@ def overrun(
             " `price` in the roster"
         )
     return ""
+
+
+def shares(total: int, count: int) -> list[int]:
+    """An amount, divided among so many; the first has the rest."""
+    each = total // max(count, 1)
+    return [each + (total - each * count if n == 0 else 0) for n in range(count)]

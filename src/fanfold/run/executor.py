@@ -7,7 +7,8 @@ executor may have it carried out elsewhere; policy (slots, money, retries, facts
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol, cast
 
 from fanfold.errors import TimedOut
@@ -50,11 +51,16 @@ class LocalExecutor:
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
+        self._asks: dict[str, Callable[[Request, Tell], Awaitable[Reply]]] = {}
         self._opening: dict[str, asyncio.Future[None]] = {}
         self._open: set[str] = set()
 
     def add(self, member: Member) -> None:
-        self._members[member.traits.id] = member
+        """A member that does not watch its own time is cut off a little after it."""
+        traits = member.traits
+        self._members[traits.id] = member
+        keeps_time = traits.keeps_time or traits.timeout <= 0
+        self._asks[traits.id] = member.ask if keeps_time else partial(_cut_off, member)
 
     async def open(self, member: str) -> None:
         opening = self._opening.get(member)
@@ -68,11 +74,7 @@ class LocalExecutor:
         return member in self._open
 
     def ask(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply]:
-        """A member that does not watch its own time is cut off a little after it."""
-        one = self._members[member]
-        if one.traits.keeps_time or one.traits.timeout <= 0:
-            return one.ask(request, tell)
-        return _cut_off(one, request, tell)
+        return self._asks[member](request, tell)
 
     def has_trace(self, member: str, request: Request) -> bool:
         return self._agent(member).has_trace(request.span, request.store)
