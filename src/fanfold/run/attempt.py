@@ -246,9 +246,10 @@ class Attempt:
             )  # fmt: skip
         try:
             shard.filed(await ctx.store.write(fact))
-        except InvalidReply as invalid:  # a text that no file can hold
+        except InvalidReply as invalid:  # a text that no file can hold; it was paid for
             if self.number:
-                await ctx.store.write(_unreadable(fact, invalid))
+                changes = {"state": "error", "error": str(invalid), "landed": (), "endings": ()}
+                await ctx.store.write(msgspec.structs.replace(fact, **changes))
             raise
         finally:
             self._settled()
@@ -262,9 +263,12 @@ class Attempt:
             now = ctx.clock.monotonic()
             grant.gauge.correct(now, grant.permit.tokens, grant.reserved.tokens, reply.usage.total)
         ctx.limits.good(grant.gauge, grant.permit, grant.order)
-        why = overrun(grant.traits, grant.request, grant.reserved, reply, actual)
-        if why:
-            ctx.limits.trip(grant.gauge, "member", why, None)
+        self._close_if_over(reply, actual)
+
+    def _close_if_over(self, reply: Reply, actual: Amount) -> None:
+        grant = self.grant
+        if why := overrun(grant.traits, grant.request, grant.reserved, reply, actual):
+            self._ctx.limits.trip(grant.gauge, "member", why, None)
 
     def _file(
         self, reply: Reply, spent: int
@@ -363,9 +367,7 @@ class Attempt:
         usage = None if reply is None else reply.usage
         ctx.counts.used(usage)
         if reply is not None:
-            why = overrun(grant.traits, grant.request, grant.reserved, reply, spent)
-            if why:
-                ctx.limits.trip(grant.gauge, "member", why, None)
+            self._close_if_over(reply, spent)
         ctx.dispatch.settle(grant, spent)
         ctx.store.note(
             self._end(spent, EndAttempt(
@@ -393,10 +395,3 @@ class Attempt:
         month = self.grant.gauge.month
         if month is not None and month.settled():
             self._ctx.dispatch.poke()
-
-
-def _unreadable(fact: EndAttempt, error: InvalidReply) -> EndAttempt:
-    """It was paid for, but there is nothing that could be kept of it."""
-    changes = {"state": "error", "error": str(error), "landed": (), "endings": ()}
-    kept: EndAttempt = msgspec.structs.replace(fact, **changes)
-    return kept
