@@ -20,7 +20,7 @@ from fanfold.members.roster import Roster
 from fanfold.observe.closing import interrupted
 from fanfold.observe.progress import NoProgress, Progress, watched
 from fanfold.run import loop
-from fanfold.run.open import Options, open_quietly
+from fanfold.run.open import RunOptions, open_quietly
 from fanfold.run.run import Run
 from fanfold.work.arguments import public
 from fanfold.work.check import described, flag
@@ -31,7 +31,7 @@ from fanfold.work.task import Budget
 T = TypeVar("T")
 
 
-class ScriptOptions(Options, total=False):
+class ScriptOptions(RunOptions, total=False):
     """How it is carried out, and whether its progress is shown on stderr: None, where that is a
     terminal."""
 
@@ -66,7 +66,7 @@ async def open_run(
         members=members,
         budget=budget,
         store=store,
-        **cast(Options, options),
+        **cast(RunOptions, options),
     )
     async with opened as run:
         progress = _progress(run, sys.stderr, wanted)

@@ -53,7 +53,7 @@ class Problem(msgspec.Struct, frozen=True):
     split: AskedReduce | None = None
 
 
-class Job(msgspec.Struct, frozen=True):
+class PieceTask(msgspec.Struct, frozen=True):
     """A leaf with what it holds."""
 
     leaf: Leaf
@@ -70,8 +70,8 @@ class DivideRun:
 
     def __init__(self, problem: Problem) -> None:
         self._p, self._run = problem, problem.run
-        self._planned: Iterator[Job] = iter(())
-        self._pool: Pool[Job | BranchState] = Pool(
+        self._planned: Iterator[PieceTask] = iter(())
+        self._pool: Pool[PieceTask | BranchState] = Pool(
             self._workers(),
             self._do,
             lambda: next(self._planned, None),
@@ -91,7 +91,7 @@ class DivideRun:
             await self._govern(leaves, lambda: contents(leaves, source.walk()))
             slots = self._plant(tree, Slot())
             held = contents(leaves, source.walk())
-            self._planned = (Job(*one) for one in zip(leaves, held, slots, strict=True))
+            self._planned = (PieceTask(*one) for one in zip(leaves, held, slots, strict=True))
             await self._carry_out()
         await self._run.flush()
         return self._combining.final(self._root)
@@ -134,19 +134,19 @@ class DivideRun:
                   if isinstance(one, AskedReduce)]  # fmt: skip
         return many + max(2, many // 4) + sum(others)
 
-    async def _do(self, job: Job | BranchState) -> None:
+    async def _do(self, job: PieceTask | BranchState) -> None:
         await (self._combine(job) if isinstance(job, BranchState) else self._solve(job))
 
     # ── leaves ──
 
-    async def _solve(self, job: Job) -> None:
+    async def _solve(self, job: PieceTask) -> None:
         found = await self._outcome(job)
         if isinstance(found, Outcome):
             await self._land_leaf(job, found)
         else:
             await self._grow(job, found)
 
-    async def _outcome(self, job: Job) -> Outcome | Tree:
+    async def _outcome(self, job: PieceTask) -> Outcome | Tree:
         """Ask about a leaf. One that is too long, or not split yet, gives way to smaller ones."""
         leaf, held, cutter = job.leaf, job.held, self._p.cutter
         if leaf.flaw is not None:
@@ -163,7 +163,7 @@ class DivideRun:
             return outcome
         return _or_failed(leaf.id, outcome.reasons, lambda: cutter.smaller(leaf, held))
 
-    async def _split_by_asking(self, job: Job) -> Outcome:
+    async def _split_by_asking(self, job: PieceTask) -> Outcome:
         split = self._p.split
         assert split is not None
         whole, id = _whole(job.leaf, job.held), job.leaf.id
@@ -178,14 +178,14 @@ class DivideRun:
         why = tuple([f"`{id}` could not be split: {reason}" for reason in outcome.reasons])
         return msgspec.structs.replace(outcome, reply=None, reasons=why)
 
-    async def _grow(self, job: Job, tree: Tree) -> None:
+    async def _grow(self, job: PieceTask, tree: Tree) -> None:
         leaves = list(leaves_of(tree))
         held = [content(leaf, job.held) for leaf in leaves]
         await self._govern(leaves, lambda: held)
         slots = self._plant(tree, job.slot)
-        self._pool.add(*[Job(*one) for one in zip(leaves, held, slots, strict=True)])
+        self._pool.add(*[PieceTask(*one) for one in zip(leaves, held, slots, strict=True)])
 
-    async def _land_leaf(self, job: Job, outcome: Outcome) -> None:
+    async def _land_leaf(self, job: PieceTask, outcome: Outcome) -> None:
         leaf, held, state = job.leaf, job.held, outcome.state
         if leaf.origin is None:
             for position, item in held:

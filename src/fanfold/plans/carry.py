@@ -15,7 +15,7 @@ from fanfold.patterns.reduce import Reducing
 from fanfold.plans.flow import FlowStep, leg
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.output import Output
-from fanfold.plans.produced import Replies, listed
+from fanfold.plans.produced import ProducedReplies, listed
 from fanfold.plans.ready import Ready
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -130,7 +130,11 @@ class PlanState:
         name = step.produced_by
         if name is not None:
             there = self._replies.get(name)
-            made = listed(name, self.results[name]) if there is None else Replies(self.run, *there)
+            made = (
+                listed(name, self.results[name])
+                if there is None
+                else ProducedReplies(self.run, *there)
+            )
             await self.start(made, step.name)
         if self.unforeseen:
             source = self.items().source

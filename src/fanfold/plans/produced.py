@@ -25,7 +25,7 @@ def listed(name: str, value: Any) -> Source:
     return Rows(value)
 
 
-class Replies:
+class ProducedReplies:
     """The lists that a step's replies are, one after the other; a reply that is none counts as one
     element. The ids are those of the items, with the element's number: `contract-7/0`."""
 

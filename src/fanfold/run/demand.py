@@ -25,7 +25,7 @@ class Candidate(msgspec.Struct, frozen=True):
     why: str = "named"
 
 
-class Step:
+class StepState:
     """A step while it runs: how many of its calls are in flight, and which accounts pay for them.
 
     `past`: how members did at such a step before, lower is better (`route.standing`). `ahead`: calls
@@ -59,7 +59,7 @@ class Demand:
                  "refusals", "sent", "step")  # fmt: skip
 
     def __init__(
-        self, ask: Ask, candidates: tuple[Candidate, ...], queue: str, step: Step,
+        self, ask: Ask, candidates: tuple[Candidate, ...], queue: str, step: StepState,
         claim_ahead: bool = False,
     ) -> None:  # fmt: skip
         self.ask, self.candidates, self.queue, self.step = ask, candidates, queue, step

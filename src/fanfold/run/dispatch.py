@@ -21,7 +21,7 @@ from fanfold.errors import (
     Transient,
 )
 from fanfold.journal.answers import Shortage
-from fanfold.run.demand import Candidate, Demand, Step, broken
+from fanfold.run.demand import Candidate, Demand, StepState, broken
 from fanfold.run.grant import (
     Grant,
     NobodyLeft,
@@ -62,7 +62,7 @@ class Dispatch:
         self.halted: RunStopped | None = None
         self.on_freed: list[Callable[[], object]] = []  # asked before those who wait
         self._outer: dict[str, SharedBudget] = {}  # of surrounding runs that refused a claim
-        self._queues: dict[str, dict[Step, deque[Waiter]]] = {}
+        self._queues: dict[str, dict[StepState, deque[Waiter]]] = {}
         self._claimed: deque[tuple[Grant, asyncio.Future[bool]]] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._waiting = self._came = self._turn = 0
@@ -336,7 +336,7 @@ class Dispatch:
 
     def _serve(self, name: str) -> None:
         """Grant to the first, and to the next, until one has to wait. A full step is skipped."""
-        full: set[Step] = set()
+        full: set[StepState] = set()
         while waiter := self._first(name, full):
             try:
                 if self.halted is not None:
@@ -362,7 +362,7 @@ class Dispatch:
             else:
                 waiter.future.set_result(decision)
 
-    def _first(self, name: str, full: set[Step]) -> Waiter | None:
+    def _first(self, name: str, full: set[StepState]) -> Waiter | None:
         """Who came first, of those whose steps are not full."""
         steps = self._queues.get(name, {})
         heads = [queue[0] for step, queue in steps.items() if step not in full]

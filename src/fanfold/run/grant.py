@@ -6,7 +6,7 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.members.route import joined
-from fanfold.run.demand import Candidate, Demand, Step
+from fanfold.run.demand import Candidate, Demand, StepState
 from fanfold.run.limits import PLAIN, Closed
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.budget import Accounts, Amount, Fit, fit_all
@@ -36,7 +36,7 @@ class Grant:
                  "started", "step", "traits", "why")  # fmt: skip
 
     def __init__(
-        self, candidate: Candidate, request: Request, reserved: Amount, step: Step,
+        self, candidate: Candidate, request: Request, reserved: Amount, step: StepState,
         accounts: Accounts,
     ) -> None:  # fmt: skip
         self.gauge, self.traits = candidate.gauge, candidate.traits

@@ -77,7 +77,7 @@ class Rate:
             self.at = now
 
 
-class Pool:
+class SharedPool:
     """Members that share one account: adaptive concurrency and a breaker for all of them."""
 
     def __init__(self, name: str) -> None:
@@ -204,7 +204,9 @@ class Gauge:
     """One member: its concurrency, its rates, its budget of the month, what its calls usually take.
     `ahead`: calls that are claimed while they wait for a slot."""
 
-    def __init__(self, traits: Traits, pool: Pool, now: float, max_wait: float = MAX_WAIT) -> None:
+    def __init__(
+        self, traits: Traits, pool: SharedPool, now: float, max_wait: float = MAX_WAIT
+    ) -> None:
         self.traits, self.pool = traits, pool
         self._max_wait = inf if traits.agent else max_wait
         self.in_flight = self.ahead = 0
@@ -299,7 +301,7 @@ class Limits:
         self.max_concurrency, self.max_wait = max_concurrency, max_wait
         self.in_flight = 0
         self.gauges: dict[str, Gauge] = {}
-        self.pools: dict[str, Pool] = {}
+        self.pools: dict[str, SharedPool] = {}
         self._rng = rng
 
     def add(
@@ -307,7 +309,7 @@ class Limits:
     ) -> Gauge:
         """`proven`: it has answered before, so its address, key and model are right."""
         name = traits.pool or traits.id
-        pool = self.pools.setdefault(name, Pool(name))
+        pool = self.pools.setdefault(name, SharedPool(name))
         gauge = self.gauges[traits.id] = Gauge(traits, pool, now, self.max_wait)
         gauge.month, gauge.proven = month, gauge.proven or proven
         return gauge

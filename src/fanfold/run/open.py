@@ -37,7 +37,7 @@ async def finish(store: Store, run: Run) -> Receipt:
         store.sessions.leave(run.record.session)
 
 
-class Options(TypedDict, total=False):
+class RunOptions(TypedDict, total=False):
     """How a run of a script is carried out; see `Settings`. The first three go before those of the
     roster."""
 
@@ -80,7 +80,7 @@ async def open_quietly(
     members: Sequence[Member | ScriptedEntry] = (),
     budget: Budget | None = None,
     store: str | Path | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[RunOptions],
 ) -> AsyncIterator[Run]:
     """What `open_run` of scripts does (`observe/script.py`), but for the line of progress."""
     clock = options.pop("clock", None) or RealClock()
@@ -122,7 +122,7 @@ def _how_to_go_on(stop: Stop) -> str:
 
 
 def _settings(
-    name: str, budget: Budget | None, options: Options
+    name: str, budget: Budget | None, options: RunOptions
 ) -> tuple[Settings, dict[str, Any]]:
     """By the same checks as plans: the run's settings, and those that go before its roster's.
     `retry_in_doubt=None` is all of them."""

@@ -6,7 +6,7 @@ from fanfold.clock import Clock
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import EndAttempt, EndItems, ItemEnding, NewReply
 from fanfold.run.counts import Counts
-from fanfold.run.demand import Step
+from fanfold.run.demand import StepState
 from fanfold.run.stopping import Stop, Stopping
 from fanfold.work.outcome import STATES, State
 from fanfold.work.task import Place, Task
@@ -34,12 +34,12 @@ class Outcomes:
         self._recorded[batch, step] = found
         return found
 
-    def on_record(self, place: Place, step: Step, state: State) -> bool:
+    def on_record(self, place: Place, step: StepState, state: State) -> bool:
         """An earlier invocation of this run recorded this very outcome."""
         states = self._recorded.get((place.batch, step.no))
         return states is not None and states[place.position] == STATES.index(state) + 1
 
-    def count(self, place: Place, step: Step, state: State) -> None:
+    def count(self, place: Place, step: StepState, state: State) -> None:
         """An item counts once, where it leaves the flow."""
         if state != "passed" or self._last_steps.get(place.batch, step.no) == step.no:
             self._counts.states[state] += 1

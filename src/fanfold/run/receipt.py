@@ -12,7 +12,7 @@ from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.facts import RunRecord
 from fanfold.price import dollars
 from fanfold.run.counts import Counts
-from fanfold.run.demand import Step
+from fanfold.run.demand import StepState
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import (
     WENT_WRONG,
@@ -35,7 +35,7 @@ def receipt(
     read: ReportQuestions,
     run: RunRecord,
     counts: Counts | None = None,
-    steps: Mapping[str, Step] | None = None,
+    steps: Mapping[str, StepState] | None = None,
     tally: Tally | None = None,
 ) -> Receipt:
     """For the run's own process with its counts and steps, for any other from the store alone."""
@@ -71,7 +71,7 @@ def _reasons(read: ReportQuestions, run: int, tally: Tally) -> tuple[ReasonCount
 
 
 def _steps(
-    names: list[str], spent: dict[int, Spent], steps: Mapping[str, Step] | None
+    names: list[str], spent: dict[int, Spent], steps: Mapping[str, StepState] | None
 ) -> tuple[StepAccount, ...]:
     accounts = []
     for no, name in enumerate(names):

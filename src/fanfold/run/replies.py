@@ -10,7 +10,7 @@ from fanfold.journal.answers import KnownReply
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import DiscardReply, RunRecord
 from fanfold.run.choose import Eligible
-from fanfold.run.demand import Step
+from fanfold.run.demand import StepState
 from fanfold.run.settings import Settings
 from fanfold.work.member import Traits
 from fanfold.work.task import Terms
@@ -41,7 +41,7 @@ class Replies:
         return self._store.read.known(keys, accept, self._run, self._fresh)
 
     def recorded_at(
-        self, batch: int, step: Step, positions: list[int]
+        self, batch: int, step: StepState, positions: list[int]
     ) -> dict[int, tuple[bytes, KnownReply]]:
         """Those that are stored with the outcomes of items, by position."""
         return self._store.read.known_at(self._run, batch, step.no, positions)

@@ -9,7 +9,7 @@ from fanfold.journal.contract import Store
 from fanfold.journal.facts import DeclareCascade, NameStep
 from fanfold.members.route import standing
 from fanfold.run.choose import Chooser
-from fanfold.run.demand import Step
+from fanfold.run.demand import StepState
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.hedge import Hedging
 from fanfold.work.budget import NOTHING, Account, Amount
@@ -25,22 +25,22 @@ class Steps:
     ) -> None:
         self._store, self._run, self._account = store, run, account
         self._choose, self._dispatch = choose, dispatch
-        self.by_name: dict[str, Step] = {}
+        self.by_name: dict[str, StepState] = {}
         self._numbers = {name: no for no, name in enumerate(store.read.step_names(run))}
         self._budgets: dict[str, Budget] = {}
         self._spent = spent_before(store, run)
         self._adopted: dict[int, Amount] = {}  # reserved for attempts that were adopted, by step
         self._hedging: dict[int, Hedging] = {}
 
-    def open(self, terms: Terms) -> Step:
+    def open(self, terms: Terms) -> StepState:
         step = self.by_name.get(terms.step)
         return self._first(terms) if step is None else step
 
-    def _first(self, terms: Terms) -> Step:
+    def _first(self, terms: Terms) -> StepState:
         no = self._numbers.setdefault(terms.step, len(self._numbers))
         own = Account(f"step {terms.step}", terms.budget, self._spent.get(no, NOTHING))
         own.reserve(self._adopted.pop(no, NOTHING))
-        step = Step(no, terms.step, terms.concurrency, (self._account, own))
+        step = StepState(no, terms.step, terms.concurrency, (self._account, own))
         self.by_name[terms.step] = step
         self._store.note(NameStep(self._run, no, terms.step))
         self._budgets[terms.step] = terms.budget
@@ -77,7 +77,7 @@ class Steps:
             if t.metered and t.id not in known
         }
 
-    def hedging(self, step: Step, stated: Hedge) -> Hedging:
+    def hedging(self, step: StepState, stated: Hedge) -> Hedging:
         """What is usual at the step, learned from its calls in this run and in earlier ones."""
         hedging = self._hedging.get(step.no)
         if hedging is None:

@@ -15,7 +15,7 @@ from fanfold.plans.header import Input
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import check_plan, load_plan, parse_budget, parse_budgets
 from fanfold.plans.plan import Plan
-from fanfold.plans.steps.map import Map, Shard
+from fanfold.plans.steps.map import Map, ShardSize
 from fanfold.plans.steps.reduce import Reduce
 from fanfold.plans.steps.write import Write
 from fanfold.work.ask import Params, Schema
@@ -98,7 +98,7 @@ def test_every_field_of_a_plan_is_taken_up(tmp_path: Path) -> None:
                 prompt="Flag the risk clauses in this contract.\n{{ item.text }}\n",
                 schema=Schema.of({"type": "object"}),
                 who=Who(members=("haiku",), use=4),
-                shard=Shard(items=50),
+                shard=ShardSize(items=50),
                 concurrency=9,
                 budget=Budget(usd=2.0),
                 keep="reply.relevant",

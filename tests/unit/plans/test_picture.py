@@ -20,7 +20,7 @@ from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.graph import Graph
 from fanfold.plans.steps.graph import GraphTask as Task
 from fanfold.plans.steps.kind import Step
-from fanfold.plans.steps.map import Map, Shard
+from fanfold.plans.steps.map import Map, ShardSize
 from fanfold.plans.steps.map_reduce import MapReduce
 from fanfold.plans.steps.pipeline import Pipeline
 from fanfold.plans.steps.reduce import Reduce
@@ -151,7 +151,7 @@ def test_a_step_that_reads_a_far_one_has_an_arrow_from_it() -> None:
 
 def test_a_map_fans_out_to_a_gate() -> None:
     step = Map(
-        prompt="x", who=by("haiku", "sonnet"), shard=Shard(items=50), keep="reply.relevant",
+        prompt="x", who=by("haiku", "sonnet"), shard=ShardSize(items=50), keep="reply.relevant",
         gate=({"require": ["clause", "evidence"]}, {"quotes": "evidence"}), escalate=("opus",),
         revise=2, budget=Budget(usd=2), on_failure="hold", schema=Schema.of({"type": "object"}),
         concurrency=4,
@@ -183,7 +183,7 @@ def test_a_map_fans_out_to_a_gate() -> None:
         (Map(prompt="x"), 1, ["ask 1"]),
         (Map(prompt="x"), 12000, ["ask 1", "ask 2", "…", "ask 12,000"]),
         (Map(prompt="x"), None, ["ask 1", "ask 2", "…", "ask n"]),
-        (Map(prompt="x", shard=Shard(tokens=9)), 500, ["ask 1", "ask 2", "…", "ask n"]),
+        (Map(prompt="x", shard=ShardSize(tokens=9)), 500, ["ask 1", "ask 2", "…", "ask n"]),
         (Map(prompt="x", over="steps.a"), 500, ["ask 1", "ask 2", "…", "ask n"]),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from fanfold.errors import RateLimited, RunStopped
 from fanfold.price import Price
-from fanfold.run.demand import Candidate, Demand, Step
+from fanfold.run.demand import Candidate, Demand, StepState
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.grant import Grant, NobodyLeft, Unfunded
 from fanfold.run.limits import FULL, Limits, Wait
@@ -32,7 +32,7 @@ class Desk:
         self.now = 0.0
         self.run, self.limits = Account("run", budget), Limits(64, Random(0))
         self.dispatch = Dispatch(self.limits, lambda: self.now)
-        self.step = Step(0, "map", concurrency, (self.run, Account("step map", Budget())))
+        self.step = StepState(0, "map", concurrency, (self.run, Account("step map", Budget())))
         self.candidates = tuple(
             Candidate(Scripted(lambda ask, n: Reply("ok"), like), self.limits.add(like, 0.0), like)
             for like in members or (traits("a"),)

@@ -29,7 +29,7 @@ from fanfold.work.reader import Count, Misfit, Text
 from fanfold.work.task import Terms, Who
 
 
-class Shard(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class ShardSize(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """How many items go into one ask; one of the two is stated."""
 
     called = "a shard"
@@ -49,7 +49,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     """
 
     name: Text = "map"
-    shard: Shard | None = None
+    shard: ShardSize | None = None
     keep: Text | None = None
     over: Text | None = None
     command: dict[str, Any] | None = None
