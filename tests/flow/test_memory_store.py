@@ -96,3 +96,11 @@ def test_nothing_can_be_launched_in_memory(tmp_path: Path) -> None:
     ended = fanfold(tmp_path, "launch", "plan.yaml", "--store", "memory:")
     assert ended.code == 2
     assert "ends with this process" in ended.err
+
+
+def test_a_later_command_finds_nothing_there_and_says_what_to_do(tmp_path: Path) -> None:
+    ended = fanfold(tmp_path, "status", "--store", "memory:")
+    assert (ended.code, ended.out, ended.err) == (
+        2, "",
+        "fanfold: memory: no such store; it ends with its process: to keep runs, use --store DIR\n",
+    )  # fmt: skip

@@ -148,7 +148,9 @@ class MemoryView(Following):
 
     def __init__(self, place: str) -> None:
         if not exists(place):
-            raise StoreError(f"{place}: no such store in this process; run something in it first")
+            raise StoreError(
+                "memory: no such store; it ends with its process: to keep runs, use --store DIR"
+            )
         home = _named[place]
         self.read: Reader = Reader(home.db, home.file)
         self.warnings = ()
