@@ -13,7 +13,7 @@ from fanfold.price import nanos
 from fanfold.run.run import Run
 from fanfold.testing.member import traits
 from fanfold.work.ask import Ask, Reply, Usage
-from fanfold.work.member import Request, Tell, Traits
+from fanfold.work.member import MemberLimits, Request, Tell, Traits
 from fanfold.work.task import Budget
 from tests.flow.simulation import Camera, Scene, cancel_at, outcomes, play
 
@@ -49,12 +49,15 @@ class World:
 class Worker:
     """An agent. It takes a minute and a quarter of a dollar, of the dollar that it may."""
 
-    def __init__(self, world: World, fate: dict[str, Exception] | None = None) -> None:
-        self._world, self._fate = world, fate or {}
+    def __init__(
+        self, world: World, fate: dict[str, Exception] | None = None, slots: int = 64
+    ) -> None:
+        self._world, self._fate, self._slots = world, fate or {}, slots
 
     @property
     def traits(self) -> Traits:
-        return traits("worker", agent=True, shared=False, keeps_time=True)
+        limits = MemberLimits(concurrency=self._slots)
+        return traits("worker", agent=True, shared=False, keeps_time=True, limits=limits)
 
     async def open(self) -> None:
         """Nothing to open."""
@@ -189,3 +192,22 @@ def test_one_that_is_gone_without_a_word_stays_in_doubt(tmp_path: Path) -> None:
     receipt = play(replace(scene(image, then), settings={"retry_in_doubt": None}), resume=True)
     assert (outcomes(receipt), receipt.maybe_paid_twice_usd) == ({"passed": 4}, 1.0)
     assert then.prompts() == ["a", "b", "b", "c", "d"]
+
+
+def test_one_that_is_started_anew_gets_the_slot_of_the_adopted_one(tmp_path: Path) -> None:
+    """It fails while its successor, which is asked something else, waits for its only slot."""
+
+    def alone(store: Path, world: World, sample: int) -> Scene:
+        async def fleet(run: Run) -> None:
+            await graph(run, [node("a", "a", member="worker", sample=sample)])
+
+        member = Worker(world, {"a": killed()} if not sample else None, slots=1)
+        return Scene(store, (member,), pattern=fleet, settings={"anew": frozenset({"a"})})
+
+    world = World()
+    taken = images(tmp_path, alone(tmp_path / "store", world, 0), world)
+    at_work = [(image, then) for image, then in taken if then.workers and not then.ended()]
+    assert at_work
+    for image, then in at_work:
+        receipt = play(alone(image, then, 1), resume=True)
+        assert (outcomes(receipt), then.prompts()) == ({"passed": 1}, ["a", "a"]), image

@@ -103,6 +103,7 @@ class Adoption:
         finally:
             ctx.limits.give(gauge, permit)
             ctx.replies.end(marks, mine)
+            ctx.dispatch.poke()  # somebody may wait for just this slot
 
     async def _land(self, reply: Reply) -> None:
         lost, traits = self.lost, self._candidate.traits
