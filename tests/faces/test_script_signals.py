@@ -1,4 +1,5 @@
-"""Ctrl-C in a script: as with `fanfold run`, the first one waits for what is paid, the second does not."""
+"""Ctrl-C, SIGTERM and SIGHUP in a script: as with `fanfold run`, the first waits for what is paid, the
+second does not."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class Script:
     def said(self) -> str:
         return self._err.read_text(encoding="utf-8")
 
-    def interrupt(self) -> None:
-        self.process.send_signal(signal.SIGINT)
+    def interrupt(self, number: int = signal.SIGINT) -> None:
+        self.process.send_signal(number)
 
     def end(self) -> tuple[int, str]:
         out, _ = self.process.communicate(timeout=LONG)
@@ -73,19 +74,27 @@ def status(folder: Path) -> dict[str, object]:
     return found
 
 
+WHY = {
+    signal.SIGINT: "interrupted by Ctrl-C",
+    signal.SIGTERM: "ended by SIGTERM",
+    signal.SIGHUP: "ended by SIGHUP",
+}
+
+
+@pytest.mark.parametrize("number", WHY)
 def test_the_first_pauses_and_waits_so_that_nothing_is_paid_twice(
-    folder: Path, server: RunningServer
+    folder: Path, server: RunningServer, number: signal.Signals
 ) -> None:
     with started(folder) as script:
         wait_until(lambda: server.totals().in_flight == 3)
-        script.interrupt()
+        script.interrupt(number)
         wait_until(lambda: "stopping: 3 calls are under way" in script.said)
         server.release()
         code, _ = script.end()
     last = script.said.splitlines()[-1]
     assert code == 1
     assert last == (
-        "fanfold.errors.RunStopped: paused: interrupted by Ctrl-C; run the script again to continue"
+        f"fanfold.errors.RunStopped: paused: {WHY[number]}; run the script again to continue"
     )
     found = status(folder)
     assert (found["status"], found["passed"], found["in_doubt"]) == ("paused", 3, 0)
@@ -106,3 +115,28 @@ def test_the_second_cancels(folder: Path, server: RunningServer) -> None:
     assert script.said.count("Traceback") == 1
     assert status(folder)["status"] in ("paused", "killed")
     assert status(folder)["in_doubt"] == 3
+
+
+def test_a_second_sigterm_cancels_and_the_exit_code_says_so(
+    folder: Path, server: RunningServer
+) -> None:
+    with started(folder) as script:
+        wait_until(lambda: server.totals().in_flight == 3)
+        script.interrupt(signal.SIGTERM)
+        wait_until(lambda: "stopping: 3 calls are under way" in script.said)
+        script.interrupt(signal.SIGTERM)
+        code, _ = script.end()
+    assert (code, "Traceback" in script.said) == (128 + signal.SIGTERM, False)
+    assert status(folder)["in_doubt"] == 3
+
+
+def test_a_signal_that_the_script_handles_itself_is_left_to_it(
+    folder: Path, server: RunningServer
+) -> None:
+    own = "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: os._exit(7))\n"
+    script_file = folder / "talk.py"
+    script_file.write_text(own + script_file.read_text(encoding="utf-8"), encoding="utf-8")
+    with started(folder) as script:
+        wait_until(lambda: server.totals().in_flight == 3)
+        script.interrupt(signal.SIGTERM)
+        assert script.end() == (7, "")

@@ -93,50 +93,57 @@ def run_sync(main: Coroutine[Any, Any, T]) -> T:
     """Run an async function to its end, from ordinary code: `run_sync(main())`. Where a loop runs
     already, as in a notebook, write `await main()` instead.
 
-    The first Ctrl-C pauses the runs that are open: no new call, what is under way is waited for, so
-    nothing paid is lost. The second cancels.
+    The first Ctrl-C, SIGTERM or SIGHUP pauses the runs that are open: no new call, what is under way
+    is waited for, so nothing paid is lost. The second cancels. Signals that the script handles itself
+    are left to it.
     """
     _refuse_what_cannot_run(main)
-    interrupts = Interrupts()
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ours = usual and threading.current_thread() is threading.main_thread()
+    interrupts = Interrupts(loop.handled_signals())
+    ours = threading.current_thread() is threading.main_thread()
     try:
         return loop.run_sync(interrupts.around(main) if ours else main)
     except RunStopped as stopped:  # its text says what to do; a traceback is no help
         raise stopped.with_traceback(None) from None
     except asyncio.CancelledError:
-        if interrupts.cancelled:
-            raise KeyboardInterrupt from None
-        raise
+        match interrupts.cancelled_by:
+            case None:
+                raise
+            case signal.SIGINT:
+                raise KeyboardInterrupt from None
+            case number:
+                raise SystemExit(128 + number) from None
 
 
 class Interrupts:
-    """What Ctrl-C does to a script, by the runs that are open in it."""
+    """What Ctrl-C and other signals that end a program do to a script, by the runs that are open."""
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: frozenset[signal.Signals]) -> None:
+        self._left_out = left_out
         self.open: dict[Run, Progress | NoProgress] = {}
-        self.cancelled = False
+        self.cancelled_by: signal.Signals | None = None
 
     async def around(self, main: Coroutine[Any, Any, T]) -> T:
-        task, running = asyncio.current_task(), asyncio.get_running_loop()
+        task = asyncio.current_task()
         assert task is not None
         _interrupts.set(self)
-        running.add_signal_handler(signal.SIGINT, self._on_interrupt, task)
+        remove = loop.on_ending_signals(
+            lambda number: self._on_signal(task, number), signal.SIGINT, left_out=self._left_out
+        )
         try:
             return await main
         finally:
-            running.remove_signal_handler(signal.SIGINT)
+            remove()
 
-    def _on_interrupt(self, task: asyncio.Task[Any]) -> None:
+    def _on_signal(self, task: asyncio.Task[Any], number: signal.Signals) -> None:
         going = {run: progress for run, progress in self.open.items() if run.stopping is None}
         for run, progress in going.items():
-            run.pause("interrupted by Ctrl-C")
+            run.pause(loop.signal_text(number))
             stats = run.statistics()
             progress.erase()
             if sys.stderr is not None:
                 sys.stderr.write(f"{interrupted(stats, stats.reserved)}\n")
         if not going:
-            self.cancelled = True
+            self.cancelled_by = number
             task.cancel()
 
 

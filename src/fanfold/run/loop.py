@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -38,8 +38,22 @@ def _run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
+def handled_signals() -> frozenset[signal.Signals]:
+    """Those that this program handles itself, or ignores. To be asked before the loop begins, which
+    handles Ctrl-C."""
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    return frozenset(n for n in signal.valid_signals() if signal.getsignal(n) not in usual)
+
+
+def signal_text(number: signal.Signals) -> str:
+    """Why a run paused."""
+    return "interrupted by Ctrl-C" if number == signal.SIGINT else f"ended by {number.name}"
+
+
 def on_ending_signals(
-    handler: Callable[[signal.Signals], object], *numbers: signal.Signals
+    handler: Callable[[signal.Signals], object],
+    *numbers: signal.Signals,
+    left_out: Container[signal.Signals] = (),
 ) -> Callable[[], None]:
     """Call the handler for the signals that end a program: SIGTERM, SIGHUP (its terminal is gone),
     and others that are named. Returns what takes it away again.
@@ -51,6 +65,7 @@ def on_ending_signals(
     listened = {signal.SIGTERM, *numbers}
     if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:
         listened.add(_HANG_UP)
+    listened = {number for number in listened if number not in left_out}
 
     def on(number: signal.Signals) -> None:
         if number != _HANG_UP or not heard:

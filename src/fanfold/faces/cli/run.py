@@ -41,7 +41,7 @@ from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepar
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import told
 from fanfold.run.inherited import named_store, store_words
-from fanfold.run.loop import on_ending_signals, run_sync
+from fanfold.run.loop import on_ending_signals, run_sync, signal_text
 from fanfold.run.run import Run
 from fanfold.run.settings import Approve
 from fanfold.work.outcome import Receipt
@@ -257,7 +257,7 @@ def _on_signal(
 ) -> None:
     """The first: no new call, wait for what is under way. The second: cancel."""
     if run.stopping is None:
-        run.pause("interrupted by Ctrl-C" if number == signal.SIGINT else f"ended by {number.name}")
+        run.pause(signal_text(number))
         stats = run.statistics()
         progress.say(interrupted(stats, stats.reserved))
     else:
