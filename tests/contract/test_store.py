@@ -21,10 +21,12 @@ from fanfold.journal.decide import month_of
 from fanfold.journal.facts import (
     AddRun,
     AdoptAttempts,
+    AnswerOrder,
     CloseRun,
     EndAttempt,
     EndItems,
     Fact,
+    GiveOrder,
     ItemEnding,
     LoseAttempts,
     MonthlyLimit,
@@ -93,6 +95,38 @@ def within(backend: Backend, act: Callable[[Store], Awaitable[Any]], place: str 
 async def write(store: Store, *facts: Fact) -> list[Any]:
     """One commit."""
     return list(await asyncio.gather(*map(store.write, facts)))
+
+
+# ── orders ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_order_is_answered_once_and_stays_on_record(backend: Backend) -> None:
+    async def act(store: Store) -> list[Any]:
+        await write(store, AddRun(record()), AddRun(record("other")))
+        first = await store.write(GiveOrder(1, 1.0, "ann", "pause"))
+        second = await store.write(GiveOrder(1, 2.0, "ann", "set", "budget=3"))
+        new = b'{"usd": 3.0}'
+        answers = [
+            await store.write(AnswerOrder(first, 3.0, "refused", "it has ended")),
+            await store.write(AnswerOrder(second, 4.0, "done", budget=new)),
+            await store.write(AnswerOrder(second, 5.0, "refused", "too late", b"{}")),
+        ]
+        found = store.read.find("r")
+        assert (found is not None and found.budget) == new
+        third = await store.write(GiveOrder(1, 6.0, "bob", "resume"))
+        open_orders = [one.no for one in store.read.orders(1, ("given",))]
+        assert (open_orders, store.read.orders(2)) == ([third], [])
+        shown = [(o.by, o.what, o.value, o.state, o.answered, o.said) for o in store.read.orders(1)]
+        return [answers, shown]
+
+    assert within(backend, act) == [
+        [True, True, False],
+        [
+            ("ann", "pause", "", "refused", 3.0, "it has ended"),
+            ("ann", "set", "budget=3", "done", 4.0, ""),
+            ("bob", "resume", "", "given", None, ""),
+        ],
+    ]
 
 
 # ── claims ───────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from fanfold.errors import StoreError
-from fanfold.journal.facts import AttemptState, Loss
+from fanfold.journal.facts import AttemptState, Loss, OrderState
 from fanfold.work.ask import Message, Reply, Usage
 from fanfold.work.outcome import State
 
@@ -224,6 +224,20 @@ class Unsettled(msgspec.Struct, frozen=True):
 
     attempts: int = 0
     at_most: int = 0
+
+
+class OrderRecord(msgspec.Struct, frozen=True):
+    """What somebody wanted of a run, and what came of it."""
+
+    no: int
+    run: int
+    at: float
+    by: str
+    what: str
+    value: str
+    state: OrderState
+    answered: float | None
+    said: str
 
 
 class MonthUse(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from fanfold.journal.answers import (
     MemberActivity,
     MemberTotal,
     MonthUse,
+    OrderRecord,
     PlannedItem,
     Spent,
     StepEnding,
@@ -33,7 +34,7 @@ from fanfold.journal.answers import (
     TimeBins,
     Unsettled,
 )
-from fanfold.journal.facts import AttemptState, Fact, RunRecord
+from fanfold.journal.facts import AttemptState, Fact, OrderState, RunRecord
 from fanfold.journal.stream import Commit, Subscriber
 from fanfold.work.ask import Reply
 from fanfold.work.member import MemberStats
@@ -210,6 +211,9 @@ class RunQuestions(Protocol):
 
     def month_uses(self, month: str) -> dict[str, MonthUse]:
         """By member; those that had no budget in this month are not among them."""
+
+    def orders(self, run: int, states: Sequence[OrderState] = ()) -> list[OrderRecord]:
+        """In the order they were given; of these states, or all."""
 
     def unbooked_seconds(self, run: int) -> float:
         """Active seconds of a process that has not closed the run, by its last heartbeat."""

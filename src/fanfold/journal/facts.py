@@ -328,6 +328,33 @@ class EndJudging(msgspec.Struct, frozen=True, tag=True, array_like=True):
     key: bytes
 
 
+# ── orders ───────────────────────────────────────────────────────────────────────────────────
+
+OrderState = Literal["given", "done", "refused"]
+
+
+class GiveOrder(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Somebody (`by`) wants something of a run: `what` is the verb, `value` its object. Answer: the
+    number of the order. The process of the run carries it out, or the next one."""
+
+    run: int
+    at: float
+    by: str
+    what: str
+    value: str = ""
+
+
+class AnswerOrder(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """An order is carried out, or refused, and why. `budget`: the run's from now on. Answer: False if
+    it was answered before."""
+
+    order: int
+    at: float
+    state: OrderState
+    said: str = ""
+    budget: bytes | None = None
+
+
 Fact = (
     AddRun
     | ReopenRun
@@ -351,6 +378,8 @@ Fact = (
     | DiscardReply
     | BeginJudging
     | EndJudging
+    | GiveOrder
+    | AnswerOrder
 )
 
 encode = msgspec.msgpack.Encoder().encode

@@ -167,6 +167,17 @@ def log_of_commits(db: sqlite3.Connection) -> None:
     )
 
 
+def orders(db: sqlite3.Connection) -> None:
+    """What operators want of a run, and what came of it."""
+    db.execute(
+        """create table orders (
+            no integer primary key, run integer not null, at real not null, by text not null,
+            what text not null, value text not null, state text not null default 'given',
+            answered real, said text not null default '')"""
+    )
+    db.execute("create index orders_by_run on orders (run, state)")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -179,4 +190,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     prompts,
     hedges_and_losses,
     log_of_commits,
+    orders,
 ]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fanfold.journal.answers import MemberTotal, StepOutcome
-from fanfold.journal.facts import RunRecord
+from fanfold.journal.answers import MemberTotal, OrderRecord, StepOutcome
+from fanfold.journal.facts import OrderState, RunRecord
 from fanfold.journal.sqlite.checksum import sound
 from fanfold.journal.sqlite.stored import HEAD, RUN, head_is_sound, listed_run, run_in
 from fanfold.journal.sqlite.trouble import Ask
@@ -136,6 +136,15 @@ class RunRows:
     def gate_crashes(self, run: int) -> dict[bytes, int]:
         question = "select key, count(*) from judging where run = ? group by key"
         return dict(self._execute(question, (run,)).fetchall())
+
+    def orders(self, run: int, states: Sequence[OrderState] = ()) -> list[OrderRecord]:
+        which = f" and state in ({', '.join('?' * len(states))})" if states else ""
+        rows = self._execute(
+            "select no, run, at, by, what, value, state, answered, said from orders"
+            f" where run = ?{which} order by no",
+            (run, *states),
+        )
+        return [OrderRecord(*row) for row in rows]
 
     # ── which run started which ──
 

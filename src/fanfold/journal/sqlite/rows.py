@@ -12,6 +12,7 @@ from fanfold.journal.answers import RemovedReplies
 from fanfold.journal.facts import (
     AddRun,
     AdoptAttempts,
+    AnswerOrder,
     BeginJudging,
     CloseRun,
     DeclareCascade,
@@ -22,6 +23,7 @@ from fanfold.journal.facts import (
     EndItems,
     EndJudging,
     Fact,
+    GiveOrder,
     Heartbeat,
     KeepPrompt,
     LoseAttempts,
@@ -162,6 +164,7 @@ def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
             "judging",
             "beats",
             "prompts",
+            "orders",
         ):
             db.execute(f"delete from {table} where run = ?", (fact.run,))
         db.execute("delete from runs where no = ?", (fact.run,))
@@ -254,12 +257,39 @@ def _end_judging(db: sqlite3.Connection, facts: list[EndJudging]) -> list[None]:
     return [None] * len(facts)
 
 
+def _give_order(db: sqlite3.Connection, facts: list[GiveOrder]) -> list[int]:
+    numbers = []
+    for f in facts:
+        cursor = db.execute(
+            "insert into orders (run, at, by, what, value) values (?,?,?,?,?)",
+            (f.run, f.at, f.by, f.what, f.value),
+        )
+        assert cursor.lastrowid is not None
+        numbers.append(cursor.lastrowid)
+    return numbers
+
+
+def _answer_order(db: sqlite3.Connection, facts: list[AnswerOrder]) -> list[bool]:
+    answers = []
+    for f in facts:
+        changed = db.execute(
+            "update orders set state = ?, answered = ?, said = ? where no = ? and state = 'given'",
+            (f.state, f.at, f.said, f.order),
+        ).rowcount
+        answers.append(changed == 1)
+        if changed and f.budget is not None:
+            (run,) = db.execute("select run from orders where no = ?", (f.order,)).fetchone()
+            db.execute("update runs set budget = ? where no = ?", (f.budget, run))
+            _sum_up(db, run)
+    return answers
+
+
 # ── removal ──────────────────────────────────────────────────────────────────────────────────
 # The row of a run stays, empty, as `removed`: its number is never given out again, and its attempts
 # (who, when, how much; not for what) still count in the budgets of the month and of runs above it, and
 # keep what is in doubt in doubt. Replies that serve other runs too stay, unless they are to go as well.
 
-_TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats", "prompts")
+_TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats", "prompts", "orders")
 _ROWS = (
     "update runs set status = 'removed', reason = null, plan = x'', folder = '', result = null,"
     " session = '' where no in (select value from json_each(?))"
@@ -325,4 +355,6 @@ _APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
     DiscardReply: attempts.discard_reply,
     BeginJudging: _begin_judging,
     EndJudging: _end_judging,
+    GiveOrder: _give_order,
+    AnswerOrder: _answer_order,
 }
