@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 APPS = ROOT / "src" / "fanfold" / "apps"
 KEPT = APPS / "scores.json"
 ALL, DETAIL = "all", "detail"
-HALVES = ("fitting", "reporting")
+REPORTING = "reporting"
+NOT_SHOWN = (ALL, "fitting")  # what rules and weights were made with is no evidence for them
 LOCAL = "embedded model"
 MORE = {"reviews": ("--local", "80")}  # where the embedded model serves, if it is set up
 
@@ -71,13 +72,23 @@ def grouped(scores: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {ALL: {**alone, **groups.pop(ALL, {})}, **groups} if alone or ALL in groups else groups
 
 
+def claimed(scores: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The groups that a page may quote: where there is a reporting half, no other."""
+    groups = grouped(scores)
+    return {
+        name: one
+        for name, one in groups.items()
+        if REPORTING not in groups or name not in NOT_SHOWN
+    }
+
+
 def line(scores: dict[str, Any]) -> str:
     """All but the detail, in one line."""
     parts = []
-    for name, group in grouped(scores).items():
+    for name, group in claimed(scores).items():
         if name != DETAIL:
             numbers = ", ".join(f"{word(what)} {shown(one)}" for what, one in group.items())
-            parts.append(numbers if name == ALL else f"{word(name)}: {numbers}")
+            parts.append(numbers if name in (ALL, REPORTING) else f"{word(name)}: {numbers}")
     return "; ".join(parts)
 
 
@@ -94,13 +105,11 @@ def shown(value: Any) -> str:
 
 
 def overview(kept: dict[str, dict[str, Any]]) -> str:
-    rows = [["application", "embedded default", "measured on", "scores", *HALVES, "run"]]
+    rows = [["application", "embedded default", "data", "scores on the reporting half", "run"]]
     for name, told in kept.items():
         data = ", ".join(f"{shown(many)} {word(what)}" for what, many in told["data"].items())
-        groups = grouped(told["scores"])
-        halves = [shown(groups.pop(half, {})) for half in HALVES]
         link = f"[{name}]({name}/README.md)"
-        rows.append([link, told["default"], data, line(groups), *halves, run_of(told)])
+        rows.append([link, told["default"], data, line(told["scores"]), run_of(told)])
     return table(rows)
 
 
@@ -110,7 +119,7 @@ def run_of(told: dict[str, Any]) -> str:
 
 def own_table(told: dict[str, Any]) -> str:
     """One column for each group of the same measures, and the detail below."""
-    groups = grouped(told["scores"])
+    groups = claimed(told["scores"])
     detail = groups.pop(DETAIL, {})
     measures = list(dict.fromkeys(what for group in groups.values() for what in group))
     rows = [["", *(word(name) for name in groups)]]

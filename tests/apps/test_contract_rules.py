@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parents[2] / "src" / "fanfold" / "apps" / "contracts"
 flag: Callable[[dict[str, Any]], dict[str, Any]] = resolve_target("clauses:flag_risks", FOLDER)
 sentences = resolve_target("sentences:sentences", FOLDER)
 levelled = resolve_target("sentences:levelled", FOLDER)
+placed = resolve_target("places:placed", FOLDER)
 MOST = 3
 
 CLAUSES = {
@@ -120,6 +121,43 @@ def test_a_clause_broken_over_lines_and_pages_is_quoted_as_it_stands() -> None:
     assert [one["evidence"] for one in found(text)] == [text]
 
 
+@pytest.mark.parametrize(
+    "heading",
+    ["2.3  RESELLER'S OBLIGATION NOT TO COMPETE WITH THE COMPANY.", "NON-COMPETITION;",
+     "No Assignment or Transfer of Agreement Without Consent."],
+)  # fmt: skip
+def test_a_heading_is_no_evidence(heading: str) -> None:
+    assert found(f"The parties met in May. {heading} The Fee is due each month.") == []
+
+
+def test_of_many_candidates_the_likeliest_are_kept_in_the_order_of_the_text() -> None:
+    weak = (
+        "Insurance may be obtained and shall be discussed, as described in the insurance manual. "
+    )
+    text = weak * 4 + " ".join([CLAUSES["Insurance"]] * 2)
+    own = [one["evidence"] for one in found(text) if one["category"] == "Insurance"]
+    assert own[-2:] == [CLAUSES["Insurance"]] * 2 and len(own) <= MOST
+
+
+@pytest.mark.parametrize(
+    ("text", "section"),
+    [
+        ("12.3 Insurance. The Contractor shall insure. ", "Section 12.3"),
+        ("ARTICLE IX\n\nINSURANCE\n\nSee Section 4. The Fee is due. ", "Article IX"),
+        ("7. Duties. It costs $5.00 The rest follows, as said in Section 3. Then ", "Section 7"),
+        ("The parties agree. ", None),
+    ],
+)
+def test_a_quote_has_its_place(text: str, section: str | None) -> None:
+    item = {"text": text + CLAUSES["Insurance"].replace(" ", "\n", 1)}
+    finding = {"category": "Insurance", "evidence": CLAUSES["Insurance"]}
+    review = {"title": "x", "findings": [finding]}
+    assert placed({**item, "steps": {"review": review}}) == {
+        "title": "x", "chars": len(item["text"]),
+        "findings": [{**finding, "section": section, "offset": len(text), "chance": None}],
+    }  # fmt: skip
+
+
 def test_a_duty_that_stands_above_a_list_reaches_its_points() -> None:
     text = (
         "The Distributor shall not: (a) change the Products; (b) act as the agent of any person for "
@@ -159,7 +197,7 @@ def test_sentences_end_where_people_end_them() -> None:
     [
         (
             {"file": "AcmeInc_2001-EX-10-Supply Agreement.txt", "text": "x"},
-            "AcmeInc: Supply Agreement",
+            "Acme Inc: Supply Agreement",
         ),
         ({"file": "lease.txt", "text": "x"}, "lease"),
         ({"text": "\n\n  LEASE OF A SHIP\n between"}, "LEASE OF A SHIP"),

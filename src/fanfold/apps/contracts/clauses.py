@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from likely import chance
 from rule import Rule, Severity
 from rules import RULES
 from sentences import CONTENTS, Sentence, levelled, sentences
@@ -24,6 +25,12 @@ NEAR = 200  # signs around a cue in which it may be taken back
 MOST = 3  # findings of one category in one contract
 
 _LEVELS: tuple[Severity, ...] = ("low", "medium", "high")
+_HEADED = 14  # words that a heading has at most
+_VERB = re.compile(
+    r"\b(?:shall|will|may|must|agrees?|is|are|be|been|was|has|have|had|hereby|can|cannot|does|do"
+    r"|grants?|terminates?|applies|apply)\b"
+)
+_APART = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=,)(?=\S)")  # words of a file name without spaces
 _SUB_CLAUSE = re.compile(r"[;:]\s")
 _DEFINES = re.compile(
     r'[\s\d.()a-z]{0,12}"[^"]{1,60}"[^"]{0,40}?\b(?:means?|shall mean|has the meaning)\b'
@@ -34,16 +41,27 @@ _DEFINES = re.compile(
 def flag_risks(data: dict[str, Any]) -> dict[str, Any]:
     """The risk clauses of one contract: `{title, reader, findings: [{category, severity, evidence,
     why}]}`."""
-    contract = Contract(str(data["text"]))
-    found = [one for rule in RULES for one in contract.findings(rule)]
+    found = [one for each in candidates(str(data["text"])) for one in _likeliest(each)]
     return {"title": _title(data), "reader": "rules", "findings": found}
+
+
+def candidates(text: str) -> list[list[dict[str, str]]]:
+    """All that each rule finds, rule by rule."""
+    contract = Contract(text)
+    return [contract.findings(rule) for rule in RULES]
+
+
+def _likeliest(found: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The few that most likely are such clauses, in the order of the text."""
+    best = sorted(range(len(found)), key=lambda at: -chance(found[at]))[:MOST]
+    return [found[at] for at in sorted(best)]
 
 
 def _title(data: dict[str, Any]) -> str:
     """Who and what, from a file name such as `AcmeInc_2001-EX-10-Supply Agreement.txt`; without one
     the first line of the text."""
     pieces = [piece.strip() for piece in re.split(r"[_-]", Path(str(data.get("file", ""))).stem)]
-    named = [piece for piece in (pieces[0], pieces[-1]) if piece]
+    named = [_APART.sub(" ", piece) for piece in (pieces[0], pieces[-1]) if piece]
     if named:
         return ": ".join(dict.fromkeys(named))[:LONGEST_TITLE]
     lines = (line.strip() for line in str(data["text"]).splitlines())
@@ -59,15 +77,13 @@ class Contract:
         self._starts = [one.start for one in self._sentences]
 
     def findings(self, rule: Rule) -> list[dict[str, str]]:
-        """The clauses of one category in the order of the text, the first few."""
-        found = []
-        for sentence in self._anchored(rule):
-            place = self._clause(rule, sentence)
-            if place is not None:
-                found.append(self._finding(rule, *place))
-                if len(found) == MOST:
-                    break
-        return found
+        """All clauses of one category, in the order of the text."""
+        places = (self._clause(rule, sentence) for sentence in self._anchored(rule))
+        return [
+            self._finding(rule, *place)
+            for place in places
+            if place is not None and not _is_heading(self._text[slice(*place)])
+        ]
 
     def _anchored(self, rule: Rule) -> Iterator[Sentence]:
         """The sentences that hold one of the rule's anchors, each once."""
@@ -115,6 +131,16 @@ class Contract:
             "category": rule.category, "severity": _LEVELS[level], "evidence": evidence,
             "why": rule.why,
         }  # fmt: skip
+
+
+def _is_heading(quote: str) -> bool:
+    """A title, such as "2.3 Duty Not To Compete.": it says where a duty is, not which."""
+    words = [word for word in re.findall(r"[^\W\d_][\w'-]*", quote) if len(word) > 1]
+    if len(words) <= 3:
+        return True
+    if len(words) > _HEADED or _VERB.search(quote.lower()):
+        return False
+    return all(word[0].isupper() for word in words if len(word) > 3 and word != "without")
 
 
 def _all(text: str, word: str) -> Iterator[int]:

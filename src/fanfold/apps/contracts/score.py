@@ -2,7 +2,8 @@
 
 The plan is run on the contracts in DIR, and what it found is compared with what lawyers labelled:
 is there a clause of this category in this contract, yes or no. Where DIR has the lawyers' own
-clauses too, it is also looked at whether the quotes are from them.
+clauses too, each quote is looked up in them: `quote_precision` is the share of all quotes that are from
+a clause of the same category, `likely_precision` that of the findings that the report calls likely.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from hashlib import sha256
+from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from likely import LIKELY
 from rules import CATEGORIES
 from tables import BadData, is_there, packed, records, rows
 
@@ -60,14 +63,19 @@ def main() -> None:
     covered = [name for name in known if options.roster or name in CATEGORIES]
     if not covered:
         raise BadData(f"{data / 'labels_yesno.csv'}:1: there is no category that the rules know")
-    clauses = _clauses(data / "labels.jsonl")
+    clauses = clauses_of(data / "labels.jsonl")
     receipt = _run(data, options)
     quotes: Quotes = defaultdict(list)
-    for one in receipt["result"] or []:
+    found = receipt["result"] or []
+    for one in found:
         quotes[one["contract"], one["category"]].append(one["evidence"])
 
     def scores(ids: Iterable[str]) -> dict[str, float]:
-        return _scores([*ids], covered, labels, quotes, clauses)
+        own = [*ids]
+        counted = _scores(own, covered, labels, quotes)
+        return counted | _quote_scores(set(own), found, clauses) if clauses else counted
+
+    held = [id for id in labels if not fits(id)]
 
     print(json.dumps({
         "app": "contracts",
@@ -75,9 +83,9 @@ def main() -> None:
                  "categories": len(covered)},
         "scores": {
             "all": scores(labels),
-            "fitting": scores(id for id in labels if _fits(id)),
-            "reporting": scores(id for id in labels if not _fits(id)),
-            "detail": {name: _told(_counted(labels, [name], labels, quotes)) for name in covered},
+            "fitting": scores(id for id in labels if fits(id)),
+            "reporting": scores(held),
+            "detail": {name: _told(_counted(held, [name], labels, quotes)) for name in covered},
         },
         "covers": covered,
         "leaves_out": [name for name in known if name not in covered],
@@ -144,7 +152,7 @@ def _labels(file: Path) -> dict[str, dict[str, str]]:
     return labels
 
 
-def _clauses(file: Path) -> Quotes:
+def clauses_of(file: Path) -> Quotes:
     """The lawyers' clauses, if there are any: what they left out lies between the pieces."""
     found: Quotes = {}
     for row in records(file, "id", "labels") if is_there(file) else ():
@@ -154,7 +162,7 @@ def _clauses(file: Path) -> Quotes:
     return found
 
 
-def _fits(id: str) -> bool:
+def fits(id: str) -> bool:
     """Whether a contract belongs to the half that the rules were made with."""
     return sha256(id.encode()).digest()[0] % 2 == 0
 
@@ -163,18 +171,41 @@ def _fits(id: str) -> bool:
 
 
 def _scores(
-    ids: list[str],
-    names: list[str],
-    labels: dict[str, dict[str, str]],
-    quotes: Quotes,
-    clauses: Quotes,
+    ids: list[str], names: list[str], labels: dict[str, dict[str, str]], quotes: Quotes
 ) -> dict[str, float]:
     by_name = [_counted(ids, [name], labels, quotes) for name in names]
     told = _told(sum(by_name, Counted()), "micro_")
     told["macro_f1"] = _rounded(sum(one.f1 for one in by_name) / len(names))
-    if clauses:
-        told["quotes_in_clauses"] = _rounded(_quoted_right(ids, names, labels, quotes, clauses))
     return told
+
+
+def _quote_scores(ids: set[str], found: list[dict[str, Any]], clauses: Quotes) -> dict[str, float]:
+    """Of each quote by itself, also where contract and category are wrong; with 95 % intervals."""
+    own = [one for one in found if one["contract"] in ids]
+    likely = [one for one in own if one["chance"] is None or one["chance"] >= LIKELY]
+    told: dict[str, float] = {}
+    for name, count, some in (("quote", "quotes", own), ("likely", "likely_quotes", likely)):
+        right = sum(
+            shares([one["evidence"]], clauses.get((one["contract"], one["category"]), []))
+            for one in some
+        )
+        low, high = interval(right, len(some))
+        told |= {
+            f"{name}_precision": _rounded(right / len(some)) if some else 0.0,
+            f"{name}_precision_from": _rounded(low), f"{name}_precision_to": _rounded(high),
+            count: len(some),
+        }  # fmt: skip
+    return told
+
+
+def interval(right: int, of: int) -> tuple[float, float]:
+    """Wilson's, at 95 %."""
+    if not of:
+        return 0.0, 1.0
+    z, share = 1.96, right / of
+    middle = (share + z * z / (2 * of)) / (1 + z * z / of)
+    half = z * sqrt(share * (1 - share) / of + z * z / (4 * of * of)) / (1 + z * z / of)
+    return middle - half, middle + half
 
 
 def _counted(
@@ -188,18 +219,9 @@ def _counted(
     return counted
 
 
-def _quoted_right(
-    ids: list[str],
-    names: list[str],
-    labels: dict[str, dict[str, str]],
-    quotes: Quotes,
-    clauses: Quotes,
-) -> float:
-    """Where contract and category are right: how often a quote is from a clause that lawyers named."""
-    right = [(id, name) for id in ids for name in names
-             if labels[id][name] == "1" and (id, name) in quotes]  # fmt: skip
-    same = [key for key in right if _runs(quotes[key]) & _runs(clauses.get(key, []))]
-    return len(same) / len(right) if right else 0.0
+def shares(quotes: list[str], clauses: list[str]) -> bool:
+    """Whether so many words in a row stand in both."""
+    return not _runs(quotes).isdisjoint(_runs(clauses))
 
 
 def _runs(texts: list[str]) -> set[tuple[str, ...]]:
