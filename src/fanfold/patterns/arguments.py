@@ -8,12 +8,14 @@ from typing import Any, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
+from fanfold.errors import FanfoldError
 from fanfold.gates.default import standard
 from fanfold.patterns.prompt import Prompt, check_prompt
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.arguments import Checked
-from fanfold.work.ask import Schema
+from fanfold.work.ask import Reply, Schema
+from fanfold.work.item import canonical
 from fanfold.work.member import Named, Traits
 from fanfold.work.options import HOW, TERMS, stated, who_of
 from fanfold.work.outcome import Missing, Outcome, Receipt
@@ -109,3 +111,19 @@ class Folded(msgspec.Struct, frozen=True, metaclass=Checked):
         """The planned items that it does not rest on, each with its outcome and the reasons."""
         assert self.run and self.batch and self.terms, "this result is not made of planned items"
         return self.run.missing(self.batch, self.terms)
+
+
+class NoValue(FanfoldError):
+    """Nothing could be made of this item; the text says why."""
+
+
+def reply_of(value: Any, made_by: str) -> Reply:
+    """As the journal would give it back, so that a resumed run sees the same."""
+    if value is None:
+        raise NoValue(f"the {made_by} gave no value")
+    if isinstance(value, str):
+        return Reply(text=value)
+    try:
+        return Reply(data=msgspec.json.decode(canonical(value)))
+    except (UnicodeError, TypeError, OverflowError, RecursionError) as error:
+        raise NoValue(f"what the {made_by} gave is not plain JSON: {error}") from None

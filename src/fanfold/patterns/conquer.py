@@ -21,7 +21,7 @@ from fanfold.run.pool import Pool
 from fanfold.run.run import Run
 from fanfold.work.ask import Ask
 from fanfold.work.cut import Cutter
-from fanfold.work.item import Item
+from fanfold.work.item import Item, Source
 from fanfold.work.nesting import decode_json
 from fanfold.work.outcome import Missing, Outcome
 from fanfold.work.pieces import (
@@ -42,10 +42,11 @@ FLUSH = 1000  # outcomes noted, before the journal is waited for
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is to be divided, and by whom. `split`: who is asked to split, if a member is."""
+    """What is to be divided, and by whom. `split`: who is asked to split, if a member is. `batch` is
+    one that was planned, or only a source: then no item of it gets an outcome here."""
 
     run: Run
-    batch: Batch
+    batch: Batch | Source
     terms: Terms
     ask: Callable[[Piece], Ask]
     cutter: Cutter
@@ -84,7 +85,7 @@ class DivideRun:
 
     async def result(self) -> Any:
         """Split, govern, solve, combine. None, and the run flagged, when a combine fails."""
-        source = self._p.batch.source
+        source = self._p.batch.source if isinstance(self._p.batch, Batch) else self._p.batch
         tree = self._p.cutter.whole(source.walk())
         if tree is not None:
             leaves = list(leaves_of(tree))
@@ -95,6 +96,11 @@ class DivideRun:
             await self._carry_out()
         await self._run.flush()
         return self._combining.final(self._root)
+
+    @property
+    def first_missing(self) -> Missing | None:
+        """The first piece of all that did not pass."""
+        return None if self._root is None else self._root.first_missing
 
     async def _govern(self, leaves: Sequence[Leaf], held: Callable[[], Iterable[Held]]) -> None:
         """Asks are made for the governor one by one, and anew when it is their turn."""
@@ -206,6 +212,8 @@ class DivideRun:
         self._land(job.slot, solved)
 
     async def _settle(self, position: int, item: Item, outcome: Outcome) -> None:
+        if not isinstance(self._p.batch, Batch):
+            return
         place = Place(self._p.batch.no, position)
         task = Task(item.id, Ask(items=(item,)), self._p.terms, place)
         self._run.settle(task, outcome)
@@ -233,7 +241,7 @@ class DivideRun:
                 (part.first_missing for part in parts if part.first_missing is not None), None
             )
             await self._settle(
-                branch.start, Item(branch.id, None), _ending(branch.id, first_missing)
+                branch.start, Item(branch.id, None), ending(branch.id, first_missing)
             )
         self._land(node.slot, await self._combining.combined(branch, parts))
 
@@ -254,7 +262,7 @@ def _whole(leaf: Leaf, held: Held) -> SourcedPart:
     return SourcedPart(leaf.id, (leaf.origin or leaf.id,), held[0][1].data)
 
 
-def _ending(id: str, first_missing: Missing | None) -> Outcome:
+def ending(id: str, first_missing: Missing | None) -> Outcome:
     """How an item ended that was split: passed, or as the first piece of it that did not."""
     if first_missing is None:
         return Outcome(id, "passed")

@@ -8,13 +8,22 @@ from typing import Any, Unpack, cast
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.patterns.arguments import Folded, KnowsMembers, PatternOptions, prompt_for, terms_of
+from fanfold.patterns.arguments import (
+    Folded,
+    KnowsMembers,
+    NoValue,
+    PatternOptions,
+    TaskHandler,
+    prompt_for,
+    reply_of,
+    terms_of,
+)
 from fanfold.patterns.asked_reduce import AskedReduce, begin_asked
-from fanfold.patterns.conquer import DivideRun, Problem
+from fanfold.patterns.conquer import DivideRun, Problem, ending
 from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
-from fanfold.run.sources import source_of
+from fanfold.run.sources import Rows, source_of
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Message
 from fanfold.work.check import whole
@@ -22,10 +31,11 @@ from fanfold.work.cut import Cutter, SplitMethod, Splitter
 from fanfold.work.item import Item, Source, canonical
 from fanfold.work.nearest import remedy
 from fanfold.work.options import needed, reducer
+from fanfold.work.outcome import Outcome
 from fanfold.work.pieces import Fits, Piece
 from fanfold.work.raised import error_text
 from fanfold.work.split import estimate_tokens
-from fanfold.work.task import Reducer, Terms
+from fanfold.work.task import Reducer, Task, Terms
 from fanfold.work.template import unshown
 
 SPLITS = ("items", "paragraphs")
@@ -58,6 +68,17 @@ class Division(msgspec.Struct, frozen=True):
     @property
     def method(self) -> SplitMethod:
         return "asked" if isinstance(self.split, AskedReduce) else cast(SplitMethod, self.split)
+
+    @property
+    def splitter(self) -> AskedReduce | None:
+        """Who is asked to split."""
+        return self.split if isinstance(self.split, AskedReduce) else None
+
+    async def begin(self, run: Run) -> None:
+        """Before the first ask: whoever splits and combines is there."""
+        for other in (self.splitter, self.combine):
+            if isinstance(other, AskedReduce):
+                await begin_asked(run, other)
 
 
 @public
@@ -105,13 +126,66 @@ async def divide_batch(
 ) -> Any:
     """The same for a batch that is planned: the combined value. Each item has its outcome then."""
     cutter, ask = cutting(run, terms, prompt, division)
-    split = division.split if isinstance(division.split, AskedReduce) else None
-    for other in (split, division.combine):
-        if isinstance(other, AskedReduce):
-            await begin_asked(run, other)
-    return await DivideRun(
-        Problem(run, batch, terms, ask, cutter, division.combine, split)
-    ).result()
+    await division.begin(run)
+    problem = Problem(run, batch, terms, ask, cutter, division.combine, division.splitter)
+    return await DivideRun(problem).result()
+
+
+# ── one item, as a stage ─────────────────────────────────────────────────────────────────────
+
+
+@public
+def divided(
+    prompt: str | None = None,
+    *,
+    combine: Reducer | AskedReduce,
+    schema: dict[str, Any] | type | None = None,
+    fits: Fits = Fits(),
+    split: str | Splitter | AskedReduce = "paragraphs",
+    max_depth: int = 8,
+    max_pieces: int = 1000,
+    **how: Unpack[PatternOptions],
+) -> TaskHandler:
+    """A divide of each item for a stage, with the arguments of `divide_and_conquer`:
+    `stage(by=divided(...))`. The item passes when every piece of it did; its value is the combined
+    one, which the stage's gate judges."""
+    made = prompt_of(prompt, schema)
+    terms = terms_of(how, made.schema, "divide")
+    return DividedItem(made, terms, Division(combine, fits, split, max_depth, max_pieces))
+
+
+class DividedItem(msgspec.Struct, frozen=True):
+    """The way of a task through the pieces of its item."""
+
+    prompt: Prompt
+    terms: Terms
+    division: Division
+
+    async def begin(self, run: Run) -> None:
+        """Before the first ask: those who work on the pieces are there, and who combines them."""
+        await run.begin(self.terms)
+        check_prompt(self.prompt, self.terms.step, run.traits(self.terms))
+        _measure(run, self.terms, self.prompt, self.division.fits)
+        await self.division.begin(run)
+
+    async def __call__(self, run: Run, task: Task) -> Outcome:
+        division, whole = self.division, Rows([task.ask.items[0]])
+        cutter, ask = cutting(run, self.terms, self.prompt, division)
+        problem = Problem(run, whole, self.terms, ask, cutter, division.combine, division.splitter)
+        work = DivideRun(problem)
+        try:
+            value = await work.result()
+            ended = ending(task.id, work.first_missing)
+            if ended.state != "passed":
+                return run.settle(task, ended)
+            reply = reply_of(value, "combine")
+        except (NoValue, BadInput) as error:
+            return run.settle(task, Outcome(task.id, "failed", reasons=(str(error),)))
+        state, verdict = await run.judge(task, reply)
+        return run.settle(task, Outcome(task.id, state, reply, verdict.reasons))
+
+
+# ── how items become pieces ──────────────────────────────────────────────────────────────────
 
 
 def cutting(

@@ -146,12 +146,18 @@ async def graph(
 
 
 async def graph_batch(
-    run: Run, nodes: Sequence[GraphNode], concurrency: int, step: str, delay: float = 0.0
+    run: Run,
+    nodes: Sequence[GraphNode],
+    concurrency: int,
+    step: str,
+    delay: float = 0.0,
+    batch: Batch | None = None,
 ) -> dict[str, Any]:
-    """The same for nodes that are ready made: their terms hold, but for step and concurrency."""
+    """The same for nodes that are ready made: their terms hold, but for step and concurrency.
+    `batch`: they are the items of it, in order."""
     if not nodes:
         return {}
-    walk = await _planned(run, nodes, concurrency, step, nodes[0].terms, delay)
+    walk = await _planned(run, nodes, concurrency, step, nodes[0].terms, delay, batch)
     return await walk.carried_out()
 
 
@@ -204,7 +210,13 @@ def _check(nodes: Sequence[GraphNode], concurrency: int, delay: float) -> None:
 
 
 async def _planned(
-    run: Run, nodes: Sequence[GraphNode], concurrency: int, step: str, common: Terms, delay: float
+    run: Run,
+    nodes: Sequence[GraphNode],
+    concurrency: int,
+    step: str,
+    common: Terms,
+    delay: float,
+    batch: Batch | None = None,
 ) -> _Walk:
     """Check it all, get everyone ready who may answer, and write the tasks down as planned items."""
     _check(nodes, concurrency, delay)
@@ -219,8 +231,9 @@ async def _planned(
     for one in nodes:
         await _prepare(run, one)
     common = msgspec.structs.replace(next(iter(plain.values()), common), **same)
-    rows = [Item(n.id, {"depends_on": list(n.depends_on), "data": n.data}) for n in nodes]
-    batch = await run.plan(Rows(rows), common)
+    if batch is None:
+        rows = [Item(n.id, {"depends_on": list(n.depends_on), "data": n.data}) for n in nodes]
+        batch = await run.plan(Rows(rows), common)
     run.recall(batch, common)
     return _Walk(run, batch, nodes, common, Pace(run.clock, delay))
 

@@ -8,7 +8,14 @@ from typing import Any, TypeAlias, Unpack
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
-from fanfold.patterns.arguments import PatternOptions, TaskHandler, ask_member, terms_of
+from fanfold.patterns.arguments import (
+    NoValue,
+    PatternOptions,
+    TaskHandler,
+    ask_member,
+    reply_of,
+    terms_of,
+)
 from fanfold.patterns.asked_reduce import AskedReduce, placeholder_asks
 from fanfold.patterns.map_reduce import fold_batch
 from fanfold.patterns.pipeline import Stage, begin_stages, pipe_batch
@@ -18,7 +25,7 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, as_item
 from fanfold.work.arguments import public
-from fanfold.work.ask import Ask, Reply
+from fanfold.work.ask import Ask
 from fanfold.work.item import Item, canonical
 from fanfold.work.outcome import Outcome
 from fanfold.work.raised import error_text
@@ -70,10 +77,6 @@ def inside(
     return map_reduce_inside(over, made, terms_of(how, made.schema, "inside"), reduce, fan_in, by)
 
 
-class NoValue(FanfoldError):
-    """Nothing could be made of this item; the text says why."""
-
-
 class NestedMapReduce(msgspec.Struct, frozen=True):
     """The way of a task through its parts. `levels`: how deep such ways are nested in it."""
 
@@ -97,7 +100,7 @@ class NestedMapReduce(msgspec.Struct, frozen=True):
             if isinstance(self.reduction.how, AskedReduce) and self.reduction.fan_in is not None:
                 nodes = sum(widths(len(parts), self.reduction.fan_in)[1:])
                 await run.govern(self.reduction.how.terms, placeholder_asks(nodes))
-            reply = _reply(await self._folded(run, batch))
+            reply = reply_of(await self._folded(run, batch), "reduce")
         except NoValue as error:
             return run.settle(task, Outcome(task.id, "failed", reasons=(str(error),)))
         state, verdict = await run.judge(task, reply)  # there is nobody to kick it back to
@@ -156,15 +159,3 @@ def _check_plain(value: Any, position: int) -> None:
         canonical(value)
     except (UnicodeError, TypeError, OverflowError, RecursionError) as error:
         raise NoValue(f"part {position} of its list is not plain JSON: {error}") from None
-
-
-def _reply(value: Any) -> Reply:
-    """As the journal would give it back, so that a resumed run sees the same."""
-    if value is None:
-        raise NoValue("the reduce gave no value")
-    if isinstance(value, str):
-        return Reply(text=value)
-    try:
-        return Reply(data=msgspec.json.decode(canonical(value)))
-    except (UnicodeError, TypeError, OverflowError, RecursionError) as error:
-        raise NoValue(f"what the reduce gave is not plain JSON: {error}") from None

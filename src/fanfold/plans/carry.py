@@ -11,7 +11,6 @@ from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
 from fanfold.patterns.asked_reduce import AskedReduce, placeholder_asks
 from fanfold.patterns.pipeline import Mode, Stage, onward, pipe_batch
 from fanfold.patterns.prompt import Prompt, make_task
-from fanfold.patterns.reduce import Reducing
 from fanfold.plans.flow import FlowStep, leg
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.output import Output
@@ -91,6 +90,8 @@ class PlanState:
 
     async def _carry(self, step: CarriedStep) -> None:
         try:
+            if step.produced_by is not None:
+                await self._produced(step.produced_by, step)
             await step.carry(self)
         except (RunStopped, StoreError, BadInput):
             raise
@@ -122,20 +123,23 @@ class PlanState:
         assert self.batch is not None
         return onward(self.run, self.batch, self.passed)
 
-    async def begin_items(
-        self, step: CarriedStep, terms: Terms, prompt: Prompt, times: int = 1
-    ) -> None:
-        """The items of a step: those in the flow, or those that an earlier step produced. How many
-        these are was not foreseen: may they be asked? `times`: so many asks about each."""
-        name = step.produced_by
-        if name is not None:
-            there = self._replies.get(name)
+    async def _produced(self, name: str, step: CarriedStep) -> None:
+        """What an earlier step produced is in the flow. It may be anything: what cannot be planned
+        is this step's loss."""
+        there = self._replies.get(name)
+        try:
             made = (
                 listed(name, self.results[name])
                 if there is None
                 else ProducedReplies(self.run, *there)
             )
             await self.start(made, step.name)
+        except BadInput as error:
+            raise FanfoldError(f"steps.{name}: {error.what}") from None
+
+    async def govern_items(self, terms: Terms, prompt: Prompt, times: int = 1) -> None:
+        """How many items there are was perhaps not foreseen: may they be asked? `times`: so many
+        asks about each."""
         if self.unforeseen:
             source = self.items().source
             await self.run.govern(terms, _foreseen(source, terms, prompt, times))
@@ -182,16 +186,12 @@ class PlanState:
         if self._without_items:
             self.value, self.folded = None, True
 
-    async def govern_reduce(self, reduction: Reducing) -> None:
+    async def govern_reduce(self, how: Any) -> None:
         """The asks of a tree over items that nobody could count beforehand."""
-        if (
-            self.unforeseen
-            and isinstance(reduction.how, AskedReduce)
-            and reduction.fan_in is not None
-        ):
+        if self.unforeseen and isinstance(how, AskedReduce):
             assert self.batch is not None
-            nodes = sum(widths(self.batch.size, reduction.fan_in)[1:])
-            await self.run.govern(reduction.how.terms, placeholder_asks(nodes))
+            nodes = sum(widths(self.batch.size, how.fan_in)[1:])
+            await self.run.govern(how.terms, placeholder_asks(nodes))
 
     async def or_flag(self, name: str, making: Any) -> Any:
         """A reduce that fails gives no result and flags the run; the replies are in the journal."""

@@ -16,16 +16,13 @@ from fanfold.errors import BadInput, FanfoldError
 from fanfold.journal.answers import AttemptRecord, KeptPrompt, PlannedItem, StepEnding, decoded
 from fanfold.journal.contract import ReportQuestions, StoreView
 from fanfold.journal.facts import RunRecord
-from fanfold.patterns.graph import task_ask, task_item
-from fanfold.patterns.prompt import Prompt
 from fanfold.plans.asking import Asking
 from fanfold.plans.execute import Stored
 from fanfold.plans.flow import leg
 from fanfold.plans.inputs import is_stream, open_input, spool_file
 from fanfold.plans.plan import Plan
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.graph import TASK_NAMES, Graph, GraphTask
-from fanfold.plans.steps.scatter import Scatter
+from fanfold.plans.steps.kind import OwnItem
 from fanfold.plans.steps.table import AnyStep
 from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
 from fanfold.work.ask import Ask, Takes
@@ -58,22 +55,16 @@ def find_item(archive: StoreView, record: RunRecord, id: str) -> list[ItemView]:
 def first_prompt(plan: Plan, source: Source | None) -> tuple[str, Item, Ask] | None:
     """What the first step would send about the first item; None where that is not known before."""
     entry = next(source.walk(), None) if source is not None else None
-    first = next((step for step in plan.steps if _is_asking(step)), None)
-    if first is None:
-        return None
-    if isinstance(first, Graph):
-        node = next((task for task in first.tasks if not task.depends_on), None)
-        return None if node is None else (first.name, *_node_ask(plan, node, {}))
-    if isinstance(first, Scatter) and first.over:
-        own = first.own_ask(first.over[0].id)
-        assert own is not None
-        return first.name, own[0], _prompt(plan, own[1]).ask((own[0],))
-    if entry is None:
-        return None
-    name, stage = next(first.item_asks())
-    return (
-        None if isinstance(stage, str) else (name, entry[1], _prompt(plan, stage).ask((entry[1],)))
-    )
+    for step in plan.steps:
+        own = next(step.own_items(), None)
+        if own is not None:
+            return step.name, *step.own_ask(own, Ready(plan, {}), {})
+        if step.takes_items and step.produced_by is None:
+            name, stage = next(step.item_asks())
+            if entry is None or isinstance(stage, str):
+                return None
+            return name, entry[1], Ready(plan, {}).prompt(stage).ask((entry[1],))
+    return None
 
 
 class _Item:
@@ -172,10 +163,8 @@ class _Item:
             return
         plan, id = self._stored.plan, self._planned.id
         for step in plan.steps:
-            if isinstance(step, Graph) and (task := step.task(id)):
-                yield step.name, self._of_graph(plan, task)
-            elif isinstance(step, Scatter) and (own := step.own_ask(id)):
-                yield step.name, _asked(plan, own[1], own[0])
+            if own := _own(step, id):
+                yield step.name, self._own_ask(plan, step, own)
         if self._planned.of == "input" and item is not None:
             yield from self._through(plan, item)
 
@@ -193,15 +182,15 @@ class _Item:
                 earlier[name] = self._values[name]
                 seen = Item(item.id, {**item.view(), "steps": dict(earlier)})
 
-    def _of_graph(self, plan: Plan, node: GraphTask) -> Ask | str:
-        parents = {id: value for id in node.depends_on for value in self._passed(id)}
+    def _own_ask(self, plan: Plan, step: AnyStep, own: OwnItem) -> Ask | str:
+        replies = {id: value for id in own.waits_for for value in self._passed(id)}
         try:
-            return _node_ask(plan, node, parents)[1]
+            return step.own_ask(own, Ready(plan, {}), replies)[1]
         except FanfoldError as error:
-            return str(error)
+            return f"it cannot be rendered: {error}"
 
     def _passed(self, id: str) -> Iterator[Any]:
-        """The reply of another task of the same graph, if it passed."""
+        """The reply of another item of the same step, if it passed."""
         for other in self._read.find_items(self._record.no, id):
             if other.batch == self._planned.batch:
                 for one in self._read.step_endings(self._record.no, other):
@@ -230,13 +219,10 @@ class _Item:
         return InputView(True, found.data, where, note), found
 
     def _made(self, plan: Plan) -> tuple[InputView, None]:
-        """A task of a graph, an entry of a scatter; or what an earlier step gave."""
-        id = self._planned.id
+        """What a step brought along itself; or what an earlier step gave."""
         for step in plan.steps:
-            if isinstance(step, Graph) and step.task(id):
-                return InputView(True, None, f"a task of step {step.name} in {plan.file}"), None
-            if isinstance(step, Scatter) and (own := step.own_ask(id)):
-                return InputView(True, own[0].data, f"{plan.file}, {step.name}"), None
+            if own := _own(step, self._planned.id):
+                return InputView(True, own.data, f"{plan.file}, {step.name}"), None
         return InputView(
             False, note=f"step {self._planned.of} worked on what another step gave"
         ), None
@@ -261,23 +247,14 @@ def _opened(stored: Stored, folder: Path) -> Any:
 # ── what a plan asks ─────────────────────────────────────────────────────────────────────────
 
 
-def _is_asking(step: AnyStep) -> bool:
-    return isinstance(step, Graph | Scatter) or step.takes_items
+def _own(step: AnyStep, id: str) -> OwnItem | None:
+    return next((own for own in step.own_items() if own.id == id), None)
 
 
 def _asked(plan: Plan, asking: Asking | str, item: Item) -> Ask | str:
     if isinstance(asking, str):
         return asking
     try:
-        return _prompt(plan, asking).ask((item,))
+        return Ready(plan, {}).prompt(asking).ask((item,))
     except FanfoldError as error:
         return f"it cannot be rendered: {error}"
-
-
-def _prompt(plan: Plan, asking: Asking) -> Prompt:
-    return Ready(plan, {}).prompt(asking)
-
-
-def _node_ask(plan: Plan, node: GraphTask, parents: Values) -> tuple[Item, Ask]:
-    made = task_item({"id": node.id}, node.depends_on, parents)
-    return made, task_ask(Ready(plan, {}).prompt(node, TASK_NAMES), made, node.sample)

@@ -142,7 +142,7 @@ def test_a_step_that_reads_a_far_one_has_an_arrow_from_it() -> None:
         Arrow("step 0", "step 4", kind="reads"),
     ]
     assert [box.lines[-1] for box in drawn.boxes[3:]] == [
-        "reads steps.scan", "reads steps.first", "reads steps.scan",
+        "reads steps.scan", "reads steps.first", "over steps.scan",
     ]  # fmt: skip
 
 

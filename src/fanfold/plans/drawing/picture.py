@@ -78,15 +78,21 @@ class DrawnStep(Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
     def asks(self) -> Iterator[tuple[str, Asking]]: ...
+    @property
+    def produced_by(self) -> str | None: ...
     def lists_read(self) -> set[str]: ...
     def draw(self, id: str, sketch: Sketch) -> Box: ...
 
 
 def _step(sketch: Sketch, n: int) -> Box:
     step: DrawnStep = sketch.plan.steps[n]
+    if any(one.produced_by is not None for one in sketch.plan.steps[: n + 1]):
+        sketch = msgspec.structs.replace(sketch, items=None)  # how many there will be nobody knows
     box = step.draw(f"step {n}", sketch)
-    far = [name for earlier, name in _read_by(sketch.plan, n).items() if earlier < n - 1]
-    lines = (*box.lines, *(f"reads steps.{name}" for name in far))
+    over = () if step.produced_by is None else (f"over steps.{step.produced_by}",)
+    read = _read_by(sketch.plan, n).items()
+    far = [name for at, name in read if at < n - 1 and name != step.produced_by]
+    lines = (*box.lines, *over, *(f"reads steps.{name}" for name in far))
     return msgspec.structs.replace(box, lines=lines)
 
 

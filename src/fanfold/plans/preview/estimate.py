@@ -38,6 +38,8 @@ def readable_input(
 class PreviewedStep(Protocol):
     """A step that can be previewed; see `steps/kind.Step`."""
 
+    @property
+    def produced_by(self) -> str | None: ...
     def preview(self, estimate: Estimate) -> PartPreview: ...
 
 
@@ -114,7 +116,7 @@ class Estimate:
     def preview(self) -> Preview:
         plan = self.context.plan
         steps: Sequence[PreviewedStep] = plan.steps
-        parts = [step.preview(self) for step in steps]
+        parts = [self._part(step) for step in steps]
         flow = [one for part in parts if part.flows for one in part.stations]
         for passing, span in self.sample.chunks():
             for station in flow:
@@ -129,6 +131,11 @@ class Estimate:
             budget=self.context.premises.budget,
             notes=(*self._about_the_input(), *self.notes, *total.notes),
         )
+
+    def _part(self, step: PreviewedStep) -> PartPreview:
+        """What another step produced is not known yet."""
+        self.known = self.known and step.produced_by is None
+        return step.preview(self)
 
     def _about_the_input(self) -> list[Note]:
         spec, sample = self.context.plan.input, self.sample

@@ -9,8 +9,11 @@ import msgspec
 from msgspec import UNSET
 
 from fanfold.errors import BadInput, FanfoldError
+from fanfold.gates.default import standard
 from fanfold.patterns.asked_reduce import SourcedPart, ask_about_parts
-from fanfold.patterns.divide import Division, cutting, divide_batch
+from fanfold.patterns.divide import DividedItem, Division, cutting, divide_batch
+from fanfold.patterns.pipeline import Stage
+from fanfold.patterns.prompt import Prompt
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import many
@@ -18,7 +21,7 @@ from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.preview.answers import UNKNOWN, judges_of, rows_of
 from fanfold.plans.preview.asks import AskEstimate, PreviewContext
 from fanfold.plans.preview.estimate import Estimate, PartPreview
-from fanfold.plans.preview.standin import Size, holds_stand_in
+from fanfold.plans.preview.standin import Size, StandIn, holds_stand_in
 from fanfold.plans.preview.stations import PassingItem
 from fanfold.plans.reading import StepContext, read_target
 from fanfold.plans.ready import Ready
@@ -56,6 +59,7 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
     """
 
     name: Text = "divide"
+    over: Text | None = None
     tokens: int | None = None
     items: int | None = None
     split: Text = "items"
@@ -66,6 +70,8 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> Divide:
         made = reading.asking(node, given)
+        if given.over is not None:
+            made["over"] = reading.over(node.child("over"))
         combine = Reduce.read(node.child("combine"), given.combine, reading, "combine")
         fits = FitsFields() if given.fits is UNSET else given.fits
         if given.split not in _SPLITS:
@@ -95,6 +101,13 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
         into_one = self.combine.into_one(ready)
         return Division(into_one, fits, split, self.max_depth, self.max_pieces)
 
+    def stage(self, ready: Ready) -> Stage:
+        """Each item by itself. The gate is for pieces; of the whole only the default is asked."""
+        (terms,) = self.item_terms(ready)
+        by = DividedItem(ready.prompt(self), terms, self.division(ready))
+        whole = msgspec.structs.replace(terms, gate=standard(None, None), revise=0, escalate=())
+        return Stage(Prompt(), whole, None, by)
+
     async def carry(self, state: PlanState) -> None:
         ready, (terms,) = state.ready, self.item_terms(state.ready)
         prompt, division = ready.prompt(self), self.division(ready)
@@ -103,6 +116,9 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
 
     def preview(self, estimate: Estimate) -> PartPreview:
         return estimate.into_one(self.name, [DivideStation(estimate.context, self)])
+
+    def station(self, context: PreviewContext, *, watched: bool = False) -> DivideStation:
+        return DivideStation(context, self, each=True)
 
     def draw(self, id: str, sketch: Sketch) -> Box:
         sizes = [many(self.items, "item") if self.items else "",
@@ -114,6 +130,8 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
         inside = rows([split], lanes("piece", None), [gate_box(self)], [combine])
         return Box(id, title(self.name, "divide"), sketch.asked(self), inside=inside)
 
+    draw_stage = draw
+
 
 Divide.written = written(
     Divide, "a divide", "tokens", "items", fits=(FitsFields, UNSET), combine=IntoOneEntry
@@ -121,15 +139,16 @@ Divide.written = written(
 
 
 class DivideStation:
-    """In a preview: the items are cut into pieces, as the run will do it.
+    """In a preview: the items are cut into pieces, as the run will do it; `each` by itself in a stage.
 
     Only bounds are known where a function of the user's cuts, where the length of replies decides, or
     where some items stand for more: pieces share what is to be divided, so together they hold all of
     it once; and each answer goes into one combine.
     """
 
-    def __init__(self, context: PreviewContext, step: Divide) -> None:
+    def __init__(self, context: PreviewContext, step: Divide, *, each: bool = False) -> None:
         self._context, self._step, self._items = context, step, list[Item]()
+        self._each = each
         self._waits = False  # replies that do not exist yet are part of its items
         terms, prompt = context.ready.terms(step, step.name), context.ready.prompt(step)
         self._prompt = prompt
@@ -140,6 +159,7 @@ class DivideStation:
         combine = step.combine
         self._combine = combine.station(context, 0, "combine") if combine.is_asked else None
         self._bytes = 0
+        self._made: StandIn | None = None
 
     @property
     def size(self) -> Size:
@@ -150,15 +170,21 @@ class DivideStation:
             self._items.append(one.seen())
             self._waits = self._waits or holds_stand_in(self._items[-1].data)
             self._bytes += len(_encode(one.item.view())) + len(one.item.id) + _AROUND_AN_ITEM
-        return []
+        if not self._each:
+            return []
+        self._made = self._made or self._context.stand_ins.make(self.size)
+        return [one.onward(self._step.name, self._made) for one in passing]
 
     def rows(self, times: float | None) -> list[StepPreview]:
         step, most = self._step, self._step.max_pieces
+        if self._each:
+            most *= round(len(self._items) * (times or 1)) or 1
         known = None if self._shows_steps else times
         by_number = step.items is not None and step.tokens is None
-        if known == 1 and ":" not in step.split and (by_number or not self._waits):
+        whole = known == 1 or (known is not None and self._each)
+        if whole and ":" not in step.split and (by_number or not self._waits):
             try:
-                return self._cut()
+                return self._cut(known or 1)
             except BadInput as error:
                 note = Note(f"{{}}: it will be refused: {error}", step.name)
                 rows = self._bounds(known, most)
@@ -166,9 +192,17 @@ class DivideStation:
                 return [msgspec.structs.replace(rows[0], forecast=refused), *rows[1:]]
         return self._bounds(known, most)
 
-    def _cut(self) -> list[StepPreview]:
+    def _cut(self, times: float) -> list[StepPreview]:
         """The pieces and the combines of the run, each measured. BadInput where it would be refused."""
-        step, items = self._step, list(enumerate(self._items))
+        wholes = [[one] for one in self._items] if self._each else [self._items]
+        pieces = sum(self._cut_whole(list(enumerate(items))) for items in wholes)
+        rows = rows_of(self._step.name, "divide", self._estimate, pieces, times, watched=True)
+        more = [] if self._combine is None else self._combine.rows(times)
+        return rows + [msgspec.structs.replace(row, watched=True) for row in more]
+
+    def _cut_whole(self, items: list[tuple[int, Item]]) -> int:
+        """Into how many pieces."""
+        step = self._step
         division = step.division(self._context.ready)
         cutter, ask = cutting(self._context, self._estimate.terms, self._prompt, division)
         tree = cutter.whole(items)
@@ -179,13 +213,9 @@ class DivideStation:
             ids = tuple(item.id for item in own) if leaf.origin is None else (leaf.origin,)
             value = None if leaf.flaw else self._taken(leaf.id, ask(Piece(leaf.id, own)))
             parts.append(None if value is None else SourcedPart(leaf.id, ids, value))
-        rows = rows_of(step.name, "divide", self._estimate, len(leaves), 1, watched=True)
-        if self._combine is not None:
-            if tree is not None:
-                self._combined_in(grouped(tree, self._combine.asked.fan_in), iter(parts))
-            more = self._combine.rows(1)
-            rows += [msgspec.structs.replace(row, watched=True) for row in more]
-        return rows
+        if self._combine is not None and tree is not None:
+            self._combined_in(grouped(tree, self._combine.asked.fan_in), iter(parts))
+        return len(leaves)
 
     def _taken(self, id: str, ask: Ask) -> Any:
         (value,) = self._estimate.take([Task(id, ask, self._estimate.terms)])
@@ -202,7 +232,7 @@ class DivideStation:
 
     def _bounds(self, known: float | None, most: int) -> list[StepPreview]:
         step = self._step
-        pieces = UNKNOWN if known is None else self._pieces(known)
+        pieces = UNKNOWN if known is None else self._pieces(known, most)
         rows = [self._bounded(step.name, "divide", self._estimate.who, most, pieces)]
         if self._combine is not None:
             who, made = self._combine.answers.who, self._combined(most - 1)
@@ -219,8 +249,7 @@ class DivideStation:
             name=name, kind=kind, who=who, tasks=None, most=most, forecast=bounds, watched=True
         )
 
-    def _pieces(self, times: float) -> Forecast:
-        most = self._step.max_pieces
+    def _pieces(self, times: float, most: int) -> Forecast:
         share = -(-round(self._bytes * times) // most)
         left = Left(self._frame, self._frame, self._step.revise, most=share)
         return forecast([left], self._estimate.cast).scaled(most)

@@ -85,10 +85,6 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         return msgspec.structs.replace(made, over=over, keep=keep)
 
     @classmethod
-    def starts_anew(cls, given: Any) -> bool:
-        return given.over is not None and str(given.over).startswith("steps.")
-
-    @classmethod
     def read_votes(
         cls,
         node: Node,
@@ -112,10 +108,6 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
 
     takes_items = True
     gives_replies = True
-
-    @property
-    def produced_by(self) -> str | None:
-        return None if self.over is None else self.over.removeprefix("steps.")
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield self.name, self
@@ -167,7 +159,7 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         if self.over is None and state.batch is None:
             await state.start(Rows([Item("question", {})]), "input")
         panel = self.panel(state.ready)
-        await state.begin_items(self, terms, prompt, len(panel.voters))
+        await state.govern_items(terms, prompt, len(panel.voters))
         records: dict[int, dict[str, Any]] = {}
         await vote_batch(state.run, state.items(), terms, prompt, panel, records.__setitem__)
         state.went_through([terms])
@@ -182,18 +174,15 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         return VoteStation(context, self, watched=watched)
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        if self.over is not None:
-            estimate.known = False
-        elif estimate.context.plan.input is None and estimate.known:
+        if estimate.context.plan.input is None and estimate.known:
             estimate.sample = Sample(Rows([Item("question", {})]), 1)
         return estimate.through([self.station(estimate.context, watched=self.over is not None)])
 
     # ── picture ──
 
     def draw(self, id: str, sketch: Sketch) -> Box:
-        over = joined([f"over {self.over}" if self.over else "",
-                       f"keep {self.keep}" if self.keep else ""])  # fmt: skip
-        lines = (*describe_options(self), *over, *gate_line(self))
+        keep = joined([f"keep {self.keep}" if self.keep else ""])
+        lines = (*describe_options(self), *keep, *gate_line(self))
         return Box(id, title(self.name, "ensemble"), lines, inside=self.draw_votes(sketch))
 
     draw_stage = draw

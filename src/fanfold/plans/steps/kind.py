@@ -16,11 +16,15 @@ from fanfold.plans.flow import Flow
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
+from fanfold.work.ask import Ask
 from fanfold.work.document import Node
+from fanfold.work.item import Item
 from fanfold.work.nearest import remedy
 from fanfold.work.picture import Box
 from fanfold.work.reader import Misfit, read_part
 from fanfold.work.task import Terms
+
+_STEPS = "steps."
 
 
 class Step:
@@ -43,7 +47,7 @@ class Step:
     @classmethod
     def starts_anew(cls, given: Any) -> bool:
         """Whether its items are not those of the flow, so that they have no earlier replies."""
-        return False
+        return _produced(getattr(given, "over", None)) is not None
 
     def settled(self) -> Any:
         """The record once its name is final."""
@@ -62,6 +66,15 @@ class Step:
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         """What it asks about one item of the flow; a text says why that cannot be shown alone."""
         yield self.name, f"{self.name} asks about parts of the item"
+
+    def own_items(self) -> Iterator[OwnItem]:
+        """The items that it brings along itself, those that wait for no other one first."""
+        return iter(())
+
+    def own_ask(self, own: OwnItem, ready: Ready, replies: dict[str, Any]) -> tuple[Item, Ask]:
+        """One of these as it is asked about; `replies` are those of the items that it waits for."""
+        item = Item(own.id, own.data)
+        return item, ready.prompt(own.asking).ask((item,))
 
     def item_terms(self, ready: Ready) -> list[Terms]:
         """On which terms the items of the flow go through it, in order."""
@@ -82,8 +95,8 @@ class Step:
 
     @property
     def produced_by(self) -> str | None:
-        """The earlier step whose result, or whose replies, are its items."""
-        return None
+        """The earlier step whose result, or whose replies, are its items: `over: steps.NAME`."""
+        return _produced(getattr(self, "over", None))
 
     @property
     def takes_items(self) -> bool:
@@ -137,6 +150,21 @@ class Step:
 
     def draw(self, id: str, sketch: Sketch) -> Box:
         return Box(id, self.name)
+
+
+def _produced(over: Any) -> str | None:
+    """`steps.NAME`: what that step produced."""
+    return over.removeprefix(_STEPS) if isinstance(over, str) and over.startswith(_STEPS) else None
+
+
+class OwnItem(msgspec.Struct, frozen=True):
+    """An item that a step brings along itself, what is asked about it, and for which others of the
+    same step it waits."""
+
+    id: str
+    data: Any
+    asking: Asking
+    waits_for: tuple[str, ...] = ()
 
 
 class StepEntry:

@@ -65,10 +65,6 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
             made["keep"] = reading.keep(node.child("keep"))
         return cls(**made, name=given.name, shard=given.shard)
 
-    @classmethod
-    def starts_anew(cls, given: Any) -> bool:
-        return given.over is not None and str(given.over).startswith("steps.")
-
     def settled(self) -> Map:
         """A command asks the member that it is: that of its own name."""
         if self.command is None:
@@ -79,10 +75,6 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
 
     takes_items = True
     gives_replies = True
-
-    @property
-    def produced_by(self) -> str | None:
-        return None if self.over is None else self.over.removeprefix("steps.")
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield self.name, self
@@ -107,10 +99,10 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         """A reduce in a tree that follows grows while the map goes on."""
         ready, (terms,) = state.ready, self.item_terms(state.ready)
         prompt, shard = ready.prompt(self), self.sharding(ready)
-        await state.begin_items(self, terms, prompt)
+        await state.govern_items(terms, prompt)
         following = state.following
         reduction = following.as_reducing(ready) if isinstance(following, Reduce) else Reducing()
-        await state.govern_reduce(reduction)
+        await state.govern_reduce(reduction.how)
         if not isinstance(following, Reduce) or reduction.fan_in is None:
             await map_batch(state.run, state.items(), terms, prompt, shard)
             state.went_through([terms])
@@ -131,8 +123,6 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         )
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        """What another step produced is not known yet."""
-        estimate.known = estimate.known and self.over is None
         return estimate.through([self.station(estimate.context, watched=self.over is not None)])
 
     # ── picture ──
@@ -155,14 +145,11 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
             items = self.shard.items
             shard = many(items, "item") if items else f"{self.shard.tokens or 0:,} tokens"
             shard = f"{shard} in one ask"
-        over = f"over {self.over}" if self.over else ""
-        return (who, *options, *joined([over, shard, f"keep {self.keep}" if self.keep else ""]))
+        return (who, *options, *joined([shard, f"keep {self.keep}" if self.keep else ""]))
 
     def _how_many(self, items: int | None) -> int | None:
-        """Asks at most; what a step produced nobody knows yet."""
-        if self.over is not None or items is None:
-            return None
-        if self.shard is None:
+        """Asks at most."""
+        if self.shard is None or items is None:
             return items
         size = self.shard.items
         return None if size is None else math.ceil(items / size)

@@ -65,6 +65,11 @@ class MapReduce(
     takes_items = True
     gives_replies = True
     asks_about_parts = True
+    produced_by = None  # `over` is a list in each item of the flow
+
+    @classmethod
+    def starts_anew(cls, given: Any) -> bool:
+        return False
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield self.map.name, self.map

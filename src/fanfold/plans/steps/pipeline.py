@@ -16,6 +16,7 @@ from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.command import Command
+from fanfold.plans.steps.divide import Divide
 from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.kind import Step, StepEntry
 from fanfold.plans.steps.map import Map
@@ -31,7 +32,7 @@ _HOW = {
     "batch": "batch: a stage waits for all of the one before",
 }
 
-StageStep: TypeAlias = Map | Ensemble | MapReduce
+StageStep: TypeAlias = Map | Ensemble | MapReduce | Divide
 
 
 class StageEntry(StepEntry):
@@ -39,6 +40,7 @@ class StageEntry(StepEntry):
 
     kinds: ClassVar[dict[str, Any]] = {
         "map": Map, "command": Command, "ensemble": Ensemble, "map_reduce": MapReduce,
+        "divide": Divide,
     }  # fmt: skip
     unknown = "`{}` cannot be a stage"
 
@@ -47,6 +49,7 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
     """Stages one after the other; `streaming`: each item goes on as soon as it is ready."""
 
     name: Text = "pipeline"
+    over: Text | None = None
     mode: Annotated[Mode, Meta(description="batch: a stage waits for all items.")] = "streaming"
     stages: tuple[StageStep, ...]
     line: int | None = None
@@ -54,6 +57,7 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> Pipeline:
         listed, stages = node.child("stages"), list[StageStep]()
+        over = None if given.over is None else reading.over(node.child("over"))
         if not 1 <= len(given.stages) <= _MOST_STAGES:
             raise listed.bad(f"a pipeline has 1 to {_MOST_STAGES} stages")
         for n, entry in enumerate(given.stages):
@@ -66,7 +70,9 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
             if stage.produced_by is not None:
                 raise inner.child("over").bad("`over` has no use in a stage; use `map_reduce`")
             stages.append(stage)
-        return cls(name=given.name, mode=given.mode, stages=tuple(stages), line=node.line)
+        return cls(
+            name=given.name, over=over, mode=given.mode, stages=tuple(stages), line=node.line
+        )
 
     def settled(self) -> Pipeline:
         stages = tuple(stage.settled() for stage in self.stages)
@@ -97,7 +103,7 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
         return [terms for stage in self.stages for terms in stage.item_terms(ready)]
 
     def lists_read(self) -> set[str]:
-        return set().union(*(stage.lists_read() for stage in self.stages))
+        return super().lists_read().union(*(stage.lists_read() for stage in self.stages))
 
     # ── run, preview, picture ──
 
@@ -106,7 +112,8 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
         await state.through_stages(stages, self.mode)
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        stations = [stage.station(estimate.context) for stage in self.stages]
+        watched = self.over is not None
+        stations = [stage.station(estimate.context, watched=watched) for stage in self.stages]
         return estimate.through(stations, side_by_side=self.mode == "streaming")
 
     def draw(self, id: str, sketch: Sketch) -> Box:

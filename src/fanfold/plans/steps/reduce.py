@@ -105,7 +105,7 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
     async def carry(self, state: PlanState) -> None:
         assert state.batch is not None
         reduction = self.as_reducing(state.ready)
-        await state.govern_reduce(reduction)
+        await state.govern_reduce(reduction.how)
         reducing = reduce_batch(state.run, state.batch, state.passed[-1], reduction)
         state.result(self, await state.or_flag(self.name, reducing))
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from fanfold.errors import BadInput
-from fanfold.patterns.asked_reduce import SourcedPart, placeholder_asks, synthesis
+from fanfold.patterns.asked_reduce import SourcedPart, synthesis
 from fanfold.patterns.prompt import Prompt, make_task
 from fanfold.patterns.scatter import Question, Reach, gather
 from fanfold.plans.asking import Asking, written
@@ -22,13 +22,13 @@ from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import MapStation, as_one, sum_of
 from fanfold.plans.reading import KNOWN_NAMES, StepContext, read_prompt, who_of
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.kind import OwnItem, Step
 from fanfold.plans.steps.reduce import IntoOneEntry, Reduce
 from fanfold.run.sources import Rows
 from fanfold.work.document import Node
 from fanfold.work.item import Item
 from fanfold.work.picture import Box
-from fanfold.work.reader import Count, Positive, Stated, Text, Texts
+from fanfold.work.reader import Count, Positive, Stated, Text, Texts, Word
 from fanfold.work.task import Terms, Who
 
 _OF_ENTRY = ("member", "members", "needs", "prompt")
@@ -66,10 +66,10 @@ class GatherFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_only=True):
     """Questions to several at once. Gathered are all, the `first` so many, or those `within` so
-    many seconds. Without `over`, the items in the flow."""
+    many seconds. `over` are entries of its own, or `steps.NAME`; without it, the items in the flow."""
 
     name: Text = "scatter"
-    over: tuple[ScatterEntry, ...] = ()
+    over: tuple[ScatterEntry, ...] | str = ()
     first: int | None = None
     within: float | None = None
     synthesise: Reduce | None = None
@@ -78,7 +78,9 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
     def read(cls, node: Node, given: Any, reading: StepContext) -> Scatter:
         made = reading.asking(node, given)
         gather = given.gather if isinstance(given.gather, GatherFields) else GatherFields()
-        if given.over is not UNSET:
+        if isinstance(given.over, str):
+            made["over"] = reading.over(node.child("over")) or ()
+        elif given.over is not UNSET:
             over = node.child("over")
             made["over"] = tuple(
                 _read_entry(over.child(n), one, reading) for n, one in enumerate(given.over)
@@ -89,21 +91,26 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
 
     @classmethod
     def starts_anew(cls, given: Any) -> bool:
-        return given.over is not UNSET
+        return isinstance(given.over, tuple) or super().starts_anew(given)
 
     # ── items ──
 
     @property
+    def entries(self) -> tuple[ScatterEntry, ...]:
+        """Those of its own."""
+        return self.over if isinstance(self.over, tuple) else ()
+
+    @property
     def takes_items(self) -> bool:
-        return not self.over
+        return not self.entries
 
     @property
     def folds_items(self) -> bool:
-        return not self.over
+        return not self.entries
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
-        own = [entry for entry in self.over if entry.who or entry.prompt]
-        if not self.over or len(own) < len(self.over):
+        own = [entry for entry in self.entries if entry.who or entry.prompt]
+        if not self.entries or len(own) < len(self.entries):
             yield self.name, self
         for entry in own:
             yield f"{self.name}.{entry.id}", self._asked_of(entry)
@@ -120,20 +127,19 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, self
 
-    def own_ask(self, id: str) -> tuple[Item, Asking] | None:
-        """What an entry is asked."""
-        entry = next((one for one in self.over if one.id == id), None)
-        if entry is None:
-            return None
-        own = self if entry.prompt is None else msgspec.structs.replace(self, prompt=entry.prompt)
-        return Item(entry.id, entry.data), own
+    def own_items(self) -> Iterator[OwnItem]:
+        for one in self.entries:
+            yield OwnItem(one.id, one.data, self._with_prompt(one))
+
+    def _with_prompt(self, entry: ScatterEntry) -> Asking:
+        return self if entry.prompt is None else msgspec.structs.replace(self, prompt=entry.prompt)
 
     def item_terms(self, ready: Ready) -> list[Terms]:
         return [ready.terms(self, self.name)]
 
     def all_terms(self, ready: Ready) -> list[Terms]:
         common = ready.terms(self, self.name)
-        whos = [entry.who or self.who for entry in self.over] or [self.who]
+        whos = [entry.who or self.who for entry in self.entries] or [self.who]
         own = [msgspec.structs.replace(common, who=who) for who in dict.fromkeys(whos)]
         return own + ([] if self.synthesise is None else self.synthesise.all_terms(ready))
 
@@ -141,19 +147,20 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
 
     def questions(self, ready: Ready, prompt: Prompt, terms: Terms) -> list[Question]:
         made = []
-        for at, entry in enumerate(self.over):
+        for at, entry in enumerate(self.entries):
             own, asked = terms, prompt
             if entry.who is not None:
                 own = msgspec.structs.replace(terms, who=entry.who)
             if entry.prompt is not None:
-                asked = ready.prompt(msgspec.structs.replace(self, prompt=entry.prompt))
+                asked = ready.prompt(self._with_prompt(entry))
             made.append(Question(at, Item(entry.id, entry.data), asked, own))
         return made
 
     async def carry(self, state: PlanState) -> None:
         ready, run, first = state.ready, state.run, self.first
         (terms,), prompt = self.item_terms(ready), ready.prompt(self)
-        if self.over:
+        into_one = None if self.synthesise is None else self.synthesise.into_one(ready)
+        if self.entries:
             questions = self.questions(ready, prompt, terms)
             source = Rows([question.item for question in questions])
             batch = await run.plan(source, questions[0].terms, name=self.name)
@@ -161,21 +168,21 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
             batch = state.items()
             questions = [Question(at, item, prompt, terms) for at, item in batch.source.walk()]
             first = None if first is None else min(first, len(questions))
-            if state.unforeseen:
-                await run.govern(terms, placeholder_asks(len(questions)))
+            await state.govern_items(terms, prompt)
+            await state.govern_reduce(into_one)
         reach = Reach(first or None, self.within)
         reach.check(len(questions))
         outcomes = await gather(run, batch, questions, reach)
-        into_one = None if self.synthesise is None else self.synthesise.into_one(ready)
         state.result(self, await synthesis(run, outcomes, into_one))
 
     # ── preview ──
 
     def preview(self, estimate: Estimate) -> PartPreview:
-        if self.over:
+        if self.entries:
             return self._preview_entries(estimate)
-        context = estimate.context
-        mapped = MapStation(context, self, "scatter", context.ready.terms(self, self.name))
+        context, watched = estimate.context, self.produced_by is not None
+        terms = context.ready.terms(self, self.name)
+        mapped = MapStation(context, self, "scatter", terms, watched=watched)
         return preview_synthesis(estimate, self.name, mapped, self.synthesise)
 
     def _preview_entries(self, estimate: Estimate) -> PartPreview:
@@ -207,19 +214,20 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
     # ── picture ──
 
     def draw(self, id: str, sketch: Sketch) -> Box:
-        entries = self._entry_boxes(sketch) if self.over else lanes("ask", sketch.items)
+        entries = self._entry_boxes(sketch) if self.entries else lanes("ask", sketch.items)
         then = [[Box("gather", self._gathered(), look="fold")]]
         if self.synthesise is not None:
             then.append([self.synthesise.box("synthesise", "synthesise", sketch)])
-        lines = sketch.asked(self)[bool(self.over) and all(one.who for one in self.over) :]
+        own = self.entries
+        lines = sketch.asked(self)[bool(own) and all(one.who for one in own) :]
         inside = rows(entries, *then)
         return Box(id, title(self.name, "scatter"), (*lines, *gate_line(self)), inside=inside)
 
     def _entry_boxes(self, sketch: Sketch) -> list[Box]:
-        if len(self.over) > MOST_TASKS:
-            return lanes("question", len(self.over))
+        if len(self.entries) > MOST_TASKS:
+            return lanes("question", len(self.entries))
         boxes = []
-        for n, entry in enumerate(self.over):
+        for n, entry in enumerate(self.entries):
             who = "" if entry.who is None else describe_who(entry.who, sketch.roster)
             lines = joined([who, "own prompt" if entry.prompt else ""])
             boxes.append(Box(f"entry {n}", entry.id, lines))
@@ -232,7 +240,7 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
 
 
 Scatter.written = written(
-    Scatter, "a scatter", "first", "within", over=(tuple[EntryFields, ...], UNSET),
+    Scatter, "a scatter", "first", "within", over=(Word | tuple[EntryFields, ...], UNSET),
     gather=(Annotated[Literal["all"] | GatherFields, Meta(
         extra={"expected": "all, {first: 3} or {within: 30}"})], "all"),
     synthesise=(IntoOneEntry, UNSET),

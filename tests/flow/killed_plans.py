@@ -1,0 +1,124 @@
+"""Plans over real HTTP that are killed with -9 at seeded moments, and resumed until they are done.
+
+The moments are counted in requests: the server kills its client when so many have arrived. So none
+depends on how fast the machine is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from fanfold.plans.execute import Audience, Options, execute, prepare, prepare_resume
+from fanfold.price import Price
+from fanfold.run.run import Run
+from fanfold.testing.running import RunningServer, threaded_server
+from fanfold.testing.script import Asked, Says
+from fanfold.work.outcome import Receipt
+
+ROSTER = """\
+members:
+  - {{id: m, kind: openai, model: one, base_url: "{url}/v1", max_tokens: 300, price: {{input: 1, output: 1}}}}
+"""
+_READY = multiprocessing.get_context("forkserver")
+_READY.set_forkserver_preload([__name__])
+
+
+class Script:
+    """What the server says, and whom it kills at which of its requests."""
+
+    says: Callable[[Asked], Says]
+    arrived = 0
+    kill_at = 0
+    victim: int | None = None
+
+    def __call__(self, asked: Asked) -> Says:
+        self.arrived += 1
+        if self.arrived == self.kill_at and self.victim is not None:
+            os.kill(self.victim, signal.SIGKILL)
+        return self.says(asked)
+
+
+script = Script()
+
+
+class Killed(msgspec.Struct, frozen=True):
+    """How a plan ended that was killed on the way: its last receipt, and how often each request
+    was made."""
+
+    receipt: Receipt
+    asked: dict[str, int]
+    kills: int
+
+    def check(self) -> None:
+        """What was asked more than once was under way at a kill, and is on record as such."""
+        again = sum(count - 1 for count in self.asked.values())
+        assert again <= self.receipt.maybe_paid_twice
+        ends = self.receipt
+        ended = ends.passed + ends.kicked + ends.failed + ends.skipped + ends.unjudged
+        assert (ends.status in ("complete", "flagged"), ended) == (True, ends.planned)
+
+
+def carried_through(
+    folder: Path, plan: str, says: Callable[[Asked], Says], seed: int, kills: int = 3
+) -> Killed:
+    """Run the plan in a process of its own, kill it `kills` times, resume it to its end. Between two
+    kills at least one and at most seven more requests arrive."""
+    random, done = Random(seed), 0
+    script.says, script.arrived, script.kill_at, script.victim = says, 0, 0, None
+    with threaded_server(
+        folder / "books", script="tests.flow.killed_plans:script", price=Price(input=1, output=1)
+    ) as server:
+        (folder / "p.yaml").write_text(plan)
+        (folder / "roster.yaml").write_text(ROSTER.format(url=server.url))
+        for kill in range(kills + 1):
+            last = kill == kills
+            script.kill_at = 0 if last else script.arrived + random.randint(1, 7)
+            receipt = _carried(folder, server, resume=kill > 0)
+            done += receipt is None
+            if receipt is not None:
+                break
+        assert receipt is not None
+        asked = Counter(entry.content for entry in server.books().asked)
+        return Killed(receipt, dict(asked), done)
+
+
+def _carried(folder: Path, server: RunningServer, *, resume: bool) -> Receipt | None:
+    """The receipt; None if it was killed."""
+    told, tell = _READY.Pipe(duplex=False)
+    process = _READY.Process(target=_carry, args=(str(folder), resume, tell))
+    process.start()
+    tell.close()
+    script.victim = process.pid
+    with told:
+        try:
+            out = told.recv_bytes()
+        except EOFError:
+            out = b""
+    process.join()
+    script.victim = None
+    server.wait_idle()
+    assert process.exitcode in (0, -9)
+    return msgspec.json.decode(out, type=Receipt) if process.exitcode == 0 else None
+
+
+@asynccontextmanager
+async def _unwatched(run: Run) -> AsyncIterator[None]:
+    yield
+
+
+def _carry(folder: str, resume: bool, tell: Connection) -> None:
+    options = Options(store=f"{folder}/store", yes=True)
+    job = prepare_resume("killed", options) if resume else prepare(f"{folder}/p.yaml", options)
+    receipt = asyncio.run(execute(job, Audience(_unwatched, say=lambda line: None)))
+    tell.send_bytes(msgspec.json.encode(receipt))
