@@ -28,10 +28,10 @@ from fanfold.journal.facts import RunRecord
 from fanfold.members.roster import Roster, load_roster, read_roster
 from fanfold.plans import execute
 from fanfold.plans.execute import Job, Options, Stored, refuse_changed_plan
-from fanfold.plans.header import combined
 from fanfold.plans.load import check_plan, read_plan
 from fanfold.plans.plan import Plan, without_lines
 from fanfold.plans.steps.graph import Graph
+from fanfold.work.budget import combined
 from fanfold.work.document import Node
 from fanfold.work.task import Budget
 

@@ -28,7 +28,7 @@ from fanfold.members.roster import (
     read_roster,
 )
 from fanfold.plans.carry import carry_out, check_fields
-from fanfold.plans.header import Overrides, combined, run_command
+from fanfold.plans.header import Overrides, run_command
 from fanfold.plans.inputs import is_stream, open_input
 from fanfold.plans.load import check_plan, import_all, load_plan, with_commands
 from fanfold.plans.output import Output
@@ -44,6 +44,7 @@ from fanfold.run.open import finish
 from fanfold.run.record import Launch, Reopening, reopen, start
 from fanfold.run.run import Run
 from fanfold.run.settings import Approve, Govern, Settings
+from fanfold.work.budget import combined
 from fanfold.work.document import Node
 from fanfold.work.item import Source
 from fanfold.work.nearest import remedy
@@ -289,7 +290,8 @@ async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
     settings = Settings(
         budget=job.budget, fresh=options.fresh or job.stored.fresh, retry_in_doubt=options.retry_in_doubt,
         govern=options.governing(job.stored.plan.govern), approve=approve,
-        anew=options.anew, only=options.only, keep_prompts=job.stored.plan.keep is not None,
+        anew=options.anew, only=options.only, restated=frozenset(options.step_budgets),
+        keep_prompts=job.stored.plan.keep is not None,
     )  # fmt: skip
     return Run(journal, record, members, settings, clock)
 
@@ -307,7 +309,7 @@ async def _carry_out(
 ) -> None:
     """Until the end, or until the run stops: for lack of money, by a signal, by a second one."""
     try:
-        async with audience.watch(run):
+        async with audience.watch(run), run.taking_orders():
             await carry_out(run, job.stored.plan, source, audience.say, output)
     except RunStopped:
         if run.stopping is None:

@@ -75,11 +75,3 @@ class PlanHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 def run_command(plan: PlanHeader) -> str:
     """How a run of it is started, with what the operator says in its place."""
     return shlex.join(["fanfold", "run", plan.file, *plan.overrides.words()])
-
-
-def combined(stated: Budget, more: Budget | None) -> Budget:
-    """What the command line says counts, amount by amount."""
-    if more is None:
-        return stated
-    said = {name: getattr(more, name) for name in more.__struct_fields__}
-    return msgspec.structs.replace(stated, **{k: v for k, v in said.items() if v is not None})

@@ -29,7 +29,7 @@ from fanfold.plans.variables import filled, read_vars, set_vars
 from fanfold.run.settings import Govern
 from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
-from fanfold.work.options import budget_of, read_budget
+from fanfold.work.options import budget_of
 from fanfold.work.reader import read_record, stated_in
 from fanfold.work.task import Budget, Who
 
@@ -154,47 +154,6 @@ class _Steps:
             self._replies += step.names[:-1] or step.names
         elif step.gives_result:
             self._results.append(step.name)
-
-
-def parse_budget(said: str) -> Budget:
-    """`5` (dollars) or `usd=5,calls=900`, as typed after `--budget`."""
-    amounts: dict[str, Any] = {}
-    for part in said.split(",") if "=" in said else [f"usd={said}"]:
-        name, _, amount = part.partition("=")
-        if name.strip() in amounts:
-            raise BadInput(f"--budget: `{name.strip()}` is given twice")
-        amounts[name.strip()] = _amount(amount.strip())
-    try:
-        return read_budget(Node(amounts, "--budget", {}))
-    except BadInput as error:
-        raise BadInput(f"--budget: {error.what}") from None
-
-
-def parse_budgets(said: str) -> tuple[Budget | None, dict[str, Budget]]:
-    """The same with amounts of single steps among them: `usd=5,map.usd=2`. None: nothing was said of
-    the whole."""
-    whole: list[str] = []
-    steps: dict[str, list[str]] = {}
-    for part in said.split(",") if "=" in said else [said]:
-        step, dot, name = part.partition("=")[0].strip().rpartition(".")
-        if dot and "=" in part:
-            steps.setdefault(step, []).append(f"{name}={part.partition('=')[2]}")
-        else:
-            whole.append(part)
-    found = {step: parse_budget(",".join(parts)) for step, parts in steps.items()}
-    for budget in found.values():
-        if budget.seconds is not None:
-            raise BadInput("--budget: `seconds` are of the whole run, not of a step")
-    return parse_budget(",".join(whole)) if whole else None, found
-
-
-def _amount(written: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(written)
-        except ValueError:
-            continue
-    return written
 
 
 # ── does it fit the roster? ──────────────────────────────────────────────────────────────────

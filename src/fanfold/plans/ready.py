@@ -10,10 +10,11 @@ from fanfold.gates import kinds as gates
 from fanfold.gates.default import standard
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, Verbatim, WithParents
 from fanfold.plans.asking import Asking
-from fanfold.plans.header import PlanHeader, combined
+from fanfold.plans.header import PlanHeader
 from fanfold.plans.reading import keep_template, resolver
 from fanfold.plans.variables import NAME as VARS
 from fanfold.work.ask import Reply
+from fanfold.work.budget import combined
 from fanfold.work.member import Traits
 from fanfold.work.task import Task, Terms, known_as
 from fanfold.work.template import Template

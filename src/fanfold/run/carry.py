@@ -19,7 +19,7 @@ from fanfold.run.attempt import Attempt
 from fanfold.run.context import Context
 from fanfold.run.cost import may_have_run
 from fanfold.run.demand import Demand
-from fanfold.run.grant import NobodyLeft, Unfunded
+from fanfold.run.grant import Grant, NobodyLeft, Unfunded
 from fanfold.run.limits import PATIENCE
 from fanfold.run.race import carry_out_hedged
 from fanfold.run.replies import Mark
@@ -27,6 +27,7 @@ from fanfold.run.retry import Again, GiveUp, after
 from fanfold.run.stopping import Stop
 from fanfold.run.task_state import NoReply, Shard, TaskState
 from fanfold.run.unpaid import MANY, SEPARATE, CannotPay, least
+from fanfold.work.budget import NOTHING
 from fanfold.work.member import Traits
 from fanfold.work.raised import error_text
 from fanfold.work.task import Task
@@ -36,6 +37,7 @@ UNKNOWN = (
     "another process has asked the same, and whether it still runs cannot be told (no free file"
     " handle, or no permission); resume when it can"
 )
+SKIPPED = "skipped by the operator"
 LONGEST_LOOK = 0.5  # seconds between looks at a claim that another process holds
 T = TypeVar("T")
 
@@ -175,6 +177,8 @@ class Obtain:
                 grant = ctx.dispatch.admit_now(demand) or await ctx.dispatch.admit(demand)
             except Exception as error:
                 raise self._refusal(error) from None
+            if ctx.outcomes.skipped_ids:
+                self._leave_out_skipped(grant)
             ctx.counts.retries += demand.avoid is not None
             ctx.stopping.unpaid.in_row = 0
             attempt = Attempt(ctx, shard, grant)
@@ -192,6 +196,13 @@ class Obtain:
                 raise
             except Exception as error:
                 await self._again(grant.traits, error)
+
+    def _leave_out_skipped(self, grant: Grant) -> None:
+        """An operator wants it left out, and it is not asked yet. Not one that is asked with others."""
+        state = self._shard.tasks[0]
+        if len(self._shard.tasks) == 1 and state.is_skipped:
+            self._ctx.dispatch.settle(grant, NOTHING)
+            raise NoReply(SKIPPED, "skipped")
 
     def _refusal(self, error: Exception) -> Exception:
         """Why it cannot go. Nobody left, or no money for any ask: the run pauses. No money for this

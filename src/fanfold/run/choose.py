@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 import msgspec
@@ -103,6 +103,10 @@ class Chooser:
             ours = tuple(msgspec.structs.replace(c, why="escalated") for c in plain.candidates)
             found = self._escalations[member] = msgspec.structs.replace(plain, candidates=ours)
         return found
+
+    @property
+    def ids(self) -> Collection[str]:
+        return self._source.traits
 
     def known(self, id: str) -> Candidate | None:
         """A member by its id, though no task has asked for it yet; None when there is none."""

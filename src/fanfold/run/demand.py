@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from fanfold.members.route import context_fits, joined
@@ -12,6 +14,8 @@ from fanfold.work.budget import ONE_CALL, Accounts, Amount
 from fanfold.work.item import canonical
 from fanfold.work.member import Member, Request, Traits
 from fanfold.work.split import estimate_tokens
+
+UNKNOWN = (0, 0)  # the past of a member that has none
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -29,21 +33,31 @@ class StepState:
     """A step while it runs: how many of its calls are in flight, and which accounts pay for them.
 
     `past`: how members did at such a step before, lower is better (`route.standing`). `ahead`: calls
-    that are claimed while they wait for a slot.
+    that are claimed while they wait for a slot. `grow`: called when more may be at work at once.
     """
 
-    __slots__ = ("accounts", "ahead", "calls", "concurrency", "dollars", "in_flight", "name", "no",
-                 "past", "reused")  # fmt: skip
+    __slots__ = ("accounts", "ahead", "calls", "concurrency", "dollars", "grow", "in_flight", "name",
+                 "no", "past", "reused")  # fmt: skip
 
     def __init__(self, no: int, name: str, concurrency: int, accounts: Accounts) -> None:
         self.no, self.name, self.concurrency, self.accounts = no, name, concurrency, accounts
-        self.dollars = any(account.max_usd is not None for account in accounts)
+        self.grow: list[Callable[[int], None]] = []
+        self.look_at_dollars()
         self.past: dict[str, tuple[int, int]] = {}
         self.in_flight = self.ahead = self.calls = self.reused = 0
 
     @property
     def full(self) -> bool:
         return self.in_flight >= self.concurrency
+
+    def look_at_dollars(self) -> None:
+        """Who has no price is not asked where dollars are limited."""
+        self.dollars = any(account.max_usd is not None for account in self.accounts)
+
+    def resize(self, concurrency: int) -> None:
+        self.concurrency = concurrency
+        for grow in self.grow:
+            grow(concurrency)
 
 
 class Demand:
@@ -87,6 +101,18 @@ class Demand:
             request = candidate.member.prepare(self.ask)
             made = self._made[traits.id] = (request, worst_case(traits, request))
         return made
+
+    def in_order(self, turn: int) -> tuple[Candidate, ...]:
+        """Those that failed come last, the one asked last after the others of its class; then the
+        least loaded, and who did better before; ties rotate with each turn."""
+        many, failures, past = len(self.candidates), self.failures, self.step.past
+        spread = [self.candidates[(n + turn) % many] for n in range(many)]
+        spread.sort(key=lambda c: (
+            failures.get(c.traits.id, 0), c.grade, c.traits.id == self.avoid,
+            (c.gauge.in_flight + c.gauge.ahead) / c.gauge.most,
+            past.get(c.traits.id, UNKNOWN),
+        ))  # fmt: skip
+        return tuple(spread)
 
     def failed(self, id: str) -> None:
         """This member brought nothing: all others come first, also those of worse classes."""

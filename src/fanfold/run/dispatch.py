@@ -41,7 +41,6 @@ from fanfold.work.budget import NOTHING, Accounts, Amount, fit_all, reserve_all,
 from fanfold.work.member import Request
 
 LAST = 1 << 30  # a grade that no class has
-UNKNOWN = (0, 0)  # the past of a member that has none
 Now = Callable[[], float]
 
 
@@ -60,6 +59,7 @@ class Dispatch:
     def __init__(self, limits: Limits, now: Now, deadline: float | None = None) -> None:
         self.limits, self._now, self.deadline = limits, now, deadline
         self.halted: RunStopped | None = None
+        self.held: str | None = None  # why nothing new is sent for now
         self.on_freed: list[Callable[[], object]] = []  # asked before those who wait
         self._outer: dict[str, SharedBudget] = {}  # of surrounding runs that refused a claim
         self._queues: dict[str, dict[StepState, deque[Waiter]]] = {}
@@ -77,6 +77,8 @@ class Dispatch:
         claimed ahead, or waits; it may go later, and who is of a worse class is not asked meanwhile,
         unless a breaker is why; the money may suffice later; no member is left; the money never
         suffices."""
+        if self.held is not None:
+            return Wait(None)
         step = demand.step
         crowded = step.in_flight >= step.concurrency or self.limits.full
         if crowded and not (demand.claim_ahead and has_room_ahead(step.ahead, step.concurrency)):
@@ -86,7 +88,8 @@ class Dispatch:
             raise Unfunded("seconds of the run: all were used")
         candidates = demand.candidates
         if len(candidates) > 1:
-            candidates = self._in_order(demand)
+            self._turn += 1
+            candidates = demand.in_order(self._turn)
         until: float | None = None
         waiting, worst_grade = False, LAST
         short: Unfunded | None = None
@@ -149,20 +152,6 @@ class Dispatch:
             self._outer[short.scope] = SharedBudget(short.scope, short.limit)
         self._outer[short.scope].refused(short, self._now())
 
-    def _in_order(self, demand: Demand) -> tuple[Candidate, ...]:
-        """Those that failed come last, the one asked last after the others of its class; then the
-        least loaded, and who did better before; ties rotate."""
-        self._turn += 1
-        turn, many = self._turn, len(demand.candidates)
-        spread = [demand.candidates[(n + turn) % many] for n in range(many)]
-        failures, past = demand.failures, demand.step.past
-        spread.sort(key=lambda c: (
-            failures.get(c.traits.id, 0), c.grade, c.traits.id == demand.avoid,
-            (c.gauge.in_flight + c.gauge.ahead) / c.gauge.most,
-            past.get(c.traits.id, UNKNOWN),
-        ))  # fmt: skip
-        return tuple(spread)
-
     def _granted(
         self, demand: Demand, candidate: Candidate, request: Request, amount: Amount,
         accounts: Accounts,
@@ -222,7 +211,7 @@ class Dispatch:
 
     def _may_start(self, grant: Grant, now: float) -> bool | None:
         """None: not yet."""
-        if grant.step.full or self.limits.full:
+        if grant.step.full or self.limits.full or self.held is not None:
             return None
         verdict = grant.gauge.check(now, grant.reserved.tokens)
         if isinstance(verdict, Wait):
@@ -394,6 +383,17 @@ class Dispatch:
     def _rang(self, name: str) -> None:
         del self._timers[name]
         self.poke()
+
+    def hold(self, why: str) -> None:
+        """Nothing new is sent until `release`; what is under way ends by itself."""
+        self.held, self._held_since = why, self._now()
+
+    def release(self) -> float:
+        """Seconds that it was held; they do not count against the deadline."""
+        self.held, took = None, self._now() - self._held_since
+        if self.deadline is not None:
+            self.deadline += took
+        return took
 
     def halt(self, error: RunStopped) -> None:
         self.halted = error

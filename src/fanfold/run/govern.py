@@ -119,6 +119,10 @@ class Governor:
             self._ctx.stopping.raise_if_stopping()
             self._asked += stage.tasks
 
+    def approve_all(self) -> None:
+        """At an operator's word: stages that nobody foresaw may be made, up to the cap."""
+        self._govern = msgspec.structs.replace(self._govern, yes=True)
+
     async def _approved(self, held: Hold, stage: Forecast) -> bool:
         return not held.final and self._approve is not None and await self._approve(stage)
 

@@ -10,10 +10,9 @@ import msgspec
 
 from fanfold.errors import MemberError, RateLimited, Transient
 from fanfold.run.months import MonthBudget
-from fanfold.run.throttle import SLOWEST_BACKOFF, Throttle, backoff
+from fanfold.run.throttle import SLOWEST_BACKOFF, Rate, Throttle, backoff
 from fanfold.work.member import Traits
 
-HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us above it
 DOWN = 5  # calls in a row without an answer: who answered before is down
 DIFFERENT = 3  # of them at least: one ask that fails again and again says nothing of the others
 PROBE = 2.0  # seconds that the others wait for the first request: a refusal comes sooner
@@ -50,31 +49,6 @@ GO = Go()
 FULL = Wait()  # all slots are taken
 PROBING = Wait()  # one call finds out whether the member is back
 PLAIN = Permit()
-
-
-class Rate:
-    """A bucket that fills evenly. It may go into debt, which later calls wait out."""
-
-    def __init__(self, per_minute: float, now: float) -> None:
-        self.per_second = per_minute * HEADROOM / 60.0
-        self.capacity = max(1.0, self.per_second)
-        self.level = self.capacity
-        self.at = now
-
-    def ready_at(self, now: float, amount: float) -> float:
-        """When `amount` may go; more than the bucket holds may go when it is full."""
-        self._fill(now)
-        lacking = min(amount, self.capacity) - self.level
-        return now if lacking <= 1e-9 else now + lacking / self.per_second
-
-    def take(self, now: float, amount: float) -> None:
-        self._fill(now)
-        self.level -= amount
-
-    def _fill(self, now: float) -> None:
-        if now > self.at:
-            self.level = min(self.capacity, self.level + (now - self.at) * self.per_second)
-            self.at = now
 
 
 class SharedPool:
@@ -240,6 +214,23 @@ class Gauge:
             ready = max(ready, self.tokens.ready_at(now, self.estimate(worst_tokens)))
         return GO if ready <= now else Wait(ready)
 
+    def switch(self, *, on: bool) -> None:
+        """At an operator's word: nothing new is sent there, or again."""
+        if on:
+            self.breaker.close()
+        else:
+            self.breaker.trip("switched off by the operator", None)
+
+    def set_limit(self, limit: str, value: int, now: float) -> None:
+        match limit:
+            case "rpm":
+                self.requests = Rate(value, now)
+            case "tpm":
+                self.tokens = Rate(value, now)
+            case _:
+                self.pool.throttle.ceiling += value - self.most
+                self.most = value
+
     def estimate(self, worst_tokens: int) -> float:
         return worst_tokens * self._share
 
@@ -317,6 +308,9 @@ class Limits:
     @property
     def full(self) -> bool:
         return self.in_flight >= self.max_concurrency
+
+    def set_concurrency(self, most: int) -> None:
+        self.max_concurrency = most
 
     def take(self, gauge: Gauge, now: float, worst_tokens: int) -> Permit:
         self.in_flight += 1

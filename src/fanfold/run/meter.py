@@ -13,7 +13,7 @@ from fanfold.run.demand import worst_case
 from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left
 from fanfold.run.likely import Likely, Share, likely_of
-from fanfold.run.limits import HEADROOM
+from fanfold.run.throttle import HEADROOM
 from fanfold.work.ask import WHY_BYTES, Ask, kicked_bytes
 from fanfold.work.budget import ONE_CALL, Amount
 from fanfold.work.member import Request, Traits

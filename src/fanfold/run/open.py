@@ -96,7 +96,8 @@ async def open_quietly(
         try:
             if record.resumed:
                 await run.adopt()
-            yield run
+            async with run.taking_orders():
+                yield run
         except RunStopped:
             if run.stopping is None:
                 raise

@@ -13,7 +13,8 @@ from fanfold.work.task import Place, Task
 
 
 class Outcomes:
-    """`held`: failed items that wait for a resume."""
+    """`held`: failed items that wait for a resume. `skipped_ids`: items that an operator leaves out, if
+    they are not asked yet."""
 
     def __init__(
         self, store: Store, run: int, clock: Clock, counts: Counts, stopping: Stopping
@@ -23,6 +24,7 @@ class Outcomes:
         self._last_steps: dict[int, int] = {}
         self._recorded: dict[tuple[int, int], bytearray] = {}
         self.held = 0
+        self.skipped_ids: set[str] = set()
 
     def expect(self, batch: int, last_step: int) -> None:
         """The items of a batch leave the flow at this step."""
@@ -34,6 +36,10 @@ class Outcomes:
         self._recorded[batch, step] = found
         return found
 
+    def left_flow(self, batch: int, step: int, state: State) -> bool:
+        """An item of the batch that ended so at a step goes no further."""
+        return state != "passed" or self._last_steps.get(batch, step) == step
+
     def on_record(self, place: Place, step: StepState, state: State) -> bool:
         """An earlier invocation of this run recorded this very outcome."""
         states = self._recorded.get((place.batch, step.no))
@@ -41,7 +47,7 @@ class Outcomes:
 
     def count(self, place: Place, step: StepState, state: State) -> None:
         """An item counts once, where it leaves the flow."""
-        if state != "passed" or self._last_steps.get(place.batch, step.no) == step.no:
+        if self.left_flow(place.batch, step.no, state):
             self._counts.states[state] += 1
 
     def note(self, ending: ItemEnding, kept: NewReply | None) -> None:

@@ -73,6 +73,12 @@ class Pool(Generic[T]):
         self.active = self._many
         self._workers = [asyncio.create_task(self._work()) for _ in range(self._many)]
 
+    def grow(self, workers: int) -> None:
+        """So many from now on, if that is more; fewer calls at once is for the limits to see to."""
+        while self.active < workers and self._workers and not self.closed:
+            self.active += 1
+            self._workers.append(asyncio.create_task(self._work()))
+
     async def wait(self) -> None:
         """Until all workers have ended, or one has failed."""
         while self.active and not self.failed:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
+    AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
     Iterator,
 )
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -25,6 +27,7 @@ from fanfold.run.carry import carry, carry_one_of_many, carry_separately
 from fanfold.run.context import Shared, build, share
 from fanfold.run.govern import Governor
 from fanfold.run.member_sources import MemberSource
+from fanfold.run.orders import OrderTaker
 from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, status_of
 from fanfold.run.record import new_id
@@ -67,6 +70,7 @@ class Run(Books):
         self.anew, self.only = settings.anew, settings.only
         self._governor = Governor(self._ctx, settings.govern, settings.approve)
         self._adopted = Adopted(self._ctx)
+        self._orders = OrderTaker(self._ctx, self._governor)
         self._result: Any = None
         self._flaw: str | None = None
         self.closing: Receipt | None = None  # the closing account, once the run is closed
@@ -93,6 +97,18 @@ class Run(Books):
         settings = msgspec.structs.replace(self.settings, serving=True)
         record = msgspec.structs.replace(record, no=no)
         return Run(self.store, record, self._source, settings, self.clock, whole=self)
+
+    @asynccontextmanager
+    async def taking_orders(self) -> AsyncIterator[None]:
+        """Meanwhile, orders that anybody gives to this run by its store are carried out."""
+        if self.record.resumed:
+            await self._orders.begin(self.settings.restated)
+        watch = asyncio.create_task(self._orders.watch())
+        try:
+            yield
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
 
     # ── planning ──
 
@@ -254,36 +270,31 @@ class Run(Books):
         """
         if isinstance(tasks, AsyncIterable):
             assert terms is not None, "an async iterable of tasks needs their terms"
-            workers = self._workers(terms, way)
-            stream: Stream | None = Stream(self._ctx, tasks, shard, way)
+            step = self._ctx.steps.open(terms)
+            stream: Stream | None = Stream(self._ctx, tasks, shard, step, way)
         else:
-            stream, workers = self._stream(tasks, shard, way)
+            stream = self._stream(tasks, shard, way)
         if stream is not None:
-            async with aclosing(stream.outcomes(workers)) as landing:
+            async with aclosing(stream.outcomes()) as landing:
                 async for outcome in landing:
                     yield outcome
 
     async def drain(self, tasks: Iterable[Task], shard: Sharding | None = None) -> None:
         """As `stream`, when the outcomes are wanted only in the journal."""
-        stream, workers = self._stream(tasks, shard)
+        stream = self._stream(tasks, shard)
         if stream is not None:
-            await stream.drain(workers)
+            await stream.drain()
         await self.store.flush()
 
     def _stream(
         self, tasks: Iterable[Task], shard: Sharding | None, way: Way | None = None
-    ) -> tuple[Stream | None, int]:
+    ) -> Stream | None:
         rest = iter(tasks)
         first = next(rest, None)
         if first is None:
-            return None, 0
-        tasks = chain((first,), rest)
-        return Stream(self._ctx, tasks, shard, way), self._workers(first.terms, way)
-
-    def _workers(self, terms: Terms, way: Way | None = None) -> int:
-        """A few more workers than calls at once: some wait for their reply to be durable."""
-        self._ctx.steps.open(terms)
-        return terms.concurrency + (max(2, terms.concurrency // 4) if way is None else 0)
+            return None
+        step = self._ctx.steps.open(first.terms)
+        return Stream(self._ctx, chain((first,), rest), shard, step, way)
 
     async def flush(self) -> None:
         """Everything that has landed so far can be read from the journal when this returns."""

@@ -39,6 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `anew`: graph tasks of an earlier run that are carried out again, and with `only` no others.
     `serving`: requests that have nothing to do with one another; what one of them lacks (money, a
     member that is left) does not stop the others.
+    `restated`: steps whose budget was given anew; what orders said of it before does not hold.
     `keep_prompts`: requests are stored as they are sent, so that they can be shown later.
     """
 
@@ -52,3 +53,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_prompts: bool = False
     anew: frozenset[str] = frozenset()
     only: bool = False
+    restated: frozenset[str] = frozenset()

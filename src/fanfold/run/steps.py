@@ -12,7 +12,7 @@ from fanfold.run.choose import Chooser
 from fanfold.run.demand import StepState
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.hedge import Hedging
-from fanfold.work.budget import NOTHING, Account, Amount
+from fanfold.work.budget import NOTHING, Account, Amount, combined
 from fanfold.work.task import Budget, Hedge, Terms
 
 
@@ -31,6 +31,7 @@ class Steps:
         self._spent = spent_before(store, run)
         self._adopted: dict[int, Amount] = {}  # reserved for attempts that were adopted, by step
         self._hedging: dict[int, Hedging] = {}
+        self._changes: dict[str, dict[str, Any]] = {}  # by orders, to steps that may come later
 
     def open(self, terms: Terms) -> StepState:
         step = self.by_name.get(terms.step)
@@ -45,6 +46,7 @@ class Steps:
         self._store.note(NameStep(self._run, no, terms.step))
         self._budgets[terms.step] = terms.budget
         self._choose.check_prices(terms.whos, terms.budget)
+        self._apply_changes(step)
         step.past = self._past_of(terms, {})
         if terms.escalate:
             better = self._choose.escalation(terms.escalate[0]).candidates[0].traits
@@ -62,8 +64,28 @@ class Steps:
                 " another name"
             )
         step.concurrency = terms.concurrency
+        self._apply_changes(step)
         step.past |= self._past_of(terms, step.past)
         self._choose.check_prices(terms.whos, stated)
+
+    def look_at_dollars(self) -> None:
+        for step in self.by_name.values():
+            step.look_at_dollars()
+
+    def change(self, name: str, field: str, value: Any) -> None:
+        """At an operator's word: the `concurrency` or the `budget` of a step, now or when it comes."""
+        self._changes.setdefault(name, {})[field] = value
+        if name in self.by_name:
+            self._apply_changes(self.by_name[name])
+
+    def _apply_changes(self, step: StepState) -> None:
+        for field, value in self._changes.get(step.name, {}).items():
+            if field == "concurrency":
+                step.resize(value)
+            else:
+                own = step.accounts[-1]
+                own.set_limit(combined(own.limit, value))
+                step.look_at_dollars()
 
     def _past_of(self, terms: Terms, known: dict[str, Any]) -> dict[str, tuple[int, int]]:
         """How those did at such a step before between whom there is a choice; not those known."""

@@ -10,8 +10,9 @@ from itertools import islice
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.run.carry import carry_one_of_many, carry_separately, carry_shard
+from fanfold.run.carry import SKIPPED, carry_one_of_many, carry_separately, carry_shard
 from fanfold.run.context import Context
+from fanfold.run.demand import StepState
 from fanfold.run.pool import Feed, Pool, ends_gracefully
 from fanfold.run.task_state import NoReply, Shard, TaskState
 from fanfold.work.ask import Ask, Reply
@@ -53,9 +54,10 @@ class Stream:
         ctx: Context,
         tasks: Iterable[Task] | AsyncIterable[Task],
         shard: Sharding | None,
+        step: StepState,
         way: Way | None = None,
     ) -> None:
-        self._ctx = ctx
+        self._ctx, self._step = ctx, step
         self._shard, self._way = shard, way
         self._filling: Filling[TaskState] | None = None
         if shard is not None:
@@ -70,10 +72,19 @@ class Stream:
         self._unpaid = False  # some items of this stream could not be paid
         self._fetched: asyncio.Event = asyncio.Event()
 
-    async def outcomes(self, workers: int) -> AsyncGenerator[Outcome, None]:
+    @property
+    def workers(self) -> int:
+        """A few more than calls at once: some wait for their reply to be durable."""
+        most = self._step.concurrency
+        return most + (max(2, most // 4) if self._way is None else 0)
+
+    def _grow(self, most: int) -> None:
+        self._pool.grow(self.workers)
+
+    async def outcomes(self) -> AsyncGenerator[Outcome, None]:
         """As they land. Raises RunStopped after the last one when the run stopped meanwhile."""
-        self._room = workers * ROOM
-        pool = self._start(workers)
+        self._room = self.workers * ROOM
+        pool = self._start()
         finished = False
         try:
             while pool.active or self._landed:
@@ -89,9 +100,9 @@ class Stream:
             await self._end(pool, finished)
         self._raise_if_stopped(pool)
 
-    async def drain(self, workers: int) -> None:
+    async def drain(self) -> None:
         """The same, when nobody needs the outcomes here: they are in the journal."""
-        pool = self._start(workers)
+        pool = self._start()
         finished = False
         try:
             await pool.wait()
@@ -102,10 +113,10 @@ class Stream:
 
     # ── beginning and end ──
 
-    def _start(self, workers: int) -> Pool[Unit]:
+    def _start(self) -> Pool[Unit]:
         stopping = self._ctx.stopping
         pool: Pool[Unit] = Pool(
-            workers, self._do, self._next_unit, lambda: stopping.stop is not None
+            self.workers, self._do, self._next_unit, lambda: stopping.stop is not None
         )
         self._pool = pool
         if isinstance(self._source, AsyncIterable):
@@ -115,6 +126,7 @@ class Stream:
             self._tasks = iter(self._source)
         stopping.streams += 1
         pool.start()
+        self._step.grow.append(self._grow)
         return pool
 
     async def _close_at_stop(self, feed: Feed[Task]) -> None:
@@ -134,6 +146,7 @@ class Stream:
             await pool.end(graceful)
         finally:
             stopping.streams -= 1
+            self._step.grow.remove(self._grow)
 
     def _raise_if_stopped(self, pool: Pool[Unit]) -> None:
         """Where items could not be paid, nothing can be made of all: whoever waits for this stream
@@ -190,6 +203,11 @@ class Stream:
                 self._land(state)
             return
         assert self._way is not None
+        if unit.id in self._ctx.outcomes.skipped_ids:
+            state = TaskState(self._ctx, unit, self._ctx.choose.eligible(unit.terms.who))
+            state.end_without(NoReply(SKIPPED, "skipped"))
+            self._land(state)
+            return
         outcome = await carry_separately(self._ctx, unit, self._way)
         if outcome is None:
             self._unpaid = True

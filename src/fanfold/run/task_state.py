@@ -71,6 +71,10 @@ class TaskState:
     def ask_keys(self) -> list[bytes]:
         return [self.key(takes) for takes in self.eligible.takes]
 
+    @property
+    def is_skipped(self) -> bool:
+        return self.place is not NOWHERE and self.task.id in self.ctx.outcomes.skipped_ids
+
     # ── a reply arrives ──
 
     def receive(self, reply: Reply, member: str, cost: int, landed: int) -> ItemEnding | None:

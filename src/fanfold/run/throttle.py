@@ -1,9 +1,11 @@
-"""How many calls an account takes at once, learned from what it refuses (429, 529). Synchronous."""
+"""How fast a member may be asked: the rates it states, and how many calls its account takes at once,
+learned from what it refuses (429, 529). Synchronous."""
 
 from __future__ import annotations
 
 from math import ceil, log
 
+HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us above it
 SLOWEST_BACKOFF = 60.0
 FIRST_BACKOFF = 0.05  # seconds, of a single call; doubles
 CHANCE = 1e-5  # a row of refusals that chance brings about more often than this says nothing
@@ -21,6 +23,31 @@ def backoff(refusals: int, retry_after: float | None, jitter: float) -> float:
         return retry_after + jitter * 0.25
     doubled = FIRST_BACKOFF * 2.0 ** min(refusals - 1, 10)
     return min(SLOWEST_BACKOFF, doubled) * (0.5 + jitter / 2)
+
+
+class Rate:
+    """A bucket that fills evenly. It may go into debt, which later calls wait out."""
+
+    def __init__(self, per_minute: float, now: float) -> None:
+        self.per_second = per_minute * HEADROOM / 60.0
+        self.capacity = max(1.0, self.per_second)
+        self.level = self.capacity
+        self.at = now
+
+    def ready_at(self, now: float, amount: float) -> float:
+        """When `amount` may go; more than the bucket holds may go when it is full."""
+        self._fill(now)
+        lacking = min(amount, self.capacity) - self.level
+        return now if lacking <= 1e-9 else now + lacking / self.per_second
+
+    def take(self, now: float, amount: float) -> None:
+        self._fill(now)
+        self.level -= amount
+
+    def _fill(self, now: float) -> None:
+        if now > self.at:
+            self.level = min(self.capacity, self.level + (now - self.at) * self.per_second)
+            self.at = now
 
 
 class Throttle:

@@ -31,20 +31,33 @@ NOTHING = Amount()
 ONE_CALL = Amount(calls=1)
 
 
+def combined(stated: Budget, more: Budget | None) -> Budget:
+    """A budget with other amounts: those that are stated count."""
+    if more is None:
+        return stated
+    said = {name: getattr(more, name) for name in more.__struct_fields__}
+    return msgspec.structs.replace(stated, **{k: v for k, v in said.items() if v is not None})
+
+
 class Account:
     """The budget of one scope. Settled plus reserved never exceeds its limits. `monthly`: it begins
     anew with each month."""
 
-    __slots__ = ("bounded", "calls", "max_calls", "max_tokens", "max_usd", "monthly", "name",
-                 "reserved_calls", "reserved_tokens", "reserved_usd", "tokens", "usd")  # fmt: skip
+    __slots__ = ("bounded", "calls", "limit", "max_calls", "max_tokens", "max_usd", "monthly",
+                 "name", "reserved_calls", "reserved_tokens", "reserved_usd", "tokens", "usd")  # fmt: skip
 
     def __init__(self, name: str, limit: Budget, spent: Amount = NOTHING) -> None:
         self.name, self.monthly = name, False
+        self.set_limit(limit)
+        self.usd, self.tokens, self.calls = spent.usd, spent.tokens, spent.calls
+        self.reserved_usd = self.reserved_tokens = self.reserved_calls = 0
+
+    def set_limit(self, limit: Budget) -> None:
+        """Below what is settled and reserved nothing is cut, but nothing more fits."""
+        self.limit = limit
         self.max_usd = None if limit.usd is None else nanos(limit.usd)
         self.max_tokens, self.max_calls = limit.tokens, limit.calls
         self.bounded = not (self.max_usd is self.max_tokens is self.max_calls is None)
-        self.usd, self.tokens, self.calls = spent.usd, spent.tokens, spent.calls
-        self.reserved_usd = self.reserved_tokens = self.reserved_calls = 0
 
     def fit(self, want: Amount) -> Fit:
         """`wait`: would fit if what is in flight cost nothing. `never`: not even then."""

@@ -62,6 +62,47 @@ def budget_of(given: float | BudgetFields) -> Budget:
     return Budget(**stated_in(given)) if isinstance(given, BudgetFields) else Budget(usd=given)
 
 
+def parse_budget(said: str, where: str = "--budget") -> Budget:
+    """`5` (dollars) or `usd=5,calls=900`, as typed after `--budget`."""
+    amounts: dict[str, Any] = {}
+    for part in said.split(",") if "=" in said else [f"usd={said}"]:
+        name, _, amount = part.partition("=")
+        if name.strip() in amounts:
+            raise BadInput(f"{where}: `{name.strip()}` is given twice")
+        amounts[name.strip()] = _amount(amount.strip())
+    try:
+        return read_budget(Node(amounts, where, {}))
+    except BadInput as error:
+        raise BadInput(f"{where}: {error.what}") from None
+
+
+def parse_budgets(said: str) -> tuple[Budget | None, dict[str, Budget]]:
+    """The same with amounts of single steps among them: `usd=5,map.usd=2`. None: nothing was said of
+    the whole."""
+    whole: list[str] = []
+    steps: dict[str, list[str]] = {}
+    for part in said.split(",") if "=" in said else [said]:
+        step, dot, name = part.partition("=")[0].strip().rpartition(".")
+        if dot and "=" in part:
+            steps.setdefault(step, []).append(f"{name}={part.partition('=')[2]}")
+        else:
+            whole.append(part)
+    found = {step: parse_budget(",".join(parts)) for step, parts in steps.items()}
+    for budget in found.values():
+        if budget.seconds is not None:
+            raise BadInput("--budget: `seconds` are of the whole run, not of a step")
+    return parse_budget(",".join(whole)) if whole else None, found
+
+
+def _amount(written: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(written)
+        except ValueError:
+            continue
+    return written
+
+
 def read_hedge(node: Node) -> Hedge:
     if isinstance(node.value, Hedge):
         return node.value

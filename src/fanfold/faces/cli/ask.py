@@ -27,13 +27,13 @@ from fanfold.observe.detail import receipt_json
 from fanfold.patterns.delegate import RosterMembers, find_members, new_run
 from fanfold.patterns.delegated_task import DelegatedTask, DelegationRules, delegated_task
 from fanfold.patterns.orchestrate import LeadOrder, answer, lead_order
-from fanfold.plans.load import parse_budget
 from fanfold.price import dollars
 from fanfold.run.inherited import inherited
 from fanfold.run.loop import on_ending_signals, run_sync
 from fanfold.run.run import Run
 from fanfold.run.settings import Settings
 from fanfold.work.member import Event, Member, Tell
+from fanfold.work.options import parse_budget
 from fanfold.work.outcome import Outcome, Receipt
 from fanfold.work.task import Budget
 

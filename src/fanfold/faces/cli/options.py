@@ -12,9 +12,9 @@ from fanfold.errors import BadInput
 from fanfold.plans.execute import Options
 from fanfold.plans.header import Overrides
 from fanfold.plans.inputs import is_stream_name
-from fanfold.plans.load import parse_budgets
 from fanfold.plans.variables import parse_vars
 from fanfold.run.inherited import inherited
+from fanfold.work.options import parse_budgets
 
 json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 _AMOUNT = click.FloatRange(min=0)

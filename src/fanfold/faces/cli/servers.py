@@ -16,9 +16,9 @@ from fanfold.faces.cli.store import store_option
 from fanfold.faces.extra import missing_extra
 from fanfold.members.roster import find_roster
 from fanfold.observe.closing import closing
-from fanfold.plans.load import parse_budget
 from fanfold.run.inherited import inherited
 from fanfold.run.loop import run_sync
+from fanfold.work.options import parse_budget
 from fanfold.work.task import Budget
 
 EXIT = {"complete": 0, "flagged": 1}
