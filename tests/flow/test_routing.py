@@ -24,7 +24,7 @@ from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import MemberLimits
 from fanfold.work.outcome import PASS, Saving, Verdict, fail
 from fanfold.work.task import Budget
-from tests.flow.simulation import Camera, Provider, Said, Scene, outcomes, play, words
+from tests.flow.simulation import Camera, Meanwhile, Provider, Said, Scene, outcomes, play, words
 
 USED = Usage(100, 20)
 CHEAP, DEAR = Price(input=1.0, output=5.0), Price(input=15.0, output=75.0)
@@ -80,13 +80,45 @@ def told(store: Path) -> list[str]:
 # ── classes ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_cheapest_gets_all_the_work_also_when_it_is_busy(memory_path: Path) -> None:
-    cheap = provider("cheap", limits=MemberLimits(concurrency=2))
+ONE_AT_ONCE, TWO_AT_ONCE = MemberLimits(concurrency=1), MemberLimits(concurrency=2)
+
+
+def test_when_the_best_are_full_the_next_best_take_the_rest(memory_path: Path) -> None:
+    """Three members of two slots each, of three prices: six at once."""
+    prices = (CHEAP, Price(input=2.0, output=5.0), DEAR)
+    three = [
+        provider(f"m{n}", price=price, limits=TWO_AT_ONCE, good_at=("law",))
+        for n, price in enumerate(prices)
+    ]
+    receipt = play(Scene(memory_path, tuple(three), words(24), how={"needs": ["law"]}))
+    assert (outcomes(receipt), receipt.seconds) == ({"passed": 24}, 4.0)
+    assert sent(*three) == [8, 8, 8]
+    assert whys(memory_path)["m2", "next best that is good at law; m0 and m1 cannot be used now"]
+
+
+def test_but_not_before(memory_path: Path) -> None:
+    """Who has a free slot is asked first, and one that is tried out for the first time is not full."""
+    cheap = provider("cheap", limits=MemberLimits(concurrency=4), remote=True)
     dear = provider("dear", price=DEAR)
-    receipt = play(Scene(memory_path, (dear, cheap), words(20)))
+    play(Scene(memory_path, (dear, cheap), words(12), how={"concurrency": 4}))
+    assert sent(cheap, dear) == [12, 0]
+
+
+def test_spread_best_waits_for_the_cheapest_also_when_it_is_busy(memory_path: Path) -> None:
+    cheap = provider("cheap", limits=TWO_AT_ONCE)
+    dear = provider("dear", price=DEAR)
+    receipt = play(Scene(memory_path, (dear, cheap), words(20), how={"spread": "best"}))
     assert (sent(cheap, dear), outcomes(receipt)) == ([20, 0], {"passed": 20})
     assert receipt.seconds == 10.0
     assert whys(memory_path) == {("cheap", "cheapest"): 20}
+
+
+def test_spread_goes_with_members_that_are_not_named(memory_path: Path) -> None:
+    scene = Scene(memory_path, (provider("a"),), words(1), how={"member": "a", "spread": "best"})
+    with pytest.raises(BadInput, match="`spread` goes with `needs`: those that `member` names"):
+        play(scene)
+    with pytest.raises(BadInput, match="unknown spread `wide`: known: best, overflow"):
+        play(replace(scene, how={"spread": "wide"}))
 
 
 def test_those_that_are_alike_share_the_work(memory_path: Path) -> None:
@@ -191,16 +223,26 @@ def test_a_member_that_says_wait_is_waited_for(memory_path: Path) -> None:
     """A refusal for now is no failure: the work does not spill over to what costs more."""
     cheap = provider("cheap", failing(RateLimited("429", retry_after=30.0), lambda n: n < 4))
     dear = provider("dear", price=DEAR)
-    receipt = play(Scene(memory_path, (cheap, dear), words(8), how={"concurrency": 4}))
+    how = {"concurrency": 4, "spread": "best"}
+    receipt = play(Scene(memory_path, (cheap, dear), words(8), how=how))
     assert (outcomes(receipt), sent(dear)) == ({"passed": 8}, [0])
     assert receipt.seconds > 30.0
+
+
+def test_unless_others_may_take_what_it_cannot_take_now(memory_path: Path) -> None:
+    cheap = provider("cheap", failing(RateLimited("429", retry_after=30.0), lambda n: n < 4))
+    dear = provider("dear", price=DEAR)
+    receipt = play(Scene(memory_path, (cheap, dear), words(8), how={"concurrency": 4}))
+    assert (outcomes(receipt), sent(dear)) == ({"passed": 8}, [8])
+    assert receipt.seconds < 30.0
 
 
 def test_but_not_for_ever(memory_path: Path) -> None:
     """After a quarter of an hour of nothing but refusals it has failed, and others go on."""
     cheap = provider("cheap", failing(RateLimited("429", retry_after=60.0)))
     dear = provider("dear", price=DEAR)
-    receipt = play(Scene(memory_path, (cheap, dear), words(3), how={"concurrency": 1}))
+    how = {"concurrency": 1, "spread": "best"}
+    receipt = play(Scene(memory_path, (cheap, dear), words(3), how=how))
     assert (outcomes(receipt), sent(dear)) == ({"passed": 3}, [3])
     assert 900 < receipt.seconds < 1500
 
@@ -412,3 +454,78 @@ def test_a_resumed_vote_does_not_ask_the_better_one_again(memory_path: Path) -> 
     receipt = play(replace(again, name="again"))
     assert (outcomes(receipt), receipt.calls) == ({"passed": 2}, 0)
     assert sent(a, b, c, better) == [2, 2, 2, 1]
+
+
+# ── members that change while a run goes on ──────────────────────────────────────────────────
+
+
+def later(seconds: float, *members: Any) -> Meanwhile:
+    """Registers these in the running run."""
+
+    async def change(run: Run, work: Any) -> None:
+        await run.clock.sleep(seconds)
+        run.register(*members)
+
+    return change
+
+
+def test_a_member_that_is_registered_takes_work_at_once(memory_path: Path) -> None:
+    """Also of those that wait already."""
+    slow, new = provider("a", limits=ONE_AT_ONCE), provider("b", limits=MemberLimits(concurrency=8))
+    receipt = play(Scene(memory_path, (slow,), words(10)), meanwhile=later(2.5, new))
+    assert (outcomes(receipt), receipt.seconds) == ({"passed": 10}, 3.5)
+    assert sent(slow, new) == [3, 7]
+
+
+def test_more_slots_and_fewer_count_at_once(memory_path: Path) -> None:
+    for slots, seconds in ((5, 3.0), (1, 6.0)):
+        one = provider("a", limits=TWO_AT_ONCE)
+        more = provider("a", limits=MemberLimits(concurrency=slots))
+        scene = Scene(memory_path / str(slots), (one,), words(8), how={"members": ["a"]})
+        receipt = play(scene, meanwhile=later(1.5, more))
+        assert (outcomes(receipt), sent(one), sent(more)) == ({"passed": 8}, [8], [0])
+        assert receipt.seconds == seconds
+
+
+def test_who_is_switched_off_gets_no_more_and_those_who_wait_go_to_others(
+    memory_path: Path,
+) -> None:
+    a, b = provider("a", limits=ONE_AT_ONCE), provider("b", price=DEAR, limits=ONE_AT_ONCE)
+    off = provider("a", enabled=False)
+    scene = Scene(memory_path, (a, b), words(6), how={"spread": "best"})
+    receipt = play(scene, meanwhile=later(1.5, off))
+    assert (outcomes(receipt), sent(a, b)) == ({"passed": 6}, [2, 4])
+
+
+def test_when_nobody_is_left_the_run_pauses_and_says_who_was_switched_off(
+    memory_path: Path,
+) -> None:
+    a = provider("a", limits=ONE_AT_ONCE)
+    scene = Scene(memory_path, (a,), words(4), how={"members": ["a"]})
+    receipt = play(scene, meanwhile=later(1.5, provider("a", enabled=False)))
+    assert (receipt.status, receipt.reason) == ("paused", "a: switched off (enabled: false)")
+    assert outcomes(receipt) == {"passed": 2, "cancelled": 2}
+    assert outcomes(play(scene, resume=True)) == {"passed": 4}
+    assert a.sent_again == {}
+
+
+def test_who_is_switched_on_again_is_asked_again(memory_path: Path) -> None:
+    a, b = provider("a", limits=ONE_AT_ONCE), provider("b", price=DEAR, limits=ONE_AT_ONCE)
+
+    async def off_and_on(run: Run, work: Any) -> None:
+        for seconds, enabled in ((1.5, False), (1.8, True)):
+            await run.clock.sleep(seconds)
+            run.register(provider("a", enabled=enabled, limits=ONE_AT_ONCE))
+
+    receipt = play(
+        Scene(memory_path, (a, b), words(8), how={"spread": "best"}), meanwhile=off_and_on
+    )
+    assert (outcomes(receipt), sent(a, b)) == ({"passed": 8}, [6, 2])
+
+
+def test_what_is_registered_must_be_a_member(memory_path: Path) -> None:
+    async def change(run: Run) -> None:
+        run.register("gpt")  # type: ignore[arg-type]
+
+    with pytest.raises(BadInput, match="`members` must be members, not the text 'gpt'"):
+        play(Scene(memory_path, (provider("a"),), pattern=change))

@@ -19,7 +19,7 @@ from fanfold.work.item import canonical
 from fanfold.work.member import Named, Traits
 from fanfold.work.options import HOW, TERMS, stated, who_of
 from fanfold.work.outcome import Missing, Outcome, Receipt
-from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Task, Terms
+from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Spread, Task, Terms
 
 TaskHandler: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 """How a task is carried to its outcome: by the run itself, by a vote, by a pattern inside."""
@@ -27,7 +27,8 @@ TaskHandler: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 
 class PatternOptions(TypedDict, total=False):
     """`member` or `members` or `needs` say who; `use`: at most so many of them. `fallback`: these,
-    in order, each only when all before it are closed or have failed."""
+    in order, each only when all before it are closed or have failed. `spread`: when the best of
+    those who fit cannot take a call now, the next best does (`overflow`), or it waits (`best`)."""
 
     step: str
     member: str | Named
@@ -35,6 +36,7 @@ class PatternOptions(TypedDict, total=False):
     needs: Sequence[str]
     use: int
     fallback: Sequence[str | Named]
+    spread: Spread
     gate: Gate
     revise: int
     escalate: Sequence[str | Named]

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta
 from fanfold.work.ask import Params, Schema
 from fanfold.work.options import BudgetField
 from fanfold.work.reader import Count, Stated, Text, Texts, Whole
-from fanfold.work.task import Budget, Hedge, HedgeFields, InDoubt, OnFailure, Who
+from fanfold.work.task import Budget, Hedge, HedgeFields, InDoubt, OnFailure, Spread, Who
 from fanfold.work.template import Template
 
 ALL_NAMES = (
@@ -99,6 +99,12 @@ class AskBase(AskTerms, frozen=True, kw_only=True, forbid_unknown_fields=True):
     agent: Stated[Text] = UNSET
     needs: Annotated[Stated[Texts], Meta(description="Whoever is good at this answers.")] = UNSET
     use: Annotated[Stated[Count], Meta(description="At most so many of those who fit.")] = UNSET
+    spread: Annotated[
+        Stated[Spread],
+        Meta(
+            description="When the best who fit are full: ask the next best, or wait for the best."
+        ),
+    ] = UNSET
     fallback: Annotated[
         Texts, Meta(description="Who answers when all others are closed or have failed.")
     ] = ()

@@ -20,14 +20,9 @@ from fanfold.journal.answers import decoded
 from fanfold.journal.contract import ReportQuestions, Store
 from fanfold.journal.facts import DropRun, RunRecord
 from fanfold.journal.opening import open_store
-from fanfold.members.roster import (
-    DEFAULT_ROSTER,
-    Roster,
-    find_roster,
-    load_roster,
-    read_roster,
-)
+from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster, read_roster
 from fanfold.plans.carry import carry_out, check_fields
+from fanfold.plans.follow_roster import follow_roster
 from fanfold.plans.header import Overrides, run_command
 from fanfold.plans.inputs import is_stream, open_input
 from fanfold.plans.load import check_plan, import_all, load_plan, with_commands
@@ -276,9 +271,7 @@ async def execute(job: Job, audience: Audience) -> Receipt:
 
 
 async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
-    clock, options = RealClock(), job.options
-    allow_paid = options.allow_paid or job.stored.allow_paid
-    members = ListedMembers(job.roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
+    clock, options, members = RealClock(), job.options, _members(job, job.roster)
     if job.record is None:
         launch = Launch(_encode(job.stored), job.stored.plan.folder, options.parent)
         record = await start(journal, job.name, clock, job.budget, launch)
@@ -296,6 +289,11 @@ async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
     return Run(journal, record, members, settings, clock)
 
 
+def _members(job: Job, roster: Roster) -> ListedMembers:
+    allow_paid = job.options.allow_paid or job.stored.allow_paid
+    return ListedMembers(roster, Path(job.stored.plan.folder), allow_paid=allow_paid)
+
+
 def _check_members(members: ListedMembers, job: Job) -> None:
     """Before an earlier run is touched: those who are to answer are there, allowed and priced."""
     choose = Chooser(members, Limits(1, Random(0)), LocalExecutor(), RealClock())
@@ -308,8 +306,18 @@ async def _carry_out(
     run: Run, job: Job, source: Source | None, audience: Audience, output: Output
 ) -> None:
     """Until the end, or until the run stops: for lack of money, by a signal, by a second one."""
+
+    def members() -> ListedMembers:
+        stored = job.stored
+        return _members(job, with_commands(stored.plan, _stored_roster(stored, job.options)))
+
+    file = None if job.roster.own or job.stored.members is not None else job.roster.file
     try:
-        async with audience.watch(run), run.taking_orders():
+        async with (
+            audience.watch(run),
+            run.taking_orders(),
+            follow_roster(run, file, members, audience.warn),
+        ):
             await carry_out(run, job.stored.plan, source, audience.say, output)
     except RunStopped:
         if run.stopping is None:

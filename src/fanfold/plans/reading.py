@@ -31,7 +31,7 @@ KNOWN_NAMES = ("item", "items", "steps", "task")
 _KEEP_NAMES = ("item", "reply", VARS)
 _OVER = re.compile(r"steps\.([A-Za-z_][A-Za-z0-9_]*)")
 _FLOW = ("files", "items")
-_ONE = ("member", "agent", "use")
+_ONE = ("member", "agent", "use", "spread")
 _SEVERAL = ("members", "needs", "fallback")
 
 

@@ -127,4 +127,4 @@ class Books:
     def room(self, terms: Terms) -> int:
         """How many calls those take at once, all together, who answer as long as they can."""
         candidates = self._ctx.choose.eligible(terms.who).candidates
-        return sum(one.traits.limits.concurrency for one in candidates if not one.grade)
+        return sum(one.gauge.most for one in candidates if one.grade <= candidates[0].holds)

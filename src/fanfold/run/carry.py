@@ -112,6 +112,7 @@ class Obtain:
         self._demand = Demand(
             shard.ask, eligible.candidates, eligible.queue, shard.step, shard.terms.claim_ahead
         )
+        self._demand.eligible = eligible
         self._tries = 0
 
     async def once(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 
 import msgspec
@@ -13,34 +14,13 @@ from fanfold.journal.contract import RunQuestions
 from fanfold.journal.decide import month_of
 from fanfold.members.route import Need, Ranked, rank
 from fanfold.price import nanos
-from fanfold.run.demand import Candidate
+from fanfold.run.demand import Candidate, Eligible
 from fanfold.run.executor import Executor
 from fanfold.run.limits import Gauge, Limits
 from fanfold.run.member_sources import MemberSource
 from fanfold.run.months import MonthBudget
-from fanfold.work.ask import Takes
 from fanfold.work.member import Traits
 from fanfold.work.task import Budget, Who
-
-
-class Eligible(msgspec.Struct, frozen=True):
-    """Those who may answer a task, worked out once for each way of naming them.
-
-    `accept`: whose recorded replies serve as well. `private`: none of them leaves replies that serve
-    other runs. `queue`: where demands for the same members wait.
-    """
-
-    candidates: tuple[Candidate, ...]
-    accept: tuple[str, ...]
-    takes: tuple[Takes, ...]
-    metered: bool
-    private: bool
-    queue: str
-
-    @property
-    def unrecorded(self) -> bool:
-        """A new run has nothing of theirs on record: functions, and the like."""
-        return self.private and not self.metered
 
 
 def months_used_up(
@@ -60,8 +40,8 @@ class Chooser:
     """Works out who is eligible; has one gauge and one built member for each id.
 
     Members that are named share the load: they are one class. Those that the router chose come in
-    classes by fit and cost (`members/route.py`), and `fallback` makes a class of each; see
-    `Candidate` for what that means.
+    classes by cost (`members/route.py`), of which the worse take what the better cannot take now,
+    unless `spread` is `best`; `fallback` makes a class of each. See `Candidate`.
     """
 
     def __init__(
@@ -81,19 +61,39 @@ class Chooser:
     def eligible(self, who: Who) -> Eligible:
         found = self._eligible.get(who)
         if found is None:
-            candidates = self._candidates(who)
-            traits = [candidate.traits for candidate in candidates]
-            takes = tuple(dict.fromkeys(t.takes for t in traits))
-            also = [t for t in self.accepts(who) if t.takes in takes]
-            found = self._eligible[who] = Eligible(
-                candidates,
-                tuple(dict.fromkeys(t.answerer for t in (*traits, *also))),
-                takes,
-                any(t.metered for t in traits),
-                not any(t.shared for t in traits),
-                ",".join(t.id for t in traits),
-            )
+            found = self._eligible[who] = self._work_out(who)
         return found
+
+    def _work_out(self, who: Who) -> Eligible:
+        candidates = self._candidates(who)
+        traits = [candidate.traits for candidate in candidates]
+        takes = tuple(dict.fromkeys(t.takes for t in traits))
+        also = [t for t in self.accepts(who) if t.takes in takes]
+        return Eligible(
+            candidates,
+            tuple(dict.fromkeys(t.answerer for t in (*traits, *also))),
+            takes,
+            any(t.metered for t in traits),
+            not any(t.shared for t in traits),
+            ",".join(t.id for t in traits),
+        )
+
+    def update(self, source: MemberSource) -> None:
+        """Other members from now on: new ones, and slots, rates and switches of those that are
+        there; whatever else is changed of them counts from the next run on. Where nobody is left for
+        some tasks, those wait for a pause with the reason. Who is not in `source` is switched off."""
+        now, self._source = self._clock.monotonic(), source
+        for id, built in self._built.items():
+            traits = source.traits.get(id) or msgspec.structs.replace(built.traits, enabled=False)
+            built.gauge.update(traits, now)
+        for who, before in tuple(self._eligible.items()):
+            with suppress(BadInput):
+                fresh = self._work_out(who)
+                if (fresh.metered, fresh.private) == (before.metered, before.private):
+                    before.candidates, before.accept = fresh.candidates, fresh.accept
+                else:  # tasks that have begun stay with those who were there
+                    self._eligible[who] = fresh
+        self._escalations.clear()
 
     def escalation(self, member: str) -> Eligible:
         """The member to which tasks escalate, alone."""
@@ -138,10 +138,16 @@ class Chooser:
             found = list(self._routed(who))
         there = {one.id for one in found}
         last = max(one.grade for one in found)
+        overflow = {one.id: last for one in found} if who.spread != "best" else {}
         others = [self._named(id) for id in dict.fromkeys(who.fallback) if id not in there]
         found += [Ranked(id, last + n, "fallback") for n, id in enumerate(others, 1)]
         return tuple(
-            msgspec.structs.replace(self._candidate(one.id), grade=one.grade, why=one.why)
+            msgspec.structs.replace(
+                self._candidate(one.id),
+                grade=one.grade,
+                why=one.why,
+                overflow=overflow.get(one.id, 0),
+            )
             for one in found
         )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 
 import msgspec
 
 from fanfold.members.route import context_fits, joined
 from fanfold.price import worst
 from fanfold.run.limits import GO, Gauge
-from fanfold.work.ask import Ask
+from fanfold.work.ask import Ask, Takes
 from fanfold.work.budget import ONE_CALL, Accounts, Amount
 from fanfold.work.item import canonical
 from fanfold.work.member import Member, Request, Traits
@@ -19,14 +20,57 @@ UNKNOWN = (0, 0)  # the past of a member that has none
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """One who may answer. `grade`: its class. Those of one class share the load; a worse class is
-    used only when all better ones are closed or have failed, not while one is merely busy."""
+    """One who may answer. `grade`: its class. Those of one class share the load. While it cannot take
+    a call now, those of worse classes do up to the class `overflow`; any other only when all better
+    ones are closed or have failed."""
 
     member: Member
     gauge: Gauge
     traits: Traits
     grade: int = 0
     why: str = "named"
+    overflow: int = 0
+
+    @property
+    def holds(self) -> int:
+        """Nobody of a class worse than this is asked while it is only busy."""
+        return max(self.grade, self.overflow)
+
+
+class Eligible(msgspec.Struct):
+    """Those who may answer a task, worked out once for each way of naming them. When the members of
+    the run change, `candidates` does; who waits looks again.
+
+    `accept`: whose recorded replies serve as well. `private`: none of them leaves replies that serve
+    other runs. `queue`: where demands for the same members wait.
+    """
+
+    candidates: tuple[Candidate, ...]
+    accept: tuple[str, ...]
+    takes: tuple[Takes, ...]
+    metered: bool
+    private: bool
+    queue: str
+
+    @property
+    def unrecorded(self) -> bool:
+        """A new run has nothing of theirs on record: functions, and the like."""
+        return self.private and not self.metered
+
+
+def expected_parts(candidates: tuple[Candidate, ...], at_once: int) -> dict[str, float]:
+    """The part of the calls that each will take, going by slots: of so many at once the best class
+    what it can, the next what is left, as far as they overflow. Those of one class get equal parts."""
+    parts: dict[str, float] = {}
+    left = at_once
+    for grade, group in groupby(candidates, key=lambda one: one.grade):
+        alike = list(group)
+        slots = sum(one.gauge.most for one in alike) if grade <= candidates[0].holds else 0
+        taken = min(left, slots)
+        parts |= {one.traits.id: taken / len(alike) for one in alike}
+        left -= taken
+    whole = sum(parts.values())
+    return {id: part / whole for id, part in parts.items() if part}
 
 
 class StepState:
@@ -66,28 +110,37 @@ class Demand:
     A member whose context is too small may not take it, if another's is not. `avoid` was asked last,
     `failures` counts the failures by member. `claim_ahead`: it may be claimed before there is a slot;
     where there is a choice between members, that is made when there is one. Demands wait in a queue
-    with those for the same members.
+    with those for the same members. `eligible`: where its candidates come from, if those may change.
     """
 
-    __slots__ = ("_made", "_queue", "ask", "avoid", "candidates", "claim_ahead", "failures", "queue",
-                 "refusals", "sent", "step")  # fmt: skip
+    __slots__ = ("_ahead", "_made", "_queue", "_seen", "ask", "avoid", "candidates", "claim_ahead",
+                 "eligible", "failures", "queue", "refusals", "sent", "step")  # fmt: skip
 
     def __init__(
         self, ask: Ask, candidates: tuple[Candidate, ...], queue: str, step: StepState,
         claim_ahead: bool = False,
     ) -> None:  # fmt: skip
-        self.ask, self.candidates, self.queue, self.step = ask, candidates, queue, step
-        self.claim_ahead = claim_ahead and len(candidates) == 1
-        if len(candidates) > 1:
-            self.candidates = _fitting(ask, candidates)
-            if len(self.candidates) < len(candidates):
-                self.queue = ",".join(one.traits.id for one in self.candidates)
+        self.ask, self.queue, self.step, self._ahead = ask, queue, step, claim_ahead
+        self._take(candidates)
+        if len(self.candidates) < len(candidates):
+            self.queue = ",".join(one.traits.id for one in self.candidates)
         self._queue = self.queue
+        self.eligible: Eligible | None = None
         self.avoid: str | None = None
         self.failures: dict[str, int] = {}
         self.refusals = 0
         self.sent = False  # somebody may have seen it
         self._made: dict[str, tuple[Request, Amount]] | None = None
+
+    def _take(self, candidates: tuple[Candidate, ...]) -> None:
+        self._seen = candidates
+        self.candidates = _fitting(self.ask, candidates) if len(candidates) > 1 else candidates
+        self.claim_ahead = self._ahead and len(candidates) == 1
+
+    def look_again(self) -> None:
+        """The members of the run may have changed since it was made."""
+        if self.eligible is not None and self.eligible.candidates is not self._seen:
+            self._take(self.eligible.candidates)
 
     def request(self, candidate: Candidate) -> tuple[Request, Amount]:
         """The ask made ready for this member, and its worst case; worked out once."""

@@ -12,14 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from fanfold.errors import (
-    InvalidReply,
-    RateLimited,
-    RunStopped,
-    Terminal,
-    TimedOut,
-    Transient,
-)
+from fanfold.errors import InvalidReply, RateLimited, RunStopped, Terminal, TimedOut, Transient
 from fanfold.journal.answers import Shortage
 from fanfold.run.demand import Candidate, Demand, StepState, broken
 from fanfold.run.grant import (
@@ -74,11 +67,12 @@ class Dispatch:
 
     def decide(self, demand: Demand) -> Grant | Wait:
         """Cases: a member has a free slot and the money suffices; all slots are taken, and it may be
-        claimed ahead, or waits; it may go later, and who is of a worse class is not asked meanwhile,
-        unless a breaker is why; the money may suffice later; no member is left; the money never
-        suffices."""
+        claimed ahead, or waits; it may go later, and who is of a worse class than it `holds` is not
+        asked meanwhile, unless a breaker is why; the money may suffice later; no member is left; the
+        money never suffices."""
         if self.held is not None:
             return Wait(None)
+        demand.look_again()
         step = demand.step
         crowded = step.in_flight >= step.concurrency or self.limits.full
         if crowded and not (demand.claim_ahead and has_room_ahead(step.ahead, step.concurrency)):
@@ -112,7 +106,7 @@ class Dispatch:
                     if verdict is GO and not crowded:
                         grant = self._granted(demand, candidate, request, amount, accounts)
                         return self._start(grant, now)
-                    waiting, worst_grade = True, min(worst_grade, candidate.grade)
+                    waiting, worst_grade = True, min(worst_grade, candidate.holds)
                     if ahead is None and may_claim_ahead(candidate):
                         ahead = candidate, request, amount, accounts
                 elif fit == "never":
@@ -126,7 +120,8 @@ class Dispatch:
             elif isinstance(verdict, Wait):
                 waiting = True
                 if not broken(gauge):
-                    worst_grade = min(worst_grade, candidate.grade)
+                    held = candidate.grade if gauge.probing(now) else candidate.holds
+                    worst_grade = min(worst_grade, held)
                 until = earlier(until, verdict.until)
         if ahead is not None and demand.claim_ahead and until is None:
             return self._claim_ahead(self._granted(demand, *ahead), now)
@@ -193,11 +188,8 @@ class Dispatch:
         late = self.halted is not None or (self.deadline is not None and now >= self.deadline)
         for entry in tuple(self._claimed):
             grant, waits = entry
-            may = (
-                False
-                if late or waits.done() or broken(grant.gauge)
-                else self._may_start(grant, now)
-            )
+            closed = late or waits.done() or broken(grant.gauge)
+            may = False if closed else self._may_start(grant, now)
             if may is None:
                 if self.limits.full:
                     return
@@ -208,6 +200,13 @@ class Dispatch:
                 self._start(grant, now)
             if not waits.done():
                 waits.set_result(may)
+
+    def members_changed(self) -> None:
+        """Whoever waits looks again; what was claimed ahead is given back for that, none was sent."""
+        for _, waits in self._claimed:
+            if not waits.done():
+                waits.set_result(False)
+        self.poke()
 
     def _may_start(self, grant: Grant, now: float) -> bool | None:
         """None: not yet."""

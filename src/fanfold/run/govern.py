@@ -12,7 +12,7 @@ import msgspec
 from fanfold.journal.answers import CallHistory
 from fanfold.price import dollars, nanos
 from fanfold.run.context import Context
-from fanfold.run.demand import Candidate
+from fanfold.run.demand import Candidate, expected_parts
 from fanfold.run.forecast import Forecast
 from fanfold.run.left import Survey
 from fanfold.run.meter import Cast, Meter
@@ -162,7 +162,7 @@ class Governor:
         return Cast(
             terms.step, members, tuple(one.member for one in better), slots, past,
             extra=0.0 if terms.hedge is None else terms.hedge.extra,
-            spare=frozenset(one.traits.id for one in eligible.candidates if one.grade),
+            parts=expected_parts(eligible.candidates, slots),
         )  # fmt: skip
 
     def _history(self, traits: Traits, step: str) -> CallHistory | None:

@@ -19,6 +19,7 @@ PROBE = 2.0  # seconds that the others wait for the first request: a refusal com
 FIRST_LOOK = 1.0  # seconds until it is looked whether it is back; doubles
 MAX_WAIT = 600.0  # seconds that a run waits at most when a member says when to come back
 PATIENCE = 900.0  # seconds of nothing but refusals or silence before one gives up
+BreakerState = Literal["closed", "open", "half"]
 
 
 class Go(msgspec.Struct, frozen=True):
@@ -38,8 +39,7 @@ class Closed(msgspec.Struct, frozen=True):
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """Leave that was taken: the tokens a call was admitted with, and whether it is the probe of a
-    breaker, whose answer decides for all others."""
+    """Leave that was taken: the tokens of the call, and is it the probe of a breaker?"""
 
     tokens: float = 0.0
     probe: bool = False
@@ -68,9 +68,8 @@ class SharedPool:
 class Breaker:
     """Open after a terminal error; when a reset time is known, one probe goes out then."""
 
-    def __init__(self) -> None:
-        self.state: Literal["closed", "open", "half"] = "closed"
-        self.reason = ""
+    def __init__(self, state: BreakerState = "closed", reason: str = "") -> None:
+        self.state, self.reason = state, reason
         self.until: float | None = None
         self.waits = True  # calls wait for `until`; else it is closed for them, and probed then
 
@@ -202,7 +201,7 @@ class Gauge:
                 verdict = breaker.check(now, self._max_wait)
                 if verdict is not GO:
                     return verdict
-        if not self.proven and self.in_flight and now < self._probe_until:
+        if self.probing(now):
             return Wait(self._probe_until)
         cap = pool.throttle.cap
         if self.in_flight >= self.most or (cap is not None and pool.in_flight >= int(cap)):
@@ -214,20 +213,31 @@ class Gauge:
             ready = max(ready, self.tokens.ready_at(now, self.estimate(worst_tokens)))
         return GO if ready <= now else Wait(ready)
 
-    def switch(self, *, on: bool) -> None:
-        """At an operator's word: nothing new is sent there, or again."""
-        if on:
-            self.breaker.close()
-        else:
-            self.breaker.trip("switched off by the operator", None)
+    def probing(self, now: float) -> bool:
+        """Its first request is under way: it shows whether address, key and model are right."""
+        return not self.proven and self.in_flight > 0 and now < self._probe_until
 
-    def set_limit(self, limit: str, value: int, now: float) -> None:
+    def update(self, traits: Traits, now: float) -> None:
+        """Its limits and its switch may have changed; all else stays as it was."""
+        for name in ("concurrency", "rpm", "tpm"):
+            if (value := getattr(traits.limits, name)) != getattr(self.traits.limits, name):
+                self.set_limit(name, value, now)
+        if traits.enabled != self.traits.enabled:
+            self.switch(on=traits.enabled, why="switched off (enabled: false)")
+        self.traits = traits
+
+    def switch(self, *, on: bool, why: str = "switched off by the operator") -> None:
+        """Nothing new is sent there, or again."""
+        self.breaker = Breaker() if on else Breaker("open", why)
+
+    def set_limit(self, limit: str, value: int | None, now: float) -> None:
         match limit:
             case "rpm":
-                self.requests = Rate(value, now)
+                self.requests = Rate(value, now) if value else None
             case "tpm":
-                self.tokens = Rate(value, now)
+                self.tokens = Rate(value, now) if value else None
             case _:
+                assert value is not None
                 self.pool.throttle.ceiling += value - self.most
                 self.most = value
 

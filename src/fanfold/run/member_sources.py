@@ -68,17 +68,16 @@ class ListedMembers:
 
 
 class ScriptMembers:
-    """The members of a script: those of its roster, and those that it made itself, beside them."""
+    """The members of a script: those of its roster, and those that it made itself, beside them or in
+    their place."""
 
-    def __init__(
-        self, listed: ListedMembers, *made: MemberSource, settings: RosterSettings
-    ) -> None:
+    def __init__(self, listed: MemberSource, *made: MemberSource, settings: RosterSettings) -> None:
         self.settings = settings
         self._sources = {id: part for part in (listed, *made) for id in part.traits}
         self.traits: Mapping[str, Traits] = {
             id: one.traits[id] for id, one in self._sources.items()
         }
-        self.given = frozenset(id for part in made for id in part.traits)
+        self.given = listed.given.union(*(part.traits for part in made))
 
     def build(self, id: str) -> Member:
         return self._sources[id].build(id)
@@ -100,6 +99,17 @@ def members_of_script(
     return ScriptMembers(
         ListedMembers(found, folder), ListedMembers(own, Path.cwd()), given,
         settings=msgspec.structs.replace(found.settings, **settings),
+    )  # fmt: skip
+
+
+def with_members(source: MemberSource, members: Any) -> MemberSource:
+    """The same, and these beside them; one whose id is there takes its place."""
+    made = [_checked(one) for one in _listed(members)]
+    _refuse_same_ids(Roster(), made)
+    own = Roster({one.traits.id: one.entry for one in made if isinstance(one, ScriptedEntry)})
+    given = GivenMembers(*(one for one in made if not isinstance(one, ScriptedEntry)))
+    return ScriptMembers(
+        source, ListedMembers(own, Path.cwd()), given, settings=source.settings
     )  # fmt: skip
 
 

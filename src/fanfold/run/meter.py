@@ -34,8 +34,8 @@ class Cast(msgspec.Struct, frozen=True):
     """Who may answer the asks of a step, under which terms, and what is on record of them, by id.
 
     `votes`: each question is asked several times, so more replies than questions on record are no
-    kick-backs. `extra`: the share of calls that hedging may add. `spare`: members that are asked
-    only when the others cannot be.
+    kick-backs. `extra`: the share of calls that hedging may add. `parts`: the part of the calls that
+    each member will take; those without one are asked only when the others cannot be.
     """
 
     step: str
@@ -45,7 +45,7 @@ class Cast(msgspec.Struct, frozen=True):
     past: Mapping[str, CallHistory | None] = {}
     votes: bool = False
     extra: float = 0.0
-    spare: frozenset[str] = frozenset()
+    parts: Mapping[str, float] = {}
 
     @property
     def everyone(self) -> tuple[Traits, ...]:
@@ -117,13 +117,15 @@ class Meter:
         self._calls += 1
 
     def _expect(self, left: Left, first: list[_Ready], better: list[_Ready]) -> None:
-        """The call, and the share of it that will be kicked back and escalated, going by the past.
-        Those of the best class get equal parts."""
+        """The call, and the share of it that will be kicked back and escalated, going by the past."""
         weight = 1.0
-        best = [one for one in first if one[0].id not in self._cast.spare] or first
+        parts = {one[0].id: self._cast.parts.get(one[0].id, 0.0) for one in first}
+        whole = sum(parts.values())
         for _ in range(left.kicks + 1):
-            for traits, request in best:
-                self._shares[traits.id].add(request, left.typical, weight / len(best))
+            for traits, request in first:
+                part = parts[traits.id] / whole if whole else 1 / len(first)
+                if part:
+                    self._shares[traits.id].add(request, left.typical, weight * part)
             weight *= self._again
         for traits, request in better if weight else ():
             self._shares[traits.id].add(request, left.typical, weight)
@@ -200,7 +202,8 @@ def _time(cast: Cast, likely: Sequence[Likely]) -> tuple[float | None, bool]:
     timed = [(one.calls, one.latency) for one in likely if one.latency is not None]
     if len(timed) < len(likely):
         return rated, True
-    slots = min(cast.concurrency, sum(t.limits.concurrency for t in cast.everyone))
+    able = [t for t in cast.everyone if t.id in cast.parts] or cast.everyone
+    slots = min(cast.concurrency, sum(t.limits.concurrency for t in able))
     usual = sum(n * latency for n, latency in timed) / calls
     return max(ceil(calls / slots) * usual, rated or 0.0), False
 

@@ -9,8 +9,7 @@ from typing import TypeAlias
 from fanfold.journal.answers import KnownReply
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import DiscardReply, RunRecord
-from fanfold.run.choose import Eligible
-from fanfold.run.demand import StepState
+from fanfold.run.demand import Eligible, StepState
 from fanfold.run.settings import Settings
 from fanfold.work.member import Traits
 from fanfold.work.task import Terms

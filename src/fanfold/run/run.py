@@ -21,12 +21,13 @@ import msgspec
 from fanfold.clock import Clock, RealClock
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import AddRun, CloseRun, ItemEnding, NewReply, RunRecord
+from fanfold.members.entry import ScriptedEntry
 from fanfold.run.adopt import Adopted
 from fanfold.run.books import Books
 from fanfold.run.carry import carry, carry_one_of_many, carry_separately
 from fanfold.run.context import Shared, build, share
 from fanfold.run.govern import Governor
-from fanfold.run.member_sources import MemberSource
+from fanfold.run.member_sources import MemberSource, with_members
 from fanfold.run.orders import OrderTaker
 from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, status_of
@@ -38,7 +39,7 @@ from fanfold.run.task_state import NoReply, TaskState
 from fanfold.run.unpaid import SEPARATE, CannotPay
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, Source
-from fanfold.work.member import Tell, Traits
+from fanfold.work.member import Member, Tell, Traits
 from fanfold.work.outcome import Outcome, Receipt, State, Verdict
 from fanfold.work.task import Place, Task, Terms, Who, asks_of
 
@@ -109,6 +110,20 @@ class Run(Books):
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
+
+    # ── members ──
+
+    def register(self, *members: Member | ScriptedEntry) -> None:
+        """From now on these may answer too, in this run: whoever waits for somebody who fits looks
+        again. One whose id is there already: its slots, its rates and `enabled` count from now on,
+        the rest stays as it was."""
+        self.update_members(with_members(self._source, members))
+
+    def update_members(self, source: MemberSource) -> None:
+        """Other members from now on, see `Chooser.update`; what is under way goes on."""
+        self._source = source
+        self._ctx.choose.update(source)
+        self._ctx.dispatch.members_changed()
 
     # ── planning ──
 

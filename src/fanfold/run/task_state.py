@@ -7,8 +7,8 @@ from collections.abc import Callable
 from fanfold.errors import FanfoldError
 from fanfold.journal.answers import KnownReply
 from fanfold.journal.facts import ItemEnding, NewReply
-from fanfold.run.choose import Eligible
 from fanfold.run.context import Context
+from fanfold.run.demand import Eligible
 from fanfold.run.judging import judge_pure
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.ask import Ask, Reply, Takes

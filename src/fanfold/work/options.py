@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from fanfold.errors import BadInput
 from fanfold.work.arguments import is_uncalled, takes
@@ -116,7 +116,13 @@ def read_who(node: Node, known: Mapping[str, Any]) -> Who:
         raise node.child(said[1]).bad(f"state `{said[0]}` or `{said[1]}`, not both")
     one = known.get("member") or known.get("agent")
     members = (one,) if one else known.get("members", ())
-    return Who(members, known.get("needs", ()), known.get("use"), tuple(known.get("fallback", ())))
+    if members and "spread" in known:
+        what = f"`spread` goes with `needs`: those that `{said[0]}` names share the work anyway"
+        raise node.child("spread").bad(what)
+    return Who(
+        members, known.get("needs", ()), known.get("use"), tuple(known.get("fallback", ())),
+        spread=known.get("spread", UNSET),
+    )  # fmt: skip
 
 
 def who_of(known: Mapping[str, Any]) -> Who:
@@ -197,6 +203,7 @@ WHO: dict[str, Check] = {
     "needs": one_or_many(text),
     "use": whole(least=1),
     "fallback": one_or_many(one_member),
+    "spread": one_of("overflow", "best"),
 }
 TERMS: dict[str, Check] = {
     "concurrency": whole(least=1),

@@ -15,6 +15,7 @@ from fanfold.work.reader import Count, Misfit, Positive, Stated, read_options
 
 OnFailure = Literal["skip", "abort", "hold"]
 InDoubt = Literal["retry", "hold"]
+Spread = Literal["overflow", "best"]
 
 
 class BudgetFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -90,7 +91,8 @@ class Who(msgspec.Struct, frozen=True):
 
     `fallback`: these, in order, but each only when all before it are closed or have failed.
     `among`: the router chooses, but only among these. `why`: why these members, for the record of
-    an attempt.
+    an attempt. `spread`: when the best of those who fit cannot take a call now, the next best does,
+    or it waits for the best.
     """
 
     members: tuple[str, ...] = ()
@@ -99,6 +101,7 @@ class Who(msgspec.Struct, frozen=True):
     fallback: tuple[str, ...] = ()
     among: tuple[str, ...] = ()
     why: str = "named"
+    spread: Stated[Spread] = UNSET
 
 
 class Terms(msgspec.Struct, frozen=True):

@@ -191,6 +191,30 @@ def test_each_kind_of_step_has_its_size(
     assert made.total.worst == sum(one.forecast.worst or 0 for one in made.steps)
 
 
+def test_the_cost_of_members_that_overflow_is_counted_by_their_slots(tmp_path: Path) -> None:
+    """Of eight at once the cheap one takes two; with `spread: best` it takes all of them."""
+    text = (
+        "{{id: {id}, kind: openai, model: {id}, base_url: 'http://127.0.0.1:9',"
+        " price: {{call: {usd}}}, {more}}}"
+    )
+    rows = [
+        text.format(id="cheap", usd=1, more="concurrency: 2"),
+        text.format(id="dear", usd=5, more="concurrency: 6"),
+    ]
+    expected = {}
+    for spread in ("overflow", "best"):
+        steps = f"  - map: {{prompt: 'Say {{{{ item.text }}}}', spread: {spread}, revise: 0}}"
+        plan = write(tmp_path / spread, steps)
+        roster = "members:\n" + "".join(f"  - {row}\n" for row in rows)
+        (plan.parent / "roster.yaml").write_text(roster)
+        made = previewed(plan)
+        expected[spread] = (made.total.p50, made.total.worst)
+    assert expected == {
+        "overflow": (nanos(12 * (1 * 2 + 5 * 6) / 8), nanos(12 * 5)),
+        "best": (nanos(12.0), nanos(12 * 5)),
+    }
+
+
 def test_a_tree_has_the_nodes_that_the_run_will_ask(tmp_path: Path) -> None:
     """Counted by the tree itself; a single part is passed on without an ask."""
     steps = (

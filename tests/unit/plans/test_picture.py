@@ -517,6 +517,7 @@ def test_with_a_roster_needs_are_names(tmp_path: Path) -> None:
     for who, told in [
         (Who(needs=("wit",), use=1), "needs wit: a, b (at most 1 of them)"),
         (Who(needs=("law", "wit")), "needs law, wit: a"),
+        (Who(needs=("wit",), spread="best"), "needs wit: a, b, waits for the best"),
         (Who(needs=("song",)), "needs song"),
         (Who(), "any member: a, b"),
         (by("gone"), "gone"),

@@ -73,6 +73,7 @@ def describe_who(who: Who, roster: Roster | None) -> str:
         need = f"needs {', '.join(who.needs)}" if who.needs else "any member"
         said = f"{need}: {found}" if found else need
     said = f"{said} (at most {who.use} of them)" if who.use else said
+    said = f"{said}, waits for the best" if who.spread == "best" else said
     return f"{said}, else {', '.join(who.fallback)}" if who.fallback else said
 
 

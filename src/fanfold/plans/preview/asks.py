@@ -21,6 +21,7 @@ from fanfold.plans.preview.standin import NOTHING, Size, StandIns, holds_stand_i
 from fanfold.plans.reading import inspecting_resolver
 from fanfold.plans.ready import Ready
 from fanfold.run.choose import Chooser
+from fanfold.run.demand import expected_parts
 from fanfold.run.executor import LocalExecutor
 from fanfold.run.forecast import Forecast, Note
 from fanfold.run.left import Left, Look, Survey
@@ -121,8 +122,8 @@ class PreviewContext:
         }  # fmt: skip
         slots = min(terms.concurrency, self._most_at_once)
         extra = 0.0 if terms.hedge is None else terms.hedge.extra
-        spare = frozenset(one.traits.id for one in chosen if one.grade)
-        return Cast(terms.step, members, better, slots, past, votes, extra, spare)
+        parts = expected_parts(chosen, slots)
+        return Cast(terms.step, members, better, slots, past, votes, extra, parts)
 
     def look(self, cast: Cast, who: Who) -> Look:
         """The replies that a run would use: of those who may be asked, and of all who would fit."""
