@@ -40,6 +40,8 @@ LAZY = {
         "fanfold.faces.cli.servers",
         "fanfold.faces.serve.session",
     ): "another face, with its own extra",
+    ("fanfold.faces.cli.ui", "fanfold.faces.ui.session"): "another face, with its own extra",
+    ("fanfold.faces.cli.ui", "fanfold.faces.web"): "only for a server, with its own extra",
     ("fanfold.observe.html.prose", "markdown_it"): "only pages need it, and it is slow to import",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
     ("fanfold.members.endpoint", "fanfold.members.http_aiohttp"): "slow to import",
@@ -52,6 +54,8 @@ LAZY = {
 LATE = {
     "fanfold.faces.web": {"starlette", "uvicorn"},
     "fanfold.faces.serve.app": {"starlette"},
+    "fanfold.faces.ui.admission": {"starlette"},
+    "fanfold.faces.ui.app": {"starlette"},
     "fanfold.faces.mcp.http": {"mcp", "starlette"},
     "fanfold.faces.mcp.server": {"mcp"},
     "fanfold.members.http_pyreqwest": {"pyreqwest"},

@@ -46,6 +46,10 @@ class Browser:
         self._session: str | None = None
 
     def look(self, path: Path, *, width: int = 1200, scheme: str = "light") -> Seen:
+        return self.visit(path.absolute().as_uri(), width=width, scheme=scheme)
+
+    def visit(self, url: str, *, width: int = 1200, scheme: str = "light") -> Seen:
+        """A new page at this address, as it is when it has loaded."""
         target = self._do("Target.createTarget", url="about:blank")["targetId"]
         session = self._do("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._session = session
@@ -58,16 +62,30 @@ class Browser:
             deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
         self._events.clear()
-        self._do("Page.navigate", session, url=path.absolute().as_uri())
+        self._do("Page.navigate", session, url=url)
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._events.append(self._next())
+        return self.seen()
+
+    def seen(self) -> Seen:
+        """The last page as it is now, with all that it asked for since it was visited."""
         return Seen(
-            self._value("document.title"),
-            self._value("document.body.innerText"),
+            self.value("document.title"),
+            self.value("document.body.innerText"),
             [e["params"]["request"]["url"] for e in self._of("Network.requestWillBeSent")],
             [str(e["params"]) for name in COMPLAINTS for e in self._of(name)],
-            self._value("document.documentElement.scrollWidth"),
+            self.value("document.documentElement.scrollWidth"),
         )
+
+    def until(self, condition: str) -> None:
+        """Wait until a condition is true in the last page."""
+        self.value(f"""
+            new Promise(done => {{ const look = () =>
+                ({condition}) ? done(1) : setTimeout(look, 20); look(); }})""")
+
+    def press(self, key: str) -> None:
+        self._do("Input.dispatchKeyEvent", self._session, type="keyDown", key=key, text=key)
+        self._do("Input.dispatchKeyEvent", self._session, type="keyUp", key=key)
 
     def sorted_by(self, title: str) -> list[str]:
         """The first column of the first sortable table of the last page, when a title was clicked."""
@@ -76,16 +94,16 @@ class Browser:
             const buttons = [...table.querySelectorAll("th button")];
             buttons.find(button => button.textContent === "{title}").click();
             [...table.tBodies[0].rows].map(row => row.cells[0].textContent)"""
-        found: list[str] = self._value(script)
+        found: list[str] = self.value(script)
         return found
 
     def turned(self, script: str) -> list[Any]:
         """What the first pager of the last page says after the script, and the first cells of its
         rows. It waits until the page has unpacked its rows."""
-        self._value("""
+        self.value("""
             new Promise(done => { const look = () =>
                 document.querySelector(".pager button") ? done(1) : setTimeout(look, 5); look(); })""")
-        found: list[Any] = self._value(f"""{{
+        found: list[Any] = self.value(f"""{{
             const pager = document.querySelector(".pager"), table = document.querySelector("table.sorts");
             const press = word => [...document.querySelectorAll("button")].find(
                 button => button.textContent === word).click();
@@ -98,18 +116,18 @@ class Browser:
 
     def cut_off(self) -> list[str]:
         """The tables of the last page that do not fit into its width."""
-        found: list[str] = self._value("""
+        found: list[str] = self.value("""
             [...document.querySelectorAll("table")].filter(
                 table => table.getBoundingClientRect().right > innerWidth).map(one => one.innerText)""")
         return found
 
-    def _value(self, script: str) -> Any:
+    def value(self, script: str) -> Any:
         done = self._do(
             "Runtime.evaluate", self._session, expression=script, returnByValue=True,
             awaitPromise=True,
         )  # fmt: skip
         assert "exceptionDetails" not in done, done
-        return done["result"]["value"]
+        return done["result"].get("value")
 
     def _of(self, method: str) -> list[dict[str, Any]]:
         return [event for event in self._events if event["method"] == method]

@@ -351,7 +351,8 @@ def test_help_and_version(tmp_path: Path) -> None:
     assert (helped.code, helped.err) == (0, "")
     listed = re.findall(r"^  (\w+)  ", helped.out.split("Commands:")[1], re.MULTILINE)
     assert listed == [
-        "run", "init", "graph", "schema", "resume", "launch", "kill", "relaunch", "status", "show", "runs",
+        "run", "init", "graph", "schema", "resume", "launch", "kill", "relaunch", "status", "ui", "show",
+        "runs",
         "report", "view", "feed", "tree", "members", "ask", "mcp", "serve", "skill", "local", "demo",
         "completion", "new",
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hmac import compare_digest
 from pathlib import Path
-from socket import create_server, socket
+from socket import AF_INET, AF_INET6, create_server, socket
 from typing import Any
 
 import msgspec
@@ -58,14 +58,18 @@ class RequestRefused(FanfoldError):
 Respond = Callable[[RequestRefused], Response]
 """How a face words an error."""
 
+Admit = Callable[[Scope, Headers], Response | None]
+"""Who is let in: raises RequestRefused; a response is the answer, and nobody else is asked."""
+
 
 # ── the socket and the secret ────────────────────────────────────────────────────────────────
 
 
-def listen(port: int) -> socket:
-    """A listening socket on loopback; port 0 is any free one. Clients may connect at once."""
+def listen(port: int, host: str = HOST) -> socket:
+    """A listening socket, on loopback unless stated; port 0 is any free one. Clients may connect at
+    once."""
     try:
-        return create_server((HOST, port))
+        return create_server((host, port), family=AF_INET6 if ":" in host else AF_INET)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise BadInput(
@@ -100,8 +104,22 @@ def read_secret(
 def is_authorized(authorization: str, secret: str) -> bool:
     """Does an Authorization header carry this bearer secret? Compared in constant time."""
     scheme, _, given = authorization.partition(" ")
-    same = compare_digest(given.strip().encode("utf-8", "replace"), secret.encode())
-    return same and scheme.lower() == "bearer"
+    return is_same(given.strip(), secret) and scheme.lower() == "bearer"
+
+
+def is_same(given: str, secret: str) -> bool:
+    """Compared in constant time."""
+    return compare_digest(given.encode("utf-8", "replace"), secret.encode())
+
+
+def bearer(secret: str) -> Admit:
+    """Requests that carry this secret as a bearer token."""
+
+    def admit(scope: Scope, headers: Headers) -> None:
+        if not is_authorized(headers.get("authorization", ""), secret):
+            raise RequestRefused("the key is wrong or missing", status=401, code="invalid_api_key")
+
+    return admit
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────
@@ -139,11 +157,11 @@ def is_json(content_type: str) -> bool:
 
 
 class Gatekeeper:
-    """Lets a request through to an application when it carries the secret, its body is complete and
-    within its limit, and there is capacity. `closing` refuses all that come from then on."""
+    """Lets a request through to an application when it is admitted, its body is complete and within
+    its limit, and there is capacity. `closing` refuses all that come from then on."""
 
-    def __init__(self, app: ASGIApp, secret: str, body_bytes: int, respond: Respond) -> None:
-        self._app, self._secret, self._body_bytes = app, secret, body_bytes
+    def __init__(self, app: ASGIApp, admit: Admit, body_bytes: int, respond: Respond) -> None:
+        self._app, self._admission, self._body_bytes = app, admit, body_bytes
         self._respond = respond
         self.closing = False
 
@@ -151,7 +169,13 @@ class Gatekeeper:
         connection = current()
         connection.receive()
         try:
-            body = await self._admit(Headers(scope=scope), receive)
+            headers = Headers(scope=scope)
+            if sum(len(name) + len(value) for name, value in headers.raw) > _HEADER_BYTES:
+                raise RequestRefused(f"the header is too large: at most {_HEADER_BYTES} bytes")
+            if (answer := self._admission(scope, headers)) is not None:
+                await answer(scope, receive, send)
+                return
+            body = await self._body(headers, receive)
             if not connection.work():
                 raise RequestRefused("too many requests", status=503, code="overloaded", again=True)
             await self._app(scope, replay(body, receive), send)
@@ -162,11 +186,7 @@ class Gatekeeper:
         finally:
             connection.end()
 
-    async def _admit(self, headers: Headers, receive: Receive) -> bytes:
-        if sum(len(name) + len(value) for name, value in headers.raw) > _HEADER_BYTES:
-            raise RequestRefused(f"the header is too large: at most {_HEADER_BYTES} bytes")
-        if not is_authorized(headers.get("authorization", ""), self._secret):
-            raise RequestRefused("the key is wrong or missing", status=401, code="invalid_api_key")
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
         if self.closing:
             raise RequestRefused("the server is stopping", status=503, code="stopping", again=True)
         body = await _read_body(receive, self._body_bytes)

@@ -237,4 +237,4 @@ def fleet_page(account: RunAccount, s: FleetStatus, diffs: dict[str, Diff]) -> s
         for title, lines in workers_sections(s, diffs)
     ]
     rest = books(account) if account.receipt.result is None else sections(account)
-    return page(s.summary.run.name, head(account), [*own, *rest], FOOT)
+    return page(s.summary.run.name, head(account.summary, account.receipt), [*own, *rest], FOOT)

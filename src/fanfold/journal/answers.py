@@ -141,6 +141,29 @@ class EndedItem(msgspec.Struct, frozen=True):
     value: object = None
 
 
+class ItemFilter(msgspec.Struct, frozen=True):
+    """Which items of a run are listed: of an outcome ("pending": without one, "": all), whose id has a
+    text in it, after a place (batch and position), or the last ones before it."""
+
+    state: State | Literal["", "pending"] = ""
+    text: str = ""
+    place: tuple[int, int] = (-1, -1)
+    before: bool = False
+    limit: int = 50
+
+
+class ListedItem(msgspec.Struct, frozen=True):
+    """One line of a list of items. `state` None: it has no outcome yet."""
+
+    id: str
+    place: tuple[int, int]
+    state: State | None
+    reasons: tuple[str, ...]
+    member: str | None
+    cost: int
+    calls: int
+
+
 class PlannedItem(msgspec.Struct, frozen=True):
     """Where an item was planned: which batch (`input`, or the step that produced it), at which
     position, and the hash of its data."""
@@ -266,6 +289,23 @@ class MemberTotal(msgspec.Struct, frozen=True):
     repeats: int
     seconds: float
     bounds: int = 0
+
+
+class DaySpending(msgspec.Struct, frozen=True):
+    """What one member took at one step of a run on one day (UTC, counted from 1970). Of the cost: what
+    was paid for no reply, what is in doubt, and what came too late."""
+
+    day: int
+    run: int
+    step: int
+    member: str
+    answerer: str
+    calls: int
+    cost: int
+    failed: int
+    in_doubt: int
+    late: int
+    tokens: int
 
 
 class CallHistory(msgspec.Struct, frozen=True):

@@ -19,9 +19,12 @@ from fanfold.journal.answers import (
     BinnedCalls,
     CallHistory,
     CallTime,
+    DaySpending,
     EndedItem,
+    ItemFilter,
     KeptPrompt,
     KnownReply,
+    ListedItem,
     LostAttempt,
     MemberActivity,
     MemberTotal,
@@ -292,6 +295,18 @@ class ReportQuestions(RunQuestions, Protocol):
 
     def binned_calls(self, run: int, bins: TimeBins, members: Sequence[str]) -> list[BinnedCalls]:
         """What of a call is after the end of the bins is not counted."""
+
+    def list_items(self, run: int, wanted: ItemFilter) -> list[ListedItem]:
+        """In planned order, each with its last outcome."""
+
+    def step_tally(self, run: int) -> dict[tuple[int, State], int]:
+        """How many items ended at each step, and how."""
+
+    def costs_over_time(self, run: int, origin: float, width: float) -> list[tuple[int, int, int]]:
+        """Of the calls that ended, by bins of `width` seconds since `origin`: bin, cost, calls."""
+
+    def spending(self, start: float) -> list[DaySpending]:
+        """Of all runs, from the attempts that began at `start` or later."""
 
 
 # ── the store ────────────────────────────────────────────────────────────────────────────────

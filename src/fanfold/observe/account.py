@@ -72,15 +72,19 @@ def account(archive: StoreView, summary: RunSummary, *, replies: bool = False) -
     items and what each ended with."""
     read, run = archive.read, summary.run
     found = accounts(read, run, unsent=summary.unsent)
-    spent: dict[str, float] = {}
-    for total in read.member_totals([run.no]):
-        spent[total.member] = spent.get(total.member, 0.0) + total.seconds
     return RunAccount(
-        summary, whole_receipt(summary, found),
-        tuple(Worked(one, spent.get(one.member, 0.0)) for one in by_member(found)),
+        summary, whole_receipt(summary, found), worked(read, run.no, found),
         _caught(read, summary), tuple(doubtful(read, summary)),
         tree(archive, run), times(read, run.no, summary.unsent), _items(read, summary) if replies else (),
     )  # fmt: skip
+
+
+def worked(read: ReportQuestions, run: int, found: list[MemberAccount]) -> tuple[Worked, ...]:
+    """Each member, the most expensive first."""
+    spent: dict[str, float] = {}
+    for total in read.member_totals([run]):
+        spent[total.member] = spent.get(total.member, 0.0) + total.seconds
+    return tuple(Worked(one, spent.get(one.member, 0.0)) for one in by_member(found))
 
 
 def _items(read: ReportQuestions, summary: RunSummary) -> tuple[EndedItem, ...]:

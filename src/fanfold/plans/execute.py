@@ -101,6 +101,11 @@ _stored = msgspec.json.Decoder(Stored).decode
 _budget = msgspec.json.Decoder(Budget).decode
 
 
+def stored_with(record: RunRecord) -> Stored:
+    """What a run of a plan was started with. StoreError: it cannot be read; of a script there is none."""
+    return decoded(_stored, record.plan, f"what run {record.name} was started with")
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Everything is read and checked: it can start. `record` is the earlier run of a resume;
     `warnings` are for the operator, before anything is paid for."""
@@ -193,7 +198,7 @@ def prepare_resume(name: str, options: Options, unchanged: Unchanged = refuse_ch
         archive.close()
     if not record.plan:
         raise BadInput(f"{name} was started by a script; run the script again to continue")
-    stored = decoded(_stored, record.plan, f"what run {record.name} was started with")
+    stored = stored_with(record)
     unchanged(stored, record)
     roster = with_commands(stored.plan, _stored_roster(stored, options))
     check_plan(stored.plan, roster)

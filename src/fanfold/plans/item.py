@@ -10,14 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.journal.answers import AttemptRecord, KeptPrompt, PlannedItem, StepEnding, decoded
+from fanfold.journal.answers import AttemptRecord, KeptPrompt, PlannedItem, StepEnding
 from fanfold.journal.contract import ReportQuestions, StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.plans.asking import Asking
-from fanfold.plans.execute import Stored
+from fanfold.plans.execute import Stored, stored_with
 from fanfold.plans.flow import leg
 from fanfold.plans.inputs import is_stream, open_input, spool_file
 from fanfold.plans.plan import Plan
@@ -29,7 +27,6 @@ from fanfold.work.ask import Ask, Takes
 from fanfold.work.item import Item, Source, hash_of
 from fanfold.work.nearest import alike
 
-_stored = msgspec.json.Decoder(Stored).decode
 _TAKES: tuple[Takes, ...] = ("messages", "items", "both")
 _SPOOLED = ("command", "http")
 KEEP = "state `keep: prompts` in the plan to have prompts stored"
@@ -46,9 +43,7 @@ def find_item(archive: StoreView, record: RunRecord, id: str) -> list[ItemView]:
         like = " or ".join(map(repr, alike(id, ids)))
         known = f"did you mean {like}?" if like else f"there are: {', '.join(ids[:8]) or 'none'}"
         raise BadInput(f"no item {id!r} in run {record.name}; {known}")
-    stored = None
-    if record.plan:
-        stored = decoded(_stored, record.plan, f"what run {record.name} was started with")
+    stored = stored_with(record) if record.plan else None
     return [_Item(archive, record, stored, one).view() for one in planned]
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "kill": ("fanfold.faces.cli.workers:kill", "End a worker, or a whole run."),
     "relaunch": ("fanfold.faces.cli.workers:relaunch", "Start one worker again."),
     "status": ("fanfold.faces.cli.status:status", "List all runs, or show one."),
+    "ui": ("fanfold.faces.cli.ui:ui", "Show the runs in the browser, live."),
     "show": (
         "fanfold.faces.cli.report:show",
         "Show one item: input, prompt, reply, verdict, cost.",

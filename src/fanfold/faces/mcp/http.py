@@ -23,6 +23,7 @@ from fanfold.faces.web import (
     RequestRefused,
     WebServer,
     application,
+    bearer,
     listen,
     read_json,
     replay,
@@ -42,7 +43,7 @@ def on_http(port: int, token: str, say: Callable[[str], None], bounds: Bounds) -
         app = application(
             [Route(PATH, _Checked(manager)), Route(f"{PATH}/", _Checked(manager))], _respond
         )
-        web = WebServer(Gatekeeper(app, token, bounds.body_bytes, _respond), bounds)
+        web = WebServer(Gatekeeper(app, bearer(token), bounds.body_bytes, _respond), bounds)
         async with manager.run():
             web.start(listening)
             say(f"fanfold mcp: http://{HOST}:{listening.getsockname()[1]}{PATH}")

@@ -30,6 +30,7 @@ from fanfold.faces.web import (
     RequestRefused,
     WebServer,
     application,
+    bearer,
     event_stream,
     is_json,
 )
@@ -56,7 +57,7 @@ class ServeEndpoint:
             Route("/v1/models/{id:path}", self._model),
         ]
         app = application(routes, _respond)
-        self._gatekeeper = Gatekeeper(app, key, bounds.body_bytes, _respond)
+        self._gatekeeper = Gatekeeper(app, bearer(key), bounds.body_bytes, _respond)
         self._server = WebServer(self._gatekeeper, bounds)
 
     def start(self, listening: socket) -> None:

@@ -178,6 +178,14 @@ def orders(db: sqlite3.Connection) -> None:
     db.execute("create index orders_by_run on orders (run, state)")
 
 
+def notable_outcomes(db: sqlite3.Connection) -> None:
+    """To find the few items among a million that did not pass."""
+    db.execute(
+        "create index outcomes_notable on outcomes (run, state, batch, position)"
+        " where state <> 'passed'"
+    )
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -191,4 +199,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     hedges_and_losses,
     log_of_commits,
     orders,
+    notable_outcomes,
 ]

@@ -17,6 +17,7 @@ from fanfold.journal.sqlite.log import Following, Log, LogRows
 from fanfold.journal.sqlite.read_attempts import AttemptRows
 from fanfold.journal.sqlite.read_items import ItemRows
 from fanfold.journal.sqlite.read_members import MemberRows
+from fanfold.journal.sqlite.read_pages import PageRows
 from fanfold.journal.sqlite.read_runs import RunRows
 from fanfold.journal.sqlite.rows import apply
 from fanfold.journal.sqlite.trouble import Statements, sqlite_errors
@@ -49,7 +50,7 @@ class Home(Backing, Protocol):
     def detach(self) -> None: ...
 
 
-class Reader(RunRows, ItemRows, AttemptRows, MemberRows, LogRows):
+class Reader(RunRows, ItemRows, AttemptRows, MemberRows, PageRows, LogRows):
     """All questions, on one connection. Only what is durable is seen."""
 
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fanfold.journal.answers import EndedItem
-from fanfold.observe.account import MOST_ITEMS, Caught, RunAccount, Times, quotes
+from fanfold.observe.account import MOST_ITEMS, Caught, RunAccount, Times, Worked, quotes
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
@@ -33,6 +33,7 @@ from fanfold.observe.html.tables import (
 )
 from fanfold.observe.html.tree import tree_table
 from fanfold.observe.shown import categories, shown
+from fanfold.observe.status import RunSummary
 from fanfold.price import dollars
 from fanfold.work.outcome import STATES, Receipt, StepAccount
 
@@ -45,7 +46,7 @@ CAUGHT_SIZE = 60_000  # characters of the table of items that were caught
 def account_page(account: RunAccount) -> str:
     """Everything that comes from data is escaped, cut where it is long, and then it says so."""
     name = account.summary.run.name
-    return page(name, head(account), sections(account), FOOT)
+    return page(name, head(account.summary, account.receipt), sections(account), FOOT)
 
 
 def sections(account: RunAccount) -> list[Section]:
@@ -53,7 +54,7 @@ def sections(account: RunAccount) -> list[Section]:
     receipt, caught, *rest = _figures(account)
     capacity = _capacity([receipt, caught, *rest])
     capacity.remaining -= REPLIES
-    result = Section("Result", "\n".join(_result(account, capacity)))
+    result = Section("Result", "\n".join(result_html(account.summary, account.receipt, capacity)))
     capacity.remaining += REPLIES
     return [receipt, result, caught, _items(account, capacity), *rest]
 
@@ -79,7 +80,7 @@ def _figures(account: RunAccount) -> list[Section]:
         Section("Receipt", receipt_html(r)),
         Section("What the gate caught", "\n".join(_caught(account.caught))),
         Section("Cost and time", "\n".join(_cost(account))),
-        Section("Timeline", "\n".join(_times(account.times))),
+        Section("Timeline", "\n".join(times_html(account.times))),
         Section("Tree", tree_table(account.tree)),
         Section("Escalation", "".join(f"<p>{esc(saving_text(one))}</p>" for one in r.cascades)),
         Section("In doubt", "\n".join(_doubts(account))),
@@ -97,17 +98,18 @@ def result_page(title: str, value: object, more: int = 0) -> str:
 # ── head and foot ────────────────────────────────────────────────────────────────────────────
 
 
-def head(account: RunAccount) -> str:
-    s, r = account.summary, account.receipt
+def head(s: RunSummary, r: Receipt, more: Sequence[tuple[str, str]] = ()) -> str:
+    """Name, status and why, the first figures; `more` of them at the end."""
     reason = "its process died; resume it to continue"
     if s.status != "crashed":
         reason = status_reason(s.status, r) or ""
-    style = "status complete" if s.status == "complete" else "status"
+    style = f"status {s.status}"
     figures = [
         ("items passed", f"{r.passed:,} of {r.planned:,}"),
         ("cost", cost_text(r)),
         ((r.calls == 1 and "call") or "calls", f"{r.calls:,}"),
         ("active time", duration(s.seconds)),
+        *more,
     ]
     shown = "".join(
         f"<div><dt>{esc(name)}</dt><dd>{esc(text)}</dd></div>" for name, text in figures
@@ -126,10 +128,10 @@ FOOT = "Made by fanfold from the journal of the run. All figures are of the whol
 # ── the result ───────────────────────────────────────────────────────────────────────────────
 
 
-def _result(account: RunAccount, capacity: PageCapacity) -> Iterator[str]:
-    value, made = account.receipt.result, account.receipt
+def result_html(s: RunSummary, made: Receipt, capacity: PageCapacity) -> Iterator[str]:
+    value = made.result
     if value is None:
-        unfinished = account.summary.status in ("running", "crashed")
+        unfinished = s.status in ("running", "crashed")
         yield note("There is no result yet." if unfinished else "There is no result.")
         return
     if made.passed < made.planned:
@@ -201,16 +203,16 @@ def receipt_html(r: Receipt) -> str:
 
 def _cost(account: RunAccount) -> Iterator[str]:
     if account.members:
-        yield f"<h3>By member</h3>{_members(account)}"
+        yield f"<h3>By member</h3>{members_html(account.members, account.receipt)}"
     steps = [one for one in account.receipt.steps if one.calls or one.reused or one.cost_usd]
     if steps:
-        yield f"<h3>By step</h3>{_steps(steps)}"
+        yield f"<h3>By step</h3>{steps_html(steps)}"
 
 
-def _members(account: RunAccount) -> str:
+def members_html(members: Sequence[Worked], made: Receipt) -> str:
     """With the share of the whole cost as a bar; of the calls, when it cost nothing."""
-    costly = account.receipt.cost_usd > 0
-    weights = [one.account.cost_usd if costly else one.account.calls for one in account.members]
+    costly = made.cost_usd > 0
+    weights = [one.account.cost_usd if costly else one.account.calls for one in members]
     most = max(weights) or 1
     columns = [
         HtmlColumn("member", "head"), HtmlColumn("calls", "num"), HtmlColumn("items answered", "num"),
@@ -218,7 +220,7 @@ def _members(account: RunAccount) -> str:
         HtmlColumn("time of calls", "num"), HtmlColumn("cost", "num"), HtmlColumn("", "plot"),
     ]  # fmt: skip
     rows = []
-    for one, weight in zip(account.members, weights, strict=True):
+    for one, weight in zip(members, weights, strict=True):
         a = one.account
         label = f"{a.member}: {usd(a.cost_usd, at_most=a.at_most)}, {count(a.calls, 'call')}"
         rows.append(
@@ -229,7 +231,7 @@ def _members(account: RunAccount) -> str:
     return table(columns, rows)
 
 
-def _steps(steps: list[StepAccount]) -> str:
+def steps_html(steps: list[StepAccount]) -> str:
     columns = [
         HtmlColumn("step", "head"), HtmlColumn("calls", "num"), HtmlColumn("reused", "num"),
         HtmlColumn("input tokens", "num"), HtmlColumn("output tokens", "num"),
@@ -248,7 +250,7 @@ def _time(seconds: float) -> str:
     return duration(seconds) if seconds else "–"
 
 
-def _times(times: Times | None) -> Iterator[str]:
+def times_html(times: Times | None) -> Iterator[str]:
     if times is None:
         return
     yield timeline(times)

@@ -22,14 +22,14 @@ _BAD = {
 }
 
 
-def bar(parts: Sequence[float], label: str) -> str:
-    """Parts of a whole of 1, one after the other, each in its shade."""
+def bar(parts: Sequence[float], label: str, styles: Sequence[str] = ()) -> str:
+    """Parts of a whole of 1, one after the other, each in its shade, or in its style."""
     x, drawn = 0.0, []
     for n, part in enumerate(parts):
         if part > 0:
             width = max(part * 100, 0.4)
             place = f'x="{_n(x)}%" width="{_n(width)}%" height="100%"'
-            drawn.append(f'<rect class="{_shade(n)}" {place}/>')
+            drawn.append(f'<rect class="{styles[n] if styles else _shade(n)}" {place}/>')
             x += part * 100
     return f'<svg class="bar" role="img"><title>{esc(label)}</title>{"".join(drawn)}</svg>'
 

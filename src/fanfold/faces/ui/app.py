@@ -1,0 +1,99 @@
+"""The page as an application of starlette, and its server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from socket import socket
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fanfold.faces.connections import Bounds
+from fanfold.faces.ui.admission import HEADERS, PageAdmission
+from fanfold.faces.ui.live import Announcer
+from fanfold.faces.ui.reading import StoreReader
+from fanfold.faces.ui.run import SeenRun, run_page, seen_run
+from fanfold.faces.ui.runs import runs_page
+from fanfold.faces.ui.shell import STATIC, UiPage, document, kind_of
+from fanfold.faces.web import Gatekeeper, RequestRefused, WebServer, application, event_stream
+from fanfold.journal.contract import StoreView
+from fanfold.observe.html.page import esc
+
+BODY = 64 * 1024
+LINGER = 0.5  # seconds for clients to take their responses, at the end; streams would never end
+
+OfStore = Callable[[StoreReader, StoreView, Mapping[str, str]], UiPage]
+OfRun = Callable[[SeenRun], UiPage]
+
+
+class UiEndpoint:
+    """`start`, then `stop`. It only reads."""
+
+    def __init__(self, reader: StoreReader, admission: PageAdmission, bounds: Bounds) -> None:
+        self._reader, self.announcer = reader, Announcer(reader)
+        routes = [
+            Route("/", self._of_store(runs_page)),
+            Route("/run/{run}", self._of_run(run_page)),
+            Route("/events", self._events),
+            Route("/static/{name}", self._static),
+        ]
+        app = application(routes, self._respond)
+        self._server = WebServer(Gatekeeper(app, admission, BODY, self._respond), bounds)
+
+    def start(self, listening: socket) -> None:
+        self._server.start(listening)
+
+    async def stop(self) -> None:
+        await self.announcer.close()
+        await self._server.stop(LINGER)
+        self._reader.close()
+
+    # ── the paths ──
+
+    def _of_store(self, page: OfStore) -> Callable[[Request], object]:
+        async def answer(request: Request) -> Response:
+            query = dict(request.query_params)
+            return await self._shown(lambda view: page(self._reader, view, query))
+
+        return answer
+
+    def _of_run(self, page: OfRun) -> Callable[[Request], object]:
+        async def answer(request: Request) -> Response:
+            query, id = dict(request.query_params), request.path_params["run"]
+
+            def made(view: StoreView) -> UiPage:
+                record = view.read.find(id)
+                if record is None:
+                    raise RequestRefused(f"there is no run {id!r} in this store", status=404)
+                return page(seen_run(self._reader, view, record, query))
+
+            return await self._shown(made)
+
+        return answer
+
+    async def _shown(self, made: Callable[[StoreView], UiPage]) -> Response:
+        return self._html(await self._reader.ask(made))
+
+    def _html(self, page: UiPage, status: int = 200) -> Response:
+        text = document(page, self._reader.place, read_only=True)
+        return Response(text.encode(errors="replace"), status, HEADERS, "text/html; charset=utf-8")
+
+    async def _events(self, request: Request) -> Response:
+        answer = event_stream(self.announcer.stream())
+        answer.headers.update(HEADERS)
+        return answer
+
+    async def _static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in STATIC:
+            raise RequestRefused("there is no such file", status=404)
+        headers = HEADERS | {"Cache-Control": "private, max-age=86400, immutable"}
+        return Response(STATIC[name], 200, headers, kind_of(name))
+
+    def _respond(self, error: RequestRefused) -> Response:
+        body = f"<h1>{_TITLES.get(error.status, 'Not shown')}</h1><p>{esc(str(error))}</p>"
+        return self._html(UiPage(title="Not shown", body=body), error.status)
+
+
+_TITLES = {401: "The link is needed", 403: "Refused", 404: "Not found"}

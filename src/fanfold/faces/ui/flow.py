@@ -1,0 +1,63 @@
+"""The steps of a run as boxes in a row, lit by what happened at each."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fanfold.errors import FanfoldError
+from fanfold.faces.ui.shell import tally_bar
+from fanfold.journal.contract import StoreView
+from fanfold.journal.facts import RunRecord
+from fanfold.observe.amounts import count, usd
+from fanfold.observe.html.page import esc
+from fanfold.plans.drawing.picture import picture
+from fanfold.plans.execute import stored_with
+from fanfold.work.outcome import Receipt, StepAccount
+from fanfold.work.picture import Box
+
+
+def flow_html(view: StoreView, record: RunRecord, receipt: Receipt) -> str:
+    """By the plan that it was started with; of a script, the steps that it has named so far."""
+    names = view.read.step_names(record.no)
+    tally: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for (step, state), many in view.read.step_tally(record.no).items():
+        tally[names[step]][state] += many
+    accounts = {step.name: step for step in receipt.steps}
+    boxes = _boxes(record) or [(Box(name, name), (name,)) for name in names]
+    made = [_box(box, own, tally, accounts, receipt.planned) for box, own in boxes]
+    return f'<ol class="flow">{"".join(made)}</ol>' if made else ""
+
+
+def _boxes(record: RunRecord) -> list[tuple[Box, tuple[str, ...]]]:
+    """Each with the names of its steps in the journal."""
+    try:
+        stored = stored_with(record)
+        drawn = picture(stored.plan)
+    except FanfoldError:
+        return []
+    by_id = {f"step {n}": tuple(step.names) for n, step in enumerate(stored.plan.steps)}
+    return [(box, by_id.get(box.id, ())) for box in drawn.boxes]
+
+
+def _box(
+    box: Box,
+    own: tuple[str, ...],
+    tally: dict[str, Counter[str]],
+    accounts: dict[str, StepAccount],
+    planned: int,
+) -> str:
+    found: Counter[str] = Counter()
+    for name in own:
+        found += tally.get(name, Counter())
+    several = [accounts[name] for name in own if name in accounts]
+    calls, cost = sum(one.calls for one in several), sum(one.cost_usd for one in several)
+    figures = [count(calls, "call")] if calls else []
+    figures += [usd(cost)] if cost else []
+    bar = tally_bar(found, max(planned, found.total())) if found else ""
+    lit = " lit" if found or calls else ""
+    lines = "".join(f"<span>{esc(line)}</span>" for line in box.lines[:3])
+    ended = ", ".join(f"{many:,} {state.replace('_', ' ')}" for state, many in found.items())
+    return (
+        f'<li class="box{lit}"><b>{esc(box.title)}</b>{lines}{bar}'
+        f'<span class="meta">{esc(ended)}</span><span class="meta">{esc(", ".join(figures))}</span></li>'
+    )

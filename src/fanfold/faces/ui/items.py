@@ -1,0 +1,103 @@
+"""The items of a run: a page of them at a time, by outcome and by a text in their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fanfold.faces.ui.shell import address, item_path, linked, pill, run_path, state_name
+from fanfold.journal.answers import ItemFilter, ListedItem
+from fanfold.journal.contract import StoreView
+from fanfold.journal.facts import RunRecord
+from fanfold.observe.amounts import money
+from fanfold.observe.html.page import esc, note
+from fanfold.observe.html.tables import Html, HtmlColumn, row_html, table
+from fanfold.work.outcome import STATES, Receipt
+
+SHOWN = 50
+_COLUMNS = [
+    HtmlColumn("item", "head mid"), HtmlColumn("outcome", "short"), HtmlColumn("member", "short"),
+    HtmlColumn("calls", "num"), HtmlColumn("cost", "num"), HtmlColumn("reasons", "long"),
+]  # fmt: skip
+
+
+def items_tab(
+    view: StoreView, record: RunRecord, receipt: Receipt, query: Mapping[str, str]
+) -> str:
+    """`state` is an outcome or `pending`, `q` a part of an id, `after` or `before` a place."""
+    wanted = _wanted(query)
+    found = view.read.list_items(record.no, wanted)
+    more, found = (
+        len(found) > SHOWN,
+        found[1:] if wanted.before and len(found) > SHOWN else found[:SHOWN],
+    )
+    rows = [Html(_row(record, one)) for one in found]
+    body = table(_COLUMNS, rows, "list") if rows else note("No item is like that.")
+    earlier = bool(found) and (more if wanted.before else wanted.place >= (0, 0))
+    later = bool(found) and (wanted.before or more)
+    return _filter(record, receipt, wanted) + body + _pager(record, wanted, found, earlier, later)
+
+
+def _wanted(query: Mapping[str, str]) -> ItemFilter:
+    stated = query.get("state", "")
+    state = next((one for one in (*STATES, "pending") if one == stated), "")
+    before = _place(query.get("before", ""))
+    place = before or _place(query.get("after", "")) or (-1, -1)
+    return ItemFilter(state, query.get("q", ""), place, before is not None, SHOWN + 1)  # type: ignore[arg-type]
+
+
+def _place(text: str) -> tuple[int, int] | None:
+    batch, _, position = text.partition(".")
+    if not (batch.isdecimal() and position.isdecimal() and len(text) < 30):
+        return None
+    return int(batch), int(position)
+
+
+def _filter(record: RunRecord, r: Receipt, wanted: ItemFilter) -> str:
+    counts = {state: getattr(r, state) for state in STATES if getattr(r, state)}
+    pending = r.planned - sum(counts.values())
+    chips = [
+        ("", "all", r.planned),
+        *((state, state_name(state), n) for state, n in counts.items()),
+    ]
+    chips += [("pending", "pending", pending)] if pending > 0 else []
+    to = run_path(record.id)
+    made = "".join(
+        f'<a class="chip"{_here(state == wanted.state)}'
+        f' href="{esc(address(to, tab="items", state=state, q=wanted.text))}">{name}'
+        f" <b>{n:,}</b></a>"
+        for state, name, n in chips
+    )
+    return (
+        '<form class="filter" role="search" data-live><input type="hidden" name="tab" value="items">'
+        f'<input type="hidden" name="state" value="{esc(wanted.state)}"><label>Search'
+        f' <input type="search" name="q" value="{esc(wanted.text)}" placeholder="part of an id">'
+        f'</label><noscript><button>Show</button></noscript></form><div class="chips">{made}</div>'
+    )
+
+
+def _here(current: bool) -> str:
+    return ' aria-current="true"' if current else ""
+
+
+def _row(record: RunRecord, one: ListedItem) -> str:
+    state = one.state or "pending"
+    cells = [
+        linked(item_path(record.id, one.id), one.id), pill(state_name(state), f"o-{state}"),
+        one.member or "", f"{one.calls:,}" if one.calls else "",
+        money(one.cost) if one.state else "", "; ".join(one.reasons)[:300],
+    ]  # fmt: skip
+    return row_html(_COLUMNS, cells).replace("<tr", "<tr data-row", 1)
+
+
+def _pager(
+    record: RunRecord, wanted: ItemFilter, found: list[ListedItem], earlier: bool, later: bool
+) -> str:
+    def to(**place: str) -> str:
+        return address(run_path(record.id), tab="items", state=wanted.state, q=wanted.text, **place)
+
+    links = []
+    if earlier:
+        links.append(linked(to(before="{}.{}".format(*found[0].place)), "Previous"))
+    if later:
+        links.append(linked(to(after="{}.{}".format(*found[-1].place)), "Next"))
+    return f'<p class="pages">{" ".join(links)}</p>' if links else ""

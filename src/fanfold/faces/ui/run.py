@@ -1,0 +1,294 @@
+"""The page of one run: what it does now, its budget, its steps; and tabs for the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from fanfold.faces.ui.flow import flow_html
+from fanfold.faces.ui.items import items_tab
+from fanfold.faces.ui.reading import StoreReader
+from fanfold.faces.ui.shell import (
+    UiPage,
+    chart,
+    crumbs,
+    item_path,
+    linked,
+    outcome_bar,
+    panel,
+    run_path,
+    tabs,
+)
+from fanfold.journal.answers import AttemptRecord
+from fanfold.journal.contract import StoreView
+from fanfold.journal.facts import AttemptState, RunRecord
+from fanfold.observe.account import times, worked
+from fanfold.observe.amounts import clock_time, count, duration, money, per_time, usd
+from fanfold.observe.closing import reason_text, resume_command
+from fanfold.observe.detail import ids_text
+from fanfold.observe.html.account import head, members_html, receipt_html, result_html, times_html
+from fanfold.observe.html.page import PageCapacity, esc, note
+from fanfold.observe.html.plots import color_key
+from fanfold.observe.html.tables import Html, HtmlColumn, table
+from fanfold.observe.html.tree import tree_table
+from fanfold.observe.status import RunSummary, accounts, summarize, whole_receipt
+from fanfold.observe.tree import tree
+from fanfold.price import dollars
+from fanfold.run.inherited import named_store
+from fanfold.work.outcome import Receipt
+
+BINS = 160
+MOST_LOG = 200
+MOST_STARTED = 10_000
+ERROR_AGE = 120.0  # seconds for which an error is news
+_ANY: tuple[AttemptState, ...] = ("started", "ok", "error", "in_doubt", "late")
+_STATES = {"ok": "replied", "error": "no reply", "in_doubt": "in doubt", "late": "too late",
+           "started": "under way"}  # fmt: skip
+
+
+class SeenRun(msgspec.Struct, frozen=True):
+    """A run as all its tabs see it."""
+
+    reader: StoreReader
+    view: StoreView
+    record: RunRecord
+    summary: RunSummary
+    now: float
+    query: Mapping[str, str]
+
+    @property
+    def runs_now(self) -> bool:
+        return self.summary.status == "running"
+
+
+def seen_run(
+    reader: StoreReader, view: StoreView, record: RunRecord, query: Mapping[str, str]
+) -> SeenRun:
+    remembered, now = reader.over(view, record.no), time.time()
+    summary = summarize(remembered.read, record, view.sessions.alive, now, view.sent)
+    return SeenRun(reader, remembered, record, summary, now, query)
+
+
+def run_page(seen: SeenRun) -> UiPage:
+    record, receipt = seen.record, seen.summary.receipt
+    tab = seen.query.get("tab", "")
+    tab = tab if tab in TABS else "overview"
+    name = record.name
+    body = [
+        crumbs(("/", "Runs")), head(seen.summary, receipt, _pace(seen)), _parent(seen),
+        f'<div class="whole">{outcome_bar(receipt)}</div>', _legend(receipt),
+        tabs((run_path(record.id, tab=key), title, key == tab) for key, (title, _) in TABS.items()),
+        *TABS[tab][1](seen),
+    ]  # fmt: skip
+    return UiPage(
+        title=name, body="\n".join(body), follow=str(record.no), tick=2 if seen.runs_now else 0
+    )
+
+
+def _pace(seen: SeenRun) -> list[tuple[str, str]]:
+    """Rate and time left, while it runs."""
+    if not seen.runs_now:
+        return []
+    rate = seen.reader.rate(seen.record).see(seen.summary.seconds, seen.summary.done)
+    left = seen.summary.pending
+    shown = [("in flight", f"{seen.summary.under_way.attempts:,}")]
+    shown += [("rate", per_time(rate))] if rate > 0 else []
+    return shown + ([("time left", duration(left / rate))] if rate > 0 and left else [])
+
+
+def _parent(seen: SeenRun) -> str:
+    span = (seen.record.parent or "").partition(":")[0]
+    found = seen.view.read.find(span) if span else None
+    if found is None:
+        return ""
+    return f'<p class="meta">Started by {linked(run_path(found.id), found.name)}</p>'
+
+
+def _legend(r: Receipt) -> str:
+    from_states = [("passed", r.passed), ("kicked", r.kicked), ("failed", r.failed),
+                   ("skipped", r.skipped), ("unjudged", r.unjudged), ("unfunded", r.unfunded),
+                   ("in doubt", r.in_doubt), ("cancelled", r.cancelled)]  # fmt: skip
+    shown = [(f"o-{name.replace(' ', '_')}", f"{n:,} {name}") for name, n in from_states if n]
+    pending = r.planned - sum(n for _, n in from_states)
+    shown += [("o-pending", f"{pending:,} pending")] if pending > 0 else []
+    return color_key(shown)
+
+
+# ── overview ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _overview(seen: SeenRun) -> Iterator[str]:
+    yield '<div class="grid">'
+    yield panel("Now", "".join(_now(seen)))
+    yield panel("Budget", "".join(_burn(seen)))
+    yield "</div>"
+    yield panel("Steps", flow_html(seen.view, seen.record, seen.summary.receipt))
+    yield panel("Why items did not pass", "".join(_reasons(seen)))
+
+
+def _now(seen: SeenRun) -> Iterator[str]:
+    s = seen.summary
+    if not seen.runs_now:
+        if s.resumable and seen.record.plan:
+            command = resume_command(s.receipt, named_store(seen.reader.place))
+            yield f"<p>To continue it:</p><pre>{esc(command)}</pre>"
+        else:
+            yield note("Nothing is under way.")
+        return
+    going = _in_flight(seen)
+    yield from _waits(seen, going)
+    if not going:
+        return
+    members: dict[str, list[AttemptRecord]] = {}
+    for one in going:
+        members.setdefault(one.member, []).append(one)
+    columns = [HtmlColumn("member", "head mid"), HtmlColumn("in flight", "num"),
+               HtmlColumn("longest", "num"), HtmlColumn("reserved", "num")]  # fmt: skip
+    rows = [
+        (member, f"{len(several):,}",
+         duration(max(0.0, seen.now - min(one.started for one in several))),
+         money(sum(one.reserved for one in several)))
+        for member, several in sorted(members.items(), key=lambda pair: -len(pair[1]))
+    ]  # fmt: skip
+    yield table(columns, rows)
+
+
+def _in_flight(seen: SeenRun) -> list[AttemptRecord]:
+    unsent = {one.no for one in seen.summary.unsent}
+    started = seen.view.read.newest(seen.record.no, ("started",), MOST_STARTED)
+    return [one for one in started if one.no not in unsent]
+
+
+def _waits(seen: SeenRun, going: list[AttemptRecord]) -> Iterator[str]:
+    """Why the rest waits, as far as the journal tells: money, or a slot; and the last error."""
+    s, r = seen.summary, seen.summary.receipt
+    waiting = s.pending - len(going)
+    free = None if r.budget_usd is None else r.budget_usd - r.cost_usd - r.below_usd
+    most = max((one.reserved for one in going), default=0)
+    if free is not None and most and waiting > 0 and free < dollars(most):
+        yield note(
+            f"Waits for money: {usd(max(free, 0.0))} is free, and a call is reserved at"
+            f" {money(most)}. What is under way may cost less than is reserved for it."
+        )
+    elif waiting > 0:
+        yield note(f"{count(waiting, 'item')} {'waits' if waiting == 1 else 'wait'} for a slot.")
+    last = seen.view.read.newest(seen.record.no, ("error", "in_doubt"), 1)
+    if last and seen.now - (last[0].ended or last[0].started) < ERROR_AGE:
+        one = last[0]
+        ago = duration(max(0.0, seen.now - (one.ended or one.started)))
+        yield (
+            f'<p class="note bad-text">{esc(one.member)}, {ago} ago:'
+            f" {esc((one.error or 'lost')[:300])}</p>"
+        )
+
+
+def _burn(seen: SeenRun) -> Iterator[str]:
+    """Spent over time, what is reserved on top now, and the budget."""
+    r, record = seen.summary.receipt, seen.record
+    reserved = dollars(seen.summary.under_way.at_most)
+    spent = max(0.0, r.cost_usd + r.below_usd - reserved)
+    until = seen.now if seen.runs_now else record.ended or seen.now
+    width = max(0.25, (until - record.created) / BINS)
+    cost, x, y = 0, [0.0], [0.0]
+    for at, more, _ in seen.view.read.costs_over_time(record.no, record.created, width):
+        cost += more
+        x.append(round((max(at, 0) + 1) * width, 2))
+        y.append(dollars(cost))
+    parts = [f"{usd(spent, at_most=r.cost_at_most)} spent"]
+    if reserved:
+        calls = count(seen.summary.under_way.attempts, "call")
+        parts.append(f"{usd(reserved)} reserved for {calls}")
+    if r.budget_usd is not None:
+        left = max(0.0, r.budget_usd - spent - reserved)
+        parts.append(f"{usd(left)} left of {usd(r.budget_usd)}")
+    text = ", ".join(parts)
+    yield f'<p class="sum">{esc(text)}</p>'
+    if not cost:
+        yield note("Nothing has cost anything so far.")
+        return
+    x.append(max(round(until - record.created, 2), x[-1] + 0.01))
+    y.append(y[-1])
+    lines: list[tuple[str, str, list[float | None]]] = [("spent", "spent", list(y))]
+    worst: list[float | None] = [None] * (len(x) - 1)
+    lines.append(("with reserved", "reserved", [*worst[:-1], y[-1], y[-1] + reserved]))
+    if r.budget_usd is not None:
+        lines.append(("budget", "budget", [r.budget_usd] * len(x)))
+    yield chart(text, x, lines)
+
+
+def _reasons(seen: SeenRun) -> Iterator[str]:
+    found = seen.summary.receipt.reasons
+    if found:
+        yield f"<ul>{''.join(f'<li>{esc(reason_text(one))}</li>' for one in found[:8])}</ul>"
+
+
+# ── the other tabs ───────────────────────────────────────────────────────────────────────────
+
+
+def _items(seen: SeenRun) -> Iterator[str]:
+    yield items_tab(seen.view, seen.record, seen.summary.receipt, seen.query)
+
+
+def _tree(seen: SeenRun) -> Iterator[str]:
+    yield tree_table(tree(seen.view, seen.record))
+
+
+def _timeline(seen: SeenRun) -> Iterator[str]:
+    found = times(seen.view.read, seen.record.no, seen.summary.unsent)
+    if found is None:
+        yield note("No call has left its time yet.")
+    yield from times_html(found)
+
+
+def _members(seen: SeenRun) -> Iterator[str]:
+    found = accounts(seen.view.read, seen.record, unsent=seen.summary.unsent)
+    members = worked(seen.view.read, seen.record.no, found)
+    if not members:
+        yield note("No member was asked yet.")
+        return
+    yield members_html(members, seen.summary.receipt)
+
+
+def _result(seen: SeenRun) -> Iterator[str]:
+    yield from result_html(seen.summary, seen.summary.receipt, PageCapacity(300_000))
+
+
+def _receipt(seen: SeenRun) -> Iterator[str]:
+    found = accounts(seen.view.read, seen.record, unsent=seen.summary.unsent)
+    yield receipt_html(whole_receipt(seen.summary, found))
+
+
+def _log(seen: SeenRun) -> Iterator[str]:
+    """The newest attempts first."""
+    found = seen.view.read.newest(seen.record.no, _ANY, MOST_LOG)
+    if not found:
+        yield note("No call with a record of its own: calls of functions leave none.")
+        return
+    columns = [
+        HtmlColumn("time", "short"), HtmlColumn("member", "mid"), HtmlColumn("item", "mid"),
+        HtmlColumn("state", "short"), HtmlColumn("took", "num"), HtmlColumn("cost", "num"),
+        HtmlColumn("why, error", "long"),
+    ]  # fmt: skip
+    rows = [
+        (clock_time(one.started), one.member, Html(_item_link(seen.record, one)),
+         _STATES[one.state], "" if one.took is None else duration(one.took),
+         money(one.cost, at_most=one.bound), (one.error or one.why)[:400])
+        for one in found
+    ]  # fmt: skip
+    yield table(columns, rows, "list")
+    yield note(f"The newest {MOST_LOG:,} calls." if len(found) == MOST_LOG else "All calls.")
+
+
+def _item_link(record: RunRecord, one: AttemptRecord) -> str:
+    if not one.ids:
+        return ""
+    return linked(item_path(record.id, one.ids[0]), ids_text(one, 60))
+
+
+TABS: dict[str, tuple[str, Callable[[SeenRun], Iterator[str]]]] = {
+    "overview": ("Overview", _overview), "items": ("Items", _items), "tree": ("Tree", _tree),
+    "timeline": ("Timeline", _timeline), "members": ("Members", _members),
+    "result": ("Result", _result), "receipt": ("Receipt", _receipt), "log": ("Log", _log),
+}  # fmt: skip

@@ -1,0 +1,84 @@
+"""Questions of the live page: a page of items, counts by step, cost over time, who spent what when.
+
+Each answers for a run of a million items in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fanfold.journal.answers import DaySpending, ItemFilter, ListedItem
+from fanfold.journal.sqlite.checksum import sound
+from fanfold.journal.sqlite.trouble import Ask
+from fanfold.work.outcome import State
+
+_reasons = msgspec.json.Decoder(tuple[str, ...]).decode
+_FIELDS = "select i.batch, i.position, i.id, o.state, o.reasons, o.member, o.cost, o.calls"
+_SAME = "{0}.run = {1}.run and {0}.batch = {1}.batch and {0}.position = {1}.position"
+_ALL = (
+    f"{_FIELDS} from items i left join outcomes o on {_SAME.format('o', 'i')} and o.step ="
+    f" (select max(l.step) from outcomes l where {_SAME.format('l', 'i')})"
+    " where i.run = :run and {more}"
+)
+"""Of items, each with its last outcome."""
+_RARE = (
+    f"{_FIELDS} from outcomes o join items i on {_SAME.format('i', 'o')}"
+    " where o.run = :run and o.state = :state and o.state <> 'passed' and {more}"
+    f" and not exists (select 1 from outcomes l where {_SAME.format('l', 'o')} and l.step > o.step)"
+)
+"""Of outcomes, by the index of those that are not `passed`."""
+_FOUND = "(:text = '' or instr(lower(i.id), :text))"
+_COSTS = (
+    "select cast((started + coalesce(took, 0) - :origin) / :width as integer), sum(cost), count(*)"
+    " from attempts where run = :run and no >= (select first_attempt from runs where no = :run)"
+    " and lost <> 'unsent' and state <> 'started' group by 1 order by 1"
+)
+_SPENDING = (
+    "select cast(started / 86400 as integer), run, step, member, answerer, count(*), sum(cost),"
+    " sum(iif(state = 'error', cost, 0)), sum(iif(state = 'in_doubt', cost, 0)),"
+    " sum(iif(state = 'late', cost, 0)), sum(input + output + cache_read + cache_write)"
+    " from attempts where started >= :start and lost <> 'unsent'"
+    " group by 1, run, step, member, answerer"
+)
+
+
+@sound
+class PageRows:
+    _execute: Ask
+
+    def list_items(self, run: int, wanted: ItemFilter) -> list[ListedItem]:
+        rare = wanted.state not in ("", "pending", "passed")
+        side, order = ("<", "desc") if wanted.before else (">", "asc")
+        of = "o" if rare else "i"
+        more = [_FOUND, f"({of}.batch, {of}.position) {side} (:batch, :position)"]
+        if not rare and wanted.state:
+            more.append("o.state is null" if wanted.state == "pending" else "o.state = :state")
+        question = (_RARE if rare else _ALL).format(more=" and ".join(more))
+        batch, position = wanted.place
+        rows = self._execute(
+            f"{question} order by {of}.batch {order}, {of}.position {order} limit :limit",
+            {"run": run, "state": wanted.state, "text": wanted.text.lower(), "batch": batch,
+             "position": position, "limit": wanted.limit},
+        ).fetchall()  # fmt: skip
+        return [_listed(row) for row in (reversed(rows) if wanted.before else rows)]
+
+    def step_tally(self, run: int) -> dict[tuple[int, State], int]:
+        rows = self._execute(
+            "select step, state, count(*) from outcomes where run = ? group by step, state", (run,)
+        )
+        return {(step, state): many for step, state, many in rows}
+
+    def costs_over_time(self, run: int, origin: float, width: float) -> list[tuple[int, int, int]]:
+        given = {"run": run, "origin": origin, "width": width}
+        return [(at, cost, calls) for at, cost, calls in self._execute(_COSTS, given)]
+
+    def spending(self, start: float) -> list[DaySpending]:
+        return [DaySpending(*row) for row in self._execute(_SPENDING, {"start": start})]
+
+
+def _listed(row: Any) -> ListedItem:
+    batch, position, id, state, reasons, member, cost, calls = row
+    why = _reasons(reasons) if reasons else ()
+    return ListedItem(id, (batch, position), state, why, member, cost or 0, calls or 0)
