@@ -98,23 +98,25 @@ def start_supervisor(order: LaunchOrder, log: Path) -> LaunchResult:
     """
     reading, writing = os.pipe()
     try:
-        _spawn(order, log, writing)
+        program = [sys.executable, "-P", "-m", _MODULE]
+        command = [*program, order.name, order.options.store, str(writing)]
+        with _opened(log) as out:
+            first = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=out, stderr=out, pass_fds=(writing,),
+                start_new_session=True,
+            )  # fmt: skip
+            first.communicate(msgspec.json.encode(order))
     finally:
         os.close(writing)
         with open(reading, "rb") as pipe:
             line = pipe.readline()
-    return _checked(line, log)
-
-
-def _spawn(order: LaunchOrder, log: Path, writing: int) -> None:
-    program = [sys.executable, "-P", "-m", _MODULE]
-    command = [*program, order.name, order.options.store, str(writing)]
-    with _opened(log) as out:
-        first = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=out, stderr=out, pass_fds=(writing,),
-            start_new_session=True,
-        )  # fmt: skip
-        first.communicate(msgspec.json.encode(order))
+    try:
+        result = msgspec.json.decode(line, type=LaunchResult)
+    except msgspec.DecodeError:
+        raise FanfoldError(f"the supervisor exited without reporting a result; see {log}") from None
+    if result.error:
+        raise (BadInput if result.code == REFUSED else FanfoldError)(result.error)
+    return result
 
 
 def _opened(log: Path) -> IO[bytes]:
@@ -124,13 +126,3 @@ def _opened(log: Path) -> IO[bytes]:
         return open(os.open(log, flags, 0o600), "ab")
     except OSError as error:
         raise BadInput(f"{log}: cannot be written: {error.strerror}") from error
-
-
-def _checked(line: bytes, log: Path) -> LaunchResult:
-    try:
-        result = msgspec.json.decode(line, type=LaunchResult)
-    except msgspec.DecodeError:
-        raise FanfoldError(f"the supervisor exited without reporting a result; see {log}") from None
-    if result.error:
-        raise (BadInput if result.code == REFUSED else FanfoldError)(result.error)
-    return result

@@ -68,7 +68,9 @@ def starting(job: Job, *, force: bool = False) -> Iterator[None]:
     refuse_unaffordable(job)
     store = lasting(job.options.store)
     with run_lock(store, job.name):
-        earlier = _earlier_run(store, job)
+        # The newest of its name. For a fleet, also one under another name that may be under way,
+        # since both would work in the same folders; but not a rehearsal that has ended.
+        earlier = next((one for one in reversed(runs_of(store)) if _conflicts(one, job)), None)
         if earlier is not None:
             _refuse(job, store, earlier, force)
         yield
@@ -141,12 +143,6 @@ def _workers(job: Job) -> tuple[str, ...]:
 
 
 # ── what ran before ──────────────────────────────────────────────────────────────────────────
-
-
-def _earlier_run(store: str, job: Job) -> RunRecord | None:
-    """The newest of its name. For a fleet, also one under another name that may be under way, since both
-    would work in the same folders; but not a rehearsal that has ended."""
-    return next((one for one in reversed(runs_of(store)) if _conflicts(one, job)), None)
 
 
 def _conflicts(record: RunRecord, job: Job) -> bool:

@@ -44,6 +44,12 @@ def fleet_report(read: ReportQuestions, s: FleetStatus, diffs: dict[str, Diff]) 
 
 def workers_sections(s: FleetStatus, diffs: dict[str, Diff]) -> list[tuple[str, list[str]]]:
     """The sections about the workers, by title, in Markdown; some may be empty."""
+    # Each whole, and what continues it
+    lines = []
+    for one in s.workers:
+        if one.session and one.lines:
+            how = f": `{one_line(one.command, 4000).replace('`', chr(39))}`" if one.command else ""
+            lines.append(f"- `{cell(one.id, 60)}` `{cell(one.session, 200)}`{how}")
     return [
         ("Workers", _workers(s)),
         ("Output Files", _outputs(s)),
@@ -52,7 +58,7 @@ def workers_sections(s: FleetStatus, diffs: dict[str, Diff]) -> list[tuple[str, 
         ("Permission Denials", _denials(s.workers)),
         ("Branches", _branches(diffs)),
         ("Billing", _billing(s)),
-        ("Sessions", _sessions(s.workers)),
+        ("Sessions", lines),
     ]
 
 
@@ -179,16 +185,6 @@ def _denials(workers: Sequence[WorkerView]) -> list[str]:
         for one in workers
         if one.denied
     ]
-
-
-def _sessions(workers: Sequence[WorkerView]) -> list[str]:
-    """Each whole, and what continues it."""
-    lines = []
-    for one in workers:
-        if one.session and one.lines:
-            how = f": `{one_line(one.command, 4000).replace('`', chr(39))}`" if one.command else ""
-            lines.append(f"- `{cell(one.id, 60)}` `{cell(one.session, 200)}`{how}")
-    return lines
 
 
 def _branches(diffs: dict[str, Diff]) -> list[str]:

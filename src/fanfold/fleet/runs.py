@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -132,15 +132,12 @@ def _in_folder(run: str) -> LocatedRun | None:
         raise BadInput(f"{run}: nothing was launched here yet; start with: fanfold launch {run}")
     if not runs:
         return None
-    newest = _newest(runs, _fleet_name(root) if fleet else None)
-    return LocatedRun(store, newest.id, root if fleet else None)
-
-
-def _newest(runs: Sequence[RunRecord], name: str | None) -> RunRecord:
-    """Of that name, if there is one. Runs that agents started within a run are passed over."""
+    # Of that name, if there is one. Runs that agents started within a run are passed over.
+    name = _fleet_name(root) if fleet else None
     named = [run for run in runs if run.name == name]
     own = [run for run in runs if run.parent is None]
-    return (named or own or list(runs))[-1]
+    newest = (named or own or list(runs))[-1]
+    return LocatedRun(store, newest.id, root if fleet else None)
 
 
 def _fleet_name(root: Path) -> str | None:

@@ -104,7 +104,12 @@ class RunWatch:
         store = run.store
         self._orders = Orders(store.files, run.record.session)
         self._orders.open(store.sessions.alive)
-        self._handle_signals()
+        # The handlers stay until the loop ends: a signal must not interrupt the closing of the
+        # run
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._on_terminate)
+        loop.add_signal_handler(signal.SIGINT, self._on_terminate)
+        loop.add_signal_handler(signal.SIGUSR1, self._on_order)
         progress = Progress(run, self._log, live=False, clock=RealClock())  # type: ignore[arg-type]
         self._start(progress.watch())
         self._start(self._report_ready())
@@ -121,13 +126,6 @@ class RunWatch:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _handle_signals(self) -> None:
-        """The handlers stay until the loop ends: a signal must not interrupt the closing of the run."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._on_terminate)
-        loop.add_signal_handler(signal.SIGINT, self._on_terminate)
-        loop.add_signal_handler(signal.SIGUSR1, self._on_order)
 
     async def _report_ready(self) -> None:
         """Once its tasks are planned: until then the run may be refused, and leaves nothing behind."""
@@ -187,7 +185,7 @@ class RunWatch:
     # ── hand over ──
 
     async def _hand_over(self) -> None:
-        others = self._others_at_work()
+        others = [id for id, calls in self._run.load().items() if calls and not self._is_agent(id)]
         if others:
             what = f"{', '.join(others)} cannot be handed over to another supervisor while at work"
             self._orders.refuse("hand-over", what)
@@ -198,9 +196,6 @@ class RunWatch:
         self._orders.close()
         self._run.store.sessions.leave(self._run.record.session)
         os._exit(0)
-
-    def _others_at_work(self) -> list[str]:
-        return [id for id, calls in self._run.load().items() if calls and not self._is_agent(id)]
 
     def _is_agent(self, id: str) -> bool:
         entry = self._job.roster.entries.get(id)

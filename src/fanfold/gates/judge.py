@@ -58,7 +58,9 @@ def judge(prompt: str, *, threshold: float | None = None, **how: Unpack[JudgeOpt
     template = Template(option("prompt", prompt, text) or "", name="judge", known=NAMES)
     options = stated(how, _CHECKS, "judge()")
     schema = Schema.of(options.get("schema") or _usual(threshold))
-    terms = _terms(options, schema)
+    given = {name: options[name] for name in _OF_TERMS if name in options}
+    step = options.get("step", "judge")
+    terms = Terms(step=step, gate=standard(None, schema), who=who_of(options), **given)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Awaitable[Verdict]:
         asked = _task(template, schema, terms, task, reply)
@@ -78,12 +80,6 @@ def _usual(threshold: float | None) -> dict[str, Any]:
         "properties": {name: {"type": kind}, "reasons": _REASONS},
         "required": [name],
     }
-
-
-def _terms(options: dict[str, Any], schema: Schema) -> Terms:
-    given = {name: options[name] for name in _OF_TERMS if name in options}
-    step = options.get("step", "judge")
-    return Terms(step=step, gate=standard(None, schema), who=who_of(options), **given)
 
 
 _OF_TERMS = ("revise", "attempts", "concurrency", "in_doubt", "budget")

@@ -37,7 +37,7 @@ def predicate(fn: Callable[..., Any], reason: str | None = None) -> Gate:
     async def later(*given: Any) -> Verdict:
         return heard(await fn(*given))
 
-    waits = _waits(fn)
+    waits = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
     def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
         items = task.ask.items
@@ -59,10 +59,6 @@ def parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:
     except ValueError:
         return [inspect.Parameter("value", inspect.Parameter.POSITIONAL_ONLY)]
     return [p for p in stated if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-
-
-def _waits(fn: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
 def _takes_item(fn: Callable[..., Any]) -> bool:

@@ -167,7 +167,11 @@ class Anthropic:
         text = "".join(block.text for block in answer.content if block.type == "text")
         made = _made(request, text, answer.stop_reason, of_messages(answer.usage), answer.model)
         uses = [block for block in answer.content if block.type == "tool_use"]
-        calls = tuple(Call(one.id, one.name, _given(one.input)) for one in uses)
+        # What is nested too deeply to be followed is no object; whoever uses the tool will say so
+        calls = tuple(
+            Call(one.id, one.name, "nested too deeply" if too_deep(one.input) else one.input)
+            for one in uses
+        )
         return calling(request.ask, made, calls)
 
 
@@ -188,7 +192,14 @@ class _Heard:
         match event.type:
             case "message_start" if event.message:
                 self._model = event.message.model
-                self._usage = _begun(event.message.usage)
+                # What a stream tells at its beginning; the reply is not written yet, so its
+                # tokens are not known, whatever is there
+                usage = event.message.usage
+                self._usage = (
+                    usage
+                    if not isinstance(usage, dict)
+                    else {name: value for name, value in usage.items() if name != "output_tokens"}
+                )
             case "content_block_delta" if event.delta and event.delta.type == "text_delta":
                 self._text.append(event.delta.text)
                 self._tell(Event("delta", event.delta.text))
@@ -211,19 +222,6 @@ class _Heard:
         text = "".join(self._text)
         made = _made(request, text, self._stop, of_messages(self._usage), self._model)
         return calling(request.ask, made, self._calls.calls())
-
-
-def _given(input: Any) -> Any:
-    """What is nested too deeply to be followed is no object; whoever uses the tool will say so."""
-    return "nested too deeply" if too_deep(input) else input
-
-
-def _begun(usage: Any) -> Any:
-    """What a stream tells at its beginning; the reply is not written yet, so its tokens are not
-    known, whatever is there."""
-    if not isinstance(usage, dict):
-        return usage
-    return {name: value for name, value in usage.items() if name != "output_tokens"}
 
 
 def _made(

@@ -45,17 +45,13 @@ class MemberEntry(msgspec.Struct, frozen=True, kw_only=True):
 def read_entry(node: Node) -> MemberEntry:
     """Check one element of `members:`. Fields that belong to another kind are refused as such."""
     lines = {name: child.line for name, child in entries(node, "a member")}
-    record = record_of(_kind(node))
-    _check_names(node, record)
-    fields = read_record(node, record)
-    return MemberEntry(fields=fields, traits=fields.traits(Path(node.file).parent), lines=lines)
-
-
-def _kind(node: Node) -> str:
     if "kind" not in node.value:
         raise node.bad(f"a member needs the field `kind`: one of {', '.join(KINDS)}")
     found: str = one_of(*KINDS)(node.child("kind"))
-    return found
+    record = record_of(found)
+    _check_names(node, record)
+    fields = read_record(node, record)
+    return MemberEntry(fields=fields, traits=fields.traits(Path(node.file).parent), lines=lines)
 
 
 def _check_names(node: Node, record: type[MemberFields]) -> None:

@@ -47,7 +47,13 @@ def central(text: str, most: int = MOST_SENTENCES) -> list[str]:
     """
     sentences = split_sentences(text)[:MOST_READ]
     wanted = min(most, math.ceil(len(sentences) / 3))
-    vectors = _vectors(sentences)
+    # The words of each, weighted by how rare they are among the sentences; of length one
+    counted = [Counter(_WORD.findall(sentence.casefold())) for sentence in sentences]
+    spread = Counter(word for words in counted for word in words)
+    vectors = [
+        _unit({w: n * math.log(1 + len(sentences) / spread[w]) for w, n in words.items()})
+        for words in counted
+    ]
     whole: Counter[str] = Counter()
     for vector in vectors:
         whole.update(vector)
@@ -64,14 +70,6 @@ def central(text: str, most: int = MOST_SENTENCES) -> list[str]:
 def split_sentences(text: str) -> list[str]:
     parts = (" ".join(part.split()) for part in _END.split(text))
     return [part for part in parts if part]
-
-
-def _vectors(sentences: list[str]) -> list[Vector]:
-    """The words of each, weighted by how rare they are among the sentences; of length one."""
-    counted = [Counter(_WORD.findall(sentence.casefold())) for sentence in sentences]
-    spread = Counter(word for words in counted for word in words)
-    return [_unit({w: n * math.log(1 + len(sentences) / spread[w]) for w, n in words.items()})
-            for words in counted]  # fmt: skip
 
 
 def _unit(vector: Vector) -> Vector:

@@ -58,7 +58,7 @@ def run_as_code(words: Sequence[str], text: str) -> int | None:
         name = PurePath(word).name.removesuffix(".exe")
         if text in word:
             return None
-        kind = _interpreter(name)
+        kind = next((kind for names, kind in _INTERPRETERS if names.fullmatch(name)), None)
         taken = list(_started(words, place) if name in _STARTERS else ())
         taken += [] if kind is None else list(_code(kind, words, place))
         taken += range(place + 1, len(words)) if name in _REMOTE else ()
@@ -67,10 +67,6 @@ def run_as_code(words: Sequence[str], text: str) -> int | None:
         if kind is not None:
             return None
     return None
-
-
-def _interpreter(name: str) -> Interpreter | None:
-    return next((kind for names, kind in _INTERPRETERS if names.fullmatch(name)), None)
 
 
 def _started(words: Sequence[str], place: int) -> Iterator[int]:

@@ -63,18 +63,14 @@ def refuse_pasted_keys(top: Node) -> None:
     for node in _texts(top):
         if looks_like_key(node.value):
             if node.name in ("key", "key_ref"):
-                _refuse_as_reference(node)
+                try:
+                    check_reference(node.value, node.name)
+                except Misfit as misfit:
+                    raise node.bad(misfit.what) from None
             raise node.bad(
                 f"`{node.name}` holds what looks like a key in clear; take it out (and replace the"
                 " key, it may be known), and write `key: env:NAME` or `key: file:PATH`"
             )
-
-
-def _refuse_as_reference(node: Node) -> None:
-    try:
-        check_reference(node.value, node.name)
-    except Misfit as misfit:
-        raise node.bad(misfit.what) from None
 
 
 def _texts(node: Node) -> Iterator[Node]:

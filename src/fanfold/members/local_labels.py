@@ -100,7 +100,8 @@ class Labels:
                 shares |= dict.fromkeys(among, share / len(among))
                 continue
             weighed = await self._weighed(prompt, parting)
-            usage += _used(weighed)
+            cached = min(weighed.cached, weighed.tokens_evaluated)
+            usage += Usage(weighed.tokens_evaluated - cached, 1, cache_read=cached)
             odds = _odds(weighed, parting)
             left += [(way, share * odds[token]) for token, way in parting.ways.items()]
         return shares, usage
@@ -145,11 +146,6 @@ def _odds(weighed: _Weighed, parting: Fork) -> dict[int, float]:
     odds = {token: found.get(token, 0.0) for token in parting.ways}
     whole = sum(odds.values())
     return {token: one / whole if whole else 1 / len(odds) for token, one in odds.items()}
-
-
-def _used(weighed: _Weighed) -> Usage:
-    cached = min(weighed.cached, weighed.tokens_evaluated)
-    return Usage(weighed.tokens_evaluated - cached, 1, cache_read=cached)
 
 
 PROBABILITIES = "probabilities"

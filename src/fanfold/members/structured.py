@@ -51,7 +51,8 @@ def _longest(text: str) -> Any:
     """Looks at so many openings only: a text of nothing but brackets must not take forever."""
     best, size, at = None, 0, 0
     for _ in range(_TRIES):
-        start = _opening(text, at)
+        places = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
+        start = min(places, default=-1)
         if start < 0:
             break
         end = _closing(text, start)
@@ -60,11 +61,6 @@ def _longest(text: str) -> Any:
             found, value = _decoded(text[start:end])
             best, size = (value, end - start) if found else (best, size)
     return best
-
-
-def _opening(text: str, at: int) -> int:
-    places = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
-    return min(places, default=-1)
 
 
 def _closing(text: str, start: int) -> int:

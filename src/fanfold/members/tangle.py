@@ -58,7 +58,9 @@ def read_tangle_entry(node: Node) -> MemberEntry:
         raise node.bad("this is a member without `invoke`; put the list under `members:`")
     stated = fields(node, _ENTRY, "an entry", required=("id", "tier", "invoke"))
     invoke = node.child("invoke")
-    word = _word(invoke)
+    if "kind" not in dict(entries(invoke)):
+        raise invoke.bad(f"`invoke` needs the field `kind`: one of {', '.join(_KINDS)}")
+    word: str = one_of(*_KINDS)(invoke.child("kind"))
     kind, known, needs = _KINDS[word]
     called = fields(
         invoke, dict.fromkeys(("kind", *known), anything), f"an invoke of kind {word}",
@@ -73,13 +75,6 @@ def read_tangle_entry(node: Node) -> MemberEntry:
     entry = read_entry(_placed({**usual, **ours, "kind": kind}, node, invoke))
     traits = msgspec.structs.replace(entry.traits, cost_text=stated.get("cost", ""))
     return msgspec.structs.replace(entry, traits=traits)
-
-
-def _word(invoke: Node) -> str:
-    if "kind" not in dict(entries(invoke)):
-        raise invoke.bad(f"`invoke` needs the field `kind`: one of {', '.join(_KINDS)}")
-    word: str = one_of(*_KINDS)(invoke.child("kind"))
-    return word
 
 
 def _translated(kind: str, stated: dict[str, Any], invoke: Node) -> dict[str, Any]:

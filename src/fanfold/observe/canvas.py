@@ -99,7 +99,11 @@ def listed(picture: Picture, width: int) -> list[str]:
     lines = _Lanes(picture).lines()
     wide = max((len(line.left) for line in lines), default=0)
     if wide > 2 * _MOST_LANES or width - wide - 2 < _LEAST_TEXT:
-        lines = _indented(picture)
+        # For so many lanes that they would say nothing: the deeper in the graph, the further in
+        level = levels(picture.parents())
+        boxes = {box.id: box for box in picture.boxes}
+        deep = {id: " " * min(_MOST_INDENT, 2 * level[id]) for id in boxes}
+        lines = [_Line(boxes[id], f"{deep[id]}{_MARK}", "") for id in in_order(picture)]
         wide = max(len(line.left) for line in lines)
     titles = {box.id: one_line(box.title, _MOST_TITLE) for box in picture.boxes}
     parents = picture.parents()
@@ -128,14 +132,6 @@ def _words(box: Box) -> str:
     if box.inside is None:
         return words
     return f"{words} [{'; '.join(map(_words, box.inside.boxes))}]"
-
-
-def _indented(picture: Picture) -> list[_Line]:
-    """For so many lanes that they would say nothing: the deeper in the graph, the further in."""
-    level = levels(picture.parents())
-    boxes = {box.id: box for box in picture.boxes}
-    deep = {id: " " * min(_MOST_INDENT, 2 * level[id]) for id in boxes}
-    return [_Line(boxes[id], f"{deep[id]}{_MARK}", "") for id in in_order(picture)]
 
 
 class _Lanes:

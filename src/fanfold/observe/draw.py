@@ -211,7 +211,8 @@ def _chart_lines(picture: Picture, prefix: str) -> Iterator[str]:
     for box in picture.boxes:
         yield from _box(box, ids[box.id])
     for arrow in picture.arrows:
-        yield _arrow(arrow, ids)
+        label = f'|"{_escaped(arrow.label)}"|' if arrow.label else ""
+        yield f"{ids[arrow.start]} {_LINES[arrow.kind]}{label} {ids[arrow.end]}"
 
 
 def _box(box: Box, id: str) -> Iterator[str]:
@@ -223,11 +224,6 @@ def _box(box: Box, id: str) -> Iterator[str]:
     for line in _chart_lines(box.inside, f"{id}_"):
         yield f"  {line}"
     yield "end"
-
-
-def _arrow(arrow: Arrow, ids: dict[str, str]) -> str:
-    label = f'|"{_escaped(arrow.label)}"|' if arrow.label else ""
-    return f"{ids[arrow.start]} {_LINES[arrow.kind]}{label} {ids[arrow.end]}"
 
 
 def _label(box: Box) -> str:

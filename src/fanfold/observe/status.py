@@ -239,7 +239,10 @@ def overview(
 
 def _columns(summaries: Sequence[RunSummary], now: float, wide: bool) -> list[Column]:
     ids = [s.run.id for s in summaries]
-    short = _distinct(ids)
+    # How many characters distinguish these ids; the commands take the beginning of an id
+    longest = max(map(len, ids))
+    enough = (n for n in range(SHORTEST_ID, longest) if len({id[:n] for id in ids}) == len(ids))
+    short = next(enough, longest)
     times = [s.run.created for s in summaries]
     budgets = [s.receipt.budget_usd for s in summaries]
     return [
@@ -257,13 +260,6 @@ def _columns(summaries: Sequence[RunSummary], now: float, wide: bool) -> list[Co
 
 def _cost(receipt: Receipt) -> str:
     return usd(receipt.cost_usd + receipt.below_usd, at_most=receipt.cost_at_most)
-
-
-def _distinct(ids: list[str]) -> int:
-    """How many characters distinguish these ids; the commands take the beginning of an id."""
-    longest = max(map(len, ids))
-    enough = (n for n in range(SHORTEST_ID, longest) if len({id[:n] for id in ids}) == len(ids))
-    return next(enough, longest)
 
 
 class Row(msgspec.Struct, frozen=True):

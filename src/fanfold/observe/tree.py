@@ -131,14 +131,11 @@ class _TreeBuilder:
             for child in found
         )
         below = (*children, *(child for node in nodes for child in node.children))
+        dead = record.status == "running" and not self._alive(record.session)
         return RunNode(
-            record, self._status(record), _tally(self._read, no), own,
+            record, "crashed" if dead else record.status, _tally(self._read, no), own,
             sum((child.whole for child in below), own), steps, children,
         )  # fmt: skip
-
-    def _status(self, record: RunRecord) -> Shown:
-        dead = record.status == "running" and not self._alive(record.session)
-        return "crashed" if dead else record.status
 
     def _attempt_nodes(self, no: int) -> list[AttemptNode]:
         attempts, id = self._attempts[no], self._records[no].id

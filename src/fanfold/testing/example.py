@@ -36,7 +36,10 @@ def _value(schema: Any, root: dict[str, Any], depth: int) -> Any:
         case "object":
             return _object(schema, root, depth)
         case "array":
-            return _array(schema, root, depth)
+            first = [_value(inner, root, depth + 1) for inner in schema.get("prefixItems", ())]
+            wanted = max(schema.get("minItems", 0), 1 if depth < _DEEP else 0)
+            wanted = min(wanted, schema.get("maxItems", wanted))
+            return first + [_value(schema.get("items", {}), root, depth + 1) for _ in range(wanted)]
         case "integer":
             return _integer(schema)
         case "number":
@@ -46,14 +49,21 @@ def _value(schema: Any, root: dict[str, Any], depth: int) -> Any:
         case "null":
             return None
         case _:
-            return _string(schema)
+            known = _FORMATS.get(schema.get("format", ""))
+            if known is not None:
+                return known
+            return "text".ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
 
 
 def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     """The schema with its reference followed, its parts joined and its first choice taken."""
     while "$ref" in schema:
         rest = {name: value for name, value in schema.items() if name != "$ref"}
-        schema = {**_referred(schema["$ref"], root), **rest}
+        ref = schema["$ref"]
+        found: Any = root
+        for step in ref.removeprefix("#").split("/")[1:]:
+            found = found[step.replace("~1", "/").replace("~0", "~")]
+        schema = {**dict(found), **rest}
     for choice in ("anyOf", "oneOf"):
         if choice in schema:
             rest = {name: value for name, value in schema.items() if name != choice}
@@ -61,13 +71,6 @@ def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     for part in schema.get("allOf", ()):
         schema = _joined(schema, _resolved(part, root))
     return schema
-
-
-def _referred(ref: str, root: dict[str, Any]) -> dict[str, Any]:
-    found: Any = root
-    for step in ref.removeprefix("#").split("/")[1:]:
-        found = found[step.replace("~1", "/").replace("~0", "~")]
-    return dict(found)
 
 
 def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -99,13 +102,6 @@ def _object(schema: dict[str, Any], root: dict[str, Any], depth: int) -> dict[st
     return made | {name: _value(extra, root, depth + 1) for name in required if name not in made}
 
 
-def _array(schema: dict[str, Any], root: dict[str, Any], depth: int) -> list[Any]:
-    first = [_value(inner, root, depth + 1) for inner in schema.get("prefixItems", ())]
-    wanted = max(schema.get("minItems", 0), 1 if depth < _DEEP else 0)
-    wanted = min(wanted, schema.get("maxItems", wanted))
-    return first + [_value(schema.get("items", {}), root, depth + 1) for _ in range(wanted)]
-
-
 def _integer(schema: dict[str, Any]) -> int:
     low = ceil(schema.get("minimum", -10e15))
     low = max(low, floor(schema.get("exclusiveMinimum", -10e15)) + 1)
@@ -126,10 +122,3 @@ def _number(schema: dict[str, Any]) -> float:
         near = (low + high) / 2 if low > -10e15 else high - 0.5
     step = schema.get("multipleOf")
     return float(near if step is None else ceil(near / step) * step)
-
-
-def _string(schema: dict[str, Any]) -> str:
-    known = _FORMATS.get(schema.get("format", ""))
-    if known is not None:
-        return known
-    return "text".ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]

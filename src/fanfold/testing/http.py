@@ -137,7 +137,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             end = buffer.find(b"\r\n\r\n")
             if end < 0:
                 return None
-            self._head = self._parsed(bytes(buffer[:end]))
+            # A client mostly sends the same head again and again
+            raw = bytes(buffer[:end])
+            if raw != self._known[0]:
+                self._known = raw, _parse_head(raw)
+            self._head = self._known[1]
             del buffer[: end + 4]
             if self._head[2].get("expect", "").lower() == "100-continue":
                 self._transport.write(_CONTINUE)
@@ -148,12 +152,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._head = None
         self._last = headers.get("connection", "").lower() == "close"
         return HttpRequest(method, path, headers, body)
-
-    def _parsed(self, raw: bytes) -> _Head:
-        """A client mostly sends the same head again and again."""
-        if raw != self._known[0]:
-            self._known = raw, _parse_head(raw)
-        return self._known[1]
 
     def _body(self, headers: dict[str, str]) -> bytes | None:
         buffer = self._buffer

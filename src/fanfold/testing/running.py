@@ -64,7 +64,12 @@ def running_server(
     """
     command = [sys.executable, "-P", "-m", "fanfold.testing.server", "--until-stdin-closes"]
     command += [f"--port={port}", f"--latency-ms={latency_ms}", f"--books={books}"]
-    command += _price_options(price) + ([] if script is None else [f"--script={script}"])
+    options = [f"--price-in={price.input}", f"--price-out={price.output}"]
+    if price.cache_read is not None:
+        options.append(f"--price-cache-read={price.cache_read}")
+    if price.cache_write is not None:
+        options.append(f"--price-cache-write={price.cache_write}")
+    command += options + ([] if script is None else [f"--script={script}"])
     paths = os.pathsep.join(path for path in sys.path if path)
     with subprocess.Popen(
         command,
@@ -121,12 +126,3 @@ async def _serve(server: ModelServer, started: Future[Callable[[], object]]) -> 
     started.set_result(lambda: loop.call_soon_threadsafe(stop.set))
     await stop.wait()
     await server.__aexit__()
-
-
-def _price_options(price: Price) -> list[str]:
-    options = [f"--price-in={price.input}", f"--price-out={price.output}"]
-    if price.cache_read is not None:
-        options.append(f"--price-cache-read={price.cache_read}")
-    if price.cache_write is not None:
-        options.append(f"--price-cache-write={price.cache_write}")
-    return options

@@ -75,9 +75,16 @@ async def _ask(
         front.settings.allow_paid, settings.budget.usd is not None, leading=True
     )
     who = lead_order(front.traits.values(), errand, rules, _last(store))
-    _explain(who, errand)
+    if who.misfit and errand.tags:
+        _say(f"nobody is good at {', '.join(errand.tags)}; another member answers")
+    if who.direct:
+        why = who.unable or "`can_orchestrate` in the roster"
+        _say(f"nobody here can orchestrate ({why}): answered directly")
     who = _with_extra(who, front)
-    _end_on_signals()
+    # As Ctrl-C does: the orchestrator is ended too, and the books are closed
+    main = asyncio.current_task()
+    assert main is not None
+    on_ending_signals(lambda number: main.cancel())
     outcome: Outcome | None = None
     async with new_run(NAME, front, settings, store, inherited().parent) as run:
         front.serve(run)
@@ -91,18 +98,13 @@ async def _ask(
     assert run.closing is not None
     delegated = {"calls": calls, "cost_usd": dollars(cost)}
     if as_json:
-        _print_json(run.closing, outcome, delegated)
+        whole = msgspec.json.decode(receipt_json(run.closing))
+        whole["member"] = None if outcome is None else outcome.member
+        whole["delegated"] = delegated
+        click.echo(msgspec.json.encode(whole))
     else:
         _print(run.closing, outcome, delegated, front.view)
     return EXIT[run.closing.status]
-
-
-def _explain(who: LeadOrder, errand: DelegatedTask) -> None:
-    if who.misfit and errand.tags:
-        _say(f"nobody is good at {', '.join(errand.tags)}; another member answers")
-    if who.direct:
-        why = who.unable or "`can_orchestrate` in the roster"
-        _say(f"nobody here can orchestrate ({why}): answered directly")
 
 
 def _with_extra(who: LeadOrder, front: AskMembers) -> LeadOrder:
@@ -121,13 +123,6 @@ def _with_extra(who: LeadOrder, front: AskMembers) -> LeadOrder:
 
 def _say(line: str) -> None:
     click.echo(f"fanfold: {line}", err=True)
-
-
-def _end_on_signals() -> None:
-    """As Ctrl-C does: the orchestrator is ended too, and the books are closed."""
-    main = asyncio.current_task()
-    assert main is not None
-    on_ending_signals(lambda number: main.cancel())
 
 
 def _last(store: str) -> str | None:
@@ -214,13 +209,6 @@ class AskMembers:
 
 def _terminal() -> IO[str] | None:
     return next((one for one in (sys.stdout, sys.stderr) if one.isatty()), None)
-
-
-def _print_json(receipt: Receipt, outcome: Outcome | None, delegated: dict[str, Any]) -> None:
-    whole = msgspec.json.decode(receipt_json(receipt))
-    whole["member"] = None if outcome is None else outcome.member
-    whole["delegated"] = delegated
-    click.echo(msgspec.json.encode(whole))
 
 
 def _print(

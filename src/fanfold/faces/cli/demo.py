@@ -35,7 +35,13 @@ def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
     """Run an application that comes with fanfold: NAME, or contracts. It needs no key, no account
     and no network."""
     folder = opening.files(store) / "demo" / examples.known(name)
-    _unpack(name, folder)
+    # Its files, into the store. A report of an earlier time must not pass for this run's.
+    try:
+        examples.copy(name, folder)
+        for left in (REPORT, PAGE):
+            (folder / left).unlink(missing_ok=True)
+    except OSError as error:
+        raise BadInput(f"{folder}: {examples.why(error)}; use --store DIR") from None
     job = prepare(str(folder / examples.PLAN), Options(store=store))
     code = perform(job, OutputOptions(as_json, quiet))
     write_account(job.name, store, folder / PAGE)
@@ -43,16 +49,6 @@ def demo(name: str, store: str, as_json: bool, quiet: bool) -> int:
         lines = (*_head(folder / REPORT), *_page(folder), *_onward(job, store))
         click.echo("\n".join((*lines, f"yours:   fanfold new my-{name} --from {name}")))
     return code
-
-
-def _unpack(name: str, folder: Path) -> None:
-    """Its files, into the store. A report of an earlier time must not pass for this run's."""
-    try:
-        examples.copy(name, folder)
-        for left in (REPORT, PAGE):
-            (folder / left).unlink(missing_ok=True)
-    except OSError as error:
-        raise BadInput(f"{folder}: {examples.why(error)}; use --store DIR") from None
 
 
 def _head(report: Path) -> Iterator[str]:

@@ -55,18 +55,14 @@ def launch(
     options = forced(options) if force_relaunch else options
     if is_fleet(target) or Path(target).is_dir():
         refuse_overrides(options)
-    job = prepare_launch(target, options, stated_store=_is_stated("store"))
+    source = click.get_current_context().get_parameter_source("store")
+    job = prepare_launch(target, options, stated_store=source is ParameterSource.COMMANDLINE)
     for line in job.warnings:
         click.echo(f"warning: {line}", err=True)
     keep_input(job)
     launched = begin(job, force=force_relaunch)
     show_launched(launched, "launched", as_json=as_json)
     look_on(launched, attach=attach, no_tmux=no_tmux)
-
-
-def _is_stated(name: str) -> bool:
-    source = click.get_current_context().get_parameter_source(name)
-    return source is ParameterSource.COMMANDLINE
 
 
 def show_launched(launched: Launched, what: str, *, as_json: bool) -> None:

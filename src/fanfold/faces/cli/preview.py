@@ -25,12 +25,10 @@ from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.execute import Job
 from fanfold.plans.item import first_prompt
 from fanfold.plans.load import load_plan
-from fanfold.plans.plan import Plan
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.run.forecast import Preview
 from fanfold.work.item import Source
-from fanfold.work.picture import Picture
 from fanfold.work.text import visible
 
 _PREVIEW_WIDTH = 100
@@ -122,24 +120,16 @@ def graph(
         raise click.UsageError(_NO_SVG)
     width = _width() if output is None else WIDTH
     if is_fleet(plan) or Path(plan).is_dir():
-        text = _fleet(plan, as_mermaid, width)
+        # The prompts need not be written yet
+        fleet = outline(plan)
+        text = mermaid_of(fleet) if as_mermaid else layered(fleet, width)
     else:
         loaded = load_plan(plan, allow_outside=allow_outside, overrides=overrides_of(given))
-        pictured = _pictured(loaded, roster)
+        file = find_roster(roster, loaded.roster, loaded.folder)
+        items = None if loaded.input is None else count_items(loaded.input, loaded.folder)
+        pictured = picture(loaded, items=items, roster=load_roster(file))
         text = mermaid(pictured) if as_mermaid else draw(pictured, width)
     _put(text, output)
-
-
-def _fleet(path: str, as_mermaid: bool, width: int) -> str:
-    """The prompts need not be written yet."""
-    fleet = outline(path)
-    return mermaid_of(fleet) if as_mermaid else layered(fleet, width)
-
-
-def _pictured(plan: Plan, roster: str | None) -> Picture:
-    file = find_roster(roster, plan.roster, plan.folder)
-    items = None if plan.input is None else count_items(plan.input, plan.folder)
-    return picture(plan, items=items, roster=load_roster(file))
 
 
 def _width() -> int:

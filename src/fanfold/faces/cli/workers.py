@@ -13,7 +13,7 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.faces.cli.launch import look_on, show_launched
 from fanfold.faces.cli.options import json_option
-from fanfold.faces.cli.store import Opened, found, located, looked_at, named, registry, store_option
+from fanfold.faces.cli.store import found, located, looked_at, named, registry, store_option
 from fanfold.faces.cli.terminal import columns, until_interrupted
 from fanfold.fleet import tmux
 from fanfold.fleet.kill import KillResult, kill_all, kill_worker
@@ -54,7 +54,8 @@ def kill(run: str, worker: str, force: bool, store: str, as_json: bool) -> None:
     with found(run, store) as (archive, record):
         folder = str(archive.files)
     if worker == ALL:
-        _confirm(record, force)
+        if not force and sys.stdin.isatty() and sys.stderr.isatty():
+            click.confirm(f"End all of {record.name} ({record.id})?", abort=True, err=True)
         ended = kill_all(folder, record)
         registry().remove(record.name, record.id)
         tmux.close_session(record.name, record.id, Path(folder))
@@ -63,11 +64,6 @@ def kill(run: str, worker: str, force: bool, store: str, as_json: bool) -> None:
     click.echo(msgspec.json.encode(ended) if as_json else _kill_text(ended, record, worker))
     if ended.left:
         raise FanfoldError(f"could not be ended: {'; '.join(ended.left)}")
-
-
-def _confirm(record: RunRecord, force: bool) -> None:
-    if not force and sys.stdin.isatty() and sys.stderr.isatty():
-        click.confirm(f"End all of {record.name} ({record.id})?", abort=True, err=True)
 
 
 def _kill_text(ended: KillResult, record: RunRecord, worker: str) -> str:
@@ -196,7 +192,10 @@ def feed(
     stream = RunFeed(FeedFilter(agent, kind))
     with until_interrupted():
         with looked_at(located) as opened:
-            _refuse_unknown(opened, agent)
+            known = opened.snapshot().names()
+            if agent is not None and agent not in known:
+                hint = remedy(agent, known) if known else "no agent has worked in this run"
+                raise BadInput(f"no worker {agent!r} in {opened.record.name}: {hint}")
             _print_events(stream.last(opened.snapshot(), lines), as_json)
         while follow and _more(located, stream, as_json):
             pass
@@ -211,13 +210,6 @@ def _more(located: LocatedRun, stream: RunFeed, as_json: bool) -> bool:
             _print_events(stream.more(snapshot), as_json)
             time.sleep(0.0 if over else POLL)
     return not over
-
-
-def _refuse_unknown(opened: Opened, agent: str | None) -> None:
-    known = opened.snapshot().names()
-    if agent is not None and agent not in known:
-        hint = remedy(agent, known) if known else "no agent has worked in this run"
-        raise BadInput(f"no worker {agent!r} in {opened.record.name}: {hint}")
 
 
 def _print_events(events: Iterable[FeedEvent], as_json: bool) -> None:

@@ -84,7 +84,13 @@ class Toolset:
             case "run_plan":
                 return await self._run_plan(_Plan.read(given).plan)
             case "status":
-                return self._status(_OneRun.read(given).run)
+                name = _OneRun.read(given).run
+                read = self.run.store.read
+                if name is not None:
+                    return _decode(detail_json(read, self._stand(self._find(name))))
+                newest = sorted(read.runs(), key=lambda run: run.no, reverse=True)[:_RUNS]
+                shown = _decode(overview_json([self._stand(one) for one in newest]))
+                return {"run": self.run.record.id, **self._money(), "runs": shown}
             case "report":
                 return self._report(_OneRun.read(given).run)
             case _:
@@ -101,14 +107,22 @@ class Toolset:
 
     async def _run_plan(self, plan: str) -> Any:
         """As a run of its own, below ours, on the remaining budget; other calls wait meanwhile."""
-        path = self._inside(plan)
+        # Only plans in this server's folder; the caller is a model
+        folder = self._folder.resolve()
+        try:
+            path = (folder / plan).resolve()
+        except (OSError, ValueError, RuntimeError) as error:  # too long, a zero byte, a link cycle
+            raise BadInput(f"{plan!r} is not a valid path: {error}") from None
+        if not path.is_relative_to(folder):
+            raise BadInput(f"{plan} is not in this server's folder")
         stated = load_plan(path).budget
         async with self._one_plan:
             budget, lent = self.run.lend()
             spent = lent  # until its receipt is known
             try:
                 found = await self._in_process(path, _smaller(stated, budget))
-                spent = _spent(found)
+                tokens = sum(found["tokens"].values())
+                spent = Amount(nanos(found["cost_usd"]), tokens, found["calls"])
             except BadInput:
                 spent = Amount()
                 raise
@@ -143,26 +157,7 @@ class Toolset:
         found: dict[str, Any] = _decode(out)
         return found
 
-    def _inside(self, plan: str) -> Path:
-        """Only plans in this server's folder; the caller is a model."""
-        folder = self._folder.resolve()
-        try:
-            path = (folder / plan).resolve()
-        except (OSError, ValueError, RuntimeError) as error:  # too long, a zero byte, a link cycle
-            raise BadInput(f"{plan!r} is not a valid path: {error}") from None
-        if not path.is_relative_to(folder):
-            raise BadInput(f"{plan} is not in this server's folder")
-        return path
-
     # ── status and report ──
-
-    def _status(self, name: str | None) -> Any:
-        read = self.run.store.read
-        if name is not None:
-            return _decode(detail_json(read, self._stand(self._find(name))))
-        newest = sorted(read.runs(), key=lambda run: run.no, reverse=True)[:_RUNS]
-        shown = _decode(overview_json([self._stand(one) for one in newest]))
-        return {"run": self.run.record.id, **self._money(), "runs": shown}
 
     def _report(self, name: str | None) -> str:
         record = self._find(name or self.run.record.id)
@@ -215,11 +210,6 @@ async def open_toolset(options: McpOptions, folder: Path) -> AsyncIterator[Tools
     settings = Settings(budget=options.budget, fresh=options.fresh, serving=True)
     async with new_run(options.name, staff, settings, options.store, options.parent) as run:
         yield Toolset(run, staff, options)
-
-
-def _spent(receipt: dict[str, Any]) -> Amount:
-    tokens = sum(receipt["tokens"].values())
-    return Amount(nanos(receipt["cost_usd"]), tokens, receipt["calls"])
 
 
 def _smaller(stated: Budget, remaining: Budget) -> Budget:

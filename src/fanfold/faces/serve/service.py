@@ -7,7 +7,6 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 import msgspec
 
@@ -140,7 +139,13 @@ class Service:
     ) -> asyncio.Task[ChatAnswer]:
         """Start an answer. It is finished even if the client disconnects: it is paid for, and on
         record for the next time."""
-        self._check_model(chat.model)
+        model = chat.model
+        if model != AUTO and model not in self._company.traits and model not in self._ensembles:
+            hint = remedy(model, self.models)
+            raise RequestRefused(
+                f"there is no model `{model}`: {hint}", status=404, code="model_not_found",
+                param="model",
+            )  # fmt: skip
         if self.busy >= self._most:
             raise RequestRefused(
                 f"{self._most} requests are under way; try again later",
@@ -177,14 +182,6 @@ class Service:
 
     # ── one answer ──
 
-    def _check_model(self, model: str) -> None:
-        if model != AUTO and model not in self._company.traits and model not in self._ensembles:
-            hint = remedy(model, self.models)
-            raise RequestRefused(
-                f"there is no model `{model}`: {hint}", status=404, code="model_not_found",
-                param="model",
-            )  # fmt: skip
-
     async def _answer(
         self, id: str, chat: Chat, options: RequestOptions, tell: Tell | None
     ) -> ChatAnswer:
@@ -208,7 +205,10 @@ class Service:
         self, run: Run, id: str, chat: Chat, options: RequestOptions, tell: Tell | None
     ) -> Outcome:
         terms = self._terms(chat)
-        item = Item(id, _data(chat))
+        # What a function receives: the conversation, and the last user message as `text`
+        text = next((m.content for m in reversed(chat.messages) if m.role == "user"), "")
+        messages = [{"role": m.role, "content": m.content} for m in chat.messages]
+        item = Item(id, {"text": text, "messages": messages})
         batch = await run.plan(Rows([item]), terms, name=id)
         sample = secrets.randbits(48) + 1 if options.fresh else 0
         ask = Ask(chat.messages, (item,), (), chat.schema, chat.params, sample)
@@ -229,13 +229,6 @@ class Service:
             step=chat.model, gate=standard(None, chat.schema), who=who,
             revise=0 if chat.schema is None else 1, concurrency=self._concurrency,
         )  # fmt: skip
-
-
-def _data(chat: Chat) -> dict[str, Any]:
-    """What a function receives: the conversation, and the last user message as `text`."""
-    text = next((m.content for m in reversed(chat.messages) if m.role == "user"), "")
-    messages = [{"role": m.role, "content": m.content} for m in chat.messages]
-    return {"text": text, "messages": messages}
 
 
 def usable(company: MemberSource) -> list[str]:

@@ -85,7 +85,12 @@ async def serve(
                     f"http://127.0.0.1:{listening.getsockname()[1]}/v1", service.models, run
                 )
             )
-            await _until(stop, run, server)
+            try:
+                await stop.wait()
+                await server.stop()
+            except asyncio.CancelledError:
+                run.kill("cancelled; calls under way may have been carried out")
+                raise
     except asyncio.CancelledError:
         if not opened or opened[0].closing is None:
             raise
@@ -121,15 +126,6 @@ async def serve_until_signalled(
     finally:
         for one in remove:
             one()
-
-
-async def _until(stop: asyncio.Event, run: Run, server: ServeEndpoint) -> None:
-    try:
-        await stop.wait()
-        await server.stop()
-    except asyncio.CancelledError:
-        run.kill("cancelled; calls under way may have been carried out")
-        raise
 
 
 def _company(

@@ -108,10 +108,12 @@ def read_chat(raw: bytes, needs: str = "") -> Chat:
         raise RequestRefused(f"the request is not valid: {error}") from None
     except BadInput as error:
         raise RequestRefused(str(error)) from None
+    stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
+    most = body.max_completion_tokens or body.max_tokens
     return Chat(
         model=body.model,
         messages=tuple(_message(said, n) for n, said in enumerate(body.messages)),
-        params=_params(body),
+        params=Params(body.temperature, body.top_p, most, body.seed, stop),
         schema=_schema(body.response_format),
         needs=read_needs(needs or (body.metadata or {}).get("needs")),
         stream=bool(body.stream),
@@ -148,12 +150,6 @@ def _message(said: _BodyMessage, number: int) -> Message:
                 param=param, code="unsupported_value",
             )  # fmt: skip
     return Message(role, "".join(part.text for part in said.content))
-
-
-def _params(body: _Body) -> Params:
-    stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
-    most = body.max_completion_tokens or body.max_tokens
-    return Params(body.temperature, body.top_p, most, body.seed, stop)
 
 
 def _schema(format: _Format | None) -> Schema | None:

@@ -234,14 +234,6 @@ def mcp_settings(member: str, stated: str, folder: Path) -> Iterator[str]:
 
     Their tools may be called without asking, and may take their time.
     """
-    for name, server in _servers(member, stated, folder).items():
-        if not _NAME.fullmatch(name) or not isinstance(server, dict):
-            raise _bad(member, f"the server `{name}` cannot be read")
-        table = _remote(server) if "url" in server else _local(member, name, server)
-        yield f"mcp_servers.{name}={toml(table | _PATIENT)}"
-
-
-def _servers(member: str, stated: str, folder: Path) -> dict[str, Any]:
     text = stated if stated.lstrip().startswith("{") else _read(member, folder / stated)
     try:
         servers = decode_json(text)["mcpServers"]
@@ -249,7 +241,11 @@ def _servers(member: str, stated: str, folder: Path) -> dict[str, Any]:
         raise _bad(member, 'it must be JSON: {"mcpServers": {...}}') from None
     if not isinstance(servers, dict):
         raise _bad(member, "`mcpServers` must be a table of servers")
-    return servers
+    for name, server in servers.items():
+        if not _NAME.fullmatch(name) or not isinstance(server, dict):
+            raise _bad(member, f"the server `{name}` cannot be read")
+        table = _remote(server) if "url" in server else _local(member, name, server)
+        yield f"mcp_servers.{name}={toml(table | _PATIENT)}"
 
 
 def _read(member: str, file: Path) -> bytes:

@@ -119,7 +119,9 @@ class GeminiReader:
         reading, error = self.reading, event.get("error")
         reading.ended, reading.exact = True, self._price is not None
         reading.subtype = str(event.get("status"))
-        reading.usage = _usage(event.get("stats"))
+        # `input` is without what was cached
+        found = usage_of(event.get("stats"), "input", "output_tokens", "cached")
+        reading.usage = Usage(found.input, found.output, found.cache_read)
         if self._price is not None:
             used = reading.usage
             reading.cost = cost(self._price, used.input, used.output, used.cache_read)
@@ -130,12 +132,6 @@ class GeminiReader:
         code = re.search(r'"code":\s*(\d{3})\b', reading.error)
         reading.status = int(code[1]) if code else None
         return "failed", one_line(reading.error)
-
-
-def _usage(stats: Any) -> Usage:
-    """`input` is without what was cached."""
-    found = usage_of(stats, "input", "output_tokens", "cached")
-    return Usage(found.input, found.output, found.cache_read)
 
 
 def _concluded(member: str, reading: WorkerReading, exit: Exit) -> Reply | MemberError:

@@ -85,7 +85,11 @@ class Hosting:
         tree = ProcessTree(_identify(held.pid), _grouped(held.pid), firm=firm)
         try:
             if self._release(held, tree, report):
-                self._watch_program(tree)
+                reached = self._until_end(tree)
+                self._log.look(last=True)
+                said = self._end_children(tree) if reached is None else self._end(tree)
+                self._log.look(last=True)
+                self._conclude(-signal.SIGKILL if tree.code is None else tree.code, reached, said)
         finally:
             tree.clear()
             if tree.group is not None:
@@ -124,9 +128,7 @@ class Hosting:
             held.abandon()
             (self._place / HOST).unlink()
             return False
-        return self._started(held.release(), report)
-
-    def _started(self, error: OSError | None, report: StartReport) -> bool:
+        error = held.release()
         if error is not None:
             said = f"cannot start `{error.filename}`: {error.strerror}"
             self._conclude(_NOT_STARTED, None, said)
@@ -136,13 +138,6 @@ class Hosting:
         return True
 
     # ── its life ──
-
-    def _watch_program(self, tree: ProcessTree) -> None:
-        reached = self._until_end(tree)
-        self._log.look(last=True)
-        said = self._end_children(tree) if reached is None else self._end(tree)
-        self._log.look(last=True)
-        self._conclude(-signal.SIGKILL if tree.code is None else tree.code, reached, said)
 
     def _until_end(self, tree: ProcessTree) -> Reached | None:
         """None: the program has ended by itself."""

@@ -75,7 +75,9 @@ def spawn(place: Path, span: str, tells: int, env: Mapping[str, str]) -> None:
     It must find what we are made of wherever it is started: not through the program's variables,
     and never in the folder it happens to be in.
     """
-    given = (str(place), str(tells), span, *_found_in())
+    # The folders that our own packages are imported from
+    homes = (Path(__file__).parents[3], Path(msgspec.__file__).parents[1])
+    given = (str(place), str(tells), span, *dict.fromkeys(str(home) for home in homes))
     words = [sys.executable, "-I", "-S", "-c", _BOOT, *given]
     log = append(place / HOST_LOG)
     try:
@@ -86,9 +88,3 @@ def spawn(place: Path, span: str, tells: int, env: Mapping[str, str]) -> None:
         process.wait()
     finally:
         os.close(log)
-
-
-def _found_in() -> list[str]:
-    """The folders that our own packages are imported from."""
-    homes = (Path(__file__).parents[3], Path(msgspec.__file__).parents[1])
-    return list(dict.fromkeys(str(home) for home in homes))

@@ -206,16 +206,14 @@ def marked(rows: Iterable[ProcessRow], name: str, value: str) -> list[ProcessRow
 
 def _environment(pid: int) -> list[bytes]:
     if not _PROC:
-        return _environment_by_psutil(pid)
+        import psutil
+
+        try:
+            return [
+                f"{name}={value}".encode() for name, value in psutil.Process(pid).environ().items()
+            ]
+        except psutil.Error:
+            return []
     with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
         return file.read().split(b"\0")
     return []
-
-
-def _environment_by_psutil(pid: int) -> list[bytes]:
-    import psutil
-
-    try:
-        return [f"{name}={value}".encode() for name, value in psutil.Process(pid).environ().items()]
-    except psutil.Error:
-        return []

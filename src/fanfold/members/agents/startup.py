@@ -160,14 +160,12 @@ def await_start(handle: int, seconds: float) -> StartOutcome:
     while (left := until - time.monotonic()) > 0 and poll.poll(left * 1000):
         piece = os.read(handle, 65_536)
         if not piece:
-            return _understood(said)
+            ready, rest = said.startswith(_READY), said.removeprefix(_READY)
+            try:
+                return StartOutcome(
+                    ready, msgspec.json.decode(rest, type=StartFailure) if rest else None
+                )
+            except msgspec.DecodeError:
+                return StartOutcome(False, None)
         said += piece
     return StartOutcome(False, None)
-
-
-def _understood(said: bytes) -> StartOutcome:
-    ready, rest = said.startswith(_READY), said.removeprefix(_READY)
-    try:
-        return StartOutcome(ready, msgspec.json.decode(rest, type=StartFailure) if rest else None)
-    except msgspec.DecodeError:
-        return StartOutcome(False, None)

@@ -174,7 +174,11 @@ def put_file(file: Path, content: bytes) -> None:
     try:
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(handle, "wb") as stream:
-            _give_to_owner(handle, file.parent)
+            # What root writes into another user's folder, such as an order to end a worker, is to
+            # be read there
+            if os.geteuid() == 0:
+                owner = os.stat(file.parent)
+                os.fchown(handle, owner.st_uid, owner.st_gid)
             stream.write(content)
             stream.flush()
             os.fsync(handle)
@@ -183,14 +187,6 @@ def put_file(file: Path, content: bytes) -> None:
         with suppress(OSError):
             new.unlink()
         raise
-
-
-def _give_to_owner(handle: int, folder: Path) -> None:
-    """What root writes into another user's folder, such as an order to end a worker, is to be read
-    there."""
-    if os.geteuid() == 0:
-        owner = os.stat(folder)
-        os.fchown(handle, owner.st_uid, owner.st_gid)
 
 
 def sync_folder(folder: Path) -> None:
