@@ -98,6 +98,7 @@ def a_receipt(**more: Any) -> dict[str, Any]:
         "seconds": 0,
         "steps": [],
         "result": None,
+        "cause": None,
     }
     nothing |= {"hedged": 0, "hedged_usd": 0.0, "reasons": [], "resume": None, "details": None}
     return (

@@ -285,7 +285,7 @@ def test_with_no_parent_that_passed_a_partial_task_fails_unless_it_always_goes(
     ]
     receipt, told = ran(memory_path, (member,), tasks)
     assert member.asked[1:] == ["always\n\nThere is no answer for: a"]
-    assert told.missing[-1] == Missing("some", 1, "failed", ("parent: a failed",))
+    assert told.missing[-1] == Missing("some", 1, "failed", ("parent: a failed",), True)
     assert outcomes(receipt) == {"passed": 1, "failed": 2}
 
 

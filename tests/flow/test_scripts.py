@@ -292,3 +292,26 @@ def test_run_sync_takes_a_coroutine(given: Any, said: str) -> None:
     with pytest.raises(BadInput) as refused:
         ff.run_sync(given)
     assert str(refused.value) == f"run_sync() needs a coroutine, {said}"
+
+
+MISTAKEN = """\
+import fanfold as ff
+
+async def main():
+    async with ff.open_run("r", members=[ff.function(str)], store="memory:", progress=False) as run:
+        await ff.map_reduce(run, range(5), promt="x")
+
+ff.run_sync(main())
+"""
+
+
+def test_a_wrong_argument_shows_the_lines_of_the_script_and_one_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "mistaken.py").write_text(MISTAKEN, encoding="utf-8")
+    command = [sys.executable, "mistaken.py"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    lines = ended.stderr.splitlines()
+    where = [line.strip().split(", ")[0] for line in lines if line.startswith("  File ")]
+    ours = [one for one in where if "mistaken.py" not in one]
+    assert (len(where), len(ours)) == (3, 1)
+    assert ours[0].endswith('arguments.py"')
+    assert lines[-1].endswith("map_reduce() has no argument `promt`: did you mean `prompt`?")

@@ -37,7 +37,6 @@ from fanfold.journal.following import StoreFollower, attempts_in
 from fanfold.members.agents.dialect import Dialect, WorkerReading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.worker import outputs, read_spec
-from fanfold.patterns.graph_state import failed_by_parents
 from fanfold.price import nanos
 from fanfold.work.outcome import STATES
 from fanfold.work.task import Budget
@@ -110,7 +109,7 @@ class WorkerReader:
         reasons = (tries[-1].error or "") if again else reasons
         view = msgspec.structs.replace(
             view, depends_on=task.depends_on,
-            failed_parent=ended is not None and failed_by_parents(ended.reasons),
+            failed_parent=ended is not None and ended.by_parent,
         )  # fmt: skip
         return self._whole(run, view, tries, files, reasons)
 

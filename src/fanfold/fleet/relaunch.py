@@ -20,7 +20,6 @@ from fanfold.fleet.workers import worker_of
 from fanfold.journal import opening
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
-from fanfold.patterns.graph_state import failed_by_parents
 from fanfold.plans.execute import Job, Options, Stored, prepare, prepare_resume, revised
 from fanfold.plans.steps.graph import Graph, GraphTask
 from fanfold.work.nearest import remedy
@@ -100,7 +99,7 @@ def _with_dependents(job: Job, record: RunRecord, id: str) -> set[str]:
     """The worker, and its dependents that failed for nothing but a parent."""
     with reading(job.options.store) as archive:
         failed = archive.read.endings(record.no, ("failed",), limit=MOST)
-    by_parents = {one.id for one in failed if failed_by_parents(one.reasons)}
+    by_parents = {one.id for one in failed if one.by_parent}
     return {id, *dependents([task for task in _tasks(job.stored) if task.id in by_parents], id)}
 
 

@@ -139,6 +139,7 @@ class EndedItem(msgspec.Struct, frozen=True):
     member: str | None
     cost: int
     value: object = None
+    by_parent: bool = False
 
 
 class ItemFilter(msgspec.Struct, frozen=True):

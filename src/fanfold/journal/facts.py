@@ -12,7 +12,7 @@ import msgspec
 
 from fanfold.price import Price
 from fanfold.work.ask import Reply, Usage
-from fanfold.work.outcome import RunStatus, State
+from fanfold.work.outcome import RunStatus, State, StopCause
 
 AttemptState = Literal["started", "ok", "error", "in_doubt", "late"]
 """`late`: a request sent twice was answered, and this was not the answer that was used."""
@@ -44,6 +44,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     result: bytes | None = None
     resumed: bool = False
     parent: str | None = None
+    cause: StopCause | None = None
 
 
 class AddRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -83,6 +84,7 @@ class CloseRun(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=T
     result: bytes | None
     rest: str | None = None
     session: str | None = None
+    cause: StopCause | None = None
 
 
 class DropRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -211,6 +213,7 @@ class ItemEnding(msgspec.Struct, frozen=True, gc=False, array_like=True):
     calls: int = 0
     landed: int = -1
     reply: int = 0
+    by_parent: bool = False
 
 
 class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, array_like=True):

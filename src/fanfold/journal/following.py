@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from fanfold.journal.contract import ReportQuestions, StoreView
 from fanfold.journal.facts import (
     AddRun,
     AdoptAttempts,
+    CloseRun,
     EndAttempt,
     Fact,
     LoseAttempts,
@@ -66,20 +68,30 @@ def attempts_in(news: list[tuple[Fact, Any]]) -> set[int]:
 
 class RunMemory:
     """Answers about a run that are asked for again only after something was committed for it, or for
-    a run below it."""
+    a run below it. While a large run is busy that is always; so reading takes at most a tenth of the
+    time, and in between the answers are a little old. When a run ends they are not."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._follower = StoreFollower()
-        self._answers: dict[Any, Any] = {}
         self._runs: frozenset[int] = frozenset()
+        self._old, self._read, self._until = False, 0.0, 0.0
+        self.now = now
+        self.answers: dict[Any, Any] = {}
 
     def over(self, view: StoreView, run: int) -> StoreView:
         """The same view, with questions that remember their answers."""
         news = self._follower.news(view)
-        if news is None or any(map(self._concerned, news)):
-            self._answers.clear()
+        ended = news is None or any(isinstance(fact, CloseRun) for fact, _ in news)
+        self._old = self._old or ended or any(map(self._concerned, news or ()))
+        if self._old and (ended or self.now() >= self._until):
+            self.answers.clear()
+            self._old, self._read = False, 0.0
             self._runs = frozenset(view.read.runs_below(run))
-        return cast(StoreView, _RememberedView(view, _Remembering(view.read, self._answers)))
+        return cast(StoreView, _RememberedView(view, _Remembering(view.read, self)))
+
+    def took(self, seconds: float) -> None:
+        self._read += seconds
+        self._until = self.now() + 9 * self._read
 
     def _concerned(self, one: tuple[Fact, Any]) -> bool:
         fact, _ = one
@@ -95,17 +107,19 @@ class _RememberedView:
 
 
 class _Remembering:
-    def __init__(self, read: ReportQuestions, answers: dict[Any, Any]) -> None:
-        self._read, self._answers = read, answers
+    def __init__(self, read: ReportQuestions, memory: RunMemory) -> None:
+        self._read, self._memory = read, memory
 
     def __getattr__(self, question: str) -> Any:
-        ask = getattr(self._read, question)
+        ask, memory = getattr(self._read, question), self._memory
 
         def answer(*given: Any, **named: Any) -> Any:
             key = repr((question, given, named))
-            if key not in self._answers:
+            if key not in memory.answers:
+                began = memory.now()
                 found = ask(*given, **named)
-                self._answers[key] = list(found) if isinstance(found, Iterator) else found
-            return self._answers[key]
+                memory.answers[key] = list(found) if isinstance(found, Iterator) else found
+                memory.took(memory.now() - began)
+            return memory.answers[key]
 
         return answer

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
 from fanfold.observe.amounts import count, duration, money, of_budget, usd
 from fanfold.observe.status import DONE, outcomes
 from fanfold.observe.table import one_line
 from fanfold.run.books import Statistics
-from fanfold.work.outcome import FilesWritten, ReasonCount, Receipt, Saving, State
+from fanfold.work.outcome import FilesWritten, ReasonCount, Receipt, Saving, State, StopCause
 from fanfold.work.text import from_here
-
-_LACKS = re.compile(r"out of budget: (dollars|tokens|calls|seconds) of the (?:run|step (.+?)): ")
-_APPROVE = re.compile(r" with (--yes|--cap \d+)\b")  # how the governor says it can be approved
 
 MOST_REASONS = 3
 NAMES: dict[State, str] = {"in_doubt": "in doubt"}
@@ -82,39 +78,33 @@ def resume_command(receipt: Receipt, store: str = "") -> str:
     """The exact command. A run out of budget needs a new total, which only the operator can name."""
     words = ["fanfold", "resume", receipt.run]
     words += ["--store", store] if store else []
-    words += ["--budget", _total(receipt)] if _is_short(receipt) else []
+    words += _missing(receipt)
     words += ["--retry-in-doubt"] if receipt.in_doubt else []
-    held = _APPROVE.search(receipt.reason or "")
-    words += held[1].split() if held and receipt.status == "paused" else []
     return shlex.join(words)
+
+
+def _missing(receipt: Receipt) -> list[str]:
+    """What a resume must state: a new total for a budget that is used up, or the approval of what was
+    held. A plain total means dollars of the run. A member's own budget of the month is in the roster:
+    no new total of the run helps."""
+    total = ["--budget", "TOTAL"] if receipt.unfunded else []
+    match receipt.cause:
+        case StopCause(kind="monthly_budget"):
+            return []
+        case StopCause(kind="budget", step=step, currency=currency):
+            budget = f"{step}.{currency}=" if step else f"{currency}=" if currency != "usd" else ""
+            return ["--budget", f"{budget}TOTAL"]
+        case StopCause(kind="cap", cap=cap):
+            return [*total, "--cap", str(cap)]
+        case StopCause(kind="approval"):
+            return [*total, "--yes"]
+    return total
 
 
 def again_command(receipt: Receipt, store: str = "") -> str:
     """For a fleet that has ended: its workers are started again one by one, by name."""
     where = f" --store {shlex.quote(store)}" if store else ""
     return f"fanfold relaunch {shlex.quote(receipt.run)} WORKER{where}"
-
-
-def _total(receipt: Receipt) -> str:
-    """A plain number means dollars; the other currencies go by their name, and so does a step whose
-    own budget is used up: more for the run would not help it."""
-    lacks = _LACKS.match(receipt.reason or "")
-    if lacks is None:
-        return "TOTAL"
-    currency, step = "usd" if lacks[1] == "dollars" else lacks[1], lacks[2]
-    if step is not None:
-        return f"{step}.{currency}=TOTAL"
-    return "TOTAL" if currency == "usd" else f"{currency}=TOTAL"
-
-
-def _is_short(receipt: Receipt) -> bool:
-    """It needs a new total: items wait for money, or what was to be made of them does. A member's own
-    budget of the month is in the roster: no new total of the run helps."""
-    reason = receipt.reason or ""
-    short = receipt.unfunded > 0 or (
-        receipt.status == "paused" and _LACKS.match(reason) is not None
-    )
-    return short and "budget of the month" not in reason
 
 
 # ── the pieces, for others too ───────────────────────────────────────────────────────────────

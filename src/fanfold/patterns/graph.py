@@ -18,7 +18,7 @@ from fanfold.patterns.arguments import (
     begin_handler,
     terms_of,
 )
-from fanfold.patterns.graph_state import PARENT_REASON, KeptOutcomes, Pace
+from fanfold.patterns.graph_state import KeptOutcomes, Pace
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
@@ -358,9 +358,9 @@ class _Walk:
         state: State = "failed"
         if open_yet:
             state = "unfunded" if "unfunded" in open_yet else "cancelled"
-        reasons = tuple(f"{PARENT_REASON}{id} {self._not_passed[id]}" for id in lost)
+        reasons = tuple(f"parent: {id} {self._not_passed[id]}" for id in lost)
         task = Task(one.id, Ask(), one.terms, Place(self.batch.no, self._positions[one.id]))
-        self._run.settle(task, Outcome(one.id, state, reasons=reasons))
+        self._run.settle(task, Outcome(one.id, state, reasons=reasons, by_parent=True))
         self._not_passed[one.id] = state
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -15,13 +15,6 @@ from fanfold.run.run import Run
 from fanfold.work.dag import Dependent
 from fanfold.work.outcome import Missing, State
 from fanfold.work.task import Place, Terms
-
-PARENT_REASON = "parent: "  # what the reasons of those begin with whose parents did not pass
-
-
-def failed_by_parents(reasons: Sequence[str]) -> bool:
-    """Did it fail for nothing but that a parent had not passed?"""
-    return bool(reasons) and all(reason.startswith(PARENT_REASON) for reason in reasons)
 
 
 class RemainingTask(msgspec.Struct, frozen=True):
@@ -59,7 +52,7 @@ class KeptOutcomes:
         return id not in self._anew and (self._only or id in self._agents)
 
     def _stays(self, ended: Missing) -> bool:
-        final = ended.state in ("failed", "kicked") and not failed_by_parents(ended.reasons)
+        final = ended.state in ("failed", "kicked") and not ended.by_parent
         return self._may_stay(ended.id) and (self._only or final)
 
     def remaining(self, tasks: Iterable[Dependent]) -> list[RemainingTask]:

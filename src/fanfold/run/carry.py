@@ -29,6 +29,7 @@ from fanfold.run.task_state import NoReply, Shard, TaskState
 from fanfold.run.unpaid import MANY, SEPARATE, CannotPay, least
 from fanfold.work.budget import NOTHING
 from fanfold.work.member import Traits
+from fanfold.work.outcome import StopCause
 from fanfold.work.raised import error_text
 from fanfold.work.task import Task
 
@@ -221,7 +222,8 @@ class Obtain:
                 short.last = unpaid.in_row >= MANY or not self._another_may_fit()
                 return short
             case Unfunded():
-                ctx.stopping.halt(Stop("paused", str(error), "unfunded"))
+                cause = StopCause("budget", "seconds")
+                ctx.stopping.halt(Stop("paused", str(error), "unfunded", cause))
                 return ctx.stopping.error()
             case NobodyLeft() if not self._shard.terms.needed:
                 return NoReply(str(error), "cancelled")

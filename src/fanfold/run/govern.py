@@ -20,6 +20,7 @@ from fanfold.run.settings import Approve, Govern
 from fanfold.run.stopping import Stop
 from fanfold.work.ask import Ask
 from fanfold.work.member import Traits
+from fanfold.work.outcome import StopCause
 from fanfold.work.task import Task, Terms
 
 CHUNK = 64
@@ -29,10 +30,10 @@ SAMPLED = 20_000  # asks that are measured; of more of them, these stand for all
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """Not like this. `final`: nobody is asked, only another cap helps."""
+    """Not like this. `cap`: nobody is asked, only this cap helps."""
 
     reason: str
-    final: bool = False
+    cap: int = 0
 
 
 def weigh(govern: Govern, stage: Forecast, before: int, unpriced: bool = False) -> Hold | None:
@@ -47,7 +48,7 @@ def weigh(govern: Govern, stage: Forecast, before: int, unpriced: bool = False) 
         return Hold(
             f"{_about_to(stage)}{so_far}, which is above the cap of {govern.cap:,};"
             f" allow it with --cap {whole}",
-            final=True,
+            cap=whole,
         )
     cost = likely_cost(stage)
     many = stage.tasks > govern.max_tasks
@@ -115,7 +116,8 @@ class Governor:
             unpriced = any(_unpriced(one.traits) for one in self._candidates(terms))
             held = weigh(self._govern, stage, self._asked, unpriced)
             if held is not None and not await self._approved(held, stage):
-                self._ctx.stopping.halt(Stop("paused", held.reason))
+                cause = StopCause("cap", cap=held.cap) if held.cap else StopCause("approval")
+                self._ctx.stopping.halt(Stop("paused", held.reason, cause=cause))
             self._ctx.stopping.raise_if_stopping()
             self._asked += stage.tasks
 
@@ -124,7 +126,7 @@ class Governor:
         self._govern = msgspec.structs.replace(self._govern, yes=True)
 
     async def _approved(self, held: Hold, stage: Forecast) -> bool:
-        return not held.final and self._approve is not None and await self._approve(stage)
+        return not held.cap and self._approve is not None and await self._approve(stage)
 
     def _recall(self, step: str) -> None:
         ctx = self._ctx

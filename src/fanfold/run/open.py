@@ -115,7 +115,7 @@ async def open_quietly(
 def _how_to_go_on(stop: Stop) -> str:
     """One line: how the run ended, and what to do."""
     remedy = "run the script again to continue"
-    if stop.monthly:
+    if stop.cause is not None and stop.cause.kind == "monthly_budget":
         remedy = f"raise `budget_usd_month` of that member and {remedy}, or wait for the next month"
     elif stop.rest == "unfunded":
         remedy = f"raise `budget` and {remedy}; what is on record is not paid again"

@@ -61,6 +61,7 @@ def receipt(
         seconds=round(run.active, 3), steps=_steps(names, spent, steps),
         cascades=read.savings(run.no), reasons=_reasons(read, run.no, tally), written=(),
         result=None if run.result is None else decoded(_value, run.result, f"the result of {run.name}"),
+        cause=run.cause,
     )  # fmt: skip
 
 

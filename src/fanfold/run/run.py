@@ -195,9 +195,7 @@ class Run(Books):
             stopping = self._ctx.stopping
             if not SEPARATE.get():
                 whose = f"step {task.terms.step}, member {short.member}"
-                stopping.halt(
-                    Stop("paused", f"{short} ({whose})", "unfunded", short.account.monthly)
-                )
+                stopping.halt(Stop("paused", f"{short} ({whose})", "unfunded", short.cause))
                 raise stopping.error() from None
             stopping.skip_unpaid(task, short)
             raise
@@ -251,7 +249,8 @@ class Run(Books):
                           private=True)  # fmt: skip
         outcomes.note(
             ItemEnding(place.batch, place.position, step.no, outcome.state, outcome.reasons,
-                   outcome.member or "", landed=-1 if kept is None else 0), kept,
+                   outcome.member or "", landed=-1 if kept is None else 0,
+                   by_parent=outcome.by_parent), kept,
         )  # fmt: skip
         outcomes.count(place, step, outcome.state)
         if outcome.state == "failed":
@@ -352,12 +351,15 @@ class Run(Books):
         await self.store.flush()
         tally, planned = self.store.read.tally(run), self.store.read.planned(run)
         status, reason = self._end(tally, planned)
+        added, unpaid = self._ctx.planning.added, self._ctx.stopping.unpaid
+        lacking = stop or (unpaid.dearest if added is None else None)
         settled = sum(tally.values()) == planned and stop is None
         await self.store.write(
             CloseRun(run=run, status=status, reason=reason, at=self.clock.now(),
                      active=self.clock.monotonic() - self._ctx.active.began,
                      result=_encode(self._result),
-                     rest=None if settled else stop.rest if stop else "cancelled")
+                     rest=None if settled else stop.rest if stop else "cancelled",
+                     cause=None if lacking is None else lacking.cause)
         )  # fmt: skip
         self.closing = self.receipt(tally if settled else None)
         return self.closing

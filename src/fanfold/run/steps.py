@@ -39,7 +39,7 @@ class Steps:
 
     def _first(self, terms: Terms) -> StepState:
         no = self._numbers.setdefault(terms.step, len(self._numbers))
-        own = Account(f"step {terms.step}", terms.budget, self._spent.get(no, NOTHING))
+        own = Account(f"step {terms.step}", terms.budget, self._spent.get(no, NOTHING), terms.step)
         own.reserve(self._adopted.pop(no, NOTHING))
         step = StepState(no, terms.step, terms.concurrency, (self._account, own))
         self.by_name[terms.step] = step

@@ -10,18 +10,18 @@ import msgspec
 from fanfold.errors import RunStopped
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.unpaid import CannotPay, Unpaid
-from fanfold.work.outcome import State
+from fanfold.work.outcome import State, StopCause
 from fanfold.work.task import Task
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Why the run ends early. `rest` is the outcome of the items that were not reached. `monthly`: it
-    lacks money of a budget that begins anew with the month."""
+    """Why the run ends early. `rest` is the outcome of the items that were not reached. `cause`: what
+    it lacks, if that is why."""
 
     status: str
     reason: str
     rest: State = "cancelled"
-    monthly: bool = False
+    cause: StopCause | None = None
 
 
 class Stopping:
@@ -80,5 +80,5 @@ class Stopping:
         """Some items could not be paid, and nothing else is left to do: the run pauses."""
         if self.unpaid:
             assert self.unpaid.dearest is not None
-            monthly = self.unpaid.dearest.account.monthly
-            self.halt(Stop("paused", self.unpaid.reason, "unfunded", monthly))
+            cause = self.unpaid.dearest.cause
+            self.halt(Stop("paused", self.unpaid.reason, "unfunded", cause))

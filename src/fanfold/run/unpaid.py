@@ -26,6 +26,7 @@ class CannotPay(RunStopped):
 
     def __init__(self, account: Account, need: Amount, member: str) -> None:
         self.account, self.need, self.member = account, need, member
+        self.cause = account.cause(need)
         super().__init__(f"out of budget: {account.shortage(need)}")
 
 

@@ -7,20 +7,27 @@ does refuse one, it does not say which name was meant.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, wraps
+from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar, Unpack, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from fanfold.errors import BadArgument
+from fanfold.errors import BadArgument, BadInput
 from fanfold.work.nearest import remedy
 
 F = TypeVar("F", bound=Callable[..., Any])
+_OURS = (f"{Path(__file__).parents[1]}{os.sep}", f"{Path(os.__file__).parent}{os.sep}",
+         "uvloop/")  # fmt: skip
+"""Where our own code is, and what calls it."""
 
 
 def public(fn: F) -> F:
-    """A function for users. Its keywords are those it writes out and those of its `Unpack[...]`."""
+    """A function for users. Its keywords are those it writes out and those of its `Unpack[...]`. A
+    traceback of bad input ends here, below the line of the user's that called it."""
 
     def check(args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
         check_names(f"{fn.__name__}()", named, names_of(fn))
@@ -31,17 +38,36 @@ def public(fn: F) -> F:
 
     @wraps(fn)
     async def later(*args: Any, **named: Any) -> Any:
-        check(args, named)
-        return await fn(*args, **named)
+        try:
+            check(args, named)
+            return await fn(*args, **named)
+        except BadInput as error:
+            raise _shortened(error) from error.__cause__
 
     @wraps(fn)
     def at_once(*args: Any, **named: Any) -> Any:
-        check(args, named)
-        return fn(*args, **named)
+        try:
+            check(args, named)
+            return fn(*args, **named)
+        except BadInput as error:
+            raise _shortened(error) from error.__cause__
 
     made = later if inspect.iscoroutinefunction(fn) else at_once
     vars(made)["public"] = True
     return cast(F, made)
+
+
+def _shortened(error: BadInput) -> BadInput:
+    """Its traceback with the frames of the user's only: those in this package, in Python's own library
+    and in the event loop say nothing about a wrong input."""
+    found, kept, frames = error.__traceback__, None, []
+    while found is not None:
+        frames.append(found)
+        found = found.tb_next
+    for one in reversed(frames):
+        if not one.tb_frame.f_code.co_filename.startswith(_OURS):
+            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return error.with_traceback(kept)
 
 
 class Checked(msgspec.StructMeta):

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from fanfold.price import dollars, nanos
+from fanfold.work.outcome import StopCause
 from fanfold.work.task import Budget
 
 Fit = Literal["fits", "wait", "never"]
@@ -40,14 +41,15 @@ def combined(stated: Budget, more: Budget | None) -> Budget:
 
 
 class Account:
-    """The budget of one scope. Settled plus reserved never exceeds its limits. `monthly`: it begins
-    anew with each month."""
+    """The budget of one scope. Settled plus reserved never exceeds its limits. `step`: it is that
+    of a step. `monthly`: it begins anew with each month."""
 
     __slots__ = ("bounded", "calls", "limit", "max_calls", "max_tokens", "max_usd", "monthly",
-                 "name", "reserved_calls", "reserved_tokens", "reserved_usd", "tokens", "usd")  # fmt: skip
+                 "name", "reserved_calls", "reserved_tokens", "reserved_usd", "step", "tokens",
+                 "usd")  # fmt: skip
 
-    def __init__(self, name: str, limit: Budget, spent: Amount = NOTHING) -> None:
-        self.name, self.monthly = name, False
+    def __init__(self, name: str, limit: Budget, spent: Amount = NOTHING, step: str = "") -> None:
+        self.name, self.step, self.monthly = name, step, False
         self.set_limit(limit)
         self.usd, self.tokens, self.calls = spent.usd, spent.tokens, spent.calls
         self.reserved_usd = self.reserved_tokens = self.reserved_calls = 0
@@ -96,6 +98,15 @@ class Account:
             tokens = max(0, self.max_tokens - self.tokens)
             return f"tokens of the {self.name}: {tokens} left, the next call may take {want.tokens}"
         return f"calls of the {self.name}: all {self.max_calls} were made"
+
+    def cause(self, want: Amount) -> StopCause:
+        """The same, for programs."""
+        if self.monthly:
+            return StopCause("monthly_budget")
+        if self.max_usd is not None and self.usd + want.usd > self.max_usd:
+            return StopCause("budget", "usd", self.step)
+        tokens = self.max_tokens is not None and self.tokens + want.tokens > self.max_tokens
+        return StopCause("budget", "tokens" if tokens else "calls", self.step)
 
     @property
     def out_of_calls(self) -> bool:

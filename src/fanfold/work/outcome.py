@@ -116,7 +116,7 @@ def unjudged(*reasons: str) -> Verdict:
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How one item ended. `cost` is in nano-dollars; `reused` says the reply came from the journal,
     `too_long` that no member takes so much at once. `usage`: of all replies behind it, where it is
-    not that of the one."""
+    not that of the one. `by_parent`: it was not tried, since an item that it depends on did not pass."""
 
     id: str
     state: State
@@ -129,6 +129,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     position: int = -1
     too_long: bool = False
     usage: Usage | None = None
+    by_parent: bool = False
 
     @property
     def value(self) -> Any:
@@ -150,6 +151,7 @@ class Missing(msgspec.Struct, frozen=True, gc=False):
     position: int
     state: State | None
     reasons: tuple[str, ...] = ()
+    by_parent: bool = False
 
 
 class StepAccount(msgspec.Struct, frozen=True):
@@ -183,6 +185,16 @@ class FilesWritten(msgspec.Struct, frozen=True):
     files: int | None = None
 
 
+class StopCause(msgspec.Struct, frozen=True):
+    """What a run lacked when it stopped. Of a budget: its `currency`, and the `step` that it belongs to
+    (empty: the run). Of a cap: the `cap` that would suffice."""
+
+    kind: Literal["budget", "monthly_budget", "approval", "cap"]
+    currency: Literal["usd", "tokens", "calls", "seconds"] = "usd"
+    step: str = ""
+    cap: int = 0
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """The closing account. The eight outcomes add up to `planned`.
 
@@ -192,7 +204,7 @@ class Receipt(msgspec.Struct, frozen=True):
     `below_usd`: the cost of runs that were started on its behalf, such as by its workers; it counts
     within the budget too. `cost_at_most`: some of the cost is an upper bound: the end of a call is not known.
     `reasons`: why items did not pass, the most frequent first.
-    `written`: the files that this invocation wrote.
+    `written`: the files that this invocation wrote. `cause`: what it lacked, where `reason` says so.
     """
 
     run: str
@@ -228,3 +240,4 @@ class Receipt(msgspec.Struct, frozen=True):
     reasons: tuple[ReasonCount, ...] = ()
     written: tuple[FilesWritten, ...] = ()
     result: Any = None
+    cause: StopCause | None = None

@@ -130,9 +130,10 @@ class Stage:
                 error=error, at=self.epoch + at, endings=())
         )  # fmt: skip
 
-    def settles(self, id: str, state: State, reason: str) -> None:
+    def settles(self, id: str, state: State, reason: str, by_parent: bool = False) -> None:
         """An outcome without an attempt."""
-        self.write(EndItems(self.record.no, (self._ending(id, state, reason),)))
+        ending = msgspec.structs.replace(self._ending(id, state, reason), by_parent=by_parent)
+        self.write(EndItems(self.record.no, (ending,)))
 
     def _ending(self, id: str, state: State, reason: str | None) -> ItemEnding:
         reasons = (reason,) if reason else ()
@@ -263,5 +264,5 @@ def small_fleet(root: Path, **config: Any) -> Stage:
     c = stage.starts("c", 7, 1.2)
     stage.works("c", c, b"".join(sample("c04_default_perm").splitlines(keepends=True)[:-1]), at=7)
     stage.hosted("c", alive=True)
-    stage.settles("d", "failed", "parent: b failed")
+    stage.settles("d", "failed", "parent: b failed", by_parent=True)
     return stage

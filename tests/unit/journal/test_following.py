@@ -8,7 +8,7 @@ from typing import Any
 
 from fanfold.journal import opening
 from fanfold.journal.contract import Store
-from fanfold.journal.facts import AddRun, LoseAttempts, RecordFailure, ReleaseClaims
+from fanfold.journal.facts import AddRun, CloseRun, LoseAttempts, RecordFailure, ReleaseClaims
 from fanfold.journal.following import RunMemory, StoreFollower, attempts_in
 from fanfold.journal.opening import open_store
 from tests.unit.journal.test_writer import end, failed, record, start
@@ -80,3 +80,36 @@ def test_answers_are_remembered_until_something_is_committed_for_the_run(tmp_pat
         return [seen, len(asked)]
 
     assert with_store(tmp_path, act) == [[0, 0, 1], 2]
+
+
+def test_reading_a_busy_run_takes_at_most_a_tenth_of_the_time_until_it_ends(tmp_path: Path) -> None:
+    """A read takes 2 seconds here, and something is committed all the time."""
+
+    async def act(store: Store) -> list[int]:
+        clock = [0.0]
+        memory = RunMemory(now=lambda: clock[0])
+        seen = []
+
+        async def look() -> None:
+            view = opening.look(tmp_path)
+            attempts = view.read.attempts
+
+            def slowly(run: int) -> Any:
+                clock[0] += 2.0
+                return attempts(run)
+
+            view.read.attempts = slowly  # type: ignore[method-assign]
+            seen.append(len(memory.over(view, 1).read.attempts(1)))
+            view.close()
+
+        await store.write(AddRun(record("a")))
+        for n in range(4):
+            await store.write(start(bytes([n]) * 16))
+            await look()
+            clock[0] += 8.0
+        close = CloseRun(run=1, status="complete", reason=None, at=9.0, active=1.0, result=None)
+        await store.write(close)
+        await look()
+        return seen
+
+    assert with_store(tmp_path, act) == [1, 1, 1, 4, 4]

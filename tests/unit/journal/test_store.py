@@ -7,8 +7,8 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from fanfold.journal.facts import AddRun, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.journal.sqlite.folder import APPLICATION_ID, StoreFolder
 from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.work.outcome import StopCause
 from tests.unit.journal.disks import read_only, small_disk
 from tests.unit.journal.processes import entering, writing
 
@@ -215,6 +216,60 @@ def test_an_older_store_is_brought_up_to_date(tmp_path: Path, version: int) -> N
 def schema(file: Path) -> list[tuple[str, str]]:
     with closing(sqlite3.connect(file)) as db:
         return db.execute("select name, sql from sqlite_master order by name").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("out of budget: dollars of the run: $0.01 left", StopCause("budget", "usd")),
+        ("out of budget: calls of the step map: all 6", StopCause("budget", "calls", "map")),
+        ("out of budget: m: does not fit its budget of the month: $1", StopCause("monthly_budget")),
+        ("map would ask 9 tasks; allow it with --cap 9", StopCause("cap", cap=9)),
+        ("map would ask 9 tasks; approve it with --yes or more", StopCause("approval")),
+        ("nobody is left", None),
+        (None, None),
+    ],
+)
+def test_what_a_run_of_an_older_store_lacked_is_known(
+    tmp_path: Path, reason: str | None, cause: StopCause | None
+) -> None:
+    with older(tmp_path, "stop_causes") as db:
+        db.execute(
+            "insert into runs (id, name, status, reason, created, session, plan, folder, budget,"
+            " active, first_attempt) values ('01J', 'r', 'paused', ?, 1, '', x'', '', x'7b7d', 0, 1)",
+            (reason,),
+        )
+    store = open_store(tmp_path)
+    try:
+        assert [run.cause for run in store.read.runs()] == [cause]
+    finally:
+        store.close()
+
+
+def test_items_of_an_older_store_that_failed_only_for_a_parent_are_known(tmp_path: Path) -> None:
+    reasons = ['["parent: a failed","parent: b in_doubt"]', '["parent: a failed","broken"]', None]
+    with older(tmp_path, "ends_by_parents") as db:
+        for position, reason in enumerate(reasons):
+            db.execute(
+                "insert into outcomes (run, batch, position, step, state, reasons, cost, calls)"
+                " values (1, 0, ?, 0, 'failed', ?, 0, 0)",
+                (position, reason),
+            )
+    with closing(sqlite3.connect(made(tmp_path))) as db:
+        found = db.execute("select by_parent from outcomes order by position").fetchall()
+    assert found == [(1,), (0,), (0,)]
+
+
+@contextmanager
+def older(folder: Path, before: str) -> Iterator[sqlite3.Connection]:
+    """A store of the version before that migration."""
+    version = [step.__name__ for step in MIGRATIONS].index(before)
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as db:
+        for step in MIGRATIONS[:version]:
+            step(db)
+        yield db
+        db.execute(f"pragma application_id = {APPLICATION_ID}")
+        db.execute(f"pragma user_version = {version}")
 
 
 def test_opening_again_changes_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fanfold.observe.closing import closing, interrupted, resume_command
 from fanfold.run.books import Statistics
 from fanfold.work.ask import Usage
-from fanfold.work.outcome import ReasonCount, Receipt, Saving
+from fanfold.work.outcome import ReasonCount, Receipt, Saving, StopCause
 from tests.unit.observe.runs import STUMBLED, answering, contracts, out_of_money, ran, reviewed
 
 STATS = Statistics(500, 120, 8, 112, 8, 3, 2, 132, 0, 410_000_000, 120_000_000, 5_000_000_000, 19.4)
@@ -90,8 +90,26 @@ def test_everything_that_can_be_said_is_said_in_its_order() -> None:
 def test_a_run_whose_reduce_cannot_be_paid_needs_a_new_total_too() -> None:
     """All items passed, so none is unfunded."""
     reason = "out of budget: calls of the run: all 6 were made (step reduce, member m)"
-    receipt = Receipt("01J", "r", "paused", reason, 6, 6)
+    receipt = Receipt("01J", "r", "paused", reason, 6, 6, cause=StopCause("budget", "calls"))
     assert resume_command(receipt) == "fanfold resume 01J --budget calls=TOTAL"
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (StopCause("budget", "usd"), " --budget TOTAL"),
+        (StopCause("budget", "tokens", "map"), " --budget map.tokens=TOTAL"),
+        (StopCause("monthly_budget"), ""),
+        (StopCause("approval"), " --budget TOTAL --yes"),
+        (StopCause("cap", cap=50), " --budget TOTAL --cap 50"),
+        (None, " --budget TOTAL"),
+    ],
+)
+def test_what_a_resume_must_state_follows_from_the_cause_and_not_from_the_reason(
+    cause: StopCause | None, words: str
+) -> None:
+    receipt = Receipt("01J", "r", "paused", "some text", 2, unfunded=1, cause=cause)
+    assert resume_command(receipt) == f"fanfold resume 01J{words}"
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_status_in_json_is_a_receipt_with_what_only_status_knows(tmp_path: Path)
         "cost_at_most": True, "below_usd": 0.0,
         "maybe_paid_twice": 0, "maybe_paid_twice_usd": 0.0, "unusable_usage": 0,
         "hedged": 0, "hedged_usd": 0.0, "seconds": 2.0, "cascades": [], "written": None,
-        "reasons": [],
+        "reasons": [], "cause": None,
         "steps": [{"name": "map", "calls": 12, "reused": 0, "cost_usd": round(0.004 + worst, 9),
                    "tokens": tokens, "seconds": 2.0, "at_most": False}],
         "result": None, "pending": 32, "started": "2025-06-15T15:06:40Z",

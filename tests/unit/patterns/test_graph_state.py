@@ -12,7 +12,6 @@ from fanfold.errors import RunStopped, Terminal
 from fanfold.journal import opening
 from fanfold.observe.script import open_run
 from fanfold.patterns.graph import graph
-from fanfold.patterns.graph_state import failed_by_parents
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import STATES
@@ -103,9 +102,3 @@ def test_only_what_is_named_is_done_anew(tmp_path: Path, agent: bool) -> None:
     assert states == PAUSED | {"a": "passed", "after-a": "passed"}
     assert status == "paused", "d was left as it was"
     assert value == {"a": "A", "b": "B", "after-a": "AFTER-A A", "c": "C"}
-
-
-def test_reasons_of_parents() -> None:
-    assert failed_by_parents(("parent: a failed", "parent: b in_doubt"))
-    assert not failed_by_parents(("parent: a failed", "broken"))
-    assert not failed_by_parents(())

@@ -61,7 +61,7 @@ def test_a_yes_beforehand_goes_on_but_not_above_the_cap() -> None:
     assert weigh(yes, many, 101) == Hold(
         "map would ask 900 tasks that were not in the preview after 101 before,"
         " which is above the cap of 1,000; allow it with --cap 1001",
-        final=True,
+        cap=1001,
     )
 
 
@@ -105,7 +105,7 @@ def test_following_the_advice_helps(
              and word != "--yes"}  # fmt: skip
     raised = Govern(
         max_tasks=int(flags.get("--max-tasks", 100)), cap=int(flags.get("--cap", 1000)),
-        approve_over=float(flags.get("--approve-over", 1.0)), yes=yes or held.final,
+        approve_over=float(flags.get("--approve-over", 1.0)), yes=yes or bool(held.cap),
     )  # fmt: skip
     assert weigh(raised, made, before) is None
 

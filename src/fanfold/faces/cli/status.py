@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -53,17 +54,19 @@ def status(
     if run is None and sort is not None:
         raise BadInput(f"--sort is for the workers of one run: fanfold status RUN --sort {sort}")
     how = StatusOptions(as_json, verbose, sort or "planned")
-    show = _all(store, as_json) if run is None else _one(named(run, store), how)
+    show = _all(store, as_json, watch) if run is None else _one(named(run, store), how)
     if watch:
         watching(show, AGAIN)
     else:
         click.echo(show(columns(), None)[0])
 
 
-def _all(store: str, as_json: bool) -> Text:
+def _all(store: str, as_json: bool, watch: bool) -> Text:
+    memories: dict[int, RunMemory] | None = defaultdict(RunMemory) if watch else None
+
     def show(width: int, height: int | None) -> tuple[str, bool]:
         now = time.time()
-        stands = _launched(store, now) or _of_store(store, now)
+        stands = _launched(store, now) or _of_store(store, now, memories)
         over = not any(summary.status == "running" for summary in stands)
         if as_json:
             return overview_json(stands).decode(), over
@@ -72,12 +75,13 @@ def _all(store: str, as_json: bool) -> Text:
     return show
 
 
-def _of_store(store: str, now: float) -> list[RunSummary]:
+def _of_store(store: str, now: float, memories: dict[int, RunMemory] | None) -> list[RunSummary]:
     with _archive(store) as archive:
-        alive = archive.sessions.alive
-        return [
-            summarize(archive.read, one, alive, now, archive.sent) for one in archive.read.runs()
-        ]
+        found = []
+        for one in archive.read.runs():
+            view = archive if memories is None else memories[one.no].over(archive, one.no)
+            found.append(summarize(view.read, one, archive.sessions.alive, now, archive.sent))
+        return found
 
 
 def _launched(store: str, now: float) -> list[RunSummary]:

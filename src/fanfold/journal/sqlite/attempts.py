@@ -43,7 +43,7 @@ _HOLDERS = (
 _REPLIES = "insert into replies (no, key8, key, answerer, member, run, private, reply, blob, cost, at, crc)"
 _OUTCOMES = (
     "insert or replace into outcomes (run, batch, position, step, state, reply, reasons, member, cost,"
-    " calls, key, answerer, body, crc, body_crc)"
+    " calls, key, answerer, body, crc, body_crc, by_parent)"
 )
 _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
@@ -233,13 +233,15 @@ def _outcome(run: int, ending: ItemEnding, rows: tuple[int, ...]) -> tuple[Any, 
     reasons = _encode(ending.reasons).decode() if ending.reasons else None
     return outcome_row(
         (run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
-         ending.member, ending.cost, ending.calls, None, None), None,
+         ending.member, ending.cost, ending.calls, None, None), None, ending.by_parent,
     )  # fmt: skip
 
 
-def outcome_row(head: tuple[Any, ...], body: bytes | None) -> tuple[Any, ...]:
+def outcome_row(
+    head: tuple[Any, ...], body: bytes | None, by_parent: bool = False
+) -> tuple[Any, ...]:
     body_crc = None if body is None else checksum.of(payload=body)
-    return (*head, body, checksum.of(*head, body_crc), body_crc)
+    return (*head, body, checksum.of(*head, body_crc), body_crc, by_parent)
 
 
 def _outcome_with_reply(run: int, ending: ItemEnding, landed: NewReply) -> tuple[Any, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 from collections.abc import Callable
 
@@ -186,6 +188,38 @@ def notable_outcomes(db: sqlite3.Connection) -> None:
     )
 
 
+_BUDGET = re.compile(r"out of budget: (dollars|tokens|calls|seconds) of the (?:run|step (.+?)): ")
+_ALLOWED = re.compile(r" with (?:--yes|--cap (\d+))\b")
+
+
+def stop_causes(db: sqlite3.Connection) -> None:
+    """What a run lacked when it stopped. Reasons of earlier versions said so; they are read here once,
+    and nowhere else."""
+    db.execute("alter table runs add column cause text")
+    for no, reason in db.execute(
+        "select no, reason from runs where reason is not null and status <> 'removed'"
+    ).fetchall():
+        cause: dict[str, object] = {}
+        if found := _BUDGET.match(reason):
+            currency = "usd" if found[1] == "dollars" else found[1]
+            cause = {"kind": "budget", "currency": currency, "step": found[2] or ""}
+        elif "budget of the month" in reason:
+            cause = {"kind": "monthly_budget"}
+        elif found := _ALLOWED.search(reason):
+            cause = {"kind": "cap", "cap": int(found[1])} if found[1] else {"kind": "approval"}
+        if cause:
+            db.execute("update runs set cause = ? where no = ?", (json.dumps(cause), no))
+
+
+def ends_by_parents(db: sqlite3.Connection) -> None:
+    """Items that were not tried, since one that they depend on did not pass."""
+    db.execute("alter table outcomes add column by_parent integer not null default 0")
+    db.execute(
+        "update outcomes set by_parent = 1 where reasons like '[\"parent: %' and not exists"
+        " (select 1 from json_each(outcomes.reasons) where value not like 'parent: %')"
+    )
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -200,4 +234,6 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     log_of_commits,
     orders,
     notable_outcomes,
+    stop_causes,
+    ends_by_parents,
 ]

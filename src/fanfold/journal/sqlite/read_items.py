@@ -54,7 +54,7 @@ _BEHIND = (
     " order by o.position limit ?"
 )
 _MISSING = (
-    f"select i.position, {ITEM}, o.state, o.reasons from items i left join outcomes o"
+    f"select i.position, {ITEM}, o.state, o.reasons, o.by_parent from items i left join outcomes o"
     " on o.run = i.run and o.batch = i.batch and o.position = i.position and o.step ="
     " (select max(step) from outcomes where run = i.run and batch = i.batch and position = i.position)"
     " where i.run = ?1 and i.batch = ?2 and i.position > ?3 and not exists (select 1 from outcomes p"
@@ -172,10 +172,12 @@ class ItemRows:
     def items_missing(
         self, run: int, batch: int, step: int, first: int = 0, end: int | None = None
     ) -> Iterator[Missing]:
-        for position, *item, state, reasons in self._paged(_MISSING, run, batch, step, first - 1):
+        rows = self._paged(_MISSING, run, batch, step, first - 1)
+        for position, *item, state, reasons, by_parent in rows:
             if end is not None and position >= end:
                 return
-            yield Missing(_id_of(item), position, state, _reasons(reasons) if reasons else ())
+            why = _reasons(reasons) if reasons else ()
+            yield Missing(_id_of(item), position, state, why, bool(by_parent))
 
     def reasons(self, run: int, states: Sequence[State]) -> Iterator[tuple[str, tuple[str, ...]]]:
         given = {"run": run, "states": msgspec.json.encode(states).decode()}
@@ -269,7 +271,8 @@ def _ended(row: Sequence[Any]) -> EndedItem:
     state, reasons, member, cost = outcome[4], outcome[6], outcome[7], outcome[8]
     good, value = value_of(outcome, row[-REPLY_WIDTH:])
     why = _reasons(reasons) if reasons else ()
-    return EndedItem(id, state, why if good else (*why, DAMAGED), member, cost, value)
+    why = why if good else (*why, DAMAGED)
+    return EndedItem(id, state, why, member, cost, value, bool(outcome[15]))
 
 
 def _ending(outcome: Any, row: Any) -> StepEnding:

@@ -18,7 +18,7 @@ _encode = msgspec.json.Encoder().encode
 _THERE = "status <> 'removed'"
 FINAL = (
     "select run, batch, position, state, reply, reasons, member, cost, calls, key, answerer, crc,"
-    " body_crc, body, max(step) as step from outcomes where run = :run group by batch, position"
+    " body_crc, body, by_parent, max(step) as step from outcomes where run = :run group by batch, position"
 )
 """The last outcome of each item of a run."""
 _BELOW = (

@@ -90,8 +90,9 @@ def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[bool]:
     taken = []
     for f in facts:
         changed = db.execute(
-            "update runs set status = 'running', reason = null, ended = null, session = ?,"
-            " budget = ?, active = active + ?, plan = coalesce(?, plan) where no = ? and session = ?",
+            "update runs set status = 'running', reason = null, cause = null, ended = null,"
+            " session = ?, budget = ?, active = active + ?, plan = coalesce(?, plan)"
+            " where no = ? and session = ?",
             (f.session, f.budget, f.active, f.plan, f.run, f.before),
         ).rowcount
         taken.append(changed == 1)
@@ -139,9 +140,17 @@ def _close_one(db: sqlite3.Connection, f: CloseRun) -> bool:
         if f.rest is not None:
             _end_the_rest(db, f)
         db.execute(
-            "update runs set status = ?, reason = ?, ended = ?, active = active + ?, result = ?"
-            " where no = ?",
-            (f.status, f.reason, f.at, f.active, f.result, f.run),
+            "update runs set status = ?, reason = ?, ended = ?, active = active + ?, result = ?,"
+            " cause = ? where no = ?",
+            (
+                f.status,
+                f.reason,
+                f.at,
+                f.active,
+                f.result,
+                None if f.cause is None else _encode(f.cause).decode(),
+                f.run,
+            ),
         )
         _booked(db, f.run)
         if f.session is None:  # its own process closes it: no gate has ended that
@@ -291,8 +300,8 @@ def _answer_order(db: sqlite3.Connection, facts: list[AnswerOrder]) -> list[bool
 
 _TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats", "prompts", "orders")
 _ROWS = (
-    "update runs set status = 'removed', reason = null, plan = x'', folder = '', result = null,"
-    " session = '' where no in (select value from json_each(?))"
+    "update runs set status = 'removed', reason = null, cause = null, plan = x'', folder = '',"
+    " result = null, session = '' where no in (select value from json_each(?))"
 )
 _ATTEMPTS = (
     "update attempts set ids = cast('[]' as blob), error = null"

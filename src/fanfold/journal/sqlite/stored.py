@@ -21,14 +21,14 @@ HEAD = (
     " {0}calls, {0}key, {0}answerer"
 )
 """The columns of an outcome but for the body of its reply."""
-OUTCOME = HEAD.format("o.") + ", o.crc, o.body_crc, o.body"
+OUTCOME = HEAD.format("o.") + ", o.crc, o.body_crc, o.body, o.by_parent"
 REPLY = (
     "r.no, r.key, r.answerer, r.member, r.run, r.private, r.cost, r.reply, r.blob, r.crc, b.data"
 )
 ITEM = "i.run, i.batch, i.position, i.id, i.hash, i.crc"
 RUN = (
     "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"
-    " parent, crc"
+    " parent, cause, crc"
 )
 ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
@@ -114,6 +114,8 @@ def run_in(row: Sequence[Any]) -> RunRecord:
             f"the store: the record of run {named['name']} ({named['id']}) is damaged; restore a copy,"
             " or run its plan again: replies are reused"
         )
+    if named["cause"] is not None:
+        named["cause"] = msgspec.json.decode(named["cause"])
     return msgspec.convert(named, RunRecord, strict=False)
 
 
@@ -121,7 +123,7 @@ def listed_run(row: Sequence[Any]) -> RunRecord:
     """One that is damaged is among the others, and says so."""
     try:
         return run_in(row)
-    except (StoreError, msgspec.ValidationError):
+    except (StoreError, msgspec.DecodeError):
         no, id, name = row[:3]
         return RunRecord(
             no=no if isinstance(no, int) else 0, id=str(id), name=str(name), status="aborted",
