@@ -78,7 +78,7 @@ def readme(name: str) -> str:
 
 def row(name: str) -> dict[str, str]:
     """Its row in the matrix."""
-    absent = dict.fromkeys(ABSENT, "?") | {"kubernetes": "no", "managed_cloud": "no"}
+    absent = dict.fromkeys(ABSENT, "not stated")
     return {"product": name, **absent, "licence": "Apache-2.0", "language": "Rust", "docker": "yes"}
 
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from compare import row_of
+from products import COUNTED
 from reader import FIELDS
 
 MOST = 3
 
 
 def accounted(value: dict[str, Any], item: Any) -> bool | str:
-    """Of a product's facts: this product, and each field once, as a fact or as absent."""
+    """Of a product's facts: this product, each field once, as a fact or as absent, and quotes that are
+    from the product's files, not from what was counted beside them."""
+    if broken := item.data.get("broken"):
+        return str(broken)
     wrong = []
+    files = " ".join(item.data.get("text", "").rpartition(COUNTED)[0].split())
+    if files:
+        wrong += [
+            f"`{fact['field']}` is not quoted from the product's files"
+            for fact in value["facts"]
+            if " ".join(fact["evidence"].split()) not in files
+        ]
     if value["product"] != item.data["product"]:
         wrong.append(f"`product` is {item.data['product']!r}, not {value['product']!r}")
     named = [fact["field"] for fact in value["facts"]] + value["absent"]

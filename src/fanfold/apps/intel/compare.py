@@ -7,8 +7,7 @@ from typing import Any
 
 from reader import FIELDS
 
-YES_OR_NO = ("docker", "kubernetes", "managed_cloud")
-UNKNOWN = "?"
+NOT_STATED = "not stated"
 
 
 def products(given: dict[str, Any]) -> dict[str, Any]:
@@ -18,14 +17,18 @@ def products(given: dict[str, Any]) -> dict[str, Any]:
         "matrix": rows,
         "missing": [missing(one) for one in given["missing"]],
         "summary": _summary(rows),
+        "evidence": [
+            {"product": part["value"]["product"], **fact}
+            for part in given["parts"]
+            for fact in part["value"]["facts"]
+        ],
     }
 
 
 def row_of(found: dict[str, Any]) -> dict[str, str]:
-    """A product's facts as a row. What a README does not speak of is a no; all else is unknown."""
+    """A product's facts as a row. What the material does not speak of is not stated, which is no `no`."""
     facts = {fact["field"]: fact["value"] for fact in found["facts"]}
-    absent = {field: "no" if field in YES_OR_NO else UNKNOWN for field in FIELDS}
-    return {"product": found["product"], **absent, **facts}
+    return {"product": found["product"], **dict.fromkeys(FIELDS, NOT_STATED), **facts}
 
 
 def missing(one: dict[str, Any]) -> dict[str, str]:
@@ -37,12 +40,19 @@ def _summary(rows: list[dict[str, str]]) -> list[str]:
     if not rows:
         return []
     said = [_counted("licence", rows), _counted("language", rows)]
-    for field, words in (("since", "Oldest"), ("last_active", "Not active since")):
-        known = [row for row in rows if row[field] != UNKNOWN]
+    for field, words, note in (
+        ("since", "First commit earliest", ""),
+        (
+            "last_active",
+            "Data end earliest",
+            "; that is where the snapshot ends, later work is not known",
+        ),
+    ):
+        known = [row for row in rows if row[field] != NOT_STATED]
         if known and (first := min(known, key=lambda row: row[field])):
             alike = [row["product"] for row in known if row[field] == first[field]]
             if len(alike) < len(known):
-                said.append(f"{words}: {', '.join(alike)} ({first[field]}).")
+                said.append(f"{words}: {', '.join(alike)} ({first[field]}){note}.")
     numbers = [row for row in rows if row["commits"].isdigit()]
     if numbers:
         most = max(numbers, key=lambda row: int(row["commits"]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from denial import denied
+
 
 class Named(NamedTuple):
     """A licence by its SPDX name, and the words that gave it away."""
@@ -66,9 +68,13 @@ def of_file(text: str) -> Named | None:
 
 
 def of_readme(text: str) -> Named | None:
-    """The one that is named last: licences stand at the end, those of other things before."""
+    """The one that is named last, and not denied: licences stand at the end, those of other things
+    before."""
     found = [
-        (match.start(), name, match[0]) for name, words in READMES for match in words.finditer(text)
+        (match.start(), name, match[0])
+        for name, words in READMES
+        for match in words.finditer(text)
+        if not denied(text, match.start())
     ]
     return Named(*max(found)[1:]) if found else None
 

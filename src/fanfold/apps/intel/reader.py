@@ -6,6 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 import licences
+from denial import denied
 from languages import endings_of, main_language
 
 FIELDS = (
@@ -25,10 +26,13 @@ INSTALLS = re.compile(
     r"|brew install|conda install|apt(?:-get)? install|docker (?:run|pull|compose up)|helm install)\b"
 )
 _HEADLINE = re.compile(r"^===== (.+) =====$", re.MULTILINE)
-_COMMITS = re.compile(r"(\d+) commits in all, from (\d{4}) to (\d{4})")
-_TAGS = re.compile(r"(\d+) version tags; the latest: \S+ (.+)")
-_SIZE = re.compile(r"^(\S+): (\d+)$", re.MULTILINE)
-_LAST = ("readme", "licence file", "commits by year", "bytes by file ending", "version tags")
+_COMMITS = re.compile(r"(\d+) commits in all")
+_TAGS = re.compile(r"(\d+) version tags in all")
+_YEAR = re.compile(r'"(\d{4})": \d+')
+_TAG = re.compile(r"^\S+ (.+)$", re.MULTILINE)
+_SIZE = re.compile(r'^"(\S+)": (\d+),?$', re.MULTILINE)
+_LAST = ("readme", "licence file", "commits by year", "bytes by file ending",
+         "version tags, the last of them", "counted from these files")  # fmt: skip
 
 
 class Fact(NamedTuple):
@@ -39,6 +43,8 @@ class Fact(NamedTuple):
 
 def product(item: dict[str, Any]) -> dict[str, Any]:
     """The member's function. Without any material there is nothing to say, and it says so."""
+    if broken := item.get("broken"):
+        raise ValueError(broken)
     parts = sections(item["text"])
     if not parts:
         raise ValueError(f"there is no README and no evidence of {item['product']}")
@@ -82,25 +88,34 @@ def _language(parts: dict[str, str]) -> list[Fact]:
     if found is None:
         return []
     end = next(iter(endings_of(found, sizes)), ".h")
-    return [Fact("language", found, f"{end}: {sizes[end]}")]
+    return [Fact("language", found, f'"{end}": {sizes[end]}')]
 
 
 def _activity(parts: dict[str, str]) -> list[Fact]:
-    facts = []
-    if match := _COMMITS.search(parts.get("commits by year", "")):
-        named = zip(("commits", "since", "last_active"), match.groups(), strict=True)
-        facts += [Fact(field, value, match[0]) for field, value in named]
-    if match := _TAGS.search(parts.get("version tags", "")):
-        named = zip(("releases", "latest_release"), match.groups(), strict=True)
-        facts += [Fact(field, value, match[0]) for field, value in named]
+    """Numbers as they were counted, quoted from what they were counted from."""
+    facts, counted = [], parts.get("counted from these files", "")
+    listed = parts.get("commits by year", "")
+    years = list(_YEAR.finditer(listed))
+    if years and (match := _COMMITS.search(counted)):
+        facts += [Fact("commits", match[1], listed), Fact("since", years[0][1], years[0][0]),
+                  Fact("last_active", years[-1][1], years[-1][0])]  # fmt: skip
+    shown = parts.get("version tags, the last of them", "")
+    tags = list(_TAG.finditer(shown))
+    if tags and (match := _TAGS.search(counted)):
+        facts += [
+            Fact("releases", match[1], shown),
+            Fact("latest_release", tags[-1][1], tags[-1][0]),
+        ]
     return facts
 
 
 def _readme(readme: str) -> list[Fact]:
     facts = []
     for field, words in SPEAKS_OF.items():
-        if match := words.search(readme):
-            facts.append(Fact(field, "yes", _line_of(readme, match)))
+        found = list(words.finditer(readme))
+        said = [match for match in found if not denied(readme, match.start())]
+        if found:
+            facts.append(Fact(field, "yes" if said else "no", _line_of(readme, (said or found)[0])))
     ways = {match[1]: _line_of(readme, match) for match in reversed([*INSTALLS.finditer(readme)])}
     if ways:
         first = list(reversed(ways.items()))

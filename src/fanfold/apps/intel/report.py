@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
+from textwrap import wrap
 from typing import Any
 
 SHOWN = ("licence", "language", "since", "last_active", "commits", "releases", "latest_release")
 OFFERED = ("docker", "kubernetes", "managed_cloud", "install")
+HEADINGS = {
+    "last_active": "data end", "latest_release": "latest tag", "managed_cloud": "hosted",
+    "releases": "tags",
+}  # fmt: skip
+NUMBERS = ("commits", "releases")
+WIDE = 98
+INSTALL = 44  # characters of the commands on the first page; all of them are in matrix.csv
 MORE = "<!-- more -->"
-HOW = """\
-Every fact was quoted from the product's README or from what git knows of it (`fanfold report intel`
-has the replies with their quotes); a gate checks each quote word for word. With `roster.yaml` the
-readers are rules (`reader.py`), no language model: they know the usual words for a licence, a
-language, a way to install, and nothing of what a product is good for."""
+HOW = (
+    "Every value is quoted from the product's own files, and a gate checked each quote word for word; "
+    'the quotes are below. "not stated": the material is silent, which does not mean no. "data end": '
+    "the last year with commits in the snapshot, not the end of the product. The material (READMEs and "
+    "git) has no prices and no independent view of strengths and weaknesses, so none are compared. The "
+    "readers of `roster.yaml` are rules, not language models."
+)
 
 
 def told(given: dict[str, Any]) -> str:
@@ -19,8 +31,9 @@ def told(given: dict[str, Any]) -> str:
     found = given["steps"]["compare"]
     rows, missing = found["matrix"], found["missing"]
     lines = [f"# {len(rows)} products compared", "", *_table(rows, SHOWN), ""]
-    lines += [*_missing(missing), *(f"- {sentence}" for sentence in found["summary"]), "", HOW]
-    lines += ["", MORE, "", "## How to run them", "", *_table(rows, OFFERED)]
+    lines += [*_missing(missing), *(f"- {sentence}" for sentence in found["summary"]), ""]
+    lines += ["## How to run them", "", *_table(rows, OFFERED), "", *wrap(HOW, WIDE)]
+    lines += ["", MORE, "", *_evidence(found.get("evidence", []))]
     return "\n".join(lines) + "\n"
 
 
@@ -42,10 +55,40 @@ def _missing(missing: list[dict[str, str]]) -> list[str]:
     return [f"Nothing could be found of {len(missing)}:", "", *named, ""]
 
 
-def _table(rows: list[dict[str, str]], fields: tuple[str, ...]) -> list[str]:
-    head = ["product", *(field.replace("_", " ") for field in fields)]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for row in rows:
-        cells = [row["product"], *(row[field] for field in fields)]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return lines
+def _table(rows: list[dict[str, str]], fields: tuple[str, ...]) -> Iterator[str]:
+    """Columns of one width each, so that it can be read as a text too; numbers to the right."""
+    head = ["product", *(HEADINGS.get(field, field) for field in fields)]
+    cells = [[row["product"], *(_cell(field, row[field]) for field in fields)] for row in rows]
+    wide = [max(len(row[n]) for row in [head, *cells]) for n in range(len(head))]
+    right = [field in NUMBERS for field in ("product", *fields)]
+
+    def line(row: list[str]) -> str:
+        texts = (
+            text.rjust(n) if far else text.ljust(n)
+            for text, n, far in zip(row, wide, right, strict=True)
+        )
+        return f"| {' | '.join(texts)} |"
+
+    yield line(head)
+    rules = ("-" * (n + 1) + (":" if far else "-") for n, far in zip(wide, right, strict=True))
+    yield f"|{'|'.join(rules)}|"
+    yield from map(line, cells)
+
+
+def _cell(field: str, value: str) -> str:
+    text = f"{int(value):,}" if field in NUMBERS and value.isdigit() else value.replace("|", "\\|")
+    if field == "install" and len(text) > INSTALL:
+        return text[:INSTALL].rpartition(",")[0] + ", …"
+    return text
+
+
+def _evidence(facts: list[dict[str, str]]) -> Iterator[str]:
+    """Where rules made the matrix: each value with the words it rests on."""
+    if facts:
+        yield "## The evidence"
+    for product, own in groupby(facts, key=lambda fact: fact["product"]):
+        yield from ("", f"### {product}", "")
+        for fact in own:
+            quote = " ".join(fact["evidence"].split()).replace("`", "'")
+            name = HEADINGS.get(fact["field"], fact["field"])
+            yield f"- {name}: **{fact['value']}**, from `{quote}`"

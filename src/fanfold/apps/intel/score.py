@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -36,7 +36,7 @@ def _year(value: str) -> str:
 
 
 def _said(value: str) -> str:
-    return "yes" if value == "True" else "no"
+    return "yes" if value == "True" else "not stated"
 
 
 # Of truth.csv: the field of the matrix it is compared with, and how it is written there.
@@ -70,19 +70,21 @@ def main() -> None:
         truth = {row["product"]: row for row in csv.DictReader(stream)}
     receipt, matrix = carried_out(data)
     cells = [cell for name in truth for cell in compared(data, truth[name], matrix.get(name, {}))]
-    named = [name for name in truth if name in matrix]
+    held = [cell for cell in cells if half(cell.product) == "reporting"]
     print(json.dumps({
         "app": "intel",
         "data": {"products": len(truth), "cells": len(cells), "answerable": len(answered(cells))},
         "scores": {
-            "all": {**measured(cells), "named": _share(len(named), len(truth))},
-            "fitting": measured(cell for cell in cells if half(cell) == "fitting"),
-            "reporting": measured(cell for cell in cells if half(cell) == "reporting"),
+            "all": measured(cells, matrix),
+            "fitting": measured((one for one in cells if half(one.product) == "fitting"), matrix),
+            "reporting": measured(held, matrix),
             "detail": {
-                column: measured(cell for cell in cells if cell.column == column)
-                for column in dict.fromkeys(cell.column for cell in answered(cells))
+                column: measured(cell for cell in held if cell.column == column)
+                for column in dict.fromkeys(cell.column for cell in answered(held))
             }
-            | {"licence_from_readme_alone": readme_alone(data, truth)},
+            | {"licence_from_readme_alone": readme_alone(data, {
+                name: one for name, one in truth.items() if half(name) == "reporting"
+            })},
         },
         "default": "reading rules: licence texts, file endings, words of a README",
         "seconds": receipt["seconds"],
@@ -176,22 +178,28 @@ def readme_alone(data: Path, truth: dict[str, dict[str, str]]) -> dict[str, floa
     return {"right": _share(right, len(said)), "right_of_all": _share(right, len(truth))}
 
 
-def half(cell: Cell) -> str:
-    return "reporting" if sha256(cell.product.encode()).digest()[0] % 2 else "fitting"
+def half(product: str) -> str:
+    return "reporting" if sha256(product.encode()).digest()[0] % 2 else "fitting"
 
 
 def answered(cells: Iterable[Cell]) -> list[Cell]:
     return [cell for cell in cells if cell.answerable]
 
 
-def measured(cells: Iterable[Cell]) -> dict[str, float]:
-    """The share of answerable cells that are right, and of all cells those that are."""
+def measured(cells: Iterable[Cell], matrix: Container[str] | None = None) -> dict[str, float]:
+    """The share of answerable cells that are right, and of all cells those that are; how many can be
+    answered; the share of products that the matrix names."""
     listed = list(cells)
     open_to = answered(listed)
-    return {
+    found = {
         "right": _share(sum(cell.right for cell in open_to), len(open_to)),
         "right_of_all": _share(sum(cell.right for cell in listed), len(listed)),
     }
+    if matrix is None:
+        return found
+    names = {cell.product for cell in listed}
+    named = _share(sum(name in matrix for name in names), len(names))
+    return {**found, "cells": len(open_to), "named": named}
 
 
 def _share(part: int, whole: int) -> float:
