@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -75,7 +76,7 @@ def test_the_score_takes_another_folder(tmp_path: Path) -> None:
     put_table(tmp_path / "pubs")
     found = scored("--data", str(tmp_path))
     assert found["data"] == {"tables": 1, "rows": ROWS}
-    assert found["scores"]["all"] == {
+    assert found["scores"]["all"] == found["scores"]["reporting"] == {
         "precision": 1.0, "recall": 1.0, "f1": 1.0, "damage_per_1000": 0.0, "f1_pubs": 1.0
     }  # fmt: skip
 
@@ -196,11 +197,57 @@ def test_the_tables_and_their_pages_come_from_the_api(tmp_path: Path) -> None:
 def test_the_demo_runs_and_prints_what_was_changed(tmp_path: Path) -> None:
     ended = fanfold(tmp_path, "demo", "etl", "--quiet")
     assert (ended.code, ended.err) == (0, "")
-    assert "| ounces | form | 2,410 |" in ended.out
+    assert "| ounces | form | 2,410 |" in " ".join(ended.out.split())
     report = (tmp_path / ".fanfold" / "demo" / "etl" / "report.md").read_text(encoding="utf-8")
     head = report.partition("<!-- more -->")[0].splitlines()
     assert len(head) <= 60 and max(map(len, head)) <= 100
     assert re.search(r"\d+ requests \([1-9]\d* failed and asked again\)", report)
+
+
+def run_table(folder: Path, rows: list[str]) -> tuple[Path, str]:
+    """One table through the plan: the application, and its report."""
+    app = copied(folder)
+    (app / "data" / "pubs").mkdir(parents=True)
+    (app / "data" / "pubs" / "dirty.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    with Api(app / "data", Dead()) as api:
+        ended = fanfold(app, "run", "plan.yaml", "--json", "--quiet", ETL_API=api.url)
+    assert (ended.code, ended.receipt["status"]) == (0, "complete")
+    return app, (app / "report.md").read_text(encoding="utf-8")
+
+
+def test_the_cleaned_tables_are_written(tmp_path: Path) -> None:
+    app = copied(tmp_path, "pubs")
+    with Api(app / "data", Dead()) as api:
+        fanfold(app, "run", "plan.yaml", "--json", "--quiet", ETL_API=api.url)
+    cleaned, truth = app / "cleaned" / "pubs.csv", app / "data" / "pubs" / "clean.csv"
+    with cleaned.open(newline="") as one, truth.open(newline="") as other:
+        assert list(csv.reader(one)) == list(csv.reader(other))
+
+
+def test_a_ragged_row_is_named_with_its_line_and_the_table_stays(tmp_path: Path) -> None:
+    rows = ["pub,city", *(f"Pub {n},{CITIES[n % 4][0]}" for n in range(40))]
+    rows[3], rows[9] = "Pub 2,Portland,OR", "Pub 8"
+    app, report = run_table(tmp_path, rows)
+    assert "pubs/dirty.csv:4: 3 cells for 2 columns; not judged." in report
+    assert "pubs/dirty.csv:10: 1 cells for 2 columns; not judged." in report
+    cleaned = (app / "cleaned" / "pubs.csv").read_text(encoding="utf-8").splitlines()
+    assert (len(cleaned), cleaned[3], cleaned[9]) == (41, 'Pub 2,"Portland,OR"', "Pub 8,")
+
+
+@pytest.mark.parametrize(("rows", "why"), [(6, "only 6 rows"), (60, "nothing in it repeats")])
+def test_a_table_that_cannot_be_judged_says_so(tmp_path: Path, rows: int, why: str) -> None:
+    words = [f"{sha256(str(n).encode()).hexdigest()[:12]} one" for n in range(rows)]
+    _, report = run_table(tmp_path, ["title,author", *(f"{one} x,{one} y" for one in words)])
+    assert f"This table cannot be judged: {why}. Errors in it stay unseen." in report
+    assert "looks wrong" not in report and "no cell contradicts" not in report
+
+
+def test_a_typo_in_a_nearly_constant_column_is_a_suspect(tmp_path: Path) -> None:
+    rows = ["pub,open", *(f"The Pub {n},{'yes' if n % 9 else 'no'}" for n in range(80))]
+    rows[5] = "The Pub 4,yxs"
+    _, report = run_table(tmp_path, rows)
+    assert "Still suspect, not changed: 1 in open." in report
+    assert "First: row 5, open `yxs`: one sign from yes, which stands there 70 times" in report
 
 
 # ── with models ──────────────────────────────────────────────────────────────────────────────

@@ -30,11 +30,20 @@ def table(item: dict[str, Any]) -> dict[str, Any]:
         "suspicious": learned["suspicious"],
         "fixed": fixed(cleaned["changes"]),
         "suspect": _suspect(cleaned["suspect"]),
+        "unjudged": learned["unjudged"],
+        "ragged": fetched["ragged"],
         "columns": [_column(name, n, before, after) for n, name in enumerate(columns)],
         "dependencies": [
             _agreement(one, columns, before, after) for one in learned["dependencies"]
         ],
     }
+
+
+def cleaned(item: dict[str, Any]) -> list[dict[str, str]]:
+    """The cleaned table, for its file."""
+    fetched, changes = item["steps"]["fetch"], item["steps"]["clean"]["changes"]
+    rows = apply(fetched["columns"], fetched["rows"], changes)
+    return [dict(zip(fetched["columns"], row, strict=True)) for row in rows]
 
 
 def apply(

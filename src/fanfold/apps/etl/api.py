@@ -46,6 +46,7 @@ class Api:
         self.ending = threading.Event()
         self._tables = {path.parent.name: path for path in sorted(data.glob("*/dirty.csv"))}
         self._read: dict[str, list[list[str]]] = {}
+        self._ragged: dict[str, list[dict[str, Any]]] = {}
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._server.daemon_threads = True
@@ -80,17 +81,40 @@ class Api:
         if name not in self._tables or number < 1 or size < 1:
             return None
         columns, *rows = self._rows(name)
+        first = (number - 1) * size
         return {
-            "table": name, "page": number, "pages": -(-len(rows) // size), "columns": columns,
-            "rows": rows[(number - 1) * size : number * size],
+            "table": name, "page": number, "pages": max(1, -(-len(rows) // size)), "columns": columns,
+            "rows": rows[first : first + size],
+            "ragged": [one for one in self._ragged[name] if first <= one["row"] < first + size],
         }  # fmt: skip
 
     def _rows(self, name: str) -> list[list[str]]:
         with self._lock:
             if name not in self._read:
-                with self._tables[name].open(newline="", encoding="utf-8-sig") as stream:
-                    self._read[name] = [row for row in csv.reader(stream) if row]
+                self._read[name], self._ragged[name] = read_table(self._tables[name])
             return self._read[name]
+
+
+def read_table(file: Path) -> tuple[list[list[str]], list[dict[str, Any]]]:
+    """The columns and all rows, each as wide as the columns; and those that were not, with their line.
+
+    Nothing of a ragged row is lost: what is too much goes into its last cell.
+    """
+    rows: list[list[str]] = []
+    ragged: list[dict[str, Any]] = []
+    with file.open(newline="", encoding="utf-8-sig") as stream:
+        table = csv.reader(stream)
+        for row in table:
+            wide = len(rows[0]) if rows else len(row)
+            if row and len(row) != wide:
+                place = f"{file.parent.name}/{file.name}:{table.line_num}"
+                ragged.append({"row": len(rows) - 1, "place": place, "cells": len(row)})
+                row = [*row[: wide - 1], ",".join(row[wide - 1 :]), *[""] * (wide - len(row))][
+                    :wide
+                ]
+            if row:
+                rows.append(row)
+    return rows or [[]], ragged
 
 
 def _handler(api: Api) -> type[BaseHTTPRequestHandler]:

@@ -39,6 +39,7 @@ def whole(parts: Iterable[Any]) -> dict[str, Any]:
         "columns": pages[0]["columns"],
         "rows": [row for page in pages for row in page["rows"]],
         "pages": len(pages),
+        "ragged": [row for page in pages for row in page.get("ragged", [])],
         "requests": sum(page["request"] for page in pages),
     }
 

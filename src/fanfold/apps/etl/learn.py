@@ -21,6 +21,8 @@ SHOWN = 4
 COMMON_SHOWN = 8
 RARE = 2
 RARE_SHARE = 0.005
+FEW = 20  # rows; of fewer nothing can be learned
+REPEATED = 3
 
 
 class Peers(NamedTuple):
@@ -52,9 +54,11 @@ def table(item: dict[str, Any]) -> dict[str, Any]:
     """The member's function: the table as it was fetched, taken apart into suspicious rows."""
     fetched = item["steps"]["fetch"]
     known = learn(fetched["columns"], fetched["rows"])
-    rows, columns = list(signs(known)), profile(known)
+    ragged = {one["row"] for one in fetched.get("ragged", [])}
+    rows, columns = [row for row in signs(known) if row["row"] not in ragged], profile(known)
     return {
         "columns": columns,
+        "unjudged": unjudged(known),
         "dependencies": _told(known),
         "rows": len(known.raw),
         "suspicious": len(rows),
@@ -195,7 +199,26 @@ def _sign(known: Learned, at: int, n: int, doubted: set[int]) -> dict[str, Any] 
         sign |= {"nothing": True} if value and not plain and "plain" not in sign else {}
     elif not told and n in known.spellers and plain and (like := known.spellers[n].like(plain)):
         sign["like"] = dict([like])
+    if not sign and not told and n in known.spellers and (usual := known.spellers[n].odd(plain)):
+        sign["odd"] = dict([usual])
     return {"column": known.columns[n], "value": value, **sign} if sign else None
+
+
+def unjudged(known: Learned) -> list[str]:
+    """Columns of which an error would not show: texts that hardly repeat, and that no other column
+    depends on or speaks for. Of a table with few rows that is every column."""
+    if len(known.raw) < FEW:
+        return list(known.columns)
+    return [
+        name
+        for n, name in enumerate(known.columns)
+        if known.forms[n]["kind"] == "text" and n not in known.peers and not _repeats(known, n)
+    ]
+
+
+def _repeats(known: Learned, n: int) -> bool:
+    counts = Counter(row[n] for row in known.plain if row[n])
+    return 2 * sum(many for many in counts.values() if many >= REPEATED) >= counts.total() > 0
 
 
 # ── as it is handed on ───────────────────────────────────────────────────────────────────────

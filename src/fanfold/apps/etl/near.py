@@ -9,6 +9,8 @@ RARE = 2
 COMMON = 5
 TIMES = 10
 SHORTEST = 4
+FEW = 12  # different values that a nearly constant column has at most
+USUAL = 0.95  # of its cells hold them
 EDGES = " \t.,;:*-_#'`\"!?/|"
 
 
@@ -18,6 +20,11 @@ class Speller:
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
         self._found: dict[str, tuple[str, int] | None] = {}
+        many = [one for one, n in counts.items() if n >= COMMON]
+        near_constant = (
+            len(many) <= FEW and sum(counts[one] for one in many) >= USUAL * counts.total()
+        )
+        self._few = sorted(many, key=lambda one: -counts[one]) if near_constant else []
         self._stems: dict[str, set[str]] = defaultdict(set)
         for value, n in counts.items():
             if n >= COMMON and len(value) >= SHORTEST:
@@ -29,6 +36,15 @@ class Speller:
         if value not in self._found:
             self._found[value] = self._look(value)
         return self._found[value]
+
+    def odd(self, value: str) -> tuple[str, int] | None:
+        """In a column of a few values: the one that a rare and short value is one sign away from, and
+        how often that occurs. Too little to mend it, enough to doubt it."""
+        n = self._counts[value]
+        if not value or n > RARE or not self._few:
+            return None
+        near = [one for one in self._few if one != value and close(value, one, 1)]
+        return (near[0], self._counts[near[0]]) if near and len(value) > 1 else None
 
     def _look(self, value: str) -> tuple[str, int] | None:
         n = self._counts[value]

@@ -117,4 +117,7 @@ def _doubt(sign: Sign) -> str:
         one = told[0]
         said = ", ".join(f"{value} ({n})" for value, n in list(one["said"].items())[:3])
         return f"rows with the same {one['by']} say {said}"
+    if usual := sign.get("odd"):
+        ((value, n),) = usual.items()
+        return f"one sign from {value}, which stands there {n} times"
     return f"cannot be read as a {sign['unread']}" if "unread" in sign else "does not fit"

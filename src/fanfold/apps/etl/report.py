@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from textwrap import wrap
 from typing import Any
 
 SHOWN = 12
@@ -13,7 +14,8 @@ HOW = """\
 The stages `fetch`, `learn`, `analyse` and `report` are plain functions. `clean` is answered by
 whom the roster has for it: in `roster.yaml` a set of rules (`repair.py`), no language model. A
 change needs a sign that something is wrong and evidence in the table itself; what has only the
-sign stays as it is and is listed as suspect. All changes are in `changes.csv`."""
+sign stays as it is and is listed as suspect. The cleaned tables are in `cleaned/`; all changes,
+each with its reason, are in `changes.csv`."""
 
 
 def section(item: dict[str, Any]) -> dict[str, Any]:
@@ -78,14 +80,35 @@ def _fixed(told: dict[str, Any]) -> list[str]:
 
 def _suspect(told: dict[str, Any]) -> list[str]:
     if not told["suspect"]:
-        return ["", "Nothing else looks wrong."]
+        return ["", *_unjudged(told)]
     many = ", ".join(f"{one['cells']} in {one['column']}" for one in told["suspect"][:4])
     first = told["suspect"][0]
     shown = (
         f"First: row {first['row'] + 1}, {first['column']} {_cell(first['from'])}: {first['why']}"
     )
     cut = shown if len(shown) <= LONG else f"{shown[:LONG]}…"
-    return ["", f"Still suspect, not changed: {many}.", cut]
+    return ["", f"Still suspect, not changed: {many}.", cut, *_unjudged(told)]
+
+
+def _unjudged(told: dict[str, Any]) -> list[str]:
+    """What is not known: that nothing was found must not sound as if nothing were there."""
+    lines = []
+    for one in told["ragged"][:SHOWN]:
+        lines.append(
+            f"{one['place']}: {one['cells']} cells for {len(told['columns'])} columns; not judged."
+        )
+    names, of = told["unjudged"], len(told["columns"])
+    if len(names) == of:
+        why = f"only {told['rows']} rows" if told["rows"] < 20 else "nothing in it repeats"
+        return [*lines, f"This table cannot be judged: {why}. Errors in it stay unseen."]
+    if names:
+        listed = ", ".join(names)
+        said = f"Not judged: {len(names)} of {of} columns, texts that hardly repeat ({listed})."
+        lines += wrap(said, LONG)
+    return [
+        *lines,
+        "Otherwise no cell contradicts the rest of the table; other errors stay unseen.",
+    ]
 
 
 def _examples(told: dict[str, Any]) -> list[str]:
@@ -121,9 +144,14 @@ def _pair(numbers: list[int]) -> str:
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    lines = [" | ".join(head), "|".join("---" for _ in head), *(" | ".join(row) for row in escaped)]
-    return [f"| {line} |" if "---|" not in line else f"|{line}|" for line in lines]
+    """Columns of one width each, so that it can be read as a text too."""
+    escaped = [head, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    wide = [max(len(row[n]) for row in escaped) for n in range(len(head))]
+    first, *rest = (
+        f"| {' | '.join(cell.ljust(n) for cell, n in zip(row, wide, strict=True))} |"
+        for row in escaped
+    )
+    return [first, f"|{'|'.join('-' * (n + 2) for n in wide)}|", *rest]
 
 
 def _cell(value: str) -> str:
