@@ -16,7 +16,7 @@ from fanfold.journal.answers import LostAttempt
 from fanfold.journal.facts import UNSENT, AdoptAttempts, EndAttempt, ItemEnding, NewReply
 from fanfold.run.context import Context
 from fanfold.run.cost import (
-    actual_cost,
+    charge,
     cost_of_error,
     error_is_upper_bound,
     may_have_run,
@@ -107,13 +107,13 @@ class Adoption:
 
     async def _land(self, reply: Reply) -> None:
         lost, traits = self.lost, self._candidate.traits
-        actual = actual_cost(traits, self.reserved, reply)
+        actual, bound, _ = charge(traits, self.reserved, reply, self._request.output_tokens)
         self._ctx.counts.used(reply.usage)
         key, private = lost.keys[0], not traits.shared
         landed = NewReply(key, lost.answerer, lost.member, reply, actual.usd, private)
         await self._end(actual, EndAttempt(
             run=self._ctx.record.no, at=self._now, usage=reply.usage, unusable=reply.unusable,
-            released=lost.keys, landed=(landed,),
+            bound=bound, released=lost.keys, landed=(landed,),
         ))  # fmt: skip
 
     async def _fail(self, error: MemberError) -> None:

@@ -21,18 +21,17 @@ from fanfold.journal.facts import (
 )
 from fanfold.run.context import Context
 from fanfold.run.cost import (
-    actual_cost,
+    Charge,
+    charge,
     cost_of_error,
     error_is_upper_bound,
-    is_upper_bound,
     may_have_run,
     one_line,
-    overrun,
     plausible,
     shares,
 )
 from fanfold.run.grant import Grant
-from fanfold.run.task_state import NOWHERE, Shard, TaskState
+from fanfold.run.task_state import NOWHERE, Shard
 from fanfold.work.ask import Reply
 from fanfold.work.budget import NOTHING, ONE_CALL, Amount
 from fanfold.work.member import Event, Request, Tell, tell_nobody
@@ -47,11 +46,12 @@ class Attempt:
     `number` is 0 for a call that costs nothing: it has no claim, and one fact when it is over.
     """
 
-    __slots__ = ("_ctx", "grant", "number", "shard")
+    __slots__ = ("_ctx", "grant", "keys", "number", "shard")
 
     def __init__(self, ctx: Context, shard: Shard, grant: Grant) -> None:
         self._ctx, self.shard, self.grant = ctx, shard, grant
         self.number = 0
+        self.keys: tuple[bytes, ...] = ()  # that it has claimed
 
     async def carry_out(self) -> Claim | None:
         """None: the replies have landed in the shard. A Claim: somebody else has (or had) the key,
@@ -84,7 +84,7 @@ class Attempt:
         over (decision 29)."""
         ctx, grant, state = self._ctx, self.grant, self.shard.tasks[0]
         traits = grant.traits
-        if not ctx.executor.is_open(traits.id):
+        if traits.id not in ctx.executor.opened:
             await self._open()
         self._make_ready()
         try:
@@ -95,11 +95,13 @@ class Attempt:
         except Exception as error:
             await self.fail(error)
             raise
-        reply = plausible(traits, grant.request, reply)
-        if grant.permit.probe or not grant.gauge.pool.calm:
+        if reply.usage is not None or reply.cost_usd is not None or reply.unusable:
+            reply = plausible(traits, grant.request, reply)
+        if grant.permit.probe or not grant.gauge.pool.throttle.calm:
             ctx.limits.good(grant.gauge, grant.permit, grant.order)
         ctx.dispatch.settle(grant, ONE_CALL)
-        landed = self._landed(state, reply, 0)
+        key = state.key(traits.takes)
+        landed = NewReply(key, traits.answerer, traits.id, reply, 0, not traits.shared)
         ending = state.receive(reply, traits.id, 0, 0)
         if state.pending:
             self._begin_judging()
@@ -116,7 +118,7 @@ class Attempt:
         """No call without a fact. A Claim: nothing may be sent. `beside`: an attempt of ours that
         may have the key, which this one is a hedge of."""
         ctx, grant = self._ctx, self.grant
-        if not ctx.executor.is_open(grant.traits.id):
+        if grant.traits.id not in ctx.executor.opened:
             await self._open()
         if grant.traits.metered:
             claim = await self._claim(beside)
@@ -127,7 +129,7 @@ class Attempt:
                     await ctx.store.recover(ctx.clock.now())  # a dead process may hold the money
                 return claim
             self.number = claim.attempt
-            if not await self._slot():
+            if grant.gauge.closed_since(grant.permit) if grant.slot else not await self._slot():
                 self.withdraw()
                 return NOT_SENT
         self._make_ready()
@@ -135,7 +137,7 @@ class Attempt:
 
     def _make_ready(self) -> None:
         """The request says what it is sent for; the call counts from now on."""
-        ctx, request = self._ctx, self.grant.request
+        ctx, request, shard = self._ctx, self.grant.request, self.shard
         ctx.active.tick()
         span = f"{ctx.record.id}:{self.number}" if self.number else ctx.record.id
         self.grant.request = Request(
@@ -144,7 +146,10 @@ class Attempt:
         )  # fmt: skip
         if ctx.settings.keep_prompts:
             self._keep_prompt()
-        self._count(1)
+        ctx.counts.calls += 1
+        shard.step.calls += 1
+        for state in shard.tasks:
+            state.calls += 1
 
     async def _open(self) -> None:
         try:
@@ -156,9 +161,10 @@ class Attempt:
     async def _claim(self, beside: int) -> Claim:
         ctx, shard, grant = self._ctx, self.shard, self.grant
         traits, now, month = grant.traits, ctx.clock.now(), grant.gauge.month
+        self.keys = shard.keys(traits.takes)
         fact = StartAttempt(
             run=ctx.record.no, step=shard.step.no, session=ctx.record.session, member=traits.id,
-            answerer=traits.answerer, keys=shard.keys(traits.takes), ids=shard.ids,
+            answerer=traits.answerer, keys=self.keys, ids=shard.ids,
             accept=shard.eligible.accept, reserved=grant.reserved.usd,
             reserved_tokens=grant.reserved.tokens, at=now, fresh=ctx.settings.fresh,
             monthly=None if month is None else month.draw(now), why=grant.why, beside=beside,
@@ -176,11 +182,8 @@ class Attempt:
 
     async def _slot(self) -> bool:
         """What was claimed ahead waits for a slot. False: its member cannot be asked now."""
-        grant = self.grant
-        if grant.slot:
-            return not grant.gauge.closed_since(grant.permit)
         try:
-            return await self._ctx.dispatch.slot(grant)
+            return await self._ctx.dispatch.slot(self.grant)
         except asyncio.CancelledError:
             self.withdraw()
             raise
@@ -205,12 +208,6 @@ class Attempt:
                 KeepPrompt(ctx.record.no, shard.step.no, traits.id, shard.ids, keys, text)
             )
 
-    def _count(self, change: int) -> None:
-        self._ctx.counts.calls += change
-        self.shard.step.calls += change
-        for state in self.shard.tasks:
-            state.calls += change
-
     async def ask(self, tell: Tell | None) -> Reply:
         grant = self.grant
         if self.number:
@@ -223,21 +220,15 @@ class Attempt:
     async def land(self, reply: Reply) -> None:
         """A reply: free the slot, settle the money, and make reply and outcome durable together."""
         ctx, shard, grant = self._ctx, self.shard, self.grant
-        traits, gauge = grant.traits, grant.gauge
-        actual = actual_cost(traits, grant.reserved, reply)
-        if traits.metered:
-            self._learn(reply, actual)
-        elif grant.permit.probe or not gauge.pool.calm:
-            ctx.limits.good(gauge, grant.permit, grant.order)
-        ctx.dispatch.settle(grant, actual)
+        actual, bound = self._settle(reply)
         landed, endings = self._file(reply, actual.usd)
-        self._begin_judging()
+        if shard.tasks[0].pending:
+            self._begin_judging()
         error = None if landed else "the reply named none of the items"
         if self.number:
             fact = self._end(actual, EndAttempt(
                 run=ctx.record.no, at=ctx.clock.now(), landed=landed, endings=endings, error=error,
-                usage=reply.usage, unusable=reply.unusable, bound=is_upper_bound(traits, reply),
-                released=shard.keys(traits.takes),
+                usage=reply.usage, unusable=reply.unusable, bound=bound, released=self.keys,
             ))  # fmt: skip
         else:
             fact = EndAttempt(
@@ -252,48 +243,43 @@ class Attempt:
                 await ctx.store.write(msgspec.structs.replace(fact, **changes))
             raise
         finally:
-            self._settled()
+            if grant.gauge.month is not None:
+                self._settled()
 
-    def _learn(self, reply: Reply, actual: Amount) -> None:
-        """What the reply says about its member. Nothing else goes to one that takes more than was
-        reserved: it is closed before the slot is free."""
-        ctx, grant = self._ctx, self.grant
-        if reply.usage is not None:
-            ctx.counts.used(reply.usage)
-            now = ctx.clock.monotonic()
-            grant.gauge.correct(now, grant.permit.tokens, grant.reserved.tokens, reply.usage.total)
-        ctx.limits.good(grant.gauge, grant.permit, grant.order)
-        self._close_if_over(reply, actual)
-
-    def _close_if_over(self, reply: Reply, actual: Amount) -> None:
-        grant = self.grant
-        if why := overrun(grant.traits, grant.request, grant.reserved, reply, actual):
-            self._ctx.limits.trip(grant.gauge, "member", why, None)
+    def _settle(self, reply: Reply) -> tuple[Amount, bool]:
+        """What the reply says about its member, and what it took; whether that is the worst case.
+        Nothing else goes to one that takes more than was reserved: it is closed before the slot is
+        free."""
+        ctx, grant, usage = self._ctx, self.grant, reply.usage
+        gauge, reserved = grant.gauge, grant.reserved
+        actual, bound, over = charge(grant.traits, reserved, reply, grant.request.output_tokens)
+        if usage is not None and grant.traits.metered:
+            ctx.counts.used(usage)
+            if gauge.tokens is not None:
+                now = ctx.clock.monotonic()
+                gauge.correct(now, grant.permit.tokens, reserved.tokens, usage.total)
+        ctx.limits.good(gauge, grant.permit, grant.order)
+        if over:
+            ctx.limits.trip(gauge, "member", over, None)
+        ctx.dispatch.settle(grant, actual)
+        return actual, bound
 
     def _file(
         self, reply: Reply, spent: int
     ) -> tuple[tuple[NewReply, ...], tuple[ItemEnding, ...]]:
         """Take the reply apart, judge each part, and make the records."""
         shard, traits = self.shard, self.grant.traits
-        if shard.apart is None:
-            state = shard.tasks[0]
-            landed = self._landed(state, reply, spent)
-            ending = state.receive(reply, traits.id, spent, 0)
-            return (landed,), () if ending is None else (ending,)
-        parts = shard.take_apart(reply)
-        costs = shares(spent, len(parts))
-        landeds, endings = [], []
+        parts = [(shard.tasks[0], reply)] if shard.apart is None else shard.take_apart(reply)
+        costs = (spent,) if len(parts) == 1 else shares(spent, len(parts))
+        landed, endings = [], []
         for n, (state, part) in enumerate(parts):
-            landeds.append(self._landed(state, part, costs[n]))
+            key = state.key(traits.takes)
+            one = NewReply(key, traits.answerer, traits.id, part, costs[n], not traits.shared)
+            landed.append(one)
             ending = state.receive(part, traits.id, costs[n], n)
             if ending is not None:
                 endings.append(ending)
-        return tuple(landeds), tuple(endings)
-
-    def _landed(self, state: TaskState, reply: Reply, spent: int) -> NewReply:
-        traits = self.grant.traits
-        key = state.key(traits.takes)
-        return NewReply(key, traits.answerer, traits.id, reply, spent, not traits.shared)
+        return tuple(landed), tuple(endings)
 
     def _begin_judging(self) -> None:
         """Gates of the user's come when the reply is durable; that they began is on record then too."""
@@ -323,11 +309,12 @@ class Attempt:
             self._end(spent, EndAttempt(
                 run=ctx.record.no, at=ctx.clock.now(), state="in_doubt" if lost else "error",
                 usage=usage, bound=error_is_upper_bound(error), error=one_line(error),
-                released=() if lost else shard.keys(traits.takes),
+                released=() if lost else self.keys,
                 endings=shard.failing(str(error)) if traits.agent and not lost else (),
             ))
         )  # fmt: skip
-        self._settled()
+        if grant.gauge.month is not None:
+            self._settled()
 
     def abandon(self) -> None:
         """Cancelled in mid-call: the reservation counts as spent, and the attempt is in doubt."""
@@ -348,34 +335,37 @@ class Attempt:
         ctx.store.note(
             self._end(NOTHING, EndAttempt(
                 run=ctx.record.no, at=ctx.clock.now(), state="error", error=UNSENT, lost="unsent",
-                released=self.shard.keys(self.grant.traits.takes),
+                released=self.keys,
             ))
         )  # fmt: skip
 
     def uncount(self) -> None:
         """It counted as a call, but was not sent after all."""
-        self._count(-1)
+        self._ctx.counts.calls -= 1
+        self.shard.step.calls -= 1
+        for state in self.shard.tasks:
+            state.calls -= 1
         self.withdraw()
 
     def lose_race(self, reply: Reply | None) -> None:
         """Another's answer came first. What it took is known when it answered too; else, cancelled,
         its reservation counts as spent. Either way there is no doubt about the key."""
         ctx, grant = self._ctx, self.grant
-        spent = (
-            grant.reserved if reply is None else actual_cost(grant.traits, grant.reserved, reply)
-        )
-        usage = None if reply is None else reply.usage
-        ctx.counts.used(usage)
+        took, usage = Charge(grant.reserved, bound=True), None
         if reply is not None:
-            self._close_if_over(reply, spent)
+            took = charge(grant.traits, grant.reserved, reply, grant.request.output_tokens)
+            usage = reply.usage
+        ctx.counts.used(usage)
+        if took.overrun:
+            ctx.limits.trip(grant.gauge, "member", took.overrun, None)
+        spent = took.amount
         ctx.dispatch.settle(grant, spent)
         ctx.store.note(
             self._end(spent, EndAttempt(
                 run=ctx.record.no, at=ctx.clock.now(), state="late", usage=usage,
                 unusable="" if reply is None else reply.unusable,
                 error="another answer came first",
-                bound=reply is None or is_upper_bound(grant.traits, reply),
-                released=self.shard.keys(grant.traits.takes),
+                bound=took.bound, released=self.keys,
             ))
         )  # fmt: skip
 

@@ -22,7 +22,6 @@ from fanfold.run.demand import Demand
 from fanfold.run.grant import Grant, NobodyLeft, Unfunded
 from fanfold.run.limits import PATIENCE
 from fanfold.run.race import carry_out_hedged
-from fanfold.run.replies import Mark
 from fanfold.run.retry import Again, GiveUp, after
 from fanfold.run.stopping import Stop
 from fanfold.run.task_state import NoReply, Shard, TaskState
@@ -121,10 +120,15 @@ class Obtain:
 
         A shard of which others have a part is not asked: its rest goes on one by one.
         """
-        replies, alone = self._ctx.replies, len(self._shard.tasks) == 1
-        marks = self._marks()
+        shard, replies = self._shard, self._ctx.replies
+        alone, in_flight = len(shard.tasks) == 1, replies.in_flight
+        # the same content asked of others, whose replies do not serve here, is not the same
+        marks = tuple([(key, who) for key in shard.all_keys() for who in shard.eligible.accept])
         while True:
-            if not await self._wait_in_process(marks):
+            others = [in_flight[mark] for mark in marks if mark in in_flight]
+            if others:  # another task of this process asks the same: its reply may serve us too
+                await asyncio.wait(others)
+            else:
                 for mark in marks if replies.failed_adoptions else ():
                     if mark in replies.failed_adoptions:
                         raise NoReply(replies.failed_adoptions.pop(mark))
@@ -138,21 +142,6 @@ class Obtain:
                 await self._wait_for_holders(claim)
             if self._all_recorded() or not alone:
                 return
-
-    def _marks(self) -> tuple[Mark, ...]:
-        """The same content asked of others, whose replies do not serve here, is not the same."""
-        shard = self._shard
-        return tuple([(key, who) for key in shard.all_keys() for who in shard.eligible.accept])
-
-    async def _wait_in_process(self, marks: tuple[Mark, ...]) -> bool:
-        """Another task of this process asks the same content: its reply may serve us too."""
-        waited, in_flight = False, self._ctx.replies.in_flight
-        for mark in marks if in_flight else ():
-            other = in_flight.get(mark)
-            if other is not None:
-                await asyncio.wait((other,))
-                waited = True
-        return waited
 
     def _all_recorded(self) -> bool:
         """Look again for replies that others may have brought meanwhile."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from fanfold.errors import InvalidReply, MemberError, StoreError
 from fanfold.price import cost, dollars, nanos
 from fanfold.work.ask import Reply
@@ -22,25 +24,46 @@ def plausible(traits: Traits, request: Request, reply: Reply) -> Reply:
     return with_plausible_usage(reply, [message.content for message in request.ask.conversation()])
 
 
-def actual_cost(traits: Traits, reserved: Amount, reply: Reply) -> Amount:
-    """What the call took: as the member said, else by its tokens, else the worst case stands."""
+class Charge(NamedTuple):
+    """What a call took. `bound`: it reports neither cost nor tokens, so its worst case stands.
+    `overrun`: why nothing more is to be sent to the member, in one line."""
+
+    amount: Amount
+    bound: bool = False
+    overrun: str = ""
+
+
+def charge(traits: Traits, reserved: Amount, reply: Reply, most: int) -> Charge:
+    """As the member said, else by its tokens, else the worst case stands. `most` are the tokens that a
+    reply may have. An agent decides itself how often it asks; its own cap bounds it
+    (`members/agents/bounds`)."""
     if not traits.metered:
-        return ONE_CALL
-    usage = reply.usage
+        return _FREE
+    usage, price = reply.usage, traits.price
     tokens = reserved.tokens if usage is None else usage.total
+    bound = False
     if reply.cost_usd is not None:
-        return Amount(nanos(reply.cost_usd), tokens, 1)
-    if usage is None or traits.price is None:
-        return Amount(reserved.usd, tokens, 1)
-    usd = cost(traits.price, usage.input, usage.output, usage.cache_read, usage.cache_write)
-    return Amount(usd, tokens, 1)
+        usd = nanos(reply.cost_usd)
+    elif usage is None or price is None:
+        usd, bound = reserved.usd, True
+    else:
+        usd = cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
+    over = ""
+    if not traits.agent:
+        if usage is not None and usage.output > most and traits.kind not in OF_THE_USER:
+            over = (
+                f"{traits.id}: it does not keep max_tokens ({usage.output:,} tokens for {most:,}),"
+                " so nothing bounds what it costs; nothing more is sent to it"
+            )
+        elif price is not None and usd > reserved.usd:
+            over = (
+                f"{traits.id}: a call took ${dollars(usd):.6f}, but at most"
+                f" ${dollars(reserved.usd):.6f} by its price; correct `price` in the roster"
+            )
+    return Charge(Amount(usd, tokens, 1), bound, over)
 
 
-def is_upper_bound(traits: Traits, reply: Reply) -> bool:
-    """It reports neither cost nor tokens, so its worst case stands."""
-    if not traits.metered or reply.cost_usd is not None:
-        return False
-    return reply.usage is None or traits.price is None
+_FREE = Charge(ONE_CALL)
 
 
 def cost_of_error(error: Exception, reserved: Amount) -> Amount:
@@ -65,30 +88,6 @@ def may_have_run(error: Exception) -> bool:
 def one_line(error: Exception) -> str:
     text = str(error) if isinstance(error, MemberError) else error_text(error)
     return " ".join(text.encode("utf-8", "replace").decode().split())[:500]
-
-
-def overrun(
-    traits: Traits, request: Request, reserved: Amount, reply: Reply, actual: Amount
-) -> str:
-    """Why nothing more is to be sent to the member, in one line; empty while it keeps its bounds.
-
-    An agent decides itself how often it asks; its own cap bounds it (`members/agents/bounds`).
-    """
-    if traits.agent or not traits.metered:
-        return ""
-    most, usage = request.output_tokens, reply.usage
-    if usage is not None and traits.kind not in OF_THE_USER and usage.output > most:
-        return (
-            f"{traits.id}: it does not keep max_tokens ({usage.output:,} tokens for {most:,}), so"
-            " nothing bounds what it costs; nothing more is sent to it"
-        )
-    if traits.price is not None and actual.usd > reserved.usd:
-        took, bound = dollars(actual.usd), dollars(reserved.usd)
-        return (
-            f"{traits.id}: a call took ${took:.6f}, but at most ${bound:.6f} by its price; correct"
-            " `price` in the roster"
-        )
-    return ""
 
 
 def shares(total: int, count: int) -> list[int]:

@@ -78,10 +78,11 @@ class StepState:
 
     `past`: how members did at such a step before, lower is better (`route.standing`). `ahead`: calls
     that are claimed while they wait for a slot. `grow`: called when more may be at work at once.
+    `free`: its calls cost nothing.
     """
 
-    __slots__ = ("accounts", "ahead", "calls", "concurrency", "dollars", "grow", "in_flight", "name",
-                 "no", "past", "reused")  # fmt: skip
+    __slots__ = ("accounts", "ahead", "calls", "concurrency", "dollars", "free", "grow", "in_flight",
+                 "name", "no", "past", "reused")  # fmt: skip
 
     def __init__(self, no: int, name: str, concurrency: int, accounts: Accounts) -> None:
         self.no, self.name, self.concurrency, self.accounts = no, name, concurrency, accounts
@@ -89,6 +90,7 @@ class StepState:
         self.look_at_dollars()
         self.past: dict[str, tuple[int, int]] = {}
         self.in_flight = self.ahead = self.calls = self.reused = 0
+        self.free = False
 
     @property
     def full(self) -> bool:
@@ -113,17 +115,20 @@ class Demand:
     with those for the same members. `eligible`: where its candidates come from, if those may change.
     """
 
-    __slots__ = ("_ahead", "_made", "_queue", "_seen", "ask", "avoid", "candidates", "claim_ahead",
-                 "eligible", "failures", "queue", "refusals", "sent", "step")  # fmt: skip
+    __slots__ = ("_ahead", "_made", "_queue", "ask", "avoid", "candidates", "claim_ahead",
+                 "eligible", "failures", "queue", "refusals", "seen", "sent", "step")  # fmt: skip
 
     def __init__(
         self, ask: Ask, candidates: tuple[Candidate, ...], queue: str, step: StepState,
         claim_ahead: bool = False,
     ) -> None:  # fmt: skip
         self.ask, self.queue, self.step, self._ahead = ask, queue, step, claim_ahead
-        self._take(candidates)
-        if len(self.candidates) < len(candidates):
-            self.queue = ",".join(one.traits.id for one in self.candidates)
+        self.candidates = self.seen = candidates
+        self.claim_ahead = claim_ahead and len(candidates) == 1
+        if len(candidates) > 1:
+            self._take(candidates)
+            if len(self.candidates) < len(candidates):
+                self.queue = ",".join(one.traits.id for one in self.candidates)
         self._queue = self.queue
         self.eligible: Eligible | None = None
         self.avoid: str | None = None
@@ -133,14 +138,14 @@ class Demand:
         self._made: dict[str, tuple[Request, Amount]] | None = None
 
     def _take(self, candidates: tuple[Candidate, ...]) -> None:
-        self._seen = candidates
+        self.seen = candidates
         self.candidates = _fitting(self.ask, candidates) if len(candidates) > 1 else candidates
         self.claim_ahead = self._ahead and len(candidates) == 1
 
     def look_again(self) -> None:
-        """The members of the run may have changed since it was made."""
-        if self.eligible is not None and self.eligible.candidates is not self._seen:
-            self._take(self.eligible.candidates)
+        """The members of the run have changed since it was made."""
+        assert self.eligible is not None
+        self._take(self.eligible.candidates)
 
     def request(self, candidate: Candidate) -> tuple[Request, Amount]:
         """The ask made ready for this member, and its worst case; worked out once."""

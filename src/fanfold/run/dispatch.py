@@ -20,7 +20,6 @@ from fanfold.run.grant import (
     NobodyLeft,
     Unfunded,
     earlier,
-    has_room_ahead,
     may_claim_ahead,
     suffices,
     why,
@@ -72,10 +71,11 @@ class Dispatch:
         money never suffices."""
         if self.held is not None:
             return Wait(None)
-        demand.look_again()
-        step = demand.step
-        crowded = step.in_flight >= step.concurrency or self.limits.full
-        if crowded and not (demand.claim_ahead and has_room_ahead(step.ahead, step.concurrency)):
+        if demand.eligible is not None and demand.eligible.candidates is not demand.seen:
+            demand.look_again()
+        step, limits = demand.step, self.limits
+        crowded = step.in_flight >= step.concurrency or limits.in_flight >= limits.max_concurrency
+        if crowded and not (demand.claim_ahead and step.ahead < max(2, step.concurrency // 4)):
             return FULL
         now = self._now()
         if self.deadline is not None and now >= self.deadline:
@@ -104,8 +104,7 @@ class Dispatch:
                     fit, request, amount = with_less(accounts, request, amount)
                 if fit == "fits":
                     if verdict is GO and not crowded:
-                        grant = self._granted(demand, candidate, request, amount, accounts)
-                        return self._start(grant, now)
+                        return self._granted(demand, candidate, request, amount, accounts, now)
                     waiting, worst_grade = True, min(worst_grade, candidate.holds)
                     if ahead is None and may_claim_ahead(candidate):
                         ahead = candidate, request, amount, accounts
@@ -124,7 +123,7 @@ class Dispatch:
                     worst_grade = min(worst_grade, held)
                 until = earlier(until, verdict.until)
         if ahead is not None and demand.claim_ahead and until is None:
-            return self._claim_ahead(self._granted(demand, *ahead), now)
+            return self._granted(demand, *ahead, now, ahead=True)
         if short is not None and not waiting:
             raise short
         if not waiting:
@@ -149,12 +148,19 @@ class Dispatch:
 
     def _granted(
         self, demand: Demand, candidate: Candidate, request: Request, amount: Amount,
-        accounts: Accounts,
+        accounts: Accounts, now: float, *, ahead: bool = False,
     ) -> Grant:  # fmt: skip
+        """Its reservation, and a slot; or, `ahead`, a place among those who wait for one."""
         reserve_all(accounts, amount)
         grant = Grant(candidate, request, amount, demand.step, accounts)
         if candidate.grade or demand.failures:
             grant.why = why(demand, candidate)
+        if not ahead:
+            return self._start(grant, now)
+        grant.started, grant.ahead = now, True
+        self.reserved_ahead += amount.usd
+        grant.gauge.ahead += 1
+        grant.step.ahead += 1
         return grant
 
     def _start(self, grant: Grant, now: float) -> Grant:
@@ -163,13 +169,6 @@ class Dispatch:
         grant.permit = self.limits.take(gauge, now, grant.reserved.tokens)
         grant.order = gauge.pool.throttle.sent
         grant.step.in_flight += 1
-        return grant
-
-    def _claim_ahead(self, grant: Grant, now: float) -> Grant:
-        grant.started, grant.ahead = now, True
-        self.reserved_ahead += grant.reserved.usd
-        grant.gauge.ahead += 1
-        grant.step.ahead += 1
         return grant
 
     # ── a slot for what was claimed ahead ──
@@ -210,7 +209,9 @@ class Dispatch:
 
     def _may_start(self, grant: Grant, now: float) -> bool | None:
         """None: not yet."""
-        if grant.step.full or self.limits.full or self.held is not None:
+        step, limits = grant.step, self.limits
+        full = step.in_flight >= step.concurrency or limits.in_flight >= limits.max_concurrency
+        if full or self.held is not None:
             return None
         verdict = grant.gauge.check(now, grant.reserved.tokens)
         if isinstance(verdict, Wait):

@@ -7,7 +7,7 @@ executor may have it carried out elsewhere; policy (slots, money, retries, facts
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from functools import partial
 from typing import Protocol, cast
 
@@ -25,7 +25,10 @@ class Executor(Protocol):
         """Get it ready. Several may come here at once; it is opened once."""
         ...
 
-    def is_open(self, member: str) -> bool: ...
+    @property
+    def opened(self) -> Container[str]:
+        """The members that are ready."""
+        ...
 
     def ask(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply]:
         """The reply; raises a MemberError, or whatever a defective member raises."""
@@ -53,7 +56,7 @@ class LocalExecutor:
         self._members: dict[str, Member] = {}
         self._asks: dict[str, Callable[[Request, Tell], Awaitable[Reply]]] = {}
         self._opening: dict[str, asyncio.Future[None]] = {}
-        self._open: set[str] = set()
+        self.opened: set[str] = set()
 
     def add(self, member: Member) -> None:
         """A member that does not watch its own time is cut off a little after it."""
@@ -68,10 +71,7 @@ class LocalExecutor:
             opening = asyncio.ensure_future(self._members[member].open())
             self._opening[member] = opening
         await asyncio.shield(opening)
-        self._open.add(member)
-
-    def is_open(self, member: str) -> bool:
-        return member in self._open
+        self.opened.add(member)
 
     def ask(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply]:
         return self._asks[member](request, tell)
@@ -89,7 +89,7 @@ class LocalExecutor:
 
     async def close(self) -> None:
         for id, member in self._members.items():
-            if id in self._open:
+            if id in self.opened:
                 await member.close()
 
     def _agent(self, member: str) -> Adopts:

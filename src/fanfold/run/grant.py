@@ -84,14 +84,10 @@ def why(demand: Demand, candidate: Candidate) -> str:
     return f"{candidate.why}; {joined(better)} cannot be used now" if better else candidate.why
 
 
-def has_room_ahead(ahead: int, slots: int) -> bool:
-    return ahead < max(2, slots // 4)
-
-
 def may_claim_ahead(candidate: Candidate) -> bool:
     """Only what is claimed at all; and an agent is started as soon as it is claimed."""
     gauge, traits = candidate.gauge, candidate.traits
-    return traits.metered and not traits.agent and has_room_ahead(gauge.ahead, gauge.most)
+    return traits.metered and not traits.agent and gauge.ahead < max(2, gauge.most // 4)
 
 
 def earlier(one: float | None, other: float | None) -> float | None:

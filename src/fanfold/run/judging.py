@@ -114,16 +114,6 @@ async def _judged(task: Task, reply: Reply, ask: AskPower) -> tuple[State, Verdi
     return ended(task, reply, await call_gate(lambda: task.terms.gate(task, reply, ask)))
 
 
-def judge_pure(task: Task, reply: Reply, ask: AskPower) -> tuple[State, Verdict]:
-    """The same for a gate and filter of our own: at once, before the reply is on record."""
-    try:
-        verdict = task.terms.gate(task, reply, ask)
-        assert isinstance(verdict, Verdict)
-    except Exception as error:
-        verdict = raised("gate", error)
-    return ended(task, reply, verdict)
-
-
 async def call_gate(gate: Callable[[], Verdict | Awaitable[T]]) -> T | Verdict:
     """What a gate says. One that raises leaves what it judges unjudged; a stopping run stops."""
     try:

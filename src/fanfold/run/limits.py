@@ -60,10 +60,6 @@ class SharedPool:
         self.throttle = Throttle()
         self.breaker = Breaker()
 
-    @property
-    def calm(self) -> bool:
-        return self.breaker.state == "closed" and self.throttle.calm
-
 
 class Breaker:
     """Open after a terminal error; when a reset time is known, one probe goes out then."""
@@ -126,10 +122,10 @@ class Health:
     not pass by waiting. When nothing can have been carried out there (no connection, or an error of
     its own), it counts as unreachable."""
 
-    __slots__ = ("_asks", "_looks", "_lost", "_silent", "_since", "answered")
+    __slots__ = ("_asks", "_looks", "_lost", "_silent", "_since", "answered", "well")
 
     def __init__(self) -> None:
-        self.answered = self._lost = False
+        self.answered = self.well = self._lost = False
         self._asks: set[tuple[str, ...]] = set()
         self._silent = self._looks = 0
         self._since = 0.0
@@ -146,12 +142,8 @@ class Health:
     def _often(self) -> bool:
         return self._silent >= DOWN and len(self._asks) >= DIFFERENT
 
-    @property
-    def well(self) -> bool:
-        return self.answered and not self._silent
-
     def good(self) -> None:
-        self.answered = True
+        self.answered = self.well = True
         self._silent = self._looks = 0
         self._lost = False
         self._asks.clear()
@@ -159,6 +151,7 @@ class Health:
     def silent(self, ids: tuple[str, ...], probe: bool, now: float, lost: bool) -> None:
         """A call about these items brought no answer. `lost`: it may have been carried out."""
         self._lost |= lost
+        self.well = False
         if not self._silent:
             self._since = now
         self._silent += 1
@@ -190,7 +183,7 @@ class Gauge:
         self.health = Health()
         self.month: MonthBudget | None = None
         self.proven = not traits.remote  # its address, key and model are right, as far as one knows
-        self._probe_until = 0.0
+        self.probe_until = 0.0
         self._share = 1.0  # of the worst case that calls really take, learned
         pool.throttle.ceiling += self.most
 
@@ -201,8 +194,8 @@ class Gauge:
                 verdict = breaker.check(now, self._max_wait)
                 if verdict is not GO:
                     return verdict
-        if self.probing(now):
-            return Wait(self._probe_until)
+        if not self.proven and self.probing(now):
+            return Wait(self.probe_until)
         cap = pool.throttle.cap
         if self.in_flight >= self.most or (cap is not None and pool.in_flight >= int(cap)):
             return FULL
@@ -215,7 +208,7 @@ class Gauge:
 
     def probing(self, now: float) -> bool:
         """Its first request is under way: it shows whether address, key and model are right."""
-        return not self.proven and self.in_flight > 0 and now < self._probe_until
+        return not self.proven and self.in_flight > 0 and now < self.probe_until
 
     def update(self, traits: Traits, now: float) -> None:
         """Its limits and its switch may have changed; all else stays as it was."""
@@ -243,31 +236,6 @@ class Gauge:
 
     def estimate(self, worst_tokens: int) -> float:
         return worst_tokens * self._share
-
-    def take(self, now: float, worst_tokens: int) -> Permit:
-        """Count a call in."""
-        if not self.proven and not self.in_flight:
-            self._probe_until = now + PROBE
-        self.in_flight += 1
-        self.pool.in_flight += 1
-        self.pool.throttle.sent += 1
-        if self.requests is not None:
-            self.requests.take(now, 1.0)
-        admitted = 0.0
-        if self.tokens is not None:
-            admitted = self.estimate(worst_tokens)
-            self.tokens.take(now, admitted)
-        if self.pool.breaker.state == "closed" == self.breaker.state:
-            return PLAIN if self.tokens is None else Permit(admitted)
-        probe = any([self.pool.breaker.probe(), self.breaker.probe()])
-        return Permit(admitted, probe)
-
-    def give(self, permit: Permit) -> None:
-        self.in_flight -= 1
-        self.pool.in_flight -= 1
-        if permit.probe:
-            self.pool.breaker.unprobe()
-            self.breaker.unprobe()
 
     @property
     def down(self) -> bool:
@@ -323,12 +291,32 @@ class Limits:
         self.max_concurrency = most
 
     def take(self, gauge: Gauge, now: float, worst_tokens: int) -> Permit:
+        """Count a call in: of the process, the account and the member."""
+        pool, tokens = gauge.pool, gauge.tokens
+        if not gauge.proven and not gauge.in_flight:
+            gauge.probe_until = now + PROBE
         self.in_flight += 1
-        return gauge.take(now, worst_tokens)
+        pool.in_flight += 1
+        gauge.in_flight += 1
+        pool.throttle.sent += 1
+        if gauge.requests is not None:
+            gauge.requests.take(now, 1.0)
+        admitted = 0.0
+        if tokens is not None:
+            admitted = gauge.estimate(worst_tokens)
+            tokens.take(now, admitted)
+        if pool.breaker.state == "closed" == gauge.breaker.state:
+            return PLAIN if tokens is None else Permit(admitted)
+        probe = any([pool.breaker.probe(), gauge.breaker.probe()])
+        return Permit(admitted, probe)
 
     def give(self, gauge: Gauge, permit: Permit) -> None:
         self.in_flight -= 1
-        gauge.give(permit)
+        gauge.pool.in_flight -= 1
+        gauge.in_flight -= 1
+        if permit.probe:
+            gauge.pool.breaker.unprobe()
+            gauge.breaker.unprobe()
 
     # ── what came of a call ──
 
@@ -338,7 +326,7 @@ class Limits:
         gauge.proven = True
         if not gauge.health.well:
             gauge.health.good()
-        if pool.calm and not permit.probe:
+        if pool.throttle.calm and not permit.probe:
             return
         pool.throttle.good(order, pool.in_flight)
         if permit.probe:

@@ -46,6 +46,7 @@ class Steps:
         self._store.note(NameStep(self._run, no, terms.step))
         self._budgets[terms.step] = terms.budget
         self._choose.check_prices(terms.whos, terms.budget)
+        step.free = not self._choose.eligible(terms.who).metered
         self._apply_changes(step)
         step.past = self._past_of(terms, {})
         if terms.escalate:

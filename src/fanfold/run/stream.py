@@ -22,6 +22,7 @@ from fanfold.work.task import Task
 
 CHUNK = 64  # tasks looked up in the journal at once
 BACKLOG = 10_000  # facts nobody waits for, before the writer is waited for
+MOST_WAITING = 192  # workers of one stream whose replies become durable, where calls are free
 ROOM = 4  # results waiting to be fetched, per worker, before the workers wait
 
 Together = Callable[[tuple[TaskState, ...]], tuple[Ask, Callable[[Reply], dict[str, Reply]]]]
@@ -74,9 +75,12 @@ class Stream:
 
     @property
     def workers(self) -> int:
-        """A few more than calls at once: some wait for their reply to be durable."""
+        """A few more than calls at once: some wait for their reply to be durable. Where calls are
+        free, which are over soon, most do: the more wait, the fewer commits there are."""
         most = self._step.concurrency
-        return most + (max(2, most // 4) if self._way is None else 0)
+        if self._way is not None:
+            return most
+        return most + max(2, min(3 * most, MOST_WAITING) if self._step.free else most // 4)
 
     def _grow(self, most: int) -> None:
         self._pool.grow(self.workers)

@@ -9,10 +9,9 @@ from fanfold.journal.answers import KnownReply
 from fanfold.journal.facts import ItemEnding, NewReply
 from fanfold.run.context import Context
 from fanfold.run.demand import Eligible
-from fanfold.run.judging import judge_pure
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.ask import Ask, Reply, Takes
-from fanfold.work.kick_back import KickBacks
+from fanfold.work.kick_back import STATE_OF, KickBacks, ended, raised
 from fanfold.work.member import Tell
 from fanfold.work.outcome import Outcome, State, Verdict
 from fanfold.work.task import Place, Task
@@ -105,12 +104,21 @@ class TaskState:
             self.ctx.judgings.expect(self.mark())
 
     def _judge(self, reply: Reply, member: str) -> None:
-        self.reply, self.member = reply, member
-        self.verdict, terms = None, self.task.terms
+        """By a gate and filter of our own at once, before the reply is on record."""
+        self.reply, self.member, self.verdict = reply, member, None
+        task, terms = self.task, self.task.terms
         if terms.nature != "pure":
             self.pending = True
             return
-        self.decide(*judge_pure(self.task, reply, self.ctx.do))
+        try:
+            verdict = terms.gate(task, reply, self.ctx.do)
+            assert isinstance(verdict, Verdict)
+        except Exception as error:
+            verdict = raised("gate", error)
+        if terms.keep is not None:
+            self.decide(*ended(task, reply, verdict))
+        else:
+            self.decide(STATE_OF[verdict.state], verdict)
 
     async def judge(self) -> None:
         """The reply is durable: now the gate may run, whatever it does."""
@@ -226,16 +234,11 @@ class Shard:
         self._received: tuple[TaskState, ...] = tasks
 
     def keys(self, takes: Takes) -> tuple[bytes, ...]:
-        if len(self.tasks) == 1:
-            return (self.tasks[0].key(takes),)
         return tuple([p.key(takes) for p in self.tasks])
 
     def all_keys(self) -> tuple[bytes, ...]:
         """Under every form in which one of the candidates may take them."""
-        takes = self.eligible.takes
-        if len(takes) == 1:
-            return self.keys(takes[0])
-        return tuple([key for one in takes for key in self.keys(one)])
+        return tuple([p.key(takes) for takes in self.eligible.takes for p in self.tasks])
 
     def take_apart(self, reply: Reply) -> list[tuple[TaskState, Reply]]:
         assert self.apart is not None

@@ -80,10 +80,9 @@ class Throttle:
         self._on_trial = False
         self._noise = 0.0  # the share of refusals that no cut has changed
         self._usual = 0.0  # the share of them while there is no cap
+        self.calm = True  # nothing was refused lately: answers need not be counted
 
-    @property
-    def calm(self) -> bool:
-        """Nothing was refused lately: answers need not be counted."""
+    def _is_calm(self) -> bool:
         return self.cap is None and not self._counting and self.first_refusal is None
 
     def good(self, order: int, in_flight: int) -> None:
@@ -99,6 +98,7 @@ class Throttle:
         elif order > self._since and self._counting:
             self._good += 1
             self._weigh(order, in_flight)
+        self.calm = self._is_calm()
 
     def refused(
         self, order: int, now: float, in_flight: int, retry_after: float | None, jitter: float
@@ -120,6 +120,7 @@ class Throttle:
         else:
             self._refused += 1
             self._weigh(order, in_flight)
+        self.calm = self._is_calm()
 
     # ── refusals in a row ──
 

@@ -12,6 +12,7 @@ from fanfold.work.outcome import StopCause
 from fanfold.work.task import Budget
 
 Fit = Literal["fits", "wait", "never"]
+_UNLIMITED = 1 << 120
 
 
 class Amount(msgspec.Struct, frozen=True, gc=False):
@@ -45,7 +46,8 @@ class Account:
     of a step. `monthly`: it begins anew with each month."""
 
     __slots__ = ("bounded", "calls", "limit", "max_calls", "max_tokens", "max_usd", "monthly",
-                 "name", "reserved_calls", "reserved_tokens", "reserved_usd", "step", "tokens",
+                 "most", "name", "reserved_calls", "reserved_tokens", "reserved_usd", "step",
+                 "tokens",
                  "usd")  # fmt: skip
 
     def __init__(self, name: str, limit: Budget, spent: Amount = NOTHING, step: str = "") -> None:
@@ -59,22 +61,13 @@ class Account:
         self.limit = limit
         self.max_usd = None if limit.usd is None else nanos(limit.usd)
         self.max_tokens, self.max_calls = limit.tokens, limit.calls
-        self.bounded = not (self.max_usd is self.max_tokens is self.max_calls is None)
+        limits = (self.max_usd, self.max_tokens, self.max_calls)
+        self.bounded = limits != (None, None, None)
+        self.most = tuple(_UNLIMITED if most is None else most for most in limits)
 
     def fit(self, want: Amount) -> Fit:
         """`wait`: would fit if what is in flight cost nothing. `never`: not even then."""
-        fits = True
-        for limit, settled, reserved, more in (
-            (self.max_usd, self.usd, self.reserved_usd, want.usd),
-            (self.max_tokens, self.tokens, self.reserved_tokens, want.tokens),
-            (self.max_calls, self.calls, self.reserved_calls, want.calls),
-        ):
-            if limit is None or settled + reserved + more <= limit:
-                continue
-            if settled + more > limit:
-                return "never"
-            fits = False
-        return "fits" if fits else "wait"
+        return fit_all((self,), want)[0]
 
     def remaining(self) -> Amount:
         """What is neither settled nor reserved; 0 where there is no limit."""
@@ -118,17 +111,10 @@ class Account:
         self.settle(NOTHING - amount, NOTHING - amount)
 
     def reserve(self, more: Amount) -> None:
-        self.reserved_usd += more.usd
-        self.reserved_tokens += more.tokens
-        self.reserved_calls += more.calls
+        reserve_all((self,), more)
 
     def settle(self, reserved: Amount, actual: Amount) -> None:
-        self.reserved_usd -= reserved.usd
-        self.reserved_tokens -= reserved.tokens
-        self.reserved_calls -= reserved.calls
-        self.usd += actual.usd
-        self.tokens += actual.tokens
-        self.calls += actual.calls
+        settle_all((self,), reserved, actual)
 
     def __repr__(self) -> str:
         limit = "∞" if self.max_usd is None else f"{dollars(self.max_usd):.6f}"
@@ -145,31 +131,35 @@ Accounts = tuple[Account, ...]
 def fit_all(accounts: Accounts, want: Amount) -> tuple[Fit, Account]:
     """Whether all of them can bear it, and if not, which one cannot."""
     worst: tuple[Fit, Account] = ("fits", accounts[0])
-    for account in accounts:
-        if account.bounded and (want is not ONE_CALL or account.max_calls is not None):
-            fit = account.fit(want)
-            if fit == "never":
-                return fit, account
-            if fit == "wait":
-                worst = fit, account
+    for one in accounts:
+        if not one.bounded:
+            continue
+        usd, tokens, calls = one.usd + want.usd, one.tokens + want.tokens, one.calls + want.calls
+        most_usd, most_tokens, most_calls = one.most
+        if usd > most_usd or tokens > most_tokens or calls > most_calls:
+            return "never", one
+        if (
+            usd + one.reserved_usd > most_usd
+            or tokens + one.reserved_tokens > most_tokens
+            or calls + one.reserved_calls > most_calls
+        ):
+            worst = "wait", one
     return worst
 
 
 def reserve_all(accounts: Accounts, want: Amount) -> None:
-    if want is ONE_CALL:
-        for account in accounts:
-            account.reserved_calls += 1
-        return
-    for account in accounts:
-        account.reserve(want)
+    for one in accounts:
+        one.reserved_usd += want.usd
+        one.reserved_tokens += want.tokens
+        one.reserved_calls += want.calls
 
 
 def settle_all(accounts: Accounts, reserved: Amount, actual: Amount) -> None:
     """The call has ended: its reservation is released, and what it really took is settled."""
-    if reserved is ONE_CALL and actual is ONE_CALL:
-        for account in accounts:
-            account.reserved_calls -= 1
-            account.calls += 1
-        return
-    for account in accounts:
-        account.settle(reserved, actual)
+    for one in accounts:
+        one.reserved_usd -= reserved.usd
+        one.reserved_tokens -= reserved.tokens
+        one.reserved_calls -= reserved.calls
+        one.usd += actual.usd
+        one.tokens += actual.tokens
+        one.calls += actual.calls

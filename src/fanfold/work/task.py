@@ -110,7 +110,7 @@ class Terms(msgspec.Struct, frozen=True):
     `needed` False: others can do without the reply (one voter of several). When no member is left to
     ask, such a task ends `cancelled` and the run continues; else the run pauses.
     `claim_ahead` False: the next calls may turn out not to be needed, so none is claimed before there
-    is a slot for it.
+    is a slot for it. `nature`: what gate and filter do, between them; it follows from them.
     """
 
     step: str
@@ -127,19 +127,15 @@ class Terms(msgspec.Struct, frozen=True):
     needed: bool = True
     hedge: Hedge | None = None
     claim_ahead: bool = True
+    nature: Nature = "foreign"
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "nature", nature_of(self.gate, self.keep))
 
     @property
     def whos(self) -> tuple[Who, ...]:
         """Who may answer, first and after each escalation."""
         return (self.who, *(Who(members=(id,)) for id in self.escalate))
-
-    @property
-    def nature(self) -> Nature:
-        """What gate and filter do, between them."""
-        if self.keep is None:
-            nature: Nature = getattr(self.gate, _NATURE, "foreign")
-            return nature
-        return nature_of(self.gate, self.keep)
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):

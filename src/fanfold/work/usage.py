@@ -54,15 +54,16 @@ def _wrong_usage(reply: Reply, sent: Sequence[str] | None) -> str:
         return ""
     for name in Usage.__struct_fields__:
         count = getattr(usage, name)
-        if not is_count(count) or not 0 <= count <= MOST_TOKENS:
+        if type(count) is not int or not 0 <= count <= MOST_TOKENS:
             return f"it reports {_short(count)} tokens of {name.replace('_', ' ')}"
     if sent is None:
         return ""
-    if exceeds((reply.text,), usage.output) or (reply.calls and not usage.output):
+    longer = len(reply.text) > usage.output * LONGEST_TOKEN
+    if (longer and exceeds((reply.text,), usage.output)) or (reply.calls and not usage.output):
         return f"it reports {usage.output} tokens for a reply of {len(reply.text):,} characters"
     taken = usage.total - usage.output
-    if exceeds(sent, taken):
-        size = sum(map(len, sent))
+    size = sum(map(len, sent))
+    if size > taken * LONGEST_TOKEN and exceeds(sent, taken):
         return f"it reports {taken} tokens for a prompt of {size:,} characters"
     return ""
 

@@ -81,11 +81,15 @@ def test_files_of_settled_sessions_are_removed(tmp_path: Path) -> None:
     assert len(list((tmp_path / "sent").iterdir())) == 1
 
 
-def test_there_is_room_for_many(tmp_path: Path) -> None:
+def test_there_is_room_for_many_and_places_are_used_again(tmp_path: Path) -> None:
     marks = opened(tmp_path)
     for attempt in range(1, 20_001):
         marks.mark(attempt)
     for attempt in range(1, 20_001, 2):
         marks.unmark(attempt)
+    size = next((tmp_path / "sent").iterdir()).stat().st_size
+    for attempt in range(20_001, 30_001):
+        marks.mark(attempt)
     later = opened(tmp_path, session=OTHER)
     assert later.unsent(dict.fromkeys(range(1, 11), ONE)) == (1, 3, 5, 7, 9)
+    assert size == max(file.stat().st_size for file in (tmp_path / "sent").iterdir())

@@ -32,7 +32,7 @@ class Marked(NamedTuple):
 
 
 class SentFile:
-    """The marks of one open store. Marking and unmarking may come from different threads."""
+    """The marks of one open store. Marks are set in one thread and given back in another."""
 
     def __init__(self, folder: Path, boot: str) -> None:
         self._folder, self._boot = folder, boot.encode()
@@ -42,6 +42,7 @@ class SentFile:
         self._process = 0  # that made the file
         self._slots: dict[int, int] = {}
         self._free: list[int] = []
+        self._next = 0  # slot that was never used
         self._sessions = 0
 
     def cover(self, session: str) -> None:
@@ -60,17 +61,23 @@ class SentFile:
         with self._lock:
             if self._handle is None:
                 return
-            slot = self._free.pop() if self._free else len(self._slots)
+            if self._free:
+                slot = self._free.pop()
+            else:
+                slot = self._next
+                self._next += 1
             self._slots[attempt] = slot
-            self._put(slot, attempt)
+            try:
+                os.pwrite(self._handle, attempt.to_bytes(8, "little"), SLOTS + slot * 8)
+            except OSError:  # what cannot be marked must not be taken for unsent
+                self._give_up()
 
     def unmark(self, attempt: int) -> None:
-        """Its end is durable. Trap: not before, else it would count as never sent after a crash."""
-        with self._lock:
-            slot = self._slots.pop(attempt, None)
-            if slot is not None and self._handle is not None:
-                self._put(slot, 0)
-                self._free.append(slot)
+        """Its end is durable: the next one may be marked in its place, until then the mark means
+        nothing. Trap: not before, else it would count as never sent after a crash."""
+        slot = self._slots.pop(attempt, None)
+        if slot is not None:
+            self._free.append(slot)
 
     def unsent(self, attempts: Mapping[int, str]) -> tuple[int, ...]:
         """Those, each with its dead session, that were surely never sent; others are in doubt."""
@@ -100,14 +107,6 @@ class SentFile:
         handle = os.open(self._file, flags, 0o600)
         os.pwrite(handle, MAGIC.ljust(BOOT, b"\0") + self._boot, 0)
         self._handle, self._process = handle, os.getpid()
-
-    def _put(self, slot: int, attempt: int) -> None:
-        """What cannot be marked must not be taken for unsent: then the whole file says nothing."""
-        assert self._handle is not None
-        try:
-            os.pwrite(self._handle, attempt.to_bytes(8, "little"), SLOTS + slot * 8)
-        except OSError:
-            self._give_up()
 
     def _give_up(self) -> None:
         """In a forked child only its handle is closed: the file is its parent's."""
