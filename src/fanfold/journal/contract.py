@@ -119,6 +119,9 @@ class RunQuestions(Protocol):
 
     def step_names(self, run: int) -> list[str]: ...
 
+    def step_notes(self, run: int) -> dict[int, str]:
+        """What is to be said of steps, by their numbers; see `NameStep`."""
+
     def planned(self, run: int) -> int: ...
 
     def batches(self, run: int) -> dict[str, tuple[int, str, int]]:

@@ -111,9 +111,12 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class NameStep(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """`note`: what reports say of the step, such as that it was not taken."""
+
     run: int
     no: int
     name: str
+    note: str = ""
 
 
 class DeclareCascade(msgspec.Struct, frozen=True, tag=True, array_like=True):

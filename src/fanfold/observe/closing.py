@@ -34,6 +34,7 @@ def closing(receipt: Receipt, resume_command: str | None, store: str = "") -> st
         lines.append(f"maybe paid twice: {twice_text(receipt)}")
     if receipt.unusable_usage:
         lines.append(f"unusable usage: {unusable_text(receipt)}")
+    lines += [one_line(step.label, 200) for step in receipt.steps if step.note]
     if receipt.written:
         lines.append(f"wrote {', '.join(map(file_text, receipt.written))}")
     lines += reason_lines(receipt, store)

@@ -129,7 +129,7 @@ def _section(title: str, columns: list[Column], width: int) -> list[str]:
 
 def _step_columns(steps: tuple[StepAccount, ...]) -> list[Column]:
     return [
-        Column("step", [one_line(step.name, 60) for step in steps], least=8),
+        Column("step", [one_line(step.label, 120) for step in steps], least=8),
         Column("calls", [f"{step.calls:,}" for step in steps], right=True),
         Column("tokens", [f"{step.tokens.total:,}" for step in steps], right=True),
         Column("cost", [usd(step.cost_usd, at_most=step.at_most) for step in steps], right=True),

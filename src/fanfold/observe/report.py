@@ -184,7 +184,7 @@ def _caught_table(ended: tuple[EndedItem, ...]) -> list[str]:
 
 def _steps(steps: tuple[StepAccount, ...]) -> list[str]:
     rows = [
-        [cell(s.name, 60), f"{s.calls:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
+        [cell(s.label, 120), f"{s.calls:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
          _time(s.seconds), usd(s.cost_usd, at_most=s.at_most)]
         for s in steps
     ]  # fmt: skip

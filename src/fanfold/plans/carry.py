@@ -8,9 +8,11 @@ from typing import Any, Protocol
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
+from fanfold.patterns.arguments import reply_of
 from fanfold.patterns.asked_reduce import AskedReduce, placeholder_asks
 from fanfold.patterns.pipeline import Mode, Stage, onward, pipe_batch
 from fanfold.patterns.prompt import Prompt, make_task
+from fanfold.plans.condition import COUNTS, condition, holds
 from fanfold.plans.flow import FlowStep, leg
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.output import Output
@@ -18,10 +20,12 @@ from fanfold.plans.produced import ProducedReplies, listed
 from fanfold.plans.ready import Ready
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
+from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item, Source
+from fanfold.work.outcome import STATES, Outcome
 from fanfold.work.raised import error_text
-from fanfold.work.task import Terms
+from fanfold.work.task import Place, Task, Terms
 from fanfold.work.tree import widths
 
 Say = Callable[[str], None]
@@ -41,6 +45,8 @@ class CarriedStep(FlowStep, Protocol):
     def needs_flow(self) -> bool: ...
     @property
     def asks_about_parts(self) -> bool: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
     def all_terms(self, ready: Ready) -> list[Terms]: ...
     def check_size(self, size: int) -> None: ...
     async def carry(self, state: PlanState) -> None: ...
@@ -66,6 +72,8 @@ class PlanState:
         self.unforeseen = False  # how many items there are was not known at the start
         self.of_input: tuple[Batch, Terms] | None = None  # the input, and the last step it passed
         self._replies: dict[str, tuple[Batch, Terms]] = {}
+        self._worked: dict[str, tuple[Batch, Terms]] = {}  # by step: its items, however they ended
+        self._when, self._last = plan.when, ""  # the step where the items leave the flow
         self._lost: set[str] = set()
         self._without_items = ""  # the step that failed: those after it have no items
         self._skip = False
@@ -89,10 +97,16 @@ class PlanState:
                 await self._carry(step)
 
     async def _carry(self, step: CarriedStep) -> None:
+        when = self._when.get(step.name)
         try:
+            if when is not None and not await self.holds(when):
+                await self._leave_out(step, f"not taken, since it is not true that {when}")
+                return
             if step.produced_by is not None:
                 await self._produced(step.produced_by, step)
             await step.carry(self)
+            if self.batch is not None:
+                self._worked |= {one.step: (self.batch, one) for one in step.item_terms(self.ready)}
         except (RunStopped, StoreError, BadInput):
             raise
         except FanfoldError as error:
@@ -100,11 +114,58 @@ class PlanState:
 
     @property
     def following(self) -> CarriedStep | None:
+        """None when it may not be taken."""
         after = self._position + 1
-        return self._steps[after] if after < len(self._steps) else None
+        step = self._steps[after] if after < len(self._steps) else None
+        return None if step is None or step.name in self._when else step
 
     def skip_following(self) -> None:
         self._skip = True
+
+    # ── conditions ──
+
+    async def holds(self, expression: str) -> bool:
+        """A condition, with the results so far and counts of items."""
+        plan = self.ready.plan
+        template = condition(expression, plan.file)
+        await self.run.flush()
+        counts = {name: self._counts(name) for name in template.fields(COUNTS)}
+        return holds(template, plan, steps=self.results, counts=counts)
+
+    def _counts(self, name: str) -> dict[str, int]:
+        """How the items of a step ended, those included that did not come to it."""
+        found = dict.fromkeys(("planned", *STATES), 0)
+        if name in self._worked:
+            batch, terms = self._worked[name]
+            found["planned"] = batch.size
+            found["passed"] = sum(1 for _ in self.run.behind(batch, terms))
+            for one in self.run.missing(batch, terms):
+                found[one.state or "cancelled"] += 1
+        return found
+
+    async def _leave_out(self, step: CarriedStep, why: str) -> None:
+        """A step that is not taken gives an empty list. Items go on as they came to it; where they
+        would be those of a list there are none."""
+        self.results |= {name: [] for name in step.names}
+        self.run.note_step(step.name, why)
+        if step.produced_by is not None or (step.takes_items and self.batch is None):
+            await self.start(Rows([]), step.name)
+        elif step.takes_items and step.item_terms(self.ready)[-1].step == self._last:
+            await self.leave_flow(step.item_terms(self.ready)[-1], why)
+
+    async def leave_flow(self, terms: Terms, why: str) -> None:
+        """The items end here, with the reply of the last step that they passed; without one they are
+        skipped."""
+        assert self.batch is not None
+        self.run.recall(self.batch, terms)
+        for position, item in self.items().source.walk():
+            ended = Outcome(item.id, "skipped", reasons=(why,))
+            if self.passed:
+                value = item.view()["steps"][self.passed[-1].step]
+                ended = Outcome(item.id, "passed", reply_of(value, "step"))
+            place = Place(self.batch.no, position)
+            self.run.settle(Task(item.id, Ask(items=(item,)), terms, place), ended)
+        await self.run.flush()
 
     # ── items ──
 
@@ -113,6 +174,7 @@ class PlanState:
         ahead = leg(self._steps, self._position)
         through = [terms for step in ahead for terms in step.item_terms(self.ready)]
         self.batch = await self.run.plan(source, through[0], through[-1], name)
+        self._last = through[-1].step
         self._without_items, self.unforeseen = "", name != "input"
         for step in ahead:
             step.check_size(self.batch.size)

@@ -15,6 +15,7 @@ from fanfold.plans.steps.table import PlanEntry
 from fanfold.work.options import BudgetField
 from fanfold.work.reader import Count, Misfit, NonNegative, Stated, Text, Whole, schema_of
 
+WHEN = {"type": "string", "description": "The step is taken only when this expression is true."}
 _Items: TypeAlias = Stated[list[Any]]
 
 
@@ -97,4 +98,11 @@ class PlanFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 def plan_schema() -> dict[str, Any]:
     """For editors: what may be written in a plan file."""
-    return schema_of(PlanFields, PlanEntry.record(), StageEntry.record(), *reduce.FORMS)
+    made = schema_of(PlanFields, PlanEntry.record(), StageEntry.record(), *reduce.FORMS)
+    known = made["$defs"]
+    for kind in known[PlanEntry.__name__]["properties"].values():
+        for form in kind.get("anyOf", [kind]):
+            fields = known[form["$ref"].rpartition("/")[2]] if "$ref" in form else form
+            if "properties" in fields:
+                fields["properties"]["when"] = WHEN
+    return made

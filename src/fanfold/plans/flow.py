@@ -43,10 +43,37 @@ class Flow(msgspec.Struct):
     items: bool
     folded_by: str = ""
     replies: bool = False
+    perhaps: str = ""  # the step that gives them, which may not be taken
     of_a_step: bool = False
 
     def bad(self, step: FlowStep, what: str) -> BadInput:
         return BadInput(what, file=self.plan.file, line=step.line)
+
+    def through(self, steps: Sequence[FlowStep]) -> bool:
+        """What is in the flow after these, each checked. Whether any works on the items before them."""
+        used = False
+        for step in steps:
+            if step.produced_by is not None:
+                self.items, self.folded_by, self.of_a_step = True, "", True
+                self.replies, self.perhaps = False, ""
+            elif step.takes_items:
+                used = True
+            step.check_flow(self)
+            if step.gives_replies:
+                unsure = step.name in self.plan.when and not self.replies
+                self.replies, self.perhaps = True, step.name if unsure else ""
+            if step.folds_items:
+                self.folded_by, self.replies = step.name, False
+        return used
+
+    def need_replies(self, step: FlowStep) -> None:
+        """Somebody gives them, whatever conditions hold."""
+        when = self.plan.when
+        if self.perhaps and when.get(step.name) != when[self.perhaps]:
+            raise self.bad(
+                step, f"`{self.perhaps}` may not be taken (`when`), so there may be no replies for"
+                f" `{step.name}`; give it the same `when`, or put a step without one before it",
+            )  # fmt: skip
 
     def need_items(self, step: FlowStep) -> None:
         if not self.items:
@@ -77,17 +104,7 @@ def leg(steps: Sequence[S], first: int) -> list[S]:
 
 def check_flow(plan: PlanHeader) -> None:
     """Every step that needs items has some, and what the input brings is used."""
-    flow, used = Flow(plan, plan.input is not None), False
-    step: FlowStep
-    for step in plan.steps:
-        if step.produced_by is not None:
-            flow.items, flow.folded_by, flow.of_a_step = True, "", True
-        elif step.takes_items:
-            used = True
-        step.check_flow(flow)
-        if step.gives_replies:
-            flow.replies = True
-        if step.folds_items:
-            flow.folded_by, flow.replies = step.name, False
+    flow = Flow(plan, plan.input is not None)
+    used = flow.through(plan.steps)
     if plan.input is not None and not used:
         raise BadInput("no step uses the `input`", file=plan.file, line=plan.input.line)

@@ -50,6 +50,7 @@ class PlanHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `targets`: the Python functions that its own text names, with their lines; imported by the run.
     `step_budgets`: by the name of a step, what the operator allows it instead of its own `budget`.
+    `when`: by the name of a step, the condition on which it is taken.
     `allow_outside`: it may write, and read prompts, beyond its folder.
     `vars`: what prompts and paths know as `vars`. `overrides` are worked in already.
     `keep: prompts`: what is sent is stored with the run, so that it can always be shown.
@@ -67,6 +68,7 @@ class PlanHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     govern: Govern = Govern()
     targets: dict[str, int] = {}
     step_budgets: dict[str, Budget] = {}
+    when: dict[str, str] = {}
     allow_outside: bool = False
     keep: Literal["prompts"] | None = None
     steps: tuple[Any, ...]

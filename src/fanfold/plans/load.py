@@ -24,7 +24,7 @@ from fanfold.plans.reading import StepContext
 from fanfold.plans.steps.command import own_member
 from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.map import Map
-from fanfold.plans.steps.table import KINDS, AnyStep, PlanEntry
+from fanfold.plans.steps.sequence import StepSequence
 from fanfold.plans.variables import filled, read_vars, set_vars
 from fanfold.run.settings import Govern
 from fanfold.work.document import Node, read
@@ -57,7 +57,9 @@ def read_plan(
     stated = {} if given.vars is UNSET else read_vars(top.child("vars"))
     values = set_vars(top, stated, overrides.vars)
     task = given.task or None
-    steps = _Steps(StepContext(folder, task, targets={}, allow_outside=allow_outside, vars=values))
+    steps = StepSequence(
+        StepContext(folder, task, targets={}, when={}, allow_outside=allow_outside, vars=values)
+    )
     steps.read(top.child("steps"), given.steps)
     govern = {} if given.govern is UNSET else stated_in(given.govern)
     plan = Plan(
@@ -72,6 +74,7 @@ def read_plan(
         input=overridden(_the_input(top, given.input, steps.input, values), overrides),
         govern=Govern(**govern),
         targets=steps.targets,
+        when=steps.when,
         allow_outside=allow_outside,
         keep=given.keep or None,
         steps=tuple(steps.steps),
@@ -102,58 +105,6 @@ def _the_input(top: Node, given: Any, listed: Input | None, values: dict[str, An
     elif isinstance(value, tuple):
         value = list(value)
     return Input(kind, value, given.id or None, given.limit or None, node.file, node.line)
-
-
-class _Steps:
-    """Reads the steps one after the other, and knows what each can see of those before it."""
-
-    def __init__(self, reading: StepContext) -> None:
-        self._reading = reading
-        self._replies: list[str] = []
-        self._results: list[str] = []
-        self.steps: list[AnyStep] = []
-        self.targets = reading.targets
-        self.input: Input | None = None
-
-    def read(self, node: Node, entries: tuple[PlanEntry, ...]) -> None:
-        if not entries:
-            raise node.bad("`steps` is empty; a plan needs at least a `map`")
-        for n, entry in enumerate(entries):
-            self._read_one(node.child(n).child(entry.kind), entry)
-        if not self.steps:
-            raise node.bad("`steps` is empty; a plan needs at least a `map`")
-
-    def _read_one(self, node: Node, entry: PlanEntry) -> None:
-        kind = KINDS[entry.kind]
-        if entry.kind == "write" and not self.steps:
-            raise node.bad("`write` comes before any other step; there is nothing to write")
-        made = kind.read(node, entry.given, self._around(kind.starts_anew(entry.given)))
-        if not isinstance(made, Input):
-            self._add(node, made)
-        elif self.input is not None or self.steps:
-            raise node.bad(f"`{entry.kind}` must be the first step, and there can be only one")
-        else:
-            self.input = made
-
-    def _around(self, anew: bool) -> StepContext:
-        """Items of its own, or of a produced list, have no replies of earlier steps yet."""
-        replies = () if anew else tuple(self._replies)
-        results = [*self._results, *self._replies] if anew else list(self._results)
-        return msgspec.structs.replace(self._reading, replies=replies, results=results)
-
-    def _add(self, node: Node, step: AnyStep) -> None:
-        taken = [name for earlier in self.steps for name in earlier.names]
-        for name in step.names:
-            if name in taken:
-                raise node.bad(f"a second step `{name}`; give it a `name` of its own")
-            taken.append(name)
-        self.steps.append(step.settled())
-        if step.produced_by is not None:
-            self._replies = []
-        if step.gives_replies:
-            self._replies += step.names[:-1] or step.names
-        elif step.gives_result:
-            self._results.append(step.name)
 
 
 # ── does it fit the roster? ──────────────────────────────────────────────────────────────────

@@ -38,7 +38,8 @@ _SEVERAL = ("members", "needs", "fallback")
 class StepContext(msgspec.Struct, frozen=True):
     """What a step needs of the plan around it: where files are, the task, the steps before it.
 
-    `targets` are noted here with their lines: reading a plan imports none of them.
+    `targets` are noted here with their lines: reading a plan imports none of them; and in `when`, by
+    its name, on which condition a step is taken.
     `replies` are the steps that gave each item in the flow a reply, `results` those that made one
     result. Prompts about items see both under `steps`, others only results.
     """
@@ -48,6 +49,7 @@ class StepContext(msgspec.Struct, frozen=True):
     replies: Sequence[str] = ()
     results: Sequence[str] = ()
     targets: dict[str, int] = {}
+    when: dict[str, str] = {}
     allow_outside: bool = False
     vars: dict[str, Any] = {}
 

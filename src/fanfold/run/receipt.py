@@ -58,7 +58,7 @@ def receipt(
         below_usd=dollars(more),
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
-        seconds=round(run.active, 3), steps=_steps(names, spent, steps),
+        seconds=round(run.active, 3), steps=_steps(names, spent, steps, read.step_notes(run.no)),
         cascades=read.savings(run.no), reasons=_reasons(read, run.no, tally), written=(),
         result=None if run.result is None else decoded(_value, run.result, f"the result of {run.name}"),
         cause=run.cause,
@@ -72,7 +72,10 @@ def _reasons(read: ReportQuestions, run: int, tally: Tally) -> tuple[ReasonCount
 
 
 def _steps(
-    names: list[str], spent: dict[int, Spent], steps: Mapping[str, StepState] | None
+    names: list[str],
+    spent: dict[int, Spent],
+    steps: Mapping[str, StepState] | None,
+    notes: Mapping[int, str],
 ) -> tuple[StepAccount, ...]:
     accounts = []
     for no, name in enumerate(names):
@@ -83,7 +86,9 @@ def _steps(
             calls, reused = (0, 0) if step is None else (step.calls, step.reused)
         cost, seconds = dollars(s.cost), round(s.seconds, 3)
         bound = s.bounds > 0
-        accounts.append(StepAccount(name, calls, reused, cost, s.usage, seconds, bound))
+        accounts.append(
+            StepAccount(name, calls, reused, cost, s.usage, seconds, bound, notes.get(no, ""))
+        )
     return tuple(accounts)
 
 

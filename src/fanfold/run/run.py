@@ -160,6 +160,10 @@ class Run(Books):
         self._ctx.steps.begin(terms)
         await self.prepare(terms)
 
+    def note_step(self, name: str, note: str) -> None:
+        """What reports say of a step: that it was not taken, say."""
+        self._ctx.steps.note(name, note)
+
     async def prepare(self, terms: Terms) -> None:
         """All who may be asked on these terms, and by their gate, are there, priced and open. No
         step of theirs is open yet."""

@@ -54,6 +54,10 @@ class Steps:
             self._store.note(DeclareCascade(self._run, no, terms.escalate, better.price))
         return step
 
+    def note(self, name: str, note: str) -> None:
+        no = self._numbers.setdefault(name, len(self._numbers))
+        self._store.note(NameStep(self._run, no, name, note))
+
     def begin(self, terms: Terms) -> None:
         """A step that is open already may get others to ask, and another number at once. It has one
         account, so a second budget under its name is refused: which of them should hold?"""

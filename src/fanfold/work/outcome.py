@@ -155,7 +155,7 @@ class Missing(msgspec.Struct, frozen=True, gc=False):
 
 
 class StepAccount(msgspec.Struct, frozen=True):
-    """`at_most`: some of the cost is an upper bound."""
+    """`at_most`: some of the cost is an upper bound. `note`: that it was not taken, say."""
 
     name: str
     calls: int = 0
@@ -164,6 +164,12 @@ class StepAccount(msgspec.Struct, frozen=True):
     tokens: Usage = Usage()
     seconds: float = 0.0
     at_most: bool = False
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name, and what is to be said of it."""
+        return f"{self.name}: {self.note}" if self.note else self.name
 
 
 class Saving(msgspec.Struct, frozen=True):

@@ -193,7 +193,7 @@ def test_status_in_json_is_a_receipt_with_what_only_status_knows(tmp_path: Path)
         "hedged": 0, "hedged_usd": 0.0, "seconds": 2.0, "cascades": [], "written": None,
         "reasons": [], "cause": None,
         "steps": [{"name": "map", "calls": 12, "reused": 0, "cost_usd": round(0.004 + worst, 9),
-                   "tokens": tokens, "seconds": 2.0, "at_most": False}],
+                   "tokens": tokens, "seconds": 2.0, "at_most": False, "note": ""}],
         "result": None, "pending": 32, "started": "2025-06-15T15:06:40Z",
         "attempts_under_way": {"attempts": 0, "at_most_usd": 0.0},
         "attempts_in_doubt": {"attempts": 4, "at_most_usd": worst},

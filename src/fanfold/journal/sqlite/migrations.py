@@ -220,6 +220,11 @@ def ends_by_parents(db: sqlite3.Connection) -> None:
     )
 
 
+def notes_of_steps(db: sqlite3.Connection) -> None:
+    """What reports say of a step beside its account."""
+    db.execute("alter table steps add column note text not null default ''")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -236,4 +241,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     notable_outcomes,
     stop_causes,
     ends_by_parents,
+    notes_of_steps,
 ]

@@ -92,6 +92,10 @@ class RunRows:
         rows = self._execute("select name from steps where run = ? order by no", (run,))
         return [row[0] for row in rows]
 
+    def step_notes(self, run: int) -> dict[int, str]:
+        rows = self._execute("select no, note from steps where run = ? and note != ''", (run,))
+        return dict(rows)
+
     # ── what was planned, and how it ended ──
 
     def planned(self, run: int) -> int:

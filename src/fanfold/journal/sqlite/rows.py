@@ -212,8 +212,9 @@ def _booked(db: sqlite3.Connection, run: int) -> None:
 
 def _name_step(db: sqlite3.Connection, facts: list[NameStep]) -> list[None]:
     db.executemany(
-        "insert or ignore into steps (run, no, name) values (?,?,?)",
-        [(f.run, f.no, f.name) for f in facts],
+        "insert into steps (run, no, name, note) values (?,?,?,?) on conflict (run, no)"
+        " do update set note = excluded.note where excluded.note != ''",
+        [(f.run, f.no, f.name, f.note) for f in facts],
     )
     return [None] * len(facts)
 

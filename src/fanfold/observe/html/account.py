@@ -204,7 +204,9 @@ def receipt_html(r: Receipt) -> str:
 def _cost(account: RunAccount) -> Iterator[str]:
     if account.members:
         yield f"<h3>By member</h3>{members_html(account.members, account.receipt)}"
-    steps = [one for one in account.receipt.steps if one.calls or one.reused or one.cost_usd]
+    steps = [
+        one for one in account.receipt.steps if one.calls or one.reused or one.cost_usd or one.note
+    ]
     if steps:
         yield f"<h3>By step</h3>{steps_html(steps)}"
 
@@ -238,7 +240,7 @@ def steps_html(steps: list[StepAccount]) -> str:
         HtmlColumn("calls under way", "num"), HtmlColumn("cost", "num"),
     ]  # fmt: skip
     rows = [
-        (s.name, f"{s.calls:,}", f"{s.reused:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
+        (s.label, f"{s.calls:,}", f"{s.reused:,}", f"{s.tokens.input:,}", f"{s.tokens.output:,}",
          _time(s.seconds), usd(s.cost_usd, at_most=s.at_most))
         for s in steps
     ]  # fmt: skip

@@ -76,6 +76,8 @@ class DrawnStep(Protocol):
     """A step that can be drawn; see `steps/kind.Step`."""
 
     @property
+    def name(self) -> str: ...
+    @property
     def names(self) -> tuple[str, ...]: ...
     def asks(self) -> Iterator[tuple[str, Asking]]: ...
     @property
@@ -89,7 +91,9 @@ def _step(sketch: Sketch, n: int) -> Box:
     if any(one.produced_by is not None for one in sketch.plan.steps[: n + 1]):
         sketch = msgspec.structs.replace(sketch, items=None)  # how many there will be nobody knows
     box = step.draw(f"step {n}", sketch)
-    over = () if step.produced_by is None else (f"over steps.{step.produced_by}",)
+    over = [] if step.produced_by is None else [f"over steps.{step.produced_by}"]
+    if (when := sketch.plan.when.get(step.name)) is not None:
+        over.append(f"only when {when}")
     read = _read_by(sketch.plan, n).items()
     far = [name for at, name in read if at < n - 1 and name != step.produced_by]
     lines = (*box.lines, *over, *(f"reads steps.{name}" for name in far))

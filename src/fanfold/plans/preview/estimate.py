@@ -11,6 +11,7 @@ import msgspec
 
 from fanfold.journal.contract import StoreView
 from fanfold.members.roster import Roster
+from fanfold.plans.condition import condition, holds, reads_steps
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.inputs import open_input
 from fanfold.plans.preview.asks import Premises, PreviewContext
@@ -38,6 +39,10 @@ def readable_input(
 class PreviewedStep(Protocol):
     """A step that can be previewed; see `steps/kind.Step`."""
 
+    @property
+    def name(self) -> str: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
     @property
     def produced_by(self) -> str | None: ...
     def preview(self, estimate: Estimate) -> PartPreview: ...
@@ -133,7 +138,19 @@ class Estimate:
         )
 
     def _part(self, step: PreviewedStep) -> PartPreview:
-        """What another step produced is not known yet."""
+        """What another step produced is not known yet. A step that may not be taken counts as if it
+        were, unless its condition is decided now."""
+        plan, when = self.context.plan, self.context.plan.when.get(step.name)
+        if when is not None:
+            template, said = condition(when, plan.file), when.replace("{", "{{").replace("}", "}}")
+            if reads_steps(template):
+                self.notes.append(Note(f"{{}}: counted, but only taken when {said}", step.name))
+            elif not holds(template, plan):
+                self.notes.append(
+                    Note(f"{{}}: not taken, since it is not true that {said}", step.name)
+                )
+                self.context.ready.results.update({name: [] for name in step.names})
+                return PartPreview()
         self.known = self.known and step.produced_by is None
         return step.preview(self)
 

@@ -114,6 +114,16 @@ class Step:
         return not self.gives_replies
 
     @property
+    def reply_names(self) -> tuple[str, ...]:
+        """Under which names the prompts of later steps read the replies to their own item."""
+        return (self.names[:-1] or self.names) if self.gives_replies else ()
+
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """Under which names they read what was made as one value."""
+        return (self.name,) if self.gives_result and not self.gives_replies else ()
+
+    @property
     def folds_items(self) -> bool:
         """Whether the items become one there, so that no later step sees them."""
         return False
@@ -168,10 +178,12 @@ class OwnItem(msgspec.Struct, frozen=True):
 
 
 class StepEntry:
-    """A step as it is written: a mapping with one key, the name of its kind."""
+    """A step as it is written: a mapping with one key, the name of its kind. `common`: what may be
+    written in each, beside the fields of its kind."""
 
     kinds: ClassVar[Mapping[str, Any]] = {}
     unknown: ClassVar[str] = "unknown step `{}`"
+    common: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, kind: str, given: Any) -> None:
         self.kind, self.given = kind, given
@@ -187,7 +199,10 @@ class StepEntry:
         if others:
             what = f"`{others[0]}` is beside `{kind}`; indent what belongs to a step below its name"
             raise Misfit(what, others[0])
-        return cls(kind, read_part(value[kind], cls.kinds[kind].written, kind))
+        given = value[kind]
+        if isinstance(given, dict):
+            given = {name: part for name, part in given.items() if name not in cls.common}
+        return cls(kind, read_part(given, cls.kinds[kind].written, kind))
 
     @classmethod
     def record(cls) -> Any:

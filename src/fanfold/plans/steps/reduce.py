@@ -85,6 +85,7 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
         if not flow.replies or flow.folded_by:
             what = f"`{self.name}` comes before any `map`; there is nothing to reduce yet"
             raise flow.bad(self, what)
+        flow.need_replies(self)
 
     def into_one(self, ready: Ready) -> Reducer | AskedReduce:
         if self.vote is not None:

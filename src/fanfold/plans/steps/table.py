@@ -46,3 +46,4 @@ class PlanEntry(StepEntry):
     """A step of a plan as it is written."""
 
     kinds: ClassVar[dict[str, Any]] = KINDS
+    common = ("when",)
