@@ -98,33 +98,24 @@ class Claims:
     def decide(self, start: StartAttempt, limits: Sequence[SpendingLimit]) -> Claim:
         """A claim with a number is granted. Without one: the reply is known, the keys are held by
         another, they are in doubt and may not be taken over, or a budget does not cover it."""
-        claim = decide_claim(start, self._replies, self._holders)
-        if claim is not None and not (claim.doubt and not claim.held and start.take_over):
-            return claim
+        replies, holders, keys = self._replies, self._holders, dict.fromkeys(start.keys)
+        if replies and (known := [k for k in keys if _serves(start, replies.get(k, ()))]):
+            return Claim(known=tuple(known))
+        doubt: list[ClaimHolder] = []
+        held: list[ClaimHolder] = []
+        for key in keys:
+            for one in holders.get(key, ()):
+                if one.answerer in start.accept and one.holder.attempt != start.beside:
+                    (doubt if one.holder.state == "in_doubt" else held).append(one.holder)
+        if held or (doubt and not start.take_over):
+            return Claim(held=tuple(held), doubt=tuple(doubt))
         if limits and (refused := reserve(start.reserved, limits)) is not None:
             return refused
         self._last += 1
-        for key in dict.fromkeys(start.keys):
+        for key in keys:
             holder = ClaimHolder(key, self._last, start.session, "started", start.reserved)
-            self._holders.setdefault(key, []).append(HeldClaim(start.answerer, holder))
-        return Claim(attempt=self._last, doubt=() if claim is None else claim.doubt)
-
-
-def decide_claim(start: StartAttempt, replies: Replies, holders: Holders) -> Claim | None:
-    """None: the keys are free. In most groups nobody has any of them, and both are empty."""
-    known = tuple(key for key in start.keys if replies and _serves(start, replies.get(key, ())))
-    if known:
-        return Claim(known=known)
-    others = [
-        held.holder
-        for key in dict.fromkeys(start.keys)
-        for held in holders.get(key, ())
-        if held.answerer in start.accept and held.holder.attempt != start.beside
-    ]
-    if not others:
-        return None
-    doubt = tuple(holder for holder in others if holder.state == "in_doubt")
-    return Claim(held=tuple(h for h in others if h.state != "in_doubt"), doubt=doubt)
+            holders.setdefault(key, []).append(HeldClaim(start.answerer, holder))
+        return Claim(attempt=self._last, doubt=tuple(doubt))
 
 
 def _serves(start: StartAttempt, replies: Iterable[RecordedReply]) -> bool:

@@ -44,6 +44,7 @@ Subscriber = Callable[[Commit], None]
 
 _Answer = int | bool | tuple[int, ...] | None
 _encode = msgspec.msgpack.Encoder().encode
+_replace = msgspec.structs.replace
 _decoder: msgspec.msgpack.Decoder[tuple[list[Fact], list[_Answer]]] = msgspec.msgpack.Decoder(
     tuple[list[Fact], list[_Answer]]
 )
@@ -58,6 +59,13 @@ def encode_light(facts: Sequence[Fact], answers: Sequence[Any]) -> bytes:
         kind = type(fact)
         if (kind is EndAttempt and not fact.attempt) or kind is EndItems:  # type: ignore[union-attr]
             ended.setdefault(fact.run, []).extend(fact.endings)  # type: ignore[union-attr]
+        elif kind is StartAttempt:
+            if number := getattr(answer, "attempt", 0):
+                kept.append(_replace(fact, keys=(), accept=(), monthly=None))
+                given.append(number)
+        elif kind is EndAttempt and not isinstance(answer, Exception):
+            kept.append(_replace(fact, landed=(), released=()))
+            given.append(answer)
         elif kind not in _SILENT and not isinstance(answer, Exception):
             _add(fact, answer, kept, given)
     for run, endings in ended.items():
@@ -69,18 +77,11 @@ def encode_light(facts: Sequence[Fact], answers: Sequence[Any]) -> bytes:
 
 def _add(fact: Fact, answer: Any, kept: list[Fact], given: list[_Answer]) -> None:
     match fact:
-        case StartAttempt():
-            if not answer.attempt:
-                return
-            fact = msgspec.structs.replace(fact, keys=(), accept=(), monthly=None)
-            answer = answer.attempt
-        case EndAttempt():
-            fact = msgspec.structs.replace(fact, landed=(), released=())
         case AddRun(record):
-            light = msgspec.structs.replace(record, no=answer, plan=b"", result=None)
+            light = _replace(record, no=answer, plan=b"", result=None)
             fact = AddRun(light)
         case ReopenRun():
-            fact = msgspec.structs.replace(fact, plan=None)
+            fact = _replace(fact, plan=None)
         case _ if not isinstance(answer, int | tuple):
             answer = None
     kept.append(fact)
@@ -96,12 +97,3 @@ def decode_light(position: int, at: float, light: bytes) -> Commit:
         for fact, answer in zip(facts, answers, strict=True)
     ]
     return Commit(position, at, facts, known)
-
-
-def newest(facts: Sequence[Fact], before: float) -> float:
-    """The newest time that is named. Nobody asks the machine: in a simulation its time means nothing."""
-    for fact in facts:
-        at = getattr(fact, "at", None)
-        if at is not None and at > before:
-            before = at
-    return before

@@ -66,17 +66,21 @@ def start(db: sqlite3.Connection, facts: list[StartAttempt]) -> list[Claim]:
     keys = [key for fact in facts for key in fact.keys]
     last: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
     decisions = Claims(_recorded(db, keys), _holders(db, keys), last)
-    months, around = budgets.Months(db, facts), budgets.Surroundings(db, facts)
+    spending = budgets.Spending(db, facts)
     claims: list[Claim] = []
     attempts: list[tuple[Any, ...]] = []
     claimed: list[tuple[bytes, str, int]] = []
-    for fact in facts:
-        claim = decisions.decide(fact, [*around.limits(fact), *months.limits(fact)])
+    for f in facts:
+        claim = decisions.decide(f, spending.limits(f))
         claims.append(claim)
         if claim.attempt:
-            attempts.append(_attempt_row(fact, claim))
-            claimed += [(key, fact.answerer, claim.attempt) for key in dict.fromkeys(fact.keys)]
-    months.put(db, [fact for fact, claim in zip(facts, claims, strict=True) if claim.attempt])
+            attempts.append(
+                (claim.attempt, f.run, f.step, f.session, f.member, f.answerer, "started",
+                 _encode(f.ids), f.reserved, f.reserved_tokens, f.reserved, f.at, f.why,
+                 f.beside or None, *(repeated(claim.doubt) if claim.doubt else (0, 0)))
+            )  # fmt: skip
+            claimed += [(key, f.answerer, claim.attempt) for key in dict.fromkeys(f.keys)]
+    spending.put([fact for fact, claim in zip(facts, claims, strict=True) if claim.attempt])
     bulk.put(db, _ATTEMPT, attempts)
     bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
     again = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
@@ -99,14 +103,6 @@ def _holders(db: sqlite3.Connection, keys: Iterable[bytes]) -> dict[bytes, list[
     return found
 
 
-def _attempt_row(fact: StartAttempt, claim: Claim) -> tuple[Any, ...]:
-    return (
-        claim.attempt, fact.run, fact.step, fact.session, fact.member, fact.answerer, "started",
-        _encode(fact.ids), fact.reserved, fact.reserved_tokens, fact.reserved, fact.at, fact.why,
-        fact.beside or None, *repeated(claim.doubt),
-    )  # fmt: skip
-
-
 # ── an end settles, files and concludes ──────────────────────────────────────────────────────
 
 
@@ -118,11 +114,14 @@ def end(db: sqlite3.Connection, facts: list[EndAttempt]) -> list[tuple[int, ...]
     replies: list[tuple[Any, ...]] = []
     outcomes: list[tuple[Any, ...]] = []
     answers: list[tuple[int, ...]] = []
+    unplaced: list[tuple[int, int, str]] = []
     next_no = 0
     for fact in facts:
         landed, endings = fact.landed, fact.endings
+        if fact.unplaced is not None:
+            unplaced.append((fact.run, fact.unplaced, landed[0].member))
         if not fact.attempt and len(landed) == 1 and landed[0].private and endings:
-            outcomes.append(_outcome_with_reply(fact.run, endings[0], landed[0]))
+            outcomes.append(_outcome(fact.run, endings[0], (), landed[0]))
             answers.append((0,))
             continue
         next_no = next_no or _next_reply(db)
@@ -134,18 +133,12 @@ def end(db: sqlite3.Connection, facts: list[EndAttempt]) -> list[tuple[int, ...]
         answers.append(rows)
     bulk.put(db, _REPLIES, replies)
     _put_outcomes(db, outcomes)
-    _count_unplaced(db, facts)
-    return answers
-
-
-def _count_unplaced(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
-    """Calls that have neither an attempt nor an outcome of their own are counted here."""
-    calls = [(f.run, f.unplaced, f.landed[0].member) for f in facts if f.unplaced is not None]
-    if calls:
+    if unplaced:  # calls that have neither an attempt nor an outcome of their own
         db.executemany(
             "insert into unplaced (run, step, member, calls) values (?,?,?,1)"
-            " on conflict do update set calls = calls + 1", calls,
+            " on conflict do update set calls = calls + 1", unplaced,
         )  # fmt: skip
+    return answers
 
 
 def _put_outcomes(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
@@ -166,7 +159,9 @@ def _next_reply(db: sqlite3.Connection) -> int:
 
 def _settle(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
     """A reply settles all doubt about its key. An error releases the attempt's own claim only."""
-    budgets.settle(db, facts)
+    monthly = {f.attempt: f.cost for f in facts if f.monthly}
+    if monthly:
+        budgets.settle(db, monthly)
     rows = []
     for f in facts:
         u = f.usage or _NONE
@@ -184,7 +179,15 @@ def _settle(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
 def _reply_row(
     db: sqlite3.Connection, no: int, run: int, at: float, landed: NewReply
 ) -> tuple[Any, ...]:
-    body, blob = _payload(db, landed)
+    """Large payloads are kept once, by their hash."""
+    body: bytes | None = _encode(landed.reply)
+    blob = None
+    assert body is not None
+    if len(body) > LARGE:
+        blob = digest(body)
+        over = "insert or replace into blobs (hash, data) values (?,?)"  # it may be damaged
+        db.execute(over, (blob, body))
+        body = None
     private = int(landed.private)
     columns = (no, landed.key, landed.answerer, landed.member, run, private, landed.cost)
     crc = reply_crc(columns, body, blob)
@@ -197,18 +200,6 @@ def _reply_row(
 def reply_crc(columns: tuple[Any, ...], body: bytes | None, blob: bytes | None) -> int:
     """`columns` are number, key, answerer, member, run, private (0 or 1) and cost."""
     return checksum.of(*columns, payload=blob if body is None else body)
-
-
-def _payload(db: sqlite3.Connection, landed: NewReply) -> tuple[bytes | None, bytes | None]:
-    """Large payloads are kept once, by their hash."""
-    body = _encode(landed.reply)
-    if len(body) <= LARGE:
-        return body, None
-    blob = digest(body)
-    db.execute(
-        "insert or replace into blobs (hash, data) values (?,?)", (blob, body)
-    )  # over a damaged one
-    return None, blob
 
 
 def file_again(db: sqlite3.Connection, run: int, batch: int) -> None:
@@ -228,29 +219,21 @@ def file_again(db: sqlite3.Connection, run: int, batch: int) -> None:
     bulk.put(db, _REPLIES, replies)
 
 
-def _outcome(run: int, ending: ItemEnding, rows: tuple[int, ...]) -> tuple[Any, ...]:
-    reply = rows[ending.landed] if ending.landed >= 0 else ending.reply or None
-    reasons = _encode(ending.reasons).decode() if ending.reasons else None
-    return outcome_row(
-        (run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
-         ending.member, ending.cost, ending.calls, None, None), None, ending.by_parent,
-    )  # fmt: skip
-
-
-def outcome_row(
-    head: tuple[Any, ...], body: bytes | None, by_parent: bool = False
+def _outcome(
+    run: int, ending: ItemEnding, rows: tuple[int, ...], kept: NewReply | None = None
 ) -> tuple[Any, ...]:
-    body_crc = None if body is None else checksum.of(payload=body)
-    return (*head, body, checksum.of(*head, body_crc), body_crc, by_parent)
-
-
-def _outcome_with_reply(run: int, ending: ItemEnding, landed: NewReply) -> tuple[Any, ...]:
+    """`kept`: a reply that is stored with its outcome."""
+    reply = rows[ending.landed] if ending.landed >= 0 and rows else ending.reply or None
     reasons = _encode(ending.reasons).decode() if ending.reasons else None
-    return outcome_row(
-        (run, ending.batch, ending.position, ending.step, ending.state, None, reasons,
-         ending.member, ending.cost, ending.calls, landed.key, landed.answerer),
-        _encode(landed.reply),
+    key = answerer = body = body_crc = None
+    if kept is not None:
+        key, answerer, body, reply = kept.key, kept.answerer, _encode(kept.reply), None
+        body_crc = checksum.of(payload=body)
+    head = (
+        run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
+        ending.member, ending.cost, ending.calls, key, answerer,
     )  # fmt: skip
+    return (*head, body, checksum.of(*head, body_crc), body_crc, ending.by_parent)
 
 
 def end_items(db: sqlite3.Connection, facts: list[EndItems]) -> list[None]:

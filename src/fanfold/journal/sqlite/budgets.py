@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fanfold.journal.decide import SpendingLimit, month_bounds, month_of
-from fanfold.journal.facts import EndAttempt, StartAttempt
+from fanfold.journal.facts import StartAttempt
 from fanfold.journal.sqlite import bulk
 from fanfold.price import nanos
 
@@ -58,13 +58,18 @@ Pair = tuple[str, str]
 """A member and a month."""
 
 
-class Months:
-    """The monthly budgets that the starts of one transaction draw on; most groups need none."""
+class Spending:
+    """The limits that the starts of one transaction draw on: months of members, and budgets around
+    their runs. Most groups have none."""
 
     def __init__(self, db: sqlite3.Connection, facts: Sequence[StartAttempt]) -> None:
-        self._limits: dict[Pair, SpendingLimit] = {}
+        self._db = db
+        self._months: dict[Pair, SpendingLimit] = {}
+        self._around: dict[int, list[SpendingLimit]] = {}
         anew: dict[Pair, bool] = {}
         for fact in facts:
+            if fact.run not in self._around:
+                self._around[fact.run] = _surrounding(db, fact.run)
             if fact.monthly is not None:
                 pair = fact.member, fact.monthly.month
                 anew[pair] = anew.get(pair, False) or fact.monthly.anew
@@ -72,19 +77,23 @@ class Months:
             row = None if again else db.execute(
                 "select settled, reserved from spending where member = ? and month = ?", pair
             ).fetchone()  # fmt: skip
-            self._limits[pair] = SpendingLimit(0, *(_added_up(db, pair) if row is None else row))
+            self._months[pair] = SpendingLimit(0, *(_added_up(db, pair) if row is None else row))
 
     def limits(self, fact: StartAttempt) -> list[SpendingLimit]:
+        around = self._around[fact.run]
         if fact.monthly is None:
-            return []
-        limit = self._limits[fact.member, fact.monthly.month]
-        limit.limit = fact.monthly.limit
-        return [limit]
+            return around
+        month = self._months[fact.member, fact.monthly.month]
+        month.limit = fact.monthly.limit
+        return [*around, month]
 
-    def put(self, db: sqlite3.Connection, granted: Iterable[StartAttempt]) -> None:
-        drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
-        rows = [(*pair, self._limits[pair].settled, self._limits[pair].reserved) for pair in drawn]
-        bulk.put(db, "insert or replace into spending (member, month, settled, reserved)", rows)
+    def put(self, granted: Iterable[StartAttempt]) -> None:
+        if self._months:
+            drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
+            of = self._months
+            rows = [(*pair, of[pair].settled, of[pair].reserved) for pair in drawn]
+            into = "insert or replace into spending (member, month, settled, reserved)"
+            bulk.put(self._db, into, rows)
 
 
 def _added_up(db: sqlite3.Connection, pair: Pair) -> tuple[int, int]:
@@ -96,17 +105,10 @@ def _added_up(db: sqlite3.Connection, pair: Pair) -> tuple[int, int]:
     return settled, reserved
 
 
-def settle(db: sqlite3.Connection, facts: Iterable[EndAttempt]) -> None:
-    """Before attempts end: their reservation is replaced by what they cost."""
-    ending = {fact.attempt: fact.cost for fact in facts if fact.monthly}
-    if ending:
-        _change(db, ending)
-
-
 def lose(db: sqlite3.Connection, attempts: Sequence[int]) -> None:
     """Before attempts get lost: what was reserved for those in progress counts as spent."""
     rows = bulk.among(db, _HELD, attempts)
-    _change(db, {no: cost for no, _, _, state, cost in rows if state == "started"})
+    settle(db, {no: cost for no, _, _, state, cost in rows if state == "started"})
 
 
 def regain(db: sqlite3.Connection, attempt: int) -> None:
@@ -118,11 +120,12 @@ def regain(db: sqlite3.Connection, attempt: int) -> None:
 
 def release(db: sqlite3.Connection, attempts: Iterable[int]) -> None:
     """Before attempts that were never sent are called off: they took nothing."""
-    _change(db, dict.fromkeys(attempts, 0))
+    settle(db, dict.fromkeys(attempts, 0))
 
 
-def _change(db: sqlite3.Connection, costs: dict[int, int]) -> None:
-    """By attempt, what it took in the end; it may be known already that it is over."""
+def settle(db: sqlite3.Connection, costs: dict[int, int]) -> None:
+    """Before attempts end: their reservation is replaced by what each took. It may be known already
+    that it is over."""
     changes: dict[Pair, list[int]] = {}
     for no, member, started, state, held in bulk.among(db, _HELD, costs):
         change = changes.setdefault((member, month_of(started)), [0, 0])
@@ -132,53 +135,49 @@ def _change(db: sqlite3.Connection, costs: dict[int, int]) -> None:
     bulk.put(db, _CHANGE, rows, _OF_PAIR)
 
 
-class Surroundings:
-    """The budgets around the runs of one transaction; most groups have none."""
+def _surrounding(db: sqlite3.Connection, run: int) -> list[SpendingLimit]:
+    """The budgets around a run."""
+    row = db.execute(_ROW.format("no"), (run,)).fetchone()
+    if row is None:
+        return []
+    found: list[SpendingLimit] = []
+    id, name, session, parent, usd, has_children = row
+    if has_children and usd is not None:
+        found.append(_run_limit(db, id, name, usd, inside=False))
+    seen = {id}
+    while parent is not None:
+        id, _, attempt = parent.partition(":")
+        above = db.execute(_ROW.format("id"), (id,)).fetchone()
+        if above is None or id in seen:
+            break
+        seen.add(id)
+        _, name, its_session, further, usd, _ = above
+        elsewhere = its_session != session
+        if elsewhere and attempt and _is_fleet(db, id):
+            found += _worker_limit(db, parent, attempt, name)
+        if elsewhere and usd is not None:
+            found.append(_run_limit(db, id, name, usd, inside=True))
+        parent = further
+    return found
 
-    def __init__(self, db: sqlite3.Connection, facts: Iterable[StartAttempt]) -> None:
-        self._db = db
-        self._limits = {run: self._of(run) for run in {fact.run for fact in facts}}
 
-    def limits(self, fact: StartAttempt) -> list[SpendingLimit]:
-        return self._limits[fact.run]
+def _is_fleet(db: sqlite3.Connection, id: str) -> bool:
+    return bool(db.execute(_KIND, (id,)).fetchone() == ("fleet",))
 
-    def _of(self, run: int) -> list[SpendingLimit]:
-        row = self._db.execute(_ROW.format("no"), (run,)).fetchone()
-        if row is None:
-            return []
-        found: list[SpendingLimit] = []
-        id, name, session, parent, usd, has_children = row
-        if has_children and usd is not None:
-            found.append(self._run_limit(id, name, usd, inside=False))
-        seen = {id}
-        while parent is not None:
-            id, _, attempt = parent.partition(":")
-            above = self._db.execute(_ROW.format("id"), (id,)).fetchone()
-            if above is None or id in seen:
-                break
-            seen.add(id)
-            _, name, its_session, further, usd, _ = above
-            elsewhere = its_session != session
-            if elsewhere and attempt and self._is_fleet(id):
-                found += self._worker_limit(parent, attempt, name)
-            if elsewhere and usd is not None:
-                found.append(self._run_limit(id, name, usd, inside=True))
-            parent = further
-        return found
 
-    def _is_fleet(self, id: str) -> bool:
-        return bool(self._db.execute(_KIND, (id,)).fetchone() == ("fleet",))
+def _run_limit(
+    db: sqlite3.Connection, id: str, name: str, usd: float, *, inside: bool
+) -> SpendingLimit:
+    settled, reserved = db.execute(_SPENT.format("id = ?"), (id,)).fetchone()
+    return SpendingLimit(nanos(usd), settled, reserved, f"run {name}", inside)
 
-    def _run_limit(self, id: str, name: str, usd: float, *, inside: bool) -> SpendingLimit:
-        settled, reserved = self._db.execute(_SPENT.format("id = ?"), (id,)).fetchone()
-        return SpendingLimit(nanos(usd), settled, reserved, f"run {name}", inside)
 
-    def _worker_limit(self, span: str, attempt: str, name: str) -> list[SpendingLimit]:
-        """All that a fleet's worker starts takes no more than was reserved for the worker itself."""
-        row: Any = self._db.execute(
-            "select reserved from attempts where no = ?", (int(attempt),)
-        ).fetchone()
-        if row is None or not row[0]:
-            return []
-        settled, reserved = self._db.execute(_SPENT.format("parent = ?"), (span,)).fetchone()
-        return [SpendingLimit(row[0], settled, reserved, f"worker of {name}", True)]
+def _worker_limit(
+    db: sqlite3.Connection, span: str, attempt: str, name: str
+) -> list[SpendingLimit]:
+    """All that a fleet's worker starts takes no more than was reserved for the worker itself."""
+    row: Any = db.execute("select reserved from attempts where no = ?", (int(attempt),)).fetchone()
+    if row is None or not row[0]:
+        return []
+    settled, reserved = db.execute(_SPENT.format("parent = ?"), (span,)).fetchone()
+    return [SpendingLimit(row[0], settled, reserved, f"worker of {name}", True)]

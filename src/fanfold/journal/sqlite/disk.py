@@ -72,7 +72,8 @@ class Presence:
     def lost(self) -> bool:
         """Whether the path is surely no longer that of the open store."""
         try:
-            return _identity(os.stat(self._file)) != self._is
+            now = os.stat(self._file)
+            return (now.st_dev, now.st_ino) != self._is
         except (FileNotFoundError, NotADirectoryError):
             return True
         except OSError:

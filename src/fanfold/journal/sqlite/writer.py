@@ -125,7 +125,11 @@ class Writer:
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._hand_in((fact, future), loop)
+        self._gathered.append((fact, future))
+        if self._thread is None:
+            self._commit_soon(loop)
+        elif not self._wake.is_set():
+            self._wake.set()
         return future
 
     def note(self, fact: Any) -> None:
@@ -133,7 +137,11 @@ class Writer:
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        self._hand_in((fact, None), loop)
+        self._gathered.append((fact, None))
+        if self._thread is None:
+            self._commit_soon(loop)
+        elif not self._wake.is_set():
+            self._wake.set()
 
     def close(self) -> None:
         """Commit what is left and stop. Never raises: what the store does not take is left in the
@@ -148,12 +156,8 @@ class Writer:
             self._side.close()
         self._store.disconnect(self._db)
 
-    def _hand_in(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
-        self._gathered.append(entry)
-        if self._thread:
-            if not self._wake.is_set():
-                self._wake.set()
-        elif not self._due:
+    def _commit_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._due:
             self._due = True
             loop.call_soon(self._commit_gathered)
 
@@ -184,9 +188,9 @@ class Writer:
         except StoreError as error:
             self._hold(entries, error)
             return
-        self._kept, self._since, self._notified = [], None, False
-        if self._side is not None:
+        if self._since is not None and self._side is not None:
             self._side.clear()
+        self._kept, self._since, self._notified = [], None, False
         self._hand_out(entries, answers)
 
     def _commit(self, facts: list[Any]) -> list[Any]:
@@ -196,7 +200,8 @@ class Writer:
         if self._stop:
             facts = [with_replies(fact) for fact in facts]
         try:
-            if self._stop or not self._secured(facts):
+            starts = sum([type(fact) is StartAttempt for fact in facts])
+            if self._stop or (starts and not self._secured(starts)):
                 return self._without_starts(facts)
             return self._transact(facts)
         except StoreFull as error:
@@ -209,10 +214,7 @@ class Writer:
                 raise error from None
             return self._without_starts(facts)
 
-    def _secured(self, facts: list[Any]) -> bool:
-        starts = sum(isinstance(fact, StartAttempt) for fact in facts)
-        if not starts:
-            return True
+    def _secured(self, starts: int) -> bool:
         if self._store.secure(len(self._open) + starts, self._largest):
             return True
         self._halt(FULL)
