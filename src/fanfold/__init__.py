@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fanfold.errors import FanfoldError, RunStopped
-    from fanfold.gates.checks import quotes, regex, require, shape
+    from fanfold.gates.checks import predicate, quotes, regex, require, shape
     from fanfold.gates.combine import all_of, any_of
     from fanfold.gates.judge import judge
-    from fanfold.gates.predicate import predicate
     from fanfold.members.agents.agent import agent
     from fanfold.members.anthropic import anthropic
     from fanfold.members.command import command
@@ -44,10 +43,9 @@ __all__ = [
 
 _HOMES = {
     "errors": ("FanfoldError", "RunStopped"),
-    "gates.checks": ("quotes", "regex", "require", "shape"),
+    "gates.checks": ("predicate", "quotes", "regex", "require", "shape"),
     "gates.combine": ("all_of", "any_of"),
     "gates.judge": ("judge",),
-    "gates.predicate": ("predicate",),
     "members.agents.agent": ("agent",),
     "members.anthropic": ("anthropic",),
     "members.command": ("command",),

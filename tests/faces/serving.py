@@ -16,7 +16,7 @@ from fanfold.faces.connections import Bounds
 from fanfold.faces.serve.app import ServeEndpoint
 from fanfold.faces.serve.service import Service, ready
 from fanfold.faces.web import listen
-from fanfold.members.ensembles import RosterEnsemble
+from fanfold.members.roster import RosterEnsemble
 from fanfold.patterns.delegate import new_run
 from fanfold.run.member_sources import GivenMembers
 from fanfold.run.run import Run

@@ -18,7 +18,7 @@ from openai import OpenAI
 
 from fanfold.errors import Terminal, Transient
 from fanfold.faces.serve.service import ParentRuns
-from fanfold.members.ensembles import RosterEnsemble
+from fanfold.members.roster import RosterEnsemble
 from fanfold.patterns.delegate import new_run
 from fanfold.price import Price, dollars
 from fanfold.run.member_sources import GivenMembers

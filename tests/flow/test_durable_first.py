@@ -15,10 +15,9 @@ import pydantic
 import pytest
 
 from fanfold.gates import checks
-from fanfold.gates.checks import require
+from fanfold.gates.checks import predicate, require
 from fanfold.gates.combine import all_of, any_of
 from fanfold.gates.judge import judge
-from fanfold.gates.predicate import predicate
 from fanfold.journal import opening
 from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.patterns.ensemble import ensemble

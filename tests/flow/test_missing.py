@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fanfold.errors import Terminal
-from fanfold.gates.predicate import predicate
+from fanfold.gates.checks import predicate
 from fanfold.patterns.asked_reduce import asked
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.patterns.pipeline import pipeline, stage

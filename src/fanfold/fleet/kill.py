@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
-from fanfold.fleet.control import KILLED, Orders, run_lock
+from fanfold.fleet.detach import KILLED, Orders, run_lock
 from fanfold.fleet.runs import find_record, may_live, may_run, reading, signal_process
 from fanfold.fleet.workers import FleetWorker, cost_at_most, worker_of, workers_of
 from fanfold.journal import opening

@@ -11,14 +11,19 @@ import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
 from fanfold.fleet import tmux
-from fanfold.fleet.control import run_lock
-from fanfold.fleet.detach import lasting, log_file, order_of, root_folder, start_supervisor
+from fanfold.fleet.detach import (
+    lasting,
+    log_file,
+    order_of,
+    root_folder,
+    run_lock,
+    start_supervisor,
+)
 from fanfold.fleet.job import prepare_fleet, store_of
 from fanfold.fleet.load import is_fleet
 from fanfold.fleet.preflight import refuse_unaffordable
-from fanfold.fleet.registry import Registry, RegistryEntry, utc
 from fanfold.fleet.run_plan import started_with
-from fanfold.fleet.runs import find_record, may_run, reading, runs_of
+from fanfold.fleet.runs import Registry, RegistryEntry, find_record, may_run, reading, runs_of, utc
 from fanfold.fleet.workers import living_workers
 from fanfold.journal.facts import RunRecord
 from fanfold.plans.execute import Job, Options, prepare

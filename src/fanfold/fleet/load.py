@@ -11,8 +11,15 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput
-from fanfold.fleet.records import FILE, Fleet, FleetConfig, FleetRecord, WorkerRecord, WorkerSpec
-from fanfold.fleet.targets import overlap
+from fanfold.fleet.records import (
+    FILE,
+    Fleet,
+    FleetConfig,
+    FleetRecord,
+    WorkerRecord,
+    WorkerSpec,
+    overlap,
+)
 from fanfold.patterns.prompt import parent_places
 from fanfold.work import dag
 from fanfold.work.document import Node, read, read_text

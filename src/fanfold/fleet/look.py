@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.fleet.control import Orders
+from fanfold.fleet.detach import Orders
 from fanfold.fleet.logs import Follower
 from fanfold.fleet.run_plan import PlannedTask, run_plan
 from fanfold.fleet.runs import may_run

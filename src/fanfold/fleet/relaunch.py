@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
-from fanfold.fleet.control import Orders, run_lock
-from fanfold.fleet.detach import lasting
+from fanfold.fleet.detach import Orders, lasting, run_lock
 from fanfold.fleet.job import prepare_fleet
 from fanfold.fleet.launch import Launched, start
 from fanfold.fleet.runs import find_record, may_live, reading, signal_process

@@ -20,8 +20,7 @@ import msgspec
 
 from fanfold.clock import RealClock
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
-from fanfold.fleet.control import KILLED, Orders
-from fanfold.fleet.detach import REFUSED, LaunchOrder, LaunchResult
+from fanfold.fleet.detach import KILLED, REFUSED, LaunchOrder, LaunchResult, Orders
 from fanfold.journal.answers import AttemptRecord
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.html.account import result_page

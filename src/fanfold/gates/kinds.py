@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from fanfold.errors import BadInput
 from fanfold.gates import checks
+from fanfold.gates.checks import parameters, predicate
 from fanfold.gates.cites import cites
 from fanfold.gates.combine import all_of, any_of
 from fanfold.gates.judge import judge
-from fanfold.gates.predicate import parameters, predicate
 from fanfold.work.nearest import remedy
 from fanfold.work.task import Gate
 

@@ -8,10 +8,9 @@ import msgspec
 
 from fanfold.members.endpoint import ApiFields, Endpoint
 from fanfold.members.entry import constructor
-from fanfold.members.finish import ended
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
-from fanfold.members.reported import Reported, merged, of_messages
+from fanfold.members.reported import Reported, ended, merged, of_messages
 from fanfold.members.status import table
 from fanfold.members.structured import closed, find, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns

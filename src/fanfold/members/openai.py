@@ -10,10 +10,9 @@ import msgspec
 from fanfold.errors import MemberError
 from fanfold.members.endpoint import ApiFields, Endpoint
 from fanfold.members.entry import constructor
-from fanfold.members.finish import ReplyEnd, ended
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
-from fanfold.members.reported import of_completions
+from fanfold.members.reported import ReplyEnd, ended, of_completions
 from fanfold.members.status import table
 from fanfold.members.structured import find, in_words, is_object
 from fanfold.members.toolcalls import (

@@ -7,16 +7,15 @@ alone does not tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from fanfold.errors import InvalidReply, MemberError
-from fanfold.members.agents.claude_result import read_result
+from fanfold.members.agents.claude_meter import read_result
 from fanfold.members.printed import decoded, failure, only, said_by, status_of, usage_of
 from fanfold.price import dollars
 from fanfold.work.ask import Finish, Usage
 
 Parse = Literal["plain", "claude-json", "gemini-json"]
-PARSES: tuple[Parse, ...] = get_args(Parse)
 
 
 class Said(NamedTuple):

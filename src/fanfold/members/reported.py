@@ -1,12 +1,15 @@
-"""The usage that an API reports, read field by field. A reply is worth reading also where its usage
-is not: what is no count of tokens makes the usage unusable, not the reply unreadable.
+"""What an API reports of a reply: its usage, read field by field, and why it ended.
+
+A reply is worth reading also where its usage is not: what is no count of tokens makes the usage
+unusable, not the reply unreadable.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
-from fanfold.work.ask import Usage
+from fanfold.work.ask import Ask, Finish, Usage
 from fanfold.work.usage import is_count
 
 _UNUSABLE = "its usage is not in whole numbers"
@@ -78,3 +81,39 @@ def _count(found: Any, name: str) -> int | None:
     if value is not None and not is_count(value):
         raise _NotACount
     return value
+
+
+# ── why it ended ─────────────────────────────────────────────────────────────────────────────
+# Only a known good end is one: what is not listed here, or not told at all, may have been cut off.
+
+_ENDS: dict[str, Finish] = {
+    # OpenAI, and what other servers of the same form say
+    "stop": "stop", "eos": "stop", "eos_token": "stop", "end": "stop", "complete": "stop",
+    "completed": "stop",
+    # Anthropic; some servers of OpenAI's form use its words
+    "end_turn": "stop", "stop_sequence": "stop",
+    "length": "length", "max_tokens": "length", "max_length": "length", "model_length": "length",
+    "max_output_tokens": "length", "max_new_tokens": "length", "token_limit": "length",
+    "model_context_window_exceeded": "length",
+    "content_filter": "refusal", "refusal": "refusal", "safety": "refusal",
+}  # fmt: skip
+_TOOLS = ("tool_calls", "function_call", "tool_use")
+_is_word = re.compile(r"[a-z_ -]{1,32}").fullmatch
+
+
+class ReplyEnd(NamedTuple):
+    """`reason` is the server's own word where it is no known end."""
+
+    finish: Finish
+    reason: str = ""
+
+
+def ended(reason: object, ask: Ask) -> ReplyEnd:
+    """A call of a tool is a good end only where tools were offered."""
+    word = reason.lower() if isinstance(reason, str) else ""
+    finish = "stop" if word in _TOOLS and ask.tools is not None else _ENDS.get(word)
+    if finish is not None:
+        return ReplyEnd(finish)
+    if word and not _is_word(word):  # nothing that a server makes up is repeated
+        return ReplyEnd("other", "not a word")
+    return ReplyEnd("other", word)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fanfold.fleet.job import translate
 from fanfold.fleet.preflight import accounts, billing_notices
 from fanfold.fleet.records import Fleet, FleetConfig, WorkerSpec
-from fanfold.fleet.translate import translate
 from fanfold.members.roster import read_roster
 from fanfold.work.document import Node
 

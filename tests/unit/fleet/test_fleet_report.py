@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.fleet.diffs import Diff, diff_of
-from fanfold.fleet.report import fleet_report
+from fanfold.fleet.report import Diff, diff_of, fleet_report
 from fanfold.fleet.worker_view import WorkerView
 from fanfold.members.agents.worktree import make_worktree
 from tests.unit.fleet.fleets import worker

@@ -9,8 +9,7 @@ import pytest
 
 from fanfold.clock import RealClock
 from fanfold.errors import BadInput, StoreError
-from fanfold.fleet.registry import Registry, RegistryEntry
-from fanfold.fleet.runs import LocatedRun, locate
+from fanfold.fleet.runs import LocatedRun, Registry, RegistryEntry, locate
 from fanfold.journal.opening import open_store
 from fanfold.run.record import Launch, start
 from fanfold.work.task import Budget

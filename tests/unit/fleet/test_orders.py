@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import AlreadyRunning, StoreError
-from fanfold.fleet.control import Orders, run_lock
+from fanfold.fleet.detach import Orders, run_lock
 from fanfold.journal.opening import open_store
 
 

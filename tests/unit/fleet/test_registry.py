@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fanfold.fleet.registry import Registry, RegistryEntry, registry_file, utc
+from fanfold.fleet.runs import Registry, RegistryEntry, registry_file, utc
 
 ONE = RegistryEntry("one", "/a", "/a/.fanfold", "01A", 11, "2026-11-16T04:00:00Z")
 TWO = RegistryEntry("two", "/b", "/b/.fanfold", "01B", 12, "2026-11-16T04:00:01Z")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.fleet.targets import overlap
+from fanfold.fleet.records import overlap
 
 
 @pytest.mark.parametrize(

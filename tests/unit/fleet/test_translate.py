@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fanfold.fleet.job import translate
 from fanfold.fleet.load import load_fleet
-from fanfold.fleet.translate import translate
 from fanfold.members.roster import read_roster
 from fanfold.plans.load import check_plan, read_plan
 from fanfold.work.document import Node

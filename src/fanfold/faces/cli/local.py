@@ -13,13 +13,13 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.faces.cli.terminal import raw
-from fanfold.members.local_fetch import fetch
 from fanfold.members.local_store import (
     ENGINE,
     WEIGHTS,
     Package,
     cache_folder,
     engine_installed,
+    fetch,
     home_of,
     is_whole,
     usual_weights,

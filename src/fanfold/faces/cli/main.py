@@ -13,8 +13,7 @@ from typing import Any
 import click
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError, StoreUnavailable
-from fanfold.faces.cli.debug import HELP, Debug, debuggable
-from fanfold.faces.cli.terminal import guard, put_in_place
+from fanfold.faces.cli.terminal import HELP, Debug, debuggable, guard, put_in_place
 from fanfold.work.nearest import remedy
 
 COMMANDS = {
@@ -55,7 +54,7 @@ COMMANDS = {
         "fanfold.faces.cli.local:local",
         "Set up the embedded model, which needs no account.",
     ),
-    "demo": ("fanfold.faces.cli.demo:demo", "Run an example application; needs no account."),
+    "demo": ("fanfold.faces.cli.examples:demo", "Run an example application; needs no account."),
     "completion": ("fanfold.faces.cli.complete:completion", "Completion for bash, zsh and fish."),
     "new": ("fanfold.faces.cli.examples:new", "Copy an example application to change it."),
 }

@@ -16,9 +16,8 @@ from fanfold.errors import BadInput
 from fanfold.faces.cli.options import json_option
 from fanfold.faces.cli.store import Opened, fleet_of, found, looked_at, named, store_option
 from fanfold.faces.cli.terminal import columns
-from fanfold.fleet.diffs import diff_of
 from fanfold.fleet.look import WorkerReader
-from fanfold.fleet.report import fleet_page, fleet_report
+from fanfold.fleet.report import diff_of, fleet_page, fleet_report
 from fanfold.fleet.runs import LocatedRun
 from fanfold.observe.account import account
 from fanfold.observe.html.account import account_page

@@ -13,9 +13,8 @@ import click
 from fanfold.errors import BadInput
 from fanfold.fleet import runs
 from fanfold.fleet.look import RunSnapshot, WorkerReader
-from fanfold.fleet.registry import Registry
 from fanfold.fleet.run_plan import run_plan
-from fanfold.fleet.runs import LocatedRun, locate
+from fanfold.fleet.runs import LocatedRun, Registry, locate
 from fanfold.fleet.status import FleetStatus, supervisor_of
 from fanfold.journal import opening
 from fanfold.journal.contract import StoreView

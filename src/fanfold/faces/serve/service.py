@@ -14,7 +14,7 @@ from fanfold.errors import BadInput, FanfoldError, RunStopped, StoreError
 from fanfold.faces.serve.wire import AUTO, Chat, ChatAnswer
 from fanfold.faces.web import RequestRefused
 from fanfold.gates.default import standard
-from fanfold.members.ensembles import RosterEnsemble
+from fanfold.members.roster import RosterEnsemble
 from fanfold.patterns.arguments import TaskHandler
 from fanfold.patterns.ensemble import voters
 from fanfold.patterns.panel import VoteOptions, judged

@@ -124,8 +124,8 @@ class MemberRows:
         costs, times = [row[1] for row in good], sorted(max(row[4], 0.0) for row in good)
         inputs, outputs = [row[2] for row in metered], [row[3] for row in metered]
         return CallHistory(
-            len(good), step, fmean(costs), _variance(costs), _mean(inputs), _variance(inputs),
-            _mean(outputs), _variance(outputs), median(times), times[ceil(0.9 * len(times)) - 1],
+            len(good), step, fmean(costs), _variance(costs), _mean(inputs),
+            _mean(outputs), median(times), times[ceil(0.9 * len(times)) - 1],
             len(good) / wanted - 1.0, 1.0 - len(good) / len(rows),
         )  # fmt: skip
 

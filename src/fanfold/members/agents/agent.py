@@ -14,12 +14,18 @@ from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, cast, get_arg
 import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, CalledOff, MemberError, Terminal, Transient
-from fanfold.members.agents.dialect import Dialect, LogReader, Start, Words, WorkerReading
+from fanfold.members.agents.dialect import (
+    Dialect,
+    LogReader,
+    Start,
+    Words,
+    WorkerReading,
+    not_started,
+    required_servers,
+)
 from fanfold.members.agents.dialects import DIALECTS
-from fanfold.members.agents.endings import not_started, required_servers
 from fanfold.members.agents.fields import AgentFields
-from fanfold.members.agents.hosting import Host, find, start
-from fanfold.members.agents.launching import NotHosted
+from fanfold.members.agents.hosting import Host, NotHosted, find, start
 from fanfold.members.agents.logs import SpendingFiles, Tail
 from fanfold.members.agents.parents import INDEX, Parents
 from fanfold.members.agents.program_settings import references

@@ -16,8 +16,10 @@ import msgspec
 from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.claude_events import ClaudeReader, ClaudeReading
 from fanfold.members.agents.claude_meter import CONTEXT, worst_call
-from fanfold.members.agents.dialect import Start, Words, WorkerReading
-from fanfold.members.agents.endings import (
+from fanfold.members.agents.dialect import (
+    Start,
+    Words,
+    WorkerReading,
     from_outside,
     reply_of,
     with_cost,

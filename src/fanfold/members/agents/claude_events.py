@@ -9,10 +9,15 @@ from typing import Any
 
 import msgspec
 
-from fanfold.members.agents.claude_meter import ClaudeMeter
-from fanfold.members.agents.claude_result import Result, read_result
-from fanfold.members.agents.dialect import EventLine, WorkerReading
-from fanfold.members.agents.endings import blocks, moment, one_line, tool_line
+from fanfold.members.agents.claude_meter import ClaudeMeter, Result, read_result
+from fanfold.members.agents.dialect import (
+    EventLine,
+    WorkerReading,
+    blocks,
+    moment,
+    one_line,
+    tool_line,
+)
 from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import amount, decoded
 from fanfold.price import Price

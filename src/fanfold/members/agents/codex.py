@@ -14,8 +14,15 @@ import msgspec
 from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.codex_meter import BEGUN, CONTEXT, LONG, OUTPUT
 from fanfold.members.agents.codex_reader import CodexReader, CodexReading, failed
-from fanfold.members.agents.dialect import Start, Words, WorkerReading
-from fanfold.members.agents.endings import from_outside, reply_of, with_cost, without_result
+from fanfold.members.agents.dialect import (
+    Start,
+    Words,
+    WorkerReading,
+    from_outside,
+    reply_of,
+    with_cost,
+    without_result,
+)
 from fanfold.members.agents.logs import SESSION
 from fanfold.members.agents.program_settings import (
     REFERENCE,

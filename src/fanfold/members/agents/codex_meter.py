@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from fanfold.members.agents.dialect import ConversationSize
-from fanfold.members.agents.endings import moment
+from fanfold.members.agents.dialect import ConversationSize, moment
 from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import count, decoded
 from fanfold.price import Price, cost, nanos, worst

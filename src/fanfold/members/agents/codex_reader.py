@@ -8,8 +8,7 @@ from typing import Any
 
 from fanfold.errors import MemberError, Terminal
 from fanfold.members.agents.codex_meter import LONG, CodexMeter, tokens
-from fanfold.members.agents.dialect import EventLine, WorkerReading
-from fanfold.members.agents.endings import one_line
+from fanfold.members.agents.dialect import EventLine, WorkerReading, one_line
 from fanfold.members.agents.worker import CallSize
 from fanfold.members.printed import decoded, failure, said_by
 from fanfold.price import Price

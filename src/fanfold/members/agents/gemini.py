@@ -11,8 +11,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fanfold.errors import InvalidReply, MemberError, Terminal
-from fanfold.members.agents.dialect import Dialect, EventLine, Start, Words, WorkerReading
-from fanfold.members.agents.endings import (
+from fanfold.members.agents.dialect import (
+    Dialect,
+    EventLine,
+    Start,
+    Words,
+    WorkerReading,
     from_outside,
     moment,
     one_line,

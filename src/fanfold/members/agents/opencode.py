@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fanfold.errors import InvalidReply, MemberError
-from fanfold.members.agents.dialect import Dialect, EventLine, Start, Words, WorkerReading
-from fanfold.members.agents.endings import (
+from fanfold.members.agents.dialect import (
+    Dialect,
+    EventLine,
+    Start,
+    Words,
+    WorkerReading,
     from_outside,
     moment,
     one_line,

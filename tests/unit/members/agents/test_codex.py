@@ -13,8 +13,7 @@ from fanfold.errors import InvalidReply, MemberError, RateLimited, Terminal, Tra
 from fanfold.members.agents.codex import Codex
 from fanfold.members.agents.codex_meter import CodexMeter
 from fanfold.members.agents.codex_reader import CodexReader, failed
-from fanfold.members.agents.dialect import EventLine, Start
-from fanfold.members.agents.endings import required_servers
+from fanfold.members.agents.dialect import EventLine, Start, required_servers
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.logs import meter_files
 from fanfold.members.agents.worker import Exit, Why, WorkerLimits

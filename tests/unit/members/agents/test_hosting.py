@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from fanfold.errors import AlreadyRunning
-from fanfold.members.agents import launching
+from fanfold.members.agents import hosting
 from fanfold.members.agents.agent import Agent, Site
 from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.fields import AgentFields
@@ -82,8 +82,8 @@ def test_a_program_gets_its_prompt_and_leaves_its_words_and_its_exit(stage: Stag
     assert exit is not None and record_of(host).at <= exit.at <= time.time()
     assert log_of(host) == "do this\n"
     assert (host.place / ERRORS).read_text() == "oops\n"
-    assert (host.place / launching.HOST_LOG).read_text() == ""
-    assert sorted(os.listdir(host.place)) == sorted({*FILES, launching.HOST_LOG} - {KILL})
+    assert (host.place / hosting.HOST_LOG).read_text() == ""
+    assert sorted(os.listdir(host.place)) == sorted({*FILES, hosting.HOST_LOG} - {KILL})
 
 
 def test_nobody_else_may_look_into_the_folder(stage: Stage) -> None:
@@ -221,7 +221,7 @@ def test_a_place_where_a_worker_runs_is_refused_and_nothing_touched(stage: Stage
 def test_a_host_that_dies_before_it_can_start_the_program_is_known_as_gone(stage: Stage) -> None:
     spec = stated(sh("touch ran"), stage.root, dialect="none", bounds=WorkerLimits(turns=1))
     place = stage.root / "place"
-    with pytest.raises(launching.NotHosted, match=r"worker: its host died .*host\.log"):
+    with pytest.raises(hosting.NotHosted, match=r"worker: its host died .*host\.log"):
         asyncio.run(start(place, spec, b"", PATH))
     host = find(place, SPAN)
     assert host is not None
@@ -232,16 +232,14 @@ def test_a_host_that_dies_before_it_can_start_the_program_is_known_as_gone(stage
 def test_a_worker_that_nobody_waits_for_any_more_is_not_started(stage: Stage) -> None:
     """Whoever wanted it died before its record was durable, so nobody could know of it."""
     place = stage.root / "place"
-    launching.prepare(place, stated(sh("touch ran"), stage.root), b"")
+    hosting.prepare(place, stated(sh("touch ran"), stage.root), b"")
     listens, tells = os.pipe()
     os.close(listens)
-    launching.spawn(place, SPAN, tells, {**PATH, "FANFOLD_PARENT": SPAN})
+    hosting.spawn(place, SPAN, tells, {**PATH, "FANFOLD_PARENT": SPAN})
     os.close(tells)
     until(lambda: (place / HOST).exists() or (place / TIMES).exists())
     until(lambda: not any(f"{place}" in line for line in command_lines()))
-    assert sorted(os.listdir(place)) == sorted(
-        {SPEC, PROMPT, LOG, ERRORS, TIMES, launching.HOST_LOG}
-    )
+    assert sorted(os.listdir(place)) == sorted({SPEC, PROMPT, LOG, ERRORS, TIMES, hosting.HOST_LOG})
     assert not (stage.root / "ran").exists()
     host = find(place, SPAN)
     assert (host is not None and host.may_have_begun()) is False
@@ -252,7 +250,7 @@ def test_a_host_that_comes_late_does_not_touch_the_files_of_the_next_worker(stag
     before = (host.place / HOST).read_bytes()
     listens, tells = os.pipe()
     os.close(listens)
-    launching.spawn(host.place, SPAN, tells, {**PATH, "FANFOLD_PARENT": SPAN})
+    hosting.spawn(host.place, SPAN, tells, {**PATH, "FANFOLD_PARENT": SPAN})
     os.close(tells)
     until(lambda: not any(f"{tells}\0{SPAN}\0" in line for line in command_lines()))
     assert ((host.place / HOST).read_bytes(), host.alive()) == (before, True)
@@ -346,11 +344,11 @@ def test_a_written_order_counts_without_a_signal(stage: Stage) -> None:
 def test_an_order_before_the_start_is_carried_out(stage: Stage) -> None:
     place = stage.root / "place"
     spec = stated(sh("touch ran"), stage.root)
-    launching.prepare(place, spec, b"")
+    hosting.prepare(place, spec, b"")
     host = find(place, SPAN)
     assert host is not None
     host.kill("killed", "never mind")
-    launching.launch(place, spec, PATH)
+    hosting.launch(place, spec, PATH)
     assert how(ended(host)) == (-15, "killed", "never mind")
     assert not (stage.root / "ran").exists()
 

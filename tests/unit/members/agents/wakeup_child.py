@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from fanfold.members.agents.wakeup import Wakeups
+from fanfold.members.agents.host import Wakeups
 
 
 def main() -> None:
