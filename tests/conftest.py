@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import postgres
+
 SHARED_MEMORY = Path("/dev/shm")
 ROOM = 2_000_000_000
 """Bytes that must be free there; all the folders of a whole run take a few hundred million."""
@@ -46,6 +48,10 @@ def pytest_collection_finish() -> None:
     them again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    postgres.shut_down()
 
 
 @pytest.fixture

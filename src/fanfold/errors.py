@@ -33,6 +33,15 @@ class StoreBusy(StoreError):
     """Another process holds the store's write lock."""
 
 
+class StoreAway(StoreBusy):
+    """The server of the store does not answer. It is waited for."""
+
+
+class StoreFenced(StoreError):
+    """This process was cut off from the store for longer than its lease: others may have taken its
+    calls over. It sends and writes nothing more; a new process resumes the run."""
+
+
 class StoreUnavailable(StoreError):
     """The store cannot be written for now: full, locked for long, a disk error, moved or deleted in
     mid-run. The run pauses; nothing that was durable is lost, and replies that were paid are kept."""

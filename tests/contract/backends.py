@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from fanfold.journal import memory
 from fanfold.journal.contract import Store
 from fanfold.journal.opening import open_store
+from tests.postgres import server
 
 _numbers = count()
 
@@ -50,4 +51,23 @@ def on_disk(folder: Path) -> Backend:
     return Backend("sqlite", str(place), image, shared=True)
 
 
-BACKENDS = {"memory": in_memory, "sqlite": on_disk}
+def on_server(folder: Path) -> Backend:
+    """Skips the test where there is no PostgreSQL."""
+    running = server()
+    place = running.place()
+
+    def image() -> str:
+        copy = running.place()
+        old, new = (one.rpartition("=")[2] for one in (place, copy))
+        found = running.run(f"select tablename from pg_tables where schemaname = '{old}'")
+        tables = [table for (table,) in found]
+        running.run(f"create schema {new}; " + "; ".join(
+            f"create table {new}.{t} (like {old}.{t} including all);"
+            f" insert into {new}.{t} select * from {old}.{t}" for t in tables
+        ) + f"; delete from {new}.sessions")  # fmt: skip
+        return copy
+
+    return Backend("postgresql", place, image, shared=True)
+
+
+BACKENDS = {"memory": in_memory, "sqlite": on_disk, "postgresql": on_server}

@@ -91,6 +91,9 @@ class Sessions(Protocol):
     def alive(self, session: str) -> bool:
         """Alive or unknown: only what is surely dead counts as dead."""
 
+    def bury(self, sessions: Collection[str]) -> None:
+        """They are dead: whatever one of them still writes is refused."""
+
     def owner(self, session: str) -> SessionOwner | None:
         """The process of a session on this machine; None when it is over, elsewhere, or not known."""
 

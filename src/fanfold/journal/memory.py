@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 from weakref import finalize
 
-from fanfold.errors import StoreError
+from fanfold.errors import StoreBusy, StoreError
 from fanfold.journal.contract import Life, SessionOwner
 from fanfold.journal.facts import EndAttempt, Fact
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.folder import migrate
-from fanfold.journal.sqlite.log import Following
+from fanfold.journal.sqlite.log import Following, Log, commit_facts
 from fanfold.journal.sqlite.sessions import this_process
 from fanfold.journal.sqlite.store import Reader
+from fanfold.journal.sqlite.trouble import Statements
 
 _named: dict[str, MemoryHome] = {}
 
@@ -49,6 +50,9 @@ class MemorySessions:
 
     def alive(self, session: str) -> bool:
         return session in self._entered
+
+    def bury(self, sessions: Collection[str]) -> None:
+        """Their process is gone, and with it whatever it could write."""
 
     def owner(self, session: str) -> SessionOwner | None:
         return this_process() if session in self._entered else None
@@ -85,7 +89,7 @@ class MemoryHome:
 
     def __init__(self, place: str) -> None:
         self.place, self.file, self.sessions = place, Path(place), MemorySessions()
-        self.sent = MemorySent()
+        self.sent, self.log = MemorySent(), Log()
         self.db = sqlite3.connect(
             ":memory:", isolation_level=None, check_same_thread=False,
             cached_statements=STATEMENTS,
@@ -101,13 +105,23 @@ class MemoryHome:
             self._remove = finalize(self, _remove, self._files, os.getpid())
         return self._files
 
-    def connect(self, *, readonly: bool = False) -> sqlite3.Connection:
+    def connect(self, *, readonly: bool = False, wait: float = 60.0) -> sqlite3.Connection:
         return self.db
 
     def disconnect(self, db: sqlite3.Connection) -> None:
         """It stays: others share it."""
 
+    def statements(self, db: sqlite3.Connection) -> Statements:
+        return Statements(db, self.file)
+
+    def commit(self, db: sqlite3.Connection, facts: list[Any]) -> list[Any]:
+        return commit_facts(db, self.file, facts, self.log)
+
+    def busy(self, error: StoreBusy) -> str:
+        return str(error)
+
     def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:
+        self.log = Log()
         return ()
 
     @contextmanager
@@ -152,7 +166,7 @@ class MemoryView(Following):
                 "memory: no such store; it ends with its process: to keep runs, use --store DIR"
             )
         home = _named[place]
-        self.read: Reader = Reader(home.db, home.file)
+        self.read: Reader = Reader(home.statements(home.db))
         self.warnings = ()
         self.place, self.sessions, self._home = place, home.sessions, home
 

@@ -25,10 +25,16 @@ def open_store(
     is slower, but the same every time; `after_commit` gets the number of each commit (for tests)."""
     if _in_memory(place):
         home = memory.home_of(str(place))
-        return sqlite.SqliteStore(home, thread=False, after_commit=after_commit, patience=patience)
+        return sqlite.JournalStore(home, thread=False, after_commit=after_commit, patience=patience)
+    if _on_server(place):
+        from fanfold.journal.postgres import store  # needs the extra `postgres`
+
+        return store.open_store(
+            str(place), thread=thread, after_commit=after_commit, patience=patience
+        )
     folder = StoreFolder(_folder(place))
     folder.prepare()
-    return sqlite.SqliteStore(folder, thread=thread, after_commit=after_commit, patience=patience)
+    return sqlite.JournalStore(folder, thread=thread, after_commit=after_commit, patience=patience)
 
 
 def look(place: str | Path) -> StoreView:
@@ -38,12 +44,20 @@ def look(place: str | Path) -> StoreView:
     """
     if _in_memory(place):
         return memory.MemoryView(str(place))
+    if _on_server(place):
+        from fanfold.journal.postgres import store
+
+        return store.PostgresView(str(place))
     return sqlite.SqliteView(_folder(place))
 
 
 def exists(place: str | Path) -> bool:
     if _in_memory(place):
         return memory.exists(str(place))
+    if _on_server(place):
+        from fanfold.journal.postgres import store
+
+        return store.exists(str(place))
     return StoreFolder(_folder(place)).file.exists()
 
 
@@ -51,6 +65,10 @@ def sessions(place: str | Path) -> Sessions:
     """Who is alive, without opening the store."""
     if _in_memory(place):
         return memory.home_of(str(place)).sessions
+    if _on_server(place):
+        from fanfold.journal.postgres import store
+
+        return store.PostgresHome(str(place)).sessions
     return StoreFolder(_folder(place)).sessions
 
 
@@ -63,6 +81,10 @@ def files(place: str | Path) -> Path:
     """The local folder for files that belong to the store: workers, spooled inputs, orders."""
     if str(place) == "memory:":
         raise BadInput("memory: has no name, so no file can be kept beside it; use memory:NAME")
+    if _on_server(place):
+        from fanfold.journal.postgres import store
+
+        return store.PostgresHome(str(place)).files
     return memory.home_of(str(place)).files if _in_memory(place) else _folder(place)
 
 
@@ -72,23 +94,27 @@ def spool(place: str | Path) -> Path:
 
 
 def size(place: str | Path) -> int:
-    """How many bytes its records take on the disk."""
-    return 0 if _in_memory(place) else sqlite.size(_folder(place))
+    """How many bytes its records take on the disk of this machine."""
+    return 0 if scheme_of(str(place)) else sqlite.size(_folder(place))
 
 
 def shrink(place: str | Path) -> bool:
     """Give the room of what was removed back to the disk, where nobody else has the store open and
     there is room for a copy meanwhile. Whether that was done."""
-    return not _in_memory(place) and sqlite.shrink(_folder(place))
+    return not scheme_of(str(place)) and sqlite.shrink(_folder(place))
 
 
 def _in_memory(place: str | Path) -> bool:
     return scheme_of(str(place)) == "memory"
 
 
+def _on_server(place: str | Path) -> bool:
+    return scheme_of(str(place)) in ("postgresql", "postgres")
+
+
 def _folder(place: str | Path) -> Path:
     if scheme := scheme_of(str(place)):
         raise BadInput(
-            f"{place}: stores of the kind `{scheme}:` are not there yet; use a folder or memory:"
+            f"{place}: stores of the kind `{scheme}:` are not there; use a folder, postgresql:// or memory:"
         )
     return Path(place)

@@ -29,7 +29,7 @@ from fanfold.journal.facts import (
 from fanfold.journal.opening import open_store
 from fanfold.journal.sqlite.folder import StoreFolder
 from fanfold.journal.sqlite.marks import Highest
-from fanfold.journal.sqlite.store import SqliteStore
+from fanfold.journal.sqlite.store import JournalStore
 from fanfold.journal.sqlite.unsaved import folders
 from fanfold.testing.clock import run_virtual
 from fanfold.work.ask import Reply
@@ -311,7 +311,7 @@ def test_what_can_be_saved_nowhere_is_held_until_there_is_room(
     async def main(folder: Path, filler: Path) -> None:
         home = StoreFolder(folder)
         home.prepare()
-        journal = SqliteStore(home, patience=Patience(between=0.01))
+        journal = JournalStore(home, patience=Patience(between=0.01))
         stopped = asyncio.Event()
         journal.when_in_trouble(lambda why: (reasons.append(why), stopped.set()))  # type: ignore[func-returns-value]
         await journal.write(AddRun(record("r")))
@@ -471,7 +471,7 @@ def test_a_whole_store_has_no_warning_after_a_crash_or_an_end(memory_path: Path)
     for folder in ("store", "image"):
         home = StoreFolder(memory_path / folder)
         home.prepare()
-        journal = SqliteStore(home, thread=False)
+        journal = JournalStore(home, thread=False)
         assert journal.warnings == ()
         assert home.marks.highest == Highest(1, 1, 1)
         journal.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,6 +23,7 @@ from fanfold.journal.facts import (
     StartAttempt,
 )
 from fanfold.journal.sqlite import budgets, bulk, checksum
+from fanfold.journal.sqlite.bulk import Database
 from fanfold.work.ask import Usage
 from fanfold.work.item import digest
 
@@ -41,16 +41,19 @@ _HOLDERS = (
     " join attempts a on a.no = c.attempt where c.key in ({})"
 )
 _REPLIES = "insert into replies (no, key8, key, answerer, member, run, private, reply, blob, cost, at, crc)"
-_OUTCOMES = (
-    "insert or replace into outcomes (run, batch, position, step, state, reply, reasons, member, cost,"
-    " calls, key, answerer, body, crc, body_crc, by_parent)"
+_OUTCOMES = bulk.upsert(
+    "outcomes",
+    "run, batch, position, step, state, reply, reasons, member, cost, calls, key, answerer, body, crc,"
+    " body_crc, by_parent",
+    4,
 )
+_BLOBS = bulk.upsert("blobs", "hash, data", 1)
 _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
     " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
     " error = v.column9, tokens = v.column10, unusable = v.column11, bound = v.column12,"
     " lost = v.column14,"
-    " took = coalesce(v.column13, max(0, v.column8 - started)) from ("
+    " took = coalesce(cast(v.column13 as double precision), max(0, v.column8 - started)) from ("
 )
 
 
@@ -61,7 +64,7 @@ def key8(key: bytes) -> int:
 # ── a start claims its keys ──────────────────────────────────────────────────────────────────
 
 
-def start(db: sqlite3.Connection, facts: list[StartAttempt]) -> list[Claim]:
+def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
     """All starts of a group at once: look who has the keys, then claim the free ones."""
     keys = [key for fact in facts for key in fact.keys]
     last: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
@@ -89,14 +92,14 @@ def start(db: sqlite3.Connection, facts: list[StartAttempt]) -> list[Claim]:
     return claims
 
 
-def _recorded(db: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, list[RecordedReply]]:
+def _recorded(db: Database, keys: list[bytes]) -> dict[bytes, list[RecordedReply]]:
     found: dict[bytes, list[RecordedReply]] = {}
     for key, *rest in bulk.among(db, _KNOWN, map(key8, keys)):
         found.setdefault(key, []).append(RecordedReply(*rest))
     return found
 
 
-def _holders(db: sqlite3.Connection, keys: Iterable[bytes]) -> dict[bytes, list[HeldClaim]]:
+def _holders(db: Database, keys: Iterable[bytes]) -> dict[bytes, list[HeldClaim]]:
     found: dict[bytes, list[HeldClaim]] = {}
     for key, answerer, *rest in bulk.among(db, _HOLDERS, keys):
         found.setdefault(key, []).append(HeldClaim(answerer, ClaimHolder(key, *rest)))
@@ -106,7 +109,7 @@ def _holders(db: sqlite3.Connection, keys: Iterable[bytes]) -> dict[bytes, list[
 # ── an end settles, files and concludes ──────────────────────────────────────────────────────
 
 
-def end(db: sqlite3.Connection, facts: list[EndAttempt]) -> list[tuple[int, ...]]:
+def end(db: Database, facts: list[EndAttempt]) -> list[tuple[int, ...]]:
     """Settles attempts, files replies under their keys, and writes outcomes. Answers reply rows."""
     metered = [fact for fact in facts if fact.attempt]
     if metered:
@@ -136,15 +139,16 @@ def end(db: sqlite3.Connection, facts: list[EndAttempt]) -> list[tuple[int, ...]
     if unplaced:  # calls that have neither an attempt nor an outcome of their own
         db.executemany(
             "insert into unplaced (run, step, member, calls) values (?,?,?,1)"
-            " on conflict do update set calls = calls + 1", unplaced,
+            " on conflict (run, step, member) do update set calls = unplaced.calls + 1", unplaced,
         )  # fmt: skip
     return answers
 
 
-def _put_outcomes(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
+def _put_outcomes(db: Database, rows: list[tuple[Any, ...]]) -> None:
     """An item that does not pass a step leaves the flow there. What an earlier invocation, with
     another gate, had of it at later steps counts no more."""
-    bulk.put(db, _OUTCOMES, rows)
+    last = rows if len(rows) == 1 else list({row[:4]: row for row in rows}.values())
+    bulk.put(db, _OUTCOMES[0], last, _OUTCOMES[1])
     left = [row[:4] for row in rows if row[4] != "passed"]
     if left:
         db.executemany(
@@ -152,12 +156,12 @@ def _put_outcomes(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
         )
 
 
-def _next_reply(db: sqlite3.Connection) -> int:
+def _next_reply(db: Database) -> int:
     number: int = db.execute("select coalesce(max(no), 0) + 1 from replies").fetchone()[0]
     return number
 
 
-def _settle(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
+def _settle(db: Database, facts: list[EndAttempt]) -> None:
     """A reply settles all doubt about its key. An error releases the attempt's own claim only."""
     monthly = {f.attempt: f.cost for f in facts if f.monthly}
     if monthly:
@@ -167,7 +171,7 @@ def _settle(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
         u = f.usage or _NONE
         rows.append(
             (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
-             f.error, f.tokens, f.unusable, f.bound, f.took, f.lost)
+             f.error, f.tokens, f.unusable, int(f.bound), f.took, f.lost)
         )  # fmt: skip
     bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
     landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
@@ -177,7 +181,7 @@ def _settle(db: sqlite3.Connection, facts: list[EndAttempt]) -> None:
 
 
 def _reply_row(
-    db: sqlite3.Connection, no: int, run: int, at: float, landed: NewReply
+    db: Database, no: int, run: int, at: float, landed: NewReply
 ) -> tuple[Any, ...]:
     """Large payloads are kept once, by their hash."""
     body: bytes | None = _encode(landed.reply)
@@ -185,8 +189,7 @@ def _reply_row(
     assert body is not None
     if len(body) > LARGE:
         blob = digest(body)
-        over = "insert or replace into blobs (hash, data) values (?,?)"  # it may be damaged
-        db.execute(over, (blob, body))
+        bulk.put(db, _BLOBS[0], [(blob, body)], _BLOBS[1])  # over one that may be damaged
         body = None
     private = int(landed.private)
     columns = (no, landed.key, landed.answerer, landed.member, run, private, landed.cost)
@@ -202,7 +205,7 @@ def reply_crc(columns: tuple[Any, ...], body: bytes | None, blob: bytes | None) 
     return checksum.of(*columns, payload=blob if body is None else body)
 
 
-def file_again(db: sqlite3.Connection, run: int, batch: int) -> None:
+def file_again(db: Database, run: int, batch: int) -> None:
     """Replies that are stored with their outcomes move under their keys, so that they are found again.
     One that is damaged stays damaged there."""
     rows = db.execute(
@@ -233,10 +236,10 @@ def _outcome(
         run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
         ending.member, ending.cost, ending.calls, key, answerer,
     )  # fmt: skip
-    return (*head, body, checksum.of(*head, body_crc), body_crc, ending.by_parent)
+    return (*head, body, checksum.of(*head, body_crc), body_crc, int(ending.by_parent))
 
 
-def end_items(db: sqlite3.Connection, facts: list[EndItems]) -> list[None]:
+def end_items(db: Database, facts: list[EndItems]) -> list[None]:
     rows = [_outcome(fact.run, ending, ()) for fact in facts for ending in fact.endings]
     _put_outcomes(db, rows)
     return [None] * len(facts)
@@ -245,7 +248,7 @@ def end_items(db: sqlite3.Connection, facts: list[EndItems]) -> list[None]:
 # ── what went wrong ──────────────────────────────────────────────────────────────────────────
 
 
-def record_failure(db: sqlite3.Connection, facts: list[RecordFailure]) -> list[int]:
+def record_failure(db: Database, facts: list[RecordFailure]) -> list[int]:
     last: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
     numbers = list(range(last + 1, last + 1 + len(facts)))
     bulk.put(
@@ -261,14 +264,14 @@ def record_failure(db: sqlite3.Connection, facts: list[RecordFailure]) -> list[i
     return numbers
 
 
-def discard_reply(db: sqlite3.Connection, facts: list[DiscardReply]) -> list[None]:
+def discard_reply(db: Database, facts: list[DiscardReply]) -> list[None]:
     """The row stays, so that its number is not given to another; it answers no key any more."""
     for fact in facts:
         db.execute("update replies set key8 = 0, key = x'', private = 1 where no = ?", (fact.row,))
     return [None] * len(facts)
 
 
-def release_claims(db: sqlite3.Connection, facts: list[ReleaseClaims]) -> list[tuple[int, ...]]:
+def release_claims(db: Database, facts: list[ReleaseClaims]) -> list[tuple[int, ...]]:
     answers = []
     for fact in facts:
         mine = [
@@ -292,7 +295,7 @@ def release_claims(db: sqlite3.Connection, facts: list[ReleaseClaims]) -> list[t
     return answers
 
 
-def lose(db: sqlite3.Connection, facts: list[LoseAttempts]) -> list[None]:
+def lose(db: Database, facts: list[LoseAttempts]) -> list[None]:
     for fact in facts:
         if fact.unsent:
             _refund(db, fact.unsent, fact.at)
@@ -305,7 +308,7 @@ def lose(db: sqlite3.Connection, facts: list[LoseAttempts]) -> list[None]:
     return [None] * len(facts)
 
 
-def _refund(db: sqlite3.Connection, numbers: tuple[int, ...], at: float) -> None:
+def _refund(db: Database, numbers: tuple[int, ...], at: float) -> None:
     """Started, and surely never sent."""
     started = "select no from attempts where state = 'started' and no in ({})"
     mine = [no for (no,) in bulk.among(db, started, numbers)]
@@ -319,11 +322,11 @@ def _refund(db: sqlite3.Connection, numbers: tuple[int, ...], at: float) -> None
         db.execute("delete from claims where attempt = ?", (number,))
 
 
-def adopt(db: sqlite3.Connection, facts: list[AdoptAttempts]) -> list[tuple[int, ...]]:
+def adopt(db: Database, facts: list[AdoptAttempts]) -> list[tuple[int, ...]]:
     return [_adopted(db, fact) for fact in facts]
 
 
-def _adopted(db: sqlite3.Connection, fact: AdoptAttempts) -> tuple[int, ...]:
+def _adopted(db: Database, fact: AdoptAttempts) -> tuple[int, ...]:
     taken = []
     for number in fact.attempts:
         budgets.regain(db, number)

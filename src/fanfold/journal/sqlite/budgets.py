@@ -12,13 +12,13 @@ at further. Parts of a run that its own process executes share its ledger anyhow
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fanfold.journal.decide import SpendingLimit, month_bounds, month_of
 from fanfold.journal.facts import StartAttempt
 from fanfold.journal.sqlite import bulk
+from fanfold.journal.sqlite.bulk import Database
 from fanfold.price import nanos
 
 _HELD = "select no, member, started, state, cost from attempts where no in ({})"
@@ -26,6 +26,7 @@ _CHANGE = (
     "update spending set settled = settled + v.column3, reserved = reserved + v.column4 from ("
 )
 _OF_PAIR = ") as v where spending.member = v.column1 and spending.month = v.column2"
+_SPENDING = bulk.upsert("spending", "member, month, settled, reserved", 2)
 ADD_UP = (
     "select coalesce(sum(iif(state = 'started', 0, cost)), 0),"
     " coalesce(sum(iif(state = 'started', cost, 0)), 0) from attempts where no >= (select"
@@ -62,7 +63,7 @@ class Spending:
     """The limits that the starts of one transaction draw on: months of members, and budgets around
     their runs. Most groups have none."""
 
-    def __init__(self, db: sqlite3.Connection, facts: Sequence[StartAttempt]) -> None:
+    def __init__(self, db: Database, facts: Sequence[StartAttempt]) -> None:
         self._db = db
         self._months: dict[Pair, SpendingLimit] = {}
         self._around: dict[int, list[SpendingLimit]] = {}
@@ -92,11 +93,10 @@ class Spending:
             drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
             of = self._months
             rows = [(*pair, of[pair].settled, of[pair].reserved) for pair in drawn]
-            into = "insert or replace into spending (member, month, settled, reserved)"
-            bulk.put(self._db, into, rows)
+            bulk.put(self._db, _SPENDING[0], rows, _SPENDING[1])
 
 
-def _added_up(db: sqlite3.Connection, pair: Pair) -> tuple[int, int]:
+def _added_up(db: Database, pair: Pair) -> tuple[int, int]:
     """From the attempts. They have no index by time; older ones than the first of a run that was
     still open in this month need not be looked at."""
     first, after = month_bounds(pair[1])
@@ -105,25 +105,25 @@ def _added_up(db: sqlite3.Connection, pair: Pair) -> tuple[int, int]:
     return settled, reserved
 
 
-def lose(db: sqlite3.Connection, attempts: Sequence[int]) -> None:
+def lose(db: Database, attempts: Sequence[int]) -> None:
     """Before attempts get lost: what was reserved for those in progress counts as spent."""
     rows = bulk.among(db, _HELD, attempts)
     settle(db, {no: cost for no, _, _, state, cost in rows if state == "started"})
 
 
-def regain(db: sqlite3.Connection, attempt: int) -> None:
+def regain(db: Database, attempt: int) -> None:
     """Before an attempt in doubt is in progress again: what counts as spent is reserved for it."""
     for _, member, started, state, cost in bulk.among(db, _HELD, [attempt]):
         if state == "in_doubt":
             bulk.put(db, _CHANGE, [(member, month_of(started), -cost, cost)], _OF_PAIR)
 
 
-def release(db: sqlite3.Connection, attempts: Iterable[int]) -> None:
+def release(db: Database, attempts: Iterable[int]) -> None:
     """Before attempts that were never sent are called off: they took nothing."""
     settle(db, dict.fromkeys(attempts, 0))
 
 
-def settle(db: sqlite3.Connection, costs: dict[int, int]) -> None:
+def settle(db: Database, costs: dict[int, int]) -> None:
     """Before attempts end: their reservation is replaced by what each took. It may be known already
     that it is over."""
     changes: dict[Pair, list[int]] = {}
@@ -135,7 +135,7 @@ def settle(db: sqlite3.Connection, costs: dict[int, int]) -> None:
     bulk.put(db, _CHANGE, rows, _OF_PAIR)
 
 
-def _surrounding(db: sqlite3.Connection, run: int) -> list[SpendingLimit]:
+def _surrounding(db: Database, run: int) -> list[SpendingLimit]:
     """The budgets around a run."""
     row = db.execute(_ROW.format("no"), (run,)).fetchone()
     if row is None:
@@ -161,19 +161,19 @@ def _surrounding(db: sqlite3.Connection, run: int) -> list[SpendingLimit]:
     return found
 
 
-def _is_fleet(db: sqlite3.Connection, id: str) -> bool:
+def _is_fleet(db: Database, id: str) -> bool:
     return bool(db.execute(_KIND, (id,)).fetchone() == ("fleet",))
 
 
 def _run_limit(
-    db: sqlite3.Connection, id: str, name: str, usd: float, *, inside: bool
+    db: Database, id: str, name: str, usd: float, *, inside: bool
 ) -> SpendingLimit:
     settled, reserved = db.execute(_SPENT.format("id = ?"), (id,)).fetchone()
     return SpendingLimit(nanos(usd), settled, reserved, f"run {name}", inside)
 
 
 def _worker_limit(
-    db: sqlite3.Connection, span: str, attempt: str, name: str
+    db: Database, span: str, attempt: str, name: str
 ) -> list[SpendingLimit]:
     """All that a fleet's worker starts takes no more than was reserved for the worker itself."""
     row: Any = db.execute("select reserved from attempts where no = ?", (int(attempt),)).fetchone()

@@ -7,30 +7,48 @@ it waits once, and the rows go in while the loop runs on.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 MOST = 128  # rows per statement
 STATEMENTS = 1024  # that a connection keeps prepared: a group has any size up to MOST
 
 
-def put(db: sqlite3.Connection, into: str, rows: Sequence[Sequence[Any]], after: str = "") -> None:
+class Database(Protocol):
+    """A connection in a transaction, to SQLite or to another that understands the same statements."""
+
+    def execute(self, question: str, given: Any = ..., /) -> Any: ...
+
+    def executemany(self, question: str, given: Iterable[Any], /) -> Any: ...
+
+
+def upsert(table: str, columns: str, key: int) -> tuple[str, str]:
+    """What comes before the rows and after them; the first `key` columns are the table's key. Trap:
+    one statement must not have two rows of the same key."""
+    names = columns.split(", ")
+    changes = ", ".join(f"{name} = excluded.{name}" for name in names[key:])
+    target = ", ".join(names[:key])
+    return f"insert into {table} ({columns})", f"on conflict ({target}) do update set {changes}"
+
+
+def put(db: Database, into: str, rows: Sequence[Sequence[Any]], after: str = "") -> None:
     """`into` ends where the rows begin: `insert into t`; `after` follows them."""
     for at in range(0, len(rows), MOST):
         some = rows[at : at + MOST]
         db.execute(_statement(into, len(some[0]), len(some), after), tuple(chain(*some)))
 
 
-def among(db: sqlite3.Connection, select: str, keys: Iterable[Any]) -> list[Any]:
-    """What a statement with `in ({})` gives, for any number of keys."""
+def among(db: Database, select: str, keys: Iterable[Any]) -> list[Any]:
+    """What a statement with `in ({})` gives, if it gives rows, for any number of keys."""
     wanted = tuple(keys)
     found: list[Any] = []
     for at in range(0, len(wanted), MOST):
         some = wanted[at : at + MOST]
-        found += db.execute(_selecting(select, len(some)), some).fetchall()
+        given = db.execute(_selecting(select, len(some)), some)
+        if given.description:
+            found += given.fetchall()
     return found
 
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from fanfold.errors import StoreError, StoreUnavailable
+from fanfold.errors import StoreBusy, StoreError, StoreUnavailable
 from fanfold.journal.facts import EndAttempt, Fact
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.disk import (
@@ -22,11 +22,19 @@ from fanfold.journal.sqlite.disk import (
     put_back,
     tighten_permissions,
 )
+from fanfold.journal.sqlite.log import Log, commit_facts
 from fanfold.journal.sqlite.marks import Marks, highest, missing
 from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.journal.sqlite.sent import SentFile
 from fanfold.journal.sqlite.sessions import LockedSessions, this_process
-from fanfold.journal.sqlite.trouble import DATABASE_ERRORS, sqlite_errors, translate, unusable
+from fanfold.journal.sqlite.trouble import (
+    DATABASE_ERRORS,
+    Statements,
+    lock_holder,
+    sqlite_errors,
+    translate,
+    unusable,
+)
 from fanfold.journal.sqlite.unsaved import SideFile, left_behind
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
@@ -46,6 +54,7 @@ class StoreFolder:
         self._presence: Presence | None = None
         self._version = 0
         self.identity = ""
+        self.log = Log()
         self.marks = Marks(folder, "")
         self.was_displaced = self.saved_elsewhere = False
 
@@ -95,10 +104,10 @@ class StoreFolder:
                 trouble = translate(error, self.file)
         raise trouble
 
-    def connect(self, *, readonly: bool = False) -> sqlite3.Connection:
+    def connect(self, *, readonly: bool = False, wait: float = 60.0) -> sqlite3.Connection:
         with sqlite_errors(self.file):
             db = sqlite3.connect(
-                self.file, timeout=60.0, isolation_level=None, check_same_thread=False,
+                self.file, timeout=wait, isolation_level=None, check_same_thread=False,
                 cached_statements=STATEMENTS,
             )  # fmt: skip
             db.execute("pragma synchronous = full")
@@ -111,6 +120,15 @@ class StoreFolder:
 
     def disconnect(self, db: sqlite3.Connection) -> None:
         db.close()
+
+    def statements(self, db: sqlite3.Connection) -> Statements:
+        return Statements(db, self.file)
+
+    def commit(self, db: sqlite3.Connection, facts: list[Any]) -> list[Any]:
+        return commit_facts(db, self.file, facts, self.log)
+
+    def busy(self, error: StoreBusy) -> str:
+        return f"{self.file}: locked by {lock_holder(self.file) or 'another program'}"
 
     @property
     def place(self) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fanfold.journal.facts import Fact
+from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.sqlite.checksum import sound
-from fanfold.journal.sqlite.trouble import Ask
+from fanfold.journal.sqlite.rows import apply
+from fanfold.journal.sqlite.trouble import Ask, translate
 from fanfold.journal.stream import Commit, decode_light, encode_light
 
 KEPT = 3600.0  # seconds of facts' own time
@@ -24,22 +27,39 @@ class Log:
         self._since_pruned = BETWEEN
         self.position = 0
 
-    def append(self, db: sqlite3.Connection, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
+    def append(self, db: Database, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
         for fact in facts:  # nobody asks the machine: in a simulation its time means nothing
             at = getattr(fact, "at", None)
             if at is not None and at > self.at:
                 self.at = at
         light = encode_light(facts, answers)
         if light:
-            put = "insert into log (at, facts) values (?, ?)"
-            self.position = db.execute(put, (self.at, light)).lastrowid or 0
+            self.position = self.put(db, light)
         self._since_pruned += 1
         if self._since_pruned > BETWEEN:
             self._since_pruned = 0
             prune(db)
 
+    def put(self, db: Database, light: bytes) -> int:
+        put = "insert into log (at, facts) values (?, ?)"
+        return db.execute(put, (self.at, light)).lastrowid or 0
 
-def prune(db: sqlite3.Connection) -> None:
+
+def commit_facts(db: sqlite3.Connection, file: Path, facts: list[Any], log: Log) -> list[Any]:
+    """One transaction; its answers. A StoreError: not now. Any other: a fact that no store can hold."""
+    try:
+        db.execute("begin immediate")
+        answers = apply(db, facts)
+        log.append(db, facts, answers)
+        db.execute("commit")
+    except Exception as error:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise translate(error, file) if isinstance(error, sqlite3.Error) else error from error
+    return answers
+
+
+def prune(db: Database) -> None:
     """Followers are never long behind; one that is reads the tables again."""
     db.execute("delete from log where at < (select max(at) from log) - ?", (KEPT,))
 

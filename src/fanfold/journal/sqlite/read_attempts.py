@@ -40,7 +40,8 @@ _OF_NAMED = f"run = :run and no >= (select first_attempt from runs where no = :r
 _END = "started + coalesce(took, 0)"
 _SESSIONS = f"select min(started), max({_END}) from attempts where {_OF_NAMED} group by session order by 1, 2"
 _MEMBERS = (
-    "select member, count(*), sum(state <> 'ok' and state <> 'started'), sum(cost),"
+    "select member, count(*), count(*) filter (where state <> 'ok' and state <> 'started'),"
+    " sum(cost),"
     f" sum(max(0, {_END} - started)) from attempts where {_OF_NAMED}"
     " group by member order by count(*) desc, member"
 )
@@ -50,10 +51,11 @@ _CALLS = (
 )
 _HEAPS = (
     "select member, cast(began / :width as integer) as first, cast(over / :width as integer) as last,"
-    " count(*), sum(began), sum(over), sum(bad) from (select member, started - :origin as began,"
+    " count(*), sum(began), sum(over), count(*) filter (where bad) from (select member,"
+    " started - :origin as began,"
     f" max(started, min({_END}, :end)) - :origin as over, state in ('error', 'in_doubt') as bad"
     f" from attempts where {_OF_NAMED} and started between :start and :end"
-    " and member in (select value from json_each(:members))) group by member, first, last"
+    " and member in (select value from json_each(:members))) calls group by member, first, last"
 )
 
 
@@ -79,12 +81,14 @@ class AttemptRows:
     def spent(self, run: int) -> dict[int, Spent]:
         rows = self._execute(
             "select step, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
-            " sum(cache_write), sum(tokens), sum(state = 'error'), sum(state = 'in_doubt'),"
+            " sum(cache_write), sum(tokens), count(*) filter (where state = 'error'),"
+            " count(*) filter (where state = 'in_doubt'),"
             " sum(repeats), sum(repeated), sum(max(0, over - max(started, before))),"
-            " sum(state <> 'error' or cost > 0), sum(hedge_of is not null),"
-            " sum(iif(state = 'late', cost, 0)), sum(unusable <> ''), sum(bound and cost > 0)"
+            " count(*) filter (where state <> 'error' or cost > 0), count(hedge_of),"
+            " sum(iif(state = 'late', cost, 0)), count(*) filter (where unusable <> ''),"
+            " count(*) filter (where bound <> 0 and cost > 0)"
             f" from (select *, {_BEFORE} as before from (select *, started + took as over"
-            f" from attempts where {_OF_RUN} and {_SENT})) group by step",
+            f" from attempts where {_OF_RUN} and {_SENT}) sent) calls group by step",
             (run,),
         )
         spent = {}
@@ -98,8 +102,9 @@ class AttemptRows:
     def by_member(self, run: int) -> dict[tuple[int, str], Spent]:
         rows = self._execute(
             "select step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
-            " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt'),"
-            " sum(bound and cost > 0)"
+            " sum(cache_write), count(*) filter (where state = 'error'),"
+            " count(*) filter (where state = 'in_doubt'),"
+            " count(*) filter (where bound <> 0 and cost > 0)"
             f" from attempts where {_OF_RUN} and {_SENT} group by step, member"
             " order by step, member",
             (run,),

@@ -62,8 +62,7 @@ _MISSING = (
     " and p.state = 'passed') order by i.position limit ?5"
 )
 _REASONS = (
-    "select i.id, o.reasons from (select batch, position, state, reasons, max(step) from outcomes"
-    " where run = :run group by batch, position) o join items i on i.run = :run"
+    f"select i.id, o.reasons from ({FINAL}) o join items i on i.run = :run"
     " and i.batch = o.batch and i.position = o.position"
     " where o.state in (select value from json_each(:states)) and o.reasons is not null"
     " order by o.batch, o.position"
@@ -123,7 +122,8 @@ class ItemRows:
         return int(row[0])
 
     def revised_ids(self, run: int, limit: int) -> list[str]:
-        question = f"{REVISED.format('distinct i.id')} order by o.batch, o.position limit :limit"
+        first = "group by i.id order by min(o.batch), min(o.position) limit :limit"
+        question = f"{REVISED.format('i.id')} {first}"
         rows = self._execute(question, {"run": run, "limit": limit})
         return [row[0] for row in rows]
 

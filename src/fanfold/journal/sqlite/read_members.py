@@ -35,7 +35,7 @@ _OF_MEMBER = (
     " join steps s on s.run = a.run and s.no = a.step"
     " where a.no > (select coalesce(max(no), 0) from attempts) - :searched"
     " and a.member = :member and a.answerer = :answerer"
-    " and a.state not in ('started', 'late') and (:step is null or s.name = :step)"
+    " and a.state not in ('started', 'late') and (cast(:step as text) is null or s.name = :step)"
     " order by a.no desc limit :newest"
 )
 _TIMES = (
@@ -55,7 +55,7 @@ _ASKED = (
     "select count(*) from (select distinct a.member, a.ids from attempts a"
     " join steps s on s.run = a.run and s.no = a.step where a.run = ?1"
     " and a.no >= (select first_attempt from runs where no = ?1)"
-    " and s.name = ?2 and a.state <> 'error')"
+    " and s.name = ?2 and a.state <> 'error') asked"
 )
 _CASCADES = (
     "select c.step, s.name, c.members, c.price from cascades c"
@@ -157,7 +157,8 @@ class MemberRows:
     def answered_items(self, run: int) -> dict[tuple[int, str], AnsweredItems]:
         rows = self._execute(
             "select o.step, coalesce(r.member, iif(o.body is null, '', o.member)) as who,"
-            " sum(o.body is not null or coalesce(r.run = :run, 0)), sum(coalesce(r.run <> :run, 0)),"
+            " count(*) filter (where o.body is not null or r.run = :run),"
+            " count(*) filter (where r.run <> :run),"
             " sum(o.calls) from outcomes o left join replies r on r.no = o.reply"
             " where o.run = :run group by o.step, who order by o.step, who",
             {"run": run},

@@ -34,13 +34,14 @@ _OF_RUNS = (
 _IDS = "select no, id from runs where no in (select value from json_each(?))"
 _TOTALS = (
     "select run, step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
-    " sum(cache_write), sum(state = 'error'), sum(state = 'in_doubt'), sum(repeats),"
-    " sum(coalesce(took, 0)), sum(bound and cost > 0)"
+    " sum(cache_write), count(*) filter (where state = 'error'),"
+    " count(*) filter (where state = 'in_doubt'), sum(repeats),"
+    " sum(coalesce(took, 0)), count(*) filter (where bound <> 0 and cost > 0)"
     f" {_OF_RUNS} group by run, step, member"
 )
 _CHOSEN = (
     "select no from (select no, row_number() over (partition by run, step, member order by"
-    f" state in ('error', 'in_doubt') desc, cost desc, no) as place {_OF_RUNS})"
+    f" state in ('error', 'in_doubt') desc, cost desc, no) as place {_OF_RUNS}) ranked"
     " where place <= :most"
 )
 _OUTCOMES = (
@@ -78,8 +79,8 @@ class RunRows:
         ).fetchone()
         if row is None and len(name_or_id) >= 4:
             found = self._execute(
-                f"select {RUN} from runs where substr(id, 1, ?) = ? and {_THERE}",
-                (len(name_or_id), name_or_id),
+                f"select {RUN} from runs where id >= ?1 and id < ?1 || '~' and {_THERE}",
+                (name_or_id,),
             ).fetchall()
             row = found[0] if len(found) == 1 else None
         return None if row is None else run_in(row)
@@ -119,7 +120,7 @@ class RunRows:
     def tally(self, run: int) -> dict[State, int]:
         counts: dict[State, int] = dict.fromkeys(STATES, 0)
         rows = self._execute(
-            f"select state, count(*) from ({FINAL}) group by state", {"run": run}
+            f"select state, count(*) from ({FINAL}) f group by state", {"run": run}
         ).fetchall()
         counts.update(rows)
         return counts

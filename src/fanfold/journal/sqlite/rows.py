@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,13 +36,16 @@ from fanfold.journal.facts import (
     StartAttempt,
 )
 from fanfold.journal.sqlite import attempts, bulk, checksum
+from fanfold.journal.sqlite.bulk import Database
 
 SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
 """The columns of a run that its checksum is of."""
+_ITEMS = bulk.upsert("items", "run, batch, position, id, hash, crc", 3)
+_BATCHES = bulk.upsert("batches", "run, no, name, fingerprint, size, last_step", 2)
 _encode = msgspec.json.Encoder().encode
 
 
-def apply(db: sqlite3.Connection, facts: Sequence[Fact]) -> list[Any]:
+def apply(db: Database, facts: Sequence[Fact]) -> list[Any]:
     """Facts of one kind go in together, as one statement each; kinds keep their first order."""
     if len(facts) == 1:
         return _APPLY[type(facts[0])](db, list(facts))
@@ -63,30 +65,34 @@ def apply(db: sqlite3.Connection, facts: Sequence[Fact]) -> list[Any]:
 # ── runs and what they planned ───────────────────────────────────────────────────────────────
 
 
-def _add_run(db: sqlite3.Connection, facts: list[AddRun]) -> list[int]:
+def _add_run(db: Database, facts: list[AddRun]) -> list[int]:
     numbers = []
     for fact in facts:
         r = fact.record
-        cursor = db.execute(
-            "insert into runs (id, name, status, reason, created, ended, session, plan, folder,"
-            " budget, parent, first_attempt) values (?,?,?,?,?,?,?,?,?,?,?,"
-            " (select coalesce(max(no), 0) + 1 from attempts))",
-            (r.id, r.name, r.status, r.reason, r.created, r.ended, r.session, r.plan, r.folder,
-             r.budget, r.parent),
+        number = next_number(db, "runs")
+        db.execute(
+            "insert into runs (no, id, name, status, reason, created, ended, session, plan, folder,"
+            " budget, parent, first_attempt) values (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            (number, r.id, r.name, r.status, r.reason, r.created, r.ended, r.session, r.plan, r.folder,
+             r.budget, r.parent, next_number(db, "attempts")),
         )  # fmt: skip
-        assert cursor.lastrowid is not None
-        numbers.append(cursor.lastrowid)
-        _sum_up(db, cursor.lastrowid)
+        numbers.append(number)
+        _sum_up(db, number)
     return numbers
 
 
-def _sum_up(db: sqlite3.Connection, run: int) -> None:
+def next_number(db: Database, table: str) -> int:
+    number: int = db.execute(f"select coalesce(max(no), 0) + 1 from {table}").fetchone()[0]
+    return number
+
+
+def _sum_up(db: Database, run: int) -> None:
     """The checksum of a run, after it was changed."""
     row = db.execute(f"select {', '.join(SUMMED)} from runs where no = ?", (run,)).fetchone()
     db.execute("update runs set crc = ? where no = ?", (checksum.of(*row), run))
 
 
-def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[bool]:
+def _reopen_run(db: Database, facts: list[ReopenRun]) -> list[bool]:
     taken = []
     for f in facts:
         changed = db.execute(
@@ -103,7 +109,7 @@ def _reopen_run(db: sqlite3.Connection, facts: list[ReopenRun]) -> list[bool]:
     return taken
 
 
-def _drop_outcomes(db: sqlite3.Connection, f: ReopenRun) -> None:
+def _drop_outcomes(db: Database, f: ReopenRun) -> None:
     if not f.keep:
         db.execute(
             "delete from outcomes where run = ? and state in ('unfunded', 'cancelled', 'in_doubt')",
@@ -117,7 +123,7 @@ def _drop_outcomes(db: sqlite3.Connection, f: ReopenRun) -> None:
         )
 
 
-def _end_the_rest(db: sqlite3.Connection, f: CloseRun) -> None:
+def _end_the_rest(db: Database, f: CloseRun) -> None:
     """Every planned item has an outcome: those that did not leave the flow get one now."""
     db.execute(
         "insert into outcomes (run, batch, position, step, state, reasons, cost, calls)"
@@ -130,11 +136,11 @@ def _end_the_rest(db: sqlite3.Connection, f: CloseRun) -> None:
     )
 
 
-def _close_run(db: sqlite3.Connection, facts: list[CloseRun]) -> list[bool]:
+def _close_run(db: Database, facts: list[CloseRun]) -> list[bool]:
     return [_close_one(db, f) for f in facts]
 
 
-def _close_one(db: sqlite3.Connection, f: CloseRun) -> bool:
+def _close_one(db: Database, f: CloseRun) -> bool:
     whose = "select 1 from runs where no = ? and session = ?"
     if f.session is None or db.execute(whose, (f.run, f.session)).fetchone():
         if f.rest is not None:
@@ -161,7 +167,7 @@ def _close_one(db: sqlite3.Connection, f: CloseRun) -> bool:
     return False
 
 
-def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
+def _drop_run(db: Database, facts: list[DropRun]) -> list[None]:
     for fact in facts:
         for table in (
             "items",
@@ -180,7 +186,7 @@ def _drop_run(db: sqlite3.Connection, facts: list[DropRun]) -> list[None]:
     return [None] * len(facts)
 
 
-def _remove_runs(db: sqlite3.Connection, facts: list[RemoveRuns]) -> list[RemovedReplies | None]:
+def _remove_runs(db: Database, facts: list[RemoveRuns]) -> list[RemovedReplies | None]:
     answers = [_remove(db, fact) for fact in facts]
     for fact, answer in zip(facts, answers, strict=True):
         for no, _ in fact.runs if answer else ():
@@ -188,7 +194,7 @@ def _remove_runs(db: sqlite3.Connection, facts: list[RemoveRuns]) -> list[Remove
     return answers
 
 
-def _drop_batch(db: sqlite3.Connection, facts: list[DropBatch]) -> list[None]:
+def _drop_batch(db: Database, facts: list[DropBatch]) -> list[None]:
     for f in facts:
         attempts.file_again(db, f.run, f.no)
         db.execute("delete from items where run = ? and batch = ?", (f.run, f.no))
@@ -197,20 +203,18 @@ def _drop_batch(db: sqlite3.Connection, facts: list[DropBatch]) -> list[None]:
     return [None] * len(facts)
 
 
-def _heartbeat(db: sqlite3.Connection, facts: list[Heartbeat]) -> list[None]:
-    db.executemany(
-        "insert or replace into beats (run, active) values (?,?)",
-        [(f.run, f.active) for f in facts],
-    )
+def _heartbeat(db: Database, facts: list[Heartbeat]) -> list[None]:
+    into, after = bulk.upsert("beats", "run, active", 1)
+    bulk.put(db, into, list({f.run: f.active for f in facts}.items()), after)
     return [None] * len(facts)
 
 
-def _booked(db: sqlite3.Connection, run: int) -> None:
+def _booked(db: Database, run: int) -> None:
     """The run has the active time of its last process now."""
     db.execute("delete from beats where run = ?", (run,))
 
 
-def _name_step(db: sqlite3.Connection, facts: list[NameStep]) -> list[None]:
+def _name_step(db: Database, facts: list[NameStep]) -> list[None]:
     db.executemany(
         "insert into steps (run, no, name, note) values (?,?,?,?) on conflict (run, no)"
         " do update set note = excluded.note where excluded.note != ''",
@@ -219,15 +223,15 @@ def _name_step(db: sqlite3.Connection, facts: list[NameStep]) -> list[None]:
     return [None] * len(facts)
 
 
-def _plan_items(db: sqlite3.Connection, facts: list[PlanItems]) -> list[None]:
+def _plan_items(db: Database, facts: list[PlanItems]) -> list[None]:
     for fact in facts:
         for at in range(0, len(fact.rows), bulk.MOST):
             some = [(*row, checksum.of(*row)) for row in fact.rows[at : at + bulk.MOST]]
-            bulk.put(db, "insert or replace into items (run, batch, position, id, hash, crc)", some)
+            bulk.put(db, _ITEMS[0], some, _ITEMS[1])
     return [None] * len(facts)
 
 
-def _keep_prompt(db: sqlite3.Connection, facts: list[KeepPrompt]) -> list[None]:
+def _keep_prompt(db: Database, facts: list[KeepPrompt]) -> list[None]:
     for f in facts:
         rows = [
             (f.run, f.step, id, f.member, key, f.messages)
@@ -237,49 +241,45 @@ def _keep_prompt(db: sqlite3.Connection, facts: list[KeepPrompt]) -> list[None]:
     return [None] * len(facts)
 
 
-def _plan_batch(db: sqlite3.Connection, facts: list[PlanBatch]) -> list[None]:
+def _plan_batch(db: Database, facts: list[PlanBatch]) -> list[None]:
     for f in facts:
-        db.execute(
-            "insert or replace into batches (run, no, name, fingerprint, size, last_step)"
-            " values (?,?,?,?,?,?)",
-            (f.run, f.no, f.name, f.fingerprint, f.size, f.last_step),
-        )
+        row = (f.run, f.no, f.name, f.fingerprint, f.size, f.last_step)
+        bulk.put(db, _BATCHES[0], [row], _BATCHES[1])
     return [None] * len(facts)
 
 
-def _declare_cascade(db: sqlite3.Connection, facts: list[DeclareCascade]) -> list[None]:
+def _declare_cascade(db: Database, facts: list[DeclareCascade]) -> list[None]:
     db.executemany(
-        "insert or ignore into cascades (run, step, members, price) values (?,?,?,?)",
+        "insert into cascades (run, step, members, price) values (?,?,?,?) on conflict do nothing",
         [(f.run, f.step, _encode(f.members).decode(), _encode(f.price).decode()) for f in facts],
     )
     return [None] * len(facts)
 
 
-def _begin_judging(db: sqlite3.Connection, facts: list[BeginJudging]) -> list[None]:
+def _begin_judging(db: Database, facts: list[BeginJudging]) -> list[None]:
     rows = [(fact.run, key, fact.session) for fact in facts for key in dict.fromkeys(fact.keys)]
-    bulk.put(db, "insert or ignore into judging (run, key, session)", rows)
+    bulk.put(db, "insert into judging (run, key, session)", rows, "on conflict do nothing")
     return [None] * len(facts)
 
 
-def _end_judging(db: sqlite3.Connection, facts: list[EndJudging]) -> list[None]:
+def _end_judging(db: Database, facts: list[EndJudging]) -> list[None]:
     rows = [(fact.run, fact.key) for fact in facts]
     bulk.put(db, "delete from judging where (run, key) in (", rows, ")")
     return [None] * len(facts)
 
 
-def _give_order(db: sqlite3.Connection, facts: list[GiveOrder]) -> list[int]:
+def _give_order(db: Database, facts: list[GiveOrder]) -> list[int]:
     numbers = []
     for f in facts:
-        cursor = db.execute(
-            "insert into orders (run, at, by, what, value) values (?,?,?,?,?)",
-            (f.run, f.at, f.by, f.what, f.value),
+        numbers.append(next_number(db, "orders"))
+        db.execute(
+            "insert into orders (no, run, at, by, what, value) values (?,?,?,?,?,?)",
+            (numbers[-1], f.run, f.at, f.by, f.what, f.value),
         )
-        assert cursor.lastrowid is not None
-        numbers.append(cursor.lastrowid)
     return numbers
 
 
-def _answer_order(db: sqlite3.Connection, facts: list[AnswerOrder]) -> list[bool]:
+def _answer_order(db: Database, facts: list[AnswerOrder]) -> list[bool]:
     answers = []
     for f in facts:
         changed = db.execute(
@@ -319,7 +319,7 @@ _EMPTY = "update replies set key8 = 0, key = x'', private = 1, reply = null, blo
 _BLOBS = "delete from blobs where hash not in (select blob from replies where blob is not null)"
 
 
-def _remove(db: sqlite3.Connection, fact: RemoveRuns) -> RemovedReplies | None:
+def _remove(db: Database, fact: RemoveRuns) -> RemovedReplies | None:
     """None: one of them is not there any more as it was, and all stay."""
     there = "select 1 from runs where no = ? and session = ? and status <> 'removed'"
     if not all(db.execute(there, run).fetchone() for run in fact.runs):
@@ -342,7 +342,7 @@ def _remove(db: sqlite3.Connection, fact: RemoveRuns) -> RemovedReplies | None:
     return RemovedReplies(removed + inline, kept)
 
 
-_APPLY: dict[type, Callable[[sqlite3.Connection, list[Any]], list[Any]]] = {
+_APPLY: dict[type, Callable[[Database, list[Any]], list[Any]]] = {
     AddRun: _add_run,
     ReopenRun: _reopen_run,
     CloseRun: _close_run,

@@ -6,7 +6,7 @@ import fcntl
 import os
 import secrets
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from errno import EACCES, EPERM, EROFS
 from pathlib import Path
 
@@ -65,6 +65,9 @@ class LockedSessions:
 
     def alive(self, session: str) -> bool:
         return self.life(session) != "dead"
+
+    def bury(self, sessions: Collection[str]) -> None:
+        """Their process is gone, and with it whatever it could write."""
 
     def owner(self, session: str) -> SessionOwner | None:
         if self.life(session) == "dead":

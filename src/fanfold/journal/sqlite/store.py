@@ -6,24 +6,28 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from fanfold.errors import StoreError
 from fanfold.journal.contract import Patience, PlannedRow, SentMarks, Sessions
 from fanfold.journal.facts import EndAttempt, Fact, LoseAttempts, PlanItems
 from fanfold.journal.sqlite.disk import made_private
 from fanfold.journal.sqlite.folder import StoreFolder
-from fanfold.journal.sqlite.log import Following, Log, LogRows
+from fanfold.journal.sqlite.log import Following, LogRows
 from fanfold.journal.sqlite.read_attempts import AttemptRows
 from fanfold.journal.sqlite.read_items import ItemRows
 from fanfold.journal.sqlite.read_members import MemberRows
 from fanfold.journal.sqlite.read_pages import PageRows
 from fanfold.journal.sqlite.read_runs import RunRows
-from fanfold.journal.sqlite.rows import apply
-from fanfold.journal.sqlite.trouble import Statements, sqlite_errors
 from fanfold.journal.sqlite.writer import Backing, Hook, Writer
 
 PLAN_CHUNK = 1000
+
+
+class Asked(Protocol):
+    """A connection to read from, whose errors are ours."""
+
+    def execute(self, question: str, given: Any = ()) -> Any: ...
 
 
 class Home(Backing, Protocol):
@@ -41,7 +45,10 @@ class Home(Backing, Protocol):
     @property
     def sent(self) -> SentMarks: ...
 
-    def attach(self, db: sqlite3.Connection) -> tuple[str, ...]:
+    def statements(self, db: Any) -> Asked:
+        """To read with, over a connection."""
+
+    def attach(self, db: Any) -> tuple[str, ...]:
         """From here on this process writes. Returns what the operator should know, once."""
 
     def left_behind(self) -> AbstractContextManager[list[Fact]]:
@@ -53,17 +60,17 @@ class Home(Backing, Protocol):
 class Reader(RunRows, ItemRows, AttemptRows, MemberRows, PageRows, LogRows):
     """All questions, on one connection. Only what is durable is seen."""
 
-    def __init__(self, db: sqlite3.Connection, file: Path) -> None:
-        self._db = Statements(db, file)
-        self._execute = self._db.execute
+    def __init__(self, statements: Asked) -> None:
+        self._execute = statements.execute
 
-    def move(self, db: sqlite3.Connection, file: Path) -> None:
+    def move(self, statements: Asked) -> None:
         """The store is somewhere else from now on."""
-        self._db.move(db, file)
+        self._execute = statements.execute
 
 
-class SqliteStore(Following):
-    """`write` awaits durability, `note` does not; `read` sees only what is durable."""
+class JournalStore(Following):
+    """Open to write, wherever its database is. `write` awaits durability, `note` does not; `read` sees
+    only what is durable."""
 
     def __init__(
         self,
@@ -81,7 +88,7 @@ class SqliteStore(Following):
         self.write, self.note = self._writer.write, self._writer.note
         self.subscribe = self._writer.subscribe
         self._reading = home.connect(readonly=True)
-        self.read: Reader = Reader(self._reading, home.file)
+        self.read: Reader = Reader(home.statements(self._reading))
 
     def _take_up(self) -> tuple[str, ...]:
         """Before anything is judged lost: apply what writers could not save that have died since.
@@ -90,13 +97,9 @@ class SqliteStore(Following):
         db = home.connect()
         try:
             warnings = home.attach(db)
-            with home.left_behind() as facts, sqlite_errors(home.file):
+            with home.left_behind() as facts:
                 if facts:
-                    db.execute("begin immediate")
-                    answers = apply(db, facts)
-                    Log().append(db, facts, answers)
-                    db.execute("commit")
-                    home.committed(facts, answers)
+                    home.committed(facts, home.commit(db, facts))
         finally:
             home.disconnect(db)
         taken = sum(isinstance(fact, EndAttempt) and bool(fact.landed) for fact in facts)
@@ -108,7 +111,7 @@ class SqliteStore(Following):
     def _read_there(self) -> None:
         """The store was put back: read what is there from now on."""
         before, self._reading = self._reading, self.home.connect(readonly=True)
-        self.read.move(self._reading, self.home.file)
+        self.read.move(self.home.statements(self._reading))
         self.home.disconnect(before)
 
     @property
@@ -175,6 +178,7 @@ class SqliteStore(Following):
                 await self.write(fact)
         sessions = dict(self.read.open_attempts())
         lost = {number: sessions[number] for number in attempts if number in sessions}
+        self.sessions.bury(set(lost.values()))
         await self.write(LoseAttempts(attempts, now, self.sent.unsent(lost)))
 
     def close(self) -> None:
@@ -189,7 +193,7 @@ class SqliteView(Following):
     def __init__(self, folder: Path) -> None:
         home = StoreFolder(folder)
         self._reading = home.look()
-        self.read: Reader = Reader(self._reading, home.file)
+        self.read: Reader = Reader(home.statements(self._reading))
         self.warnings = home.lacking(self._reading)
         self.place, self.files, self.sessions = str(folder), folder, home.sessions
         self.sent = home.sent

@@ -37,7 +37,8 @@ ATTEMPT = (
 REPLY_WIDTH, ITEM_WIDTH = 11, 6
 
 _TRIED = (
-    "select a.step, e.value as id, count(*) as tries, sum(a.state <> 'ok') as lost"
+    "select a.step, e.value as id, count(*) as tries,"
+    " count(*) filter (where a.state <> 'ok') as lost"
     " from attempts a, json_each(cast(a.ids as text)) e where a.run = :run"
     " and a.no >= (select first_attempt from runs where no = :run) group by 1, 2"
 )

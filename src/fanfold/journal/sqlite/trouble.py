@@ -89,10 +89,6 @@ class Statements:
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:
         self._db, self._file = db, file
 
-    def move(self, db: sqlite3.Connection, file: Path) -> None:
-        """From here on another connection is asked."""
-        self._db, self._file = db, file
-
     def execute(self, question: str, given: Any = ()) -> Cursor:
         with sqlite_errors(self._file):
             return Cursor(self._db.execute(question, given), self._file)

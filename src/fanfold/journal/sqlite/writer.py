@@ -16,8 +16,7 @@ from fanfold.journal.contract import Patience
 from fanfold.journal.facts import AdoptAttempts, EndAttempt, Fact, StartAttempt
 from fanfold.journal.sqlite.disk import FIRST_GUESS
 from fanfold.journal.sqlite.log import Log
-from fanfold.journal.sqlite.rows import apply
-from fanfold.journal.sqlite.trouble import FULL, lock_holder, translate
+from fanfold.journal.sqlite.trouble import FULL
 from fanfold.journal.sqlite.unsaved import WAIT, SideFile, answer_to, paused, size_of, with_replies
 from fanfold.journal.stream import Commit, Subscriber
 
@@ -29,7 +28,7 @@ class Backing(Protocol):
     """What a database is in: a folder on a disk, or memory."""
 
     @property
-    def file(self) -> Path:
+    def file(self) -> Path | str:
         """How it is named in messages."""
 
     @property
@@ -39,9 +38,20 @@ class Backing(Protocol):
     @property
     def was_displaced(self) -> bool: ...
 
-    def connect(self, *, readonly: bool = False) -> sqlite3.Connection: ...
+    @property
+    def log(self) -> Log:
+        """Of this process's commits."""
 
-    def disconnect(self, db: sqlite3.Connection) -> None: ...
+    def connect(self, *, readonly: bool = False, wait: float = 60.0) -> Any:
+        """`wait`: seconds that a statement waits for those of others."""
+
+    def disconnect(self, db: Any) -> None: ...
+
+    def commit(self, db: Any, facts: list[Any]) -> list[Any]:
+        """One transaction; its answers. A StoreError: not now. Any other: a fact that cannot be held."""
+
+    def busy(self, error: StoreBusy) -> str:
+        """Why nothing can be written now, in words."""
 
     def side_file(self) -> SideFile | None:
         """Where facts go that the database does not take."""
@@ -49,7 +59,7 @@ class Backing(Protocol):
     def displaced(self) -> bool:
         """Whether the path is no longer that of the store that is open."""
 
-    def find_again(self, db: sqlite3.Connection) -> str:
+    def find_again(self, db: Any) -> str:
         """The store was moved, or deleted: then its content is put back. Returns what to report."""
 
     def secure(self, calls: int, largest: int) -> bool:
@@ -98,7 +108,6 @@ class Writer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
         self._due = False
-        self._log = Log()
         self._subscribers: list[Subscriber] = []
         self._published: list[Commit] = []  # of the group that is being committed
         self.commits = 0
@@ -111,9 +120,7 @@ class Writer:
             self._thread.start()
 
     def _connect(self) -> None:
-        self._db = self._store.connect()
-        milliseconds = self._patience.between * 1000 if self._thread else 0
-        self._db.execute(f"pragma busy_timeout = {int(milliseconds)}")
+        self._db = self._store.connect(wait=self._patience.between if self._thread else 0)
 
     @property
     def backlog(self) -> int:
@@ -229,32 +236,23 @@ class Writer:
 
     def _transact(self, facts: list[Any]) -> list[Any]:
         """All or nothing; but a fact that no store can hold is left out, and its own answer."""
-        db = self._db
         try:
-            db.execute("begin immediate")
-            answers = apply(db, facts)
-            self._log.append(db, facts, answers)
-            db.execute("commit")
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise translate(error, self._store.file) from error
+            answers = self._store.commit(self._db, facts)
+        except StoreError:
+            raise
         except Exception as error:
-            self._roll_back()
             if len(facts) == 1:
                 return [InvalidReply(f"cannot be recorded: {error}")]
             return [answer for fact in facts for answer in self._transact([fact])]
         self.commits += 1
         self._store.committed(facts, answers)
         if self._subscribers:
-            self._published.append(Commit(self._log.position, self._log.at, facts, answers))
+            log = self._store.log
+            self._published.append(Commit(log.position, log.at, facts, answers))
         self._count(facts, answers)
         if self._after:
             self._after(self.commits)
         return answers
-
-    def _roll_back(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("rollback")
 
     def _count(self, facts: list[Any], answers: list[Any]) -> None:
         """What is in progress, and how large its replies may be."""
@@ -284,7 +282,7 @@ class Writer:
         if isinstance(error, StoreBusy) and waited < self._patience.limit and not self._closing:
             if waited >= self._patience.notice and not self._notified:
                 self._notified = True
-                self._on_loop(self.on_wait, f"{self._locked(error)}; waiting for it")
+                self._on_loop(self.on_wait, f"{self._store.busy(error)}; waiting for it")
         else:
             self._give_up(entries, error, saved)
         self._try_later()
@@ -306,7 +304,7 @@ class Writer:
         self._hand_out(resolved, answers)
 
     def _reason(self, error: StoreError, saved: bool) -> str:
-        why = self._locked(error) if isinstance(error, StoreBusy) else str(error)
+        why = self._store.busy(error) if isinstance(error, StoreBusy) else str(error)
         side = self._side
         if side is None or not saved:
             return f"{why}; replies that were paid can be saved nowhere and are held in memory"
@@ -314,10 +312,6 @@ class Writer:
             return why
         replies = "1 reply is" if side.replies == 1 else f"{side.replies} replies are"
         return f"{why}; {replies} kept in {side.file} until the store is opened again"
-
-    def _locked(self, error: StoreError) -> str:
-        who = lock_holder(self._store.file) or "another program"
-        return f"{self._store.file}: locked by {who}"
 
     def _try_later(self) -> None:
         if self._thread is None and self._loop is not None and not self._closing and self._kept:

@@ -1,0 +1,136 @@
+"""A PostgreSQL server of the tests' own, in a folder of its own; one for each process that needs it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+USER = "fanfold"
+_FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=200",
+         "restart_after_crash=off", "listen_addresses=127.0.0.1", "log_min_messages=fatal")  # fmt: skip
+
+
+class PostgresServer:
+    """`kill` ends it hard, as a crash would; `start` brings it back with what was durable."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._data, self._log = programs, folder / "data", folder / "log"
+        self._owner = _other_user()
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        if self._owner is not None:
+            shutil.chown(folder, self._owner)
+        words = [programs / "initdb", "-D", self._data, "-A", "trust", "-U", USER, "-E", "UTF8",
+                 "--locale=C", "--no-sync", "--no-instructions"]  # fmt: skip
+        subprocess.run(words, check=True, user=self._owner, cwd="/", stdout=subprocess.DEVNULL)
+        self.start()
+
+    def start(self) -> None:
+        """It may have to wait until what a killed one left behind has ended."""
+        deadline = time.monotonic() + 60
+        while True:
+            self._launch()
+            if self._answers():
+                return
+            assert time.monotonic() < deadline, self._log.read_text()
+
+    def _launch(self) -> None:
+        words = [self._programs / "postgres", "-D", self._data, "-p", str(self.port), "-k", ""]
+        settings = (word for one in _FAST for word in ("-c", one))
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*words, *settings], user=self._owner, cwd="/", stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, preexec_fn=_end_with_us,
+            )  # fmt: skip
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        while self._process.poll() is None:
+            with suppress(psycopg.OperationalError):
+                self.run("select 1")
+                return True
+            time.sleep(0.02)
+        return False
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGINT)
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self._data.parent, ignore_errors=True)
+
+    def _end(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+            self._process.wait()
+
+    def place(self, schema: str = "", port: int = 0) -> str:
+        """A new store on it, or the one of that name; through another port, if there is a proxy."""
+        name = schema or f"s{secrets.token_hex(8)}"
+        return f"postgresql://{USER}@127.0.0.1:{port or self.port}/postgres?schema={name}"
+
+    def run(self, statements: str) -> list[Any]:
+        address = f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+        with psycopg.connect(address, autocommit=True) as connection:
+            done = connection.execute(statements)  # type: ignore[arg-type]
+            return done.fetchall() if done.description else []
+
+
+@lru_cache(1)
+def server() -> PostgresServer:
+    """That of this process, started when it is first asked for. Skips the test where there is none."""
+    pytest.importorskip(
+        "psycopg", reason="psycopg is not installed: pip install 'fanfold[postgres]'"
+    )
+    programs = _programs()
+    if programs is None:
+        if os.environ.get("FANFOLD_POSTGRES") == "required":
+            pytest.fail("PostgreSQL is required here, and it is not installed")
+        pytest.skip("PostgreSQL is not installed: make postgres")
+    folder = Path(tempfile.mkdtemp(prefix="fanfold-postgres-"))
+    folder.chmod(0o755)
+    return PostgresServer(programs, folder)
+
+
+def shut_down() -> None:
+    """That of this process, if it was asked for."""
+    if server.cache_info().currsize:
+        server().remove()
+        server.cache_clear()
+
+
+def _programs() -> Path | None:
+    found = [Path(path).resolve().parent for path in [shutil.which("postgres")] if path]
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in found if (folder / "initdb").exists()), None)
+
+
+def _other_user() -> str | None:
+    """PostgreSQL refuses to run as root."""
+    return None if os.geteuid() else "nobody"
+
+
+def _end_with_us() -> None:
+    """Also when the tests are killed."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(1, signal.SIGINT)
