@@ -19,7 +19,7 @@ PATHS  := src tests tools $(wildcard bench)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format format-check lint types bench score sweep build lock agents clean
+.PHONY: help demo test test-slow check format format-check lint types bench score sweep build lock agents postgres clean
 
 help: ## this list
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-9s %s\n' "$$name" "$$does"; done
@@ -64,6 +64,10 @@ $(AGENTS)/$(PINNED).stamp:
 	@npm install --silent --no-audit --no-fund --fetch-retries 1 --fetch-timeout 60000 --prefix $(AGENTS) @anthropic-ai/claude-code@$(CLAUDE) @openai/codex@$(CODEX)
 	@rm -f $(AGENTS)/*.stamp
 	@touch $@
+
+postgres: ## the PostgreSQL that the tests of its store start; Debian's package, needs root
+	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null
 
 build: $(DEV) ## the wheel and the source archive, in dist/
 	@$(BIN)/python -m build --no-isolation --outdir dist

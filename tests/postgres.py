@@ -16,7 +16,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 USER = "fanfold"
@@ -28,6 +27,7 @@ class PostgresServer:
     """`kill` ends it hard, as a crash would; `start` brings it back with what was durable."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
+        self._psycopg = pytest.importorskip("psycopg")
         self._programs, self._data, self._log = programs, folder / "data", folder / "log"
         self._owner = _other_user()
         self._process: subprocess.Popen[bytes] | None = None
@@ -62,7 +62,7 @@ class PostgresServer:
     def _answers(self) -> bool:
         assert self._process is not None
         while self._process.poll() is None:
-            with suppress(psycopg.OperationalError):
+            with suppress(self._psycopg.OperationalError):
                 self.run("select 1")
                 return True
             time.sleep(0.02)
@@ -90,8 +90,8 @@ class PostgresServer:
 
     def run(self, statements: str) -> list[Any]:
         address = f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
-        with psycopg.connect(address, autocommit=True) as connection:
-            done = connection.execute(statements)  # type: ignore[arg-type]
+        with self._psycopg.connect(address, autocommit=True) as connection:
+            done = connection.execute(statements)
             return done.fetchall() if done.description else []
 
 

@@ -25,7 +25,7 @@ EVERYWHERE = {"msgspec"}
 
 # Packages that users install as extras: imported where they are used, never before.
 EXTRAS = {
-    "aiohttp_socks", "mcp", "openpyxl", "pyarrow", "pydantic", "pyreqwest", "starlette", "uvicorn",
+    "aiohttp_socks", "mcp", "openpyxl", "psycopg", "pyarrow", "pydantic", "pyreqwest", "starlette", "uvicorn",
     "xllamacpp",
 }  # fmt: skip
 
@@ -43,6 +43,7 @@ LAZY = {
     ("fanfold.faces.cli.ui", "fanfold.faces.ui.session"): "another face, with its own extra",
     ("fanfold.faces.cli.ui", "fanfold.faces.web"): "only for a server, with its own extra",
     ("fanfold.observe.html.prose", "markdown_it"): "only pages need it, and it is slow to import",
+    ("fanfold.journal.opening", "fanfold.journal.postgres.store"): "has its own extra",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
     ("fanfold.members.endpoint", "fanfold.members.http_aiohttp"): "slow to import",
     ("fanfold.members.endpoint", "fanfold.members.http_pyreqwest"): "has its own extra",
@@ -58,6 +59,10 @@ LATE = {
     "fanfold.faces.ui.app": {"starlette"},
     "fanfold.faces.mcp.http": {"mcp", "starlette"},
     "fanfold.faces.mcp.server": {"mcp"},
+    "fanfold.journal.postgres": {"psycopg"},
+    "fanfold.journal.postgres.connection": {"psycopg"},
+    "fanfold.journal.postgres.home": {"psycopg"},
+    "fanfold.journal.postgres.sessions": {"psycopg"},
     "fanfold.members.http_pyreqwest": {"pyreqwest"},
 }
 

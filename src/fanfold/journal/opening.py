@@ -84,7 +84,7 @@ def files(place: str | Path) -> Path:
     if _on_server(place):
         from fanfold.journal.postgres import store
 
-        return store.PostgresHome(str(place)).files
+        return store.prepared(str(place)).files
     return memory.home_of(str(place)).files if _in_memory(place) else _folder(place)
 
 

@@ -10,18 +10,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import psycopg
+from psycopg import errors, sql
+from psycopg.types import numeric, string
+
 from fanfold.errors import BadInput, StoreAway, StoreBusy, StoreError, StoreFull
 from fanfold.journal.postgres.dialect import translate
 from fanfold.journal.sqlite.trouble import FULL
-
-try:
-    import psycopg
-    from psycopg import errors, sql
-    from psycopg.types import numeric, string
-except ImportError as missing:
-    raise BadInput(
-        "a store on PostgreSQL needs psycopg: pip install 'fanfold[postgres]'"
-    ) from missing
 
 ANSWERS = 20_000  # milliseconds in which the network must have taken what was sent
 IDLE = 10_000  # milliseconds after which the server ends a transaction whose client has stopped

@@ -20,6 +20,7 @@ _PHRASES = (
      .replace("max(step) as step", "step")
      .replace("group by batch, position", "order by batch, position, step desc")),
     ("select seq from sqlite_sequence where name = 'log'", "select position from store"),
+    ("instr(", "strpos("),
     ("x''", r"'\x'::bytea"),
     (" as blob)", " as bytea)"),
     ("json_valid(cast(r.budget as text))", "true"),
@@ -30,7 +31,7 @@ _PHRASES = (
     ("json_each(cast(a.ids as text)) e",
      "json_array_elements_text(convert_from(a.ids, 'UTF8')::json) e(value)"),
 )  # fmt: skip
-_WHOLE = re.compile(r"cast\(([a-z]+ / :[a-z]+) as integer\)")
+_WHOLE = re.compile(r"cast\(((?:(?! as ).)+) as integer\)")
 _LISTED = re.compile(r"(not )?in \(select value from json_each\(([?:][a-z0-9]*)\)\)")
 _CALL = re.compile(r"\b(max|min|iif)\(")
 _GIVEN = re.compile(r"(@)?(?:\?(\d*)|(?<!:):([a-z_]+))")

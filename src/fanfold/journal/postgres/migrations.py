@@ -16,11 +16,12 @@ create table runs (
     session text collate "C" not null, plan bytea not null, folder text collate "C" not null,
     budget bytea not null,
     active float8 not null default 0, result bytea, first_attempt bigint not null,
-    parent text collate "C", crc bigint);
+    parent text collate "C", crc bigint, cause text collate "C");
 create index runs_by_name on runs (name, no);
 create index runs_by_parent on runs (parent) where parent is not null;
 create table steps (
-    run bigint not null, no bigint not null, name text collate "C" not null, primary key (run, no));
+    run bigint not null, no bigint not null, name text collate "C" not null,
+    note text collate "C" not null default '', primary key (run, no));
 create table batches (
     run bigint not null, no bigint not null, name text collate "C" not null,
     fingerprint text collate "C" not null, size bigint not null, last_step bigint not null,
@@ -67,7 +68,8 @@ create table outcomes (
     step bigint not null, state text collate "C" not null, reply bigint, reasons text collate "C",
     member text collate "C", cost bigint not null, calls bigint not null,
     key bytea, answerer text collate "C", body bytea, crc bigint, body_crc bigint,
-    primary key (run, batch, position, step));
+    by_parent bigint not null default 0, primary key (run, batch, position, step));
+create index outcomes_notable on outcomes (run, state, batch, position) where state <> 'passed';
 create index outcomes_by_reply on outcomes (reply) where reply is not null;
 create table judging (
     run bigint not null, key bytea not null, session text collate "C" not null,

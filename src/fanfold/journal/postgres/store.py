@@ -8,15 +8,20 @@ from fanfold.journal.sqlite.log import Following
 from fanfold.journal.sqlite.store import JournalStore, Reader
 from fanfold.journal.sqlite.writer import Hook
 
-__all__ = ["PostgresHome", "PostgresView", "exists", "open_store"]
+__all__ = ["PostgresHome", "PostgresView", "exists", "open_store", "prepared"]
 
 
 def open_store(
     place: str, *, thread: bool, after_commit: Hook | None, patience: Patience
 ) -> JournalStore:
-    prepare(place)
-    home = PostgresHome(place)
+    home = prepared(place)
     return JournalStore(home, thread=thread, after_commit=after_commit, patience=patience)
+
+
+def prepared(place: str) -> PostgresHome:
+    """What is missing is made."""
+    prepare(place)
+    return PostgresHome(place)
 
 
 class PostgresView(Following):

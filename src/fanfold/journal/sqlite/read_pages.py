@@ -29,7 +29,7 @@ _RARE = (
     f" and not exists (select 1 from outcomes l where {_SAME.format('l', 'o')} and l.step > o.step)"
 )
 """Of outcomes, by the index of those that are not `passed`."""
-_FOUND = "(:text = '' or instr(lower(i.id), :text))"
+_FOUND = "(:text = '' or instr(lower(i.id), :text) > 0)"
 _COSTS = (
     "select cast((started + coalesce(took, 0) - :origin) / :width as integer), sum(cost), count(*)"
     " from attempts where run = :run and no >= (select first_attempt from runs where no = :run)"

@@ -22,7 +22,7 @@ FINAL = (
 )
 """The last outcome of each item of a run."""
 _BELOW = (
-    "with recursive below(no, id, parent) as (select no, id, null from runs where no = ?1 union"
+    "with recursive below(no, id, parent) as (select no, id, nullif(id, id) from runs where no = ?1 union"
     " select r.no, r.id, r.parent from below b join runs r"
     " on r.parent = b.id or (r.parent > b.id || ':' and r.parent < b.id || ';'))"
     " select no, parent from below order by no"

@@ -24,7 +24,7 @@ from fanfold.journal.sqlite.writer import Backing, Hook, Writer
 PLAN_CHUNK = 1000
 
 
-class Asked(Protocol):
+class ReadConnection(Protocol):
     """A connection to read from, whose errors are ours."""
 
     def execute(self, question: str, given: Any = ()) -> Any: ...
@@ -45,7 +45,7 @@ class Home(Backing, Protocol):
     @property
     def sent(self) -> SentMarks: ...
 
-    def statements(self, db: Any) -> Asked:
+    def statements(self, db: Any) -> ReadConnection:
         """To read with, over a connection."""
 
     def attach(self, db: Any) -> tuple[str, ...]:
@@ -60,10 +60,10 @@ class Home(Backing, Protocol):
 class Reader(RunRows, ItemRows, AttemptRows, MemberRows, PageRows, LogRows):
     """All questions, on one connection. Only what is durable is seen."""
 
-    def __init__(self, statements: Asked) -> None:
+    def __init__(self, statements: ReadConnection) -> None:
         self._execute = statements.execute
 
-    def move(self, statements: Asked) -> None:
+    def move(self, statements: ReadConnection) -> None:
         """The store is somewhere else from now on."""
         self._execute = statements.execute
 
