@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fanfold.journal import contract
-from fanfold.journal.answers import PlannedItem, TimeBins
+from fanfold.journal.answers import ItemFilter, PlannedItem, TimeBins
 from fanfold.journal.contract import ReportQuestions, Store
 from fanfold.journal.facts import (
     AddRun,
@@ -39,6 +41,7 @@ from fanfold.work.ask import Message, Reply, Usage
 from fanfold.work.outcome import STATES
 from tests.contract.backends import BACKENDS, Backend
 from tests.contract.test_store import MONTH, end, record, start, write
+from tests.postgres import server
 
 KEYS = [bytes([n]) * 16 for n in range(1, 9)]
 RUN_ID, CHILD = "A" * 26, "B" * 26
@@ -67,6 +70,9 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "answered_items": [(1,)], "member_activity": [(1,)], "session_spans": [(1,)],
     "session_began": [(1, "s"), (1, "no")], "call_times": [(1, 10)],
     "binned_calls": [(1, TimeBins(0.0, 100.0, 0.0, 0.7), ["m"])], "orders": [(1,), (1, ("given",))],
+    "list_items": [(1, ItemFilter()), (1, ItemFilter("failed")), (1, ItemFilter("passed", "I")),
+                   (1, ItemFilter("pending", place=(1, 1), before=True))],
+    "step_tally": [(1,)], "costs_over_time": [(1, 0.25, 0.7)], "spending": [(0.0,)],
 }  # fmt: skip
 
 
@@ -170,6 +176,24 @@ def test_every_question_is_answered_as_by_sqlite(
     for found, wanted in zip(answers, expected, strict=True):
         for question in QUESTIONS:
             assert found[question] == wanted[question], question
+
+
+def test_both_databases_have_the_same_columns(tmp_path: Path) -> None:
+    """But those of leases and of lost connections, which only a server has."""
+    backends = BACKENDS["postgresql"](tmp_path), BACKENDS["sqlite"](tmp_path)
+    for backend in backends:
+        backend.open().close()
+    schema = backends[0].place.rpartition("=")[2]
+    rows = server().run(
+        f"select table_name, column_name from information_schema.columns where table_schema = '{schema}'"
+    )
+    with closing(sqlite3.connect(Path(backends[1].place) / "journal.db")) as db:
+        tables = "select m.name, t.name from sqlite_master m, pragma_table_info(m.name) t"
+        columns = db.execute(f"{tables} where m.type = 'table' and m.name <> 'sqlite_sequence'")
+        only_there = {"sessions", "writers", "store"}
+        assert {row for row in rows if row[0] not in only_there} == {
+            row for row in columns if row[0] != "store"
+        }
 
 
 def test_no_question_is_forgotten_here() -> None:

@@ -261,7 +261,8 @@ class ItemRows:
 
     def item_positions(self, run: int, id: str) -> list[tuple[int, int]]:
         rows = self._execute(
-            "select batch, position from items where run = ? and id = ?", (run, id)
+            "select batch, position from items where run = ? and id = ? order by batch, position",
+            (run, id),
         )
         return [(batch, position) for batch, position in rows]
 

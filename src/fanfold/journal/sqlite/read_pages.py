@@ -40,7 +40,7 @@ _SPENDING = (
     " sum(iif(state = 'error', cost, 0)), sum(iif(state = 'in_doubt', cost, 0)),"
     " sum(iif(state = 'late', cost, 0)), sum(input + output + cache_read + cache_write)"
     " from attempts where started >= :start and lost <> 'unsent'"
-    " group by 1, run, step, member, answerer"
+    " group by 1, run, step, member, answerer order by 1, run, step, member, answerer"
 )
 
 

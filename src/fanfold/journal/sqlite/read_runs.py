@@ -37,12 +37,12 @@ _TOTALS = (
     " sum(cache_write), count(*) filter (where state = 'error'),"
     " count(*) filter (where state = 'in_doubt'), sum(repeats),"
     " sum(coalesce(took, 0)), count(*) filter (where bound <> 0 and cost > 0)"
-    f" {_OF_RUNS} group by run, step, member"
+    f" {_OF_RUNS} group by run, step, member order by run, step, member"
 )
 _CHOSEN = (
     "select no from (select no, row_number() over (partition by run, step, member order by"
     f" state in ('error', 'in_doubt') desc, cost desc, no) as place {_OF_RUNS}) ranked"
-    " where place <= :most"
+    " where place <= :most order by no"
 )
 _OUTCOMES = (
     "select o.step, i.id, o.state, r.run, r.member, r.at from items i join outcomes o"
