@@ -72,7 +72,7 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "binned_calls": [(1, TimeBins(0.0, 100.0, 0.0, 0.7), ["m"])], "orders": [(1,), (1, ("given",))],
     "list_items": [(1, ItemFilter()), (1, ItemFilter("failed")), (1, ItemFilter("passed", "I")),
                    (1, ItemFilter("pending", place=(1, 1), before=True))],
-    "step_tally": [(1,)], "costs_over_time": [(1, 0.25, 0.7)], "spending": [(0.0,)],
+    "step_tally": [(1,)], "step_notes": [(1,)], "costs_over_time": [(1, 0.25, 0.7)], "spending": [(0.0,)],
 }  # fmt: skip
 
 
@@ -80,7 +80,9 @@ async def _filled(store: Store) -> None:
     await store.write(
         AddRun(record(RUN_ID, session="s", budget=b'{"usd": 1}', plan=b'{"kind": "fleet"}'))
     )
-    await write(store, NameStep(1, 0, "map"), NameStep(1, 1, "sum"), NameStep(1, 0, "again"))
+    await write(
+        store, NameStep(1, 0, "map"), NameStep(1, 1, "sum"), NameStep(1, 0, "again", "noted")
+    )
     await store.plan_items((1, 0, n, f"i{n}", b"hash") for n in range(4))
     await store.plan_items((1, 1, n, "twice", b"hash") for n in range(2))
     await store.write(PlanBatch(1, 0, "input", "f", 4, 0))

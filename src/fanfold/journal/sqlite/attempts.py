@@ -180,9 +180,7 @@ def _settle(db: Database, facts: list[EndAttempt]) -> None:
     bulk.put(db, "delete from claims where (key, answerer, attempt) in (", failed, ")")
 
 
-def _reply_row(
-    db: Database, no: int, run: int, at: float, landed: NewReply
-) -> tuple[Any, ...]:
+def _reply_row(db: Database, no: int, run: int, at: float, landed: NewReply) -> tuple[Any, ...]:
     """Large payloads are kept once, by their hash."""
     body: bytes | None = _encode(landed.reply)
     blob = None

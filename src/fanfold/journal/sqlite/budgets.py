@@ -165,16 +165,12 @@ def _is_fleet(db: Database, id: str) -> bool:
     return bool(db.execute(_KIND, (id,)).fetchone() == ("fleet",))
 
 
-def _run_limit(
-    db: Database, id: str, name: str, usd: float, *, inside: bool
-) -> SpendingLimit:
+def _run_limit(db: Database, id: str, name: str, usd: float, *, inside: bool) -> SpendingLimit:
     settled, reserved = db.execute(_SPENT.format("id = ?"), (id,)).fetchone()
     return SpendingLimit(nanos(usd), settled, reserved, f"run {name}", inside)
 
 
-def _worker_limit(
-    db: Database, span: str, attempt: str, name: str
-) -> list[SpendingLimit]:
+def _worker_limit(db: Database, span: str, attempt: str, name: str) -> list[SpendingLimit]:
     """All that a fleet's worker starts takes no more than was reserved for the worker itself."""
     row: Any = db.execute("select reserved from attempts where no = ?", (int(attempt),)).fetchone()
     if row is None or not row[0]:

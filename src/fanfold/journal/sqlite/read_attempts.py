@@ -55,7 +55,8 @@ _HEAPS = (
     " started - :origin as began,"
     f" max(started, min({_END}, :end)) - :origin as over, state in ('error', 'in_doubt') as bad"
     f" from attempts where {_OF_NAMED} and started between :start and :end"
-    " and member in (select value from json_each(:members))) calls group by member, first, last order by member, first, last"
+    " and member in (select value from json_each(:members))) calls"
+    " group by member, first, last order by member, first, last"
 )
 
 
