@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from fanfold.observe.amounts import usd
 from fanfold.testing.running import threaded_server
 from tests.faces.browser import Browser, opened
 from tests.faces.cli import fanfold, runs, started
 from tests.faces.project import PRICE, write_function_project, write_project
 from tests.faces.ui_server import ServedUi, served
+from tests.unit.fleet.fleets import worker
+from tests.unit.fleet.staged import Stage
+from tests.unit.fleet.talk import said
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +141,54 @@ def test_items_are_found_by_outcome_and_by_id(ui: ServedUi, ended: Path) -> None
     assert ">three<" in found and ">one<" not in found
 
 
+def test_one_item_is_shown_with_its_input_reply_and_verdict(ui: ServedUi, ended: Path) -> None:
+    page = ui.page(f"/run/{run_of(ended)}/item?id=two")
+    for words in ("items.jsonl:2", "bad 2", "BAD 2", "kicked", "Copy as JSON"):
+        assert words in page
+
+
+def test_an_item_that_is_not_there_names_those_that_are_like_it(ui: ServedUi, ended: Path) -> None:
+    cookie = f"fanfold-{ui.port}={ui.token}"
+    answer = ui.ask(f"/run/{run_of(ended)}/item?id=twoo", Cookie=cookie)
+    assert answer.status == 404 and "did you mean" in answer.text
+
+
+def test_two_runs_of_a_plan_are_compared_item_by_item(tmp_path: Path) -> None:
+    write_function_project(tmp_path, gate="regex: {pattern: '^[A-Z ]+$'}")
+    assert fanfold(tmp_path, "run", "plan.yaml", "--quiet").code == 1
+    write_function_project(tmp_path, gate="regex: {pattern: '^[A-Z0-9 ]+$'}")
+    assert fanfold(tmp_path, "run", "plan.yaml", "--quiet").code == 1
+    with served(tmp_path) as found:
+        page = found.page("/compare")
+    assert "1 item of 3 differ: 1 better, 0 worse" in page
+    assert ">two<" in page.partition("Items that differ")[2]
+
+
+def test_the_workers_of_a_fleet_are_shown_with_what_they_wait_for(tmp_path: Path) -> None:
+    stage = Stage(tmp_path / "fleet", [worker("scout"), worker("build", "scout")])
+    stage.works("scout", stage.starts("scout", 0), said("hello there"))
+    stage.hosted("scout", alive=True)
+    run = run_of(stage.root)
+    with served(stage.root) as found:
+        cards = found.page(f"/run/{run}?tab=workers")
+        one = found.page(f"/run/{run}/worker?id=scout")
+    stage.close()
+    assert "waits for scout" in cards and 'class="dag"' in cards
+    assert "hello there" in one and f"fanfold view {run} scout -f" in one
+
+
+def test_money_is_added_up_by_day_member_model_and_run(tmp_path: Path) -> None:
+    with threaded_server(tmp_path / "books", price=PRICE) as server:
+        write_project(tmp_path, server.url, items=3)
+        assert fanfold(tmp_path, "run", "plan.yaml", "--roster", "roster.yaml", "--quiet").code == 0
+        cost = usd(runs(tmp_path)[-1]["cost_usd"])
+    with served(tmp_path) as found:
+        page = found.page("/money")
+    for title in ("By day", "By member", "By model", "By step", "By run"):
+        assert cost in page.partition(title)[2].partition("</section>")[0], title
+    assert "test-model" in page.partition("By model")[2].partition("</section>")[0]
+
+
 def test_what_is_not_there_is_said_with_a_status(ui: ServedUi) -> None:
     answer = ui.ask("/run/nobody", Cookie=f"fanfold-{ui.port}={ui.token}")
     assert answer.status == 404 and "there is no run" in answer.text
@@ -193,6 +245,7 @@ def test_no_page_is_wider_than_the_screen(
     browser.visit(ui.link)
     run = run_of(ended)
     tabs = ("overview", "items", "tree", "members", "result", "receipt", "log")
-    for path in ("/", *(f"/run/{run}?tab={tab}" for tab in tabs)):
+    others = ("/", "/money", "/compare", f"/run/{run}/item?id=two")
+    for path in (*others, *(f"/run/{run}?tab={tab}" for tab in tabs)):
         seen = browser.visit(ui.base + path, width=width)
         assert seen.width <= width and seen.complaints == [], path

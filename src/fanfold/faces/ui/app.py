@@ -11,10 +11,15 @@ from starlette.routing import Route
 
 from fanfold.faces.connections import Bounds
 from fanfold.faces.ui.admission import HEADERS, PageAdmission
+from fanfold.faces.ui.compare import compare_page
+from fanfold.faces.ui.fleet import worker_page
+from fanfold.faces.ui.item import item_page
 from fanfold.faces.ui.live import Announcer
+from fanfold.faces.ui.money import money_page
 from fanfold.faces.ui.reading import StoreReader
-from fanfold.faces.ui.run import SeenRun, run_page, seen_run
+from fanfold.faces.ui.run import run_page
 from fanfold.faces.ui.runs import runs_page
+from fanfold.faces.ui.seen import SeenRun, seen_run
 from fanfold.faces.ui.shell import STATIC, UiPage, document, kind_of
 from fanfold.faces.web import Gatekeeper, RequestRefused, WebServer, application, event_stream
 from fanfold.journal.contract import StoreView
@@ -34,7 +39,11 @@ class UiEndpoint:
         self._reader, self.announcer = reader, Announcer(reader)
         routes = [
             Route("/", self._of_store(runs_page)),
+            Route("/money", self._of_store(money_page)),
+            Route("/compare", self._of_store(compare_page)),
             Route("/run/{run}", self._of_run(run_page)),
+            Route("/run/{run}/item", self._of_run(item_page)),
+            Route("/run/{run}/worker", self._of_run(worker_page)),
             Route("/events", self._events),
             Route("/static/{name}", self._static),
         ]

@@ -55,9 +55,9 @@ def _box(
     figures += [usd(cost)] if cost else []
     bar = tally_bar(found, max(planned, found.total())) if found else ""
     lit = " lit" if found or calls else ""
-    lines = "".join(f"<span>{esc(line)}</span>" for line in box.lines[:3])
+    lines = "".join(f"<span>{esc(line[:120])}</span>" for line in box.lines[:3])
     ended = ", ".join(f"{many:,} {state.replace('_', ' ')}" for state, many in found.items())
     return (
-        f'<li class="box{lit}"><b>{esc(box.title)}</b>{lines}{bar}'
+        f'<li class="box{lit}"><b>{esc(box.title[:80])}</b>{lines}{bar}'
         f'<span class="meta">{esc(ended)}</span><span class="meta">{esc(", ".join(figures))}</span></li>'
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fanfold.faces.ui.shell import address, item_path, linked, pill, run_path, state_name
+from fanfold.faces.ui.shell import address, chips, item_path, linked, pill, run_path, state_name
 from fanfold.journal.answers import ItemFilter, ListedItem
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
@@ -55,28 +55,20 @@ def _place(text: str) -> tuple[int, int] | None:
 def _filter(record: RunRecord, r: Receipt, wanted: ItemFilter) -> str:
     counts = {state: getattr(r, state) for state in STATES if getattr(r, state)}
     pending = r.planned - sum(counts.values())
-    chips = [
-        ("", "all", r.planned),
-        *((state, state_name(state), n) for state, n in counts.items()),
-    ]
-    chips += [("pending", "pending", pending)] if pending > 0 else []
+    shown = [("", "all", r.planned), *((one, state_name(one), n) for one, n in counts.items())]
+    shown += [("pending", "pending", pending)] if pending > 0 else []
     to = run_path(record.id)
-    made = "".join(
-        f'<a class="chip"{_here(state == wanted.state)}'
-        f' href="{esc(address(to, tab="items", state=state, q=wanted.text))}">{name}'
-        f" <b>{n:,}</b></a>"
-        for state, name, n in chips
-    )
+    made = chips(
+        (address(to, tab="items", state=state, q=wanted.text), f"{name} <b>{n:,}</b>",
+         state == wanted.state)
+        for state, name, n in shown
+    )  # fmt: skip
     return (
         '<form class="filter" role="search" data-live><input type="hidden" name="tab" value="items">'
         f'<input type="hidden" name="state" value="{esc(wanted.state)}"><label>Search'
         f' <input type="search" name="q" value="{esc(wanted.text)}" placeholder="part of an id">'
-        f'</label><noscript><button>Show</button></noscript></form><div class="chips">{made}</div>'
+        f"</label><noscript><button>Show</button></noscript></form>{made}"
     )
-
-
-def _here(current: bool) -> str:
-    return ' aria-current="true"' if current else ""
 
 
 def _row(record: RunRecord, one: ListedItem) -> str:

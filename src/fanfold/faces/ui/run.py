@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-import msgspec
-
+from fanfold.faces.ui.fleet import has_workers, workers_tab
 from fanfold.faces.ui.flow import flow_html
 from fanfold.faces.ui.items import items_tab
-from fanfold.faces.ui.reading import StoreReader
+from fanfold.faces.ui.seen import STATES, SeenRun
 from fanfold.faces.ui.shell import (
     UiPage,
     chart,
@@ -22,7 +20,6 @@ from fanfold.faces.ui.shell import (
     tabs,
 )
 from fanfold.journal.answers import AttemptRecord
-from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.observe.account import times, worked
 from fanfold.observe.amounts import clock_time, count, duration, money, per_time, usd
@@ -33,7 +30,7 @@ from fanfold.observe.html.page import PageCapacity, esc, note
 from fanfold.observe.html.plots import color_key
 from fanfold.observe.html.tables import Html, HtmlColumn, table
 from fanfold.observe.html.tree import tree_table
-from fanfold.observe.status import RunSummary, accounts, summarize, whole_receipt
+from fanfold.observe.status import accounts, whole_receipt
 from fanfold.observe.tree import tree
 from fanfold.price import dollars
 from fanfold.run.inherited import named_store
@@ -44,46 +41,24 @@ MOST_LOG = 200
 MOST_STARTED = 10_000
 ERROR_AGE = 120.0  # seconds for which an error is news
 _ANY: tuple[AttemptState, ...] = ("started", "ok", "error", "in_doubt", "late")
-_STATES = {"ok": "replied", "error": "no reply", "in_doubt": "in doubt", "late": "too late",
-           "started": "under way"}  # fmt: skip
-
-
-class SeenRun(msgspec.Struct, frozen=True):
-    """A run as all its tabs see it."""
-
-    reader: StoreReader
-    view: StoreView
-    record: RunRecord
-    summary: RunSummary
-    now: float
-    query: Mapping[str, str]
-
-    @property
-    def runs_now(self) -> bool:
-        return self.summary.status == "running"
-
-
-def seen_run(
-    reader: StoreReader, view: StoreView, record: RunRecord, query: Mapping[str, str]
-) -> SeenRun:
-    remembered, now = reader.over(view, record.no), time.time()
-    summary = summarize(remembered.read, record, view.sessions.alive, now, view.sent)
-    return SeenRun(reader, remembered, record, summary, now, query)
 
 
 def run_page(seen: SeenRun) -> UiPage:
     record, receipt = seen.record, seen.summary.receipt
+    shown = {key: one for key, one in TABS.items() if key != "workers" or has_workers(seen)}
     tab = seen.query.get("tab", "")
-    tab = tab if tab in TABS else "overview"
-    name = record.name
+    tab = tab if tab in shown else "overview"
     body = [
         crumbs(("/", "Runs")), head(seen.summary, receipt, _pace(seen)), _parent(seen),
         f'<div class="whole">{outcome_bar(receipt)}</div>', _legend(receipt),
-        tabs((run_path(record.id, tab=key), title, key == tab) for key, (title, _) in TABS.items()),
+        tabs((run_path(record.id, tab=key), title, key == tab) for key, (title, _) in shown.items()),
         *TABS[tab][1](seen),
     ]  # fmt: skip
     return UiPage(
-        title=name, body="\n".join(body), follow=str(record.no), tick=2 if seen.runs_now else 0
+        title=record.name,
+        body="\n".join(body),
+        follow=str(record.no),
+        tick=2 if seen.runs_now else 0,
     )
 
 
@@ -273,7 +248,7 @@ def _log(seen: SeenRun) -> Iterator[str]:
     ]  # fmt: skip
     rows = [
         (clock_time(one.started), one.member, Html(_item_link(seen.record, one)),
-         _STATES[one.state], "" if one.took is None else duration(one.took),
+         STATES[one.state], "" if one.took is None else duration(one.took),
          money(one.cost, at_most=one.bound), (one.error or one.why)[:400])
         for one in found
     ]  # fmt: skip
@@ -288,7 +263,8 @@ def _item_link(record: RunRecord, one: AttemptRecord) -> str:
 
 
 TABS: dict[str, tuple[str, Callable[[SeenRun], Iterator[str]]]] = {
-    "overview": ("Overview", _overview), "items": ("Items", _items), "tree": ("Tree", _tree),
+    "overview": ("Overview", _overview), "workers": ("Workers", workers_tab),
+    "items": ("Items", _items), "tree": ("Tree", _tree),
     "timeline": ("Timeline", _timeline), "members": ("Members", _members),
     "result": ("Result", _result), "receipt": ("Receipt", _receipt), "log": ("Log", _log),
 }  # fmt: skip

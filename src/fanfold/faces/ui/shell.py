@@ -121,6 +121,10 @@ def item_path(run: str, id: str) -> str:
     return f"{run_path(run)}/item?{urlencode({'id': id})}"
 
 
+def worker_path(run: str, id: str) -> str:
+    return f"{run_path(run)}/worker?{urlencode({'id': id})}"
+
+
 def linked(to: str, text: str, style: str = "") -> Html:
     of = f' class="{style}"' if style else ""
     return Html(f'<a href="{esc(to)}"{of}>{esc(text)}</a>')
@@ -142,6 +146,15 @@ def tabs(links: Iterable[tuple[str, str, bool]]) -> str:
         f'<a href="{esc(to)}"{_current(here)}>{esc(name)}</a>' for to, name, here in links
     )
     return f'<nav class="tabs" aria-label="Parts of this page">{made}</nav>'
+
+
+def chips(links: Iterable[tuple[str, str, bool]]) -> str:
+    """Address, name as HTML, and whether it is the present choice."""
+    made = "".join(
+        f'<a class="chip" href="{esc(to)}"{" aria-current=true" if here else ""}>{name}</a>'
+        for to, name, here in links
+    )
+    return f'<div class="chips">{made}</div>'
 
 
 def panel(title: str, body: str, style: str = "") -> str:
@@ -174,9 +187,10 @@ def chart(
     return f'<ff-chart role="img" aria-label="{esc(label)}" data-chart="{esc(data)}"></ff-chart>'
 
 
-def copied(text: str, name: str) -> str:
-    """A command or a text with a button that copies it."""
+def copied(text: str, name: str, shown: str = "") -> str:
+    """A command with a button that copies it; `shown`: these words instead of a long text."""
+    seen = f'<span class="meta">{esc(shown)}</span>' if shown else f"<code>{esc(text)}</code>"
     return (
-        f'<div class="copy"><code>{esc(text)}</code>'
+        f'<div class="copy">{seen}'
         f'<button type="button" data-copy="{esc(text)}">{esc(name)}</button></div>'
     )
