@@ -18,8 +18,8 @@ from fanfold.faces.ui.shell import (
     worker_path,
 )
 from fanfold.faces.web import RequestRefused
-from fanfold.fleet.diffs import diff_of
 from fanfold.fleet.look import RunSnapshot, numbers_of
+from fanfold.fleet.report import diff_of
 from fanfold.fleet.run_plan import run_plan
 from fanfold.fleet.status import cost_of_cap, elapsed_of, ordered, state_counts, status_word
 from fanfold.fleet.stream import GLYPHS, WorkerStream
