@@ -27,18 +27,25 @@ if TYPE_CHECKING:
     from fanfold.patterns.ensemble import ensemble
     from fanfold.patterns.fold import collect, concat, sort_by, top
     from fanfold.patterns.graph import graph
+    from fanfold.patterns.group import group
+    from fanfold.patterns.join import join
     from fanfold.patterns.map_reduce import map_reduce
     from fanfold.patterns.pipeline import pipeline, stage
+    from fanfold.patterns.rank import rank
+    from fanfold.patterns.resolve import resolve
+    from fanfold.patterns.sample import sample
     from fanfold.patterns.scatter import scatter_gather
     from fanfold.run.run import Run
+    from fanfold.work.blocking import Block
     from fanfold.work.task import Budget
 
 __all__ = [
-    "Budget", "FanfoldError", "Folded", "Run", "RunStopped", "agent", "all_of", "anthropic",
-    "any_of", "asked", "collect", "command", "concat", "conduct", "divide_and_conquer", "ensemble",
-    "fold", "function", "graph", "judge", "map_reduce", "open_run", "openai", "pipeline",
-    "predicate", "quotes", "regex", "require", "run_sync", "scatter_gather", "shape", "sort_by",
-    "stage", "top",
+    "Block", "Budget", "FanfoldError", "Folded", "Run", "RunStopped", "agent", "all_of",
+    "anthropic", "any_of", "asked", "collect", "command", "concat", "conduct",
+    "divide_and_conquer", "ensemble", "fold", "function", "graph", "group", "join", "judge",
+    "map_reduce", "open_run", "openai", "pipeline", "predicate", "quotes", "rank", "regex",
+    "require", "resolve", "run_sync", "sample", "scatter_gather", "shape", "sort_by", "stage",
+    "top",
 ]  # fmt: skip
 
 _HOMES = {
@@ -62,6 +69,12 @@ _HOMES = {
     "patterns.map_reduce": ("map_reduce",),
     "patterns.pipeline": ("pipeline", "stage"),
     "patterns.scatter": ("scatter_gather",),
+    "patterns.group": ("group",),
+    "patterns.join": ("join",),
+    "patterns.rank": ("rank",),
+    "patterns.resolve": ("resolve",),
+    "patterns.sample": ("sample",),
+    "work.blocking": ("Block",),
     "run.run": ("Run",),
     "work.task": ("Budget",),
 }

@@ -10,6 +10,7 @@ import re
 import signal
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from fanfold.testing.script import Asked, Says
 from fanfold.work.member import Traits
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
+from tests.flow.operator_scenes import OPERATORS, RECORDS
 from tests.flow.simulation import Scene, carry_out
 
 PRICE = Price(input=1.0, output=5.0)
@@ -43,6 +45,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     shard: int | None = None
     usd: float | None = None
     usd_month: float | None = None
+    operator: str | None = None
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -76,6 +79,9 @@ def answered(asked: Asked) -> Says:
 
 def scene_of(job: Job) -> Scene:
     member = OpenAI(like(job.usd_month), job.url, lambda: "key")
+    if job.operator is not None:
+        pattern = partial(OPERATORS[job.operator], rows=RECORDS)
+        return Scene(Path(job.store), (member,), name=job.name, pattern=pattern)
     how = {"concurrency": job.concurrency}
     if job.shard is not None:
         how["shard"] = job.shard

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeAlias, Unpack
 
 import msgspec
@@ -100,11 +100,9 @@ class NestedMapReduce(msgspec.Struct, frozen=True):
             if isinstance(self.reduction.how, AskedReduce) and self.reduction.fan_in is not None:
                 nodes = sum(widths(len(parts), self.reduction.fan_in)[1:])
                 await run.govern(self.reduction.how.terms, placeholder_asks(nodes))
-            reply = reply_of(await self._folded(run, batch), "reduce")
+            return await settle_value(run, task, await self._folded(run, batch))
         except NoValue as error:
             return run.settle(task, Outcome(task.id, "failed", reasons=(str(error),)))
-        state, verdict = await run.judge(task, reply)  # there is nobody to kick it back to
-        return run.settle(task, Outcome(task.id, state, reply, verdict.reasons))
 
     @property
     def _stage(self) -> Stage:
@@ -116,14 +114,7 @@ class NestedMapReduce(msgspec.Struct, frozen=True):
     async def _folded(self, run: Run, batch: Batch) -> Any:
         """Nothing is made of parts of which none passed. What a reducer raises is why there is no
         value; the parts' replies are in the journal."""
-        try:
-            value = await self._made(run, batch)
-        except (RunStopped, StoreError, BadInput):
-            raise
-        except FanfoldError as error:
-            raise NoValue(f"the reduce failed: {error}") from None
-        except Exception as error:
-            raise NoValue(f"the reduce raised {error_text(error)}") from None
+        value = await value_of(self._made(run, batch))
         if batch.size and next(run.behind(batch, self.terms), None) is None:
             raise NoValue(f"none of its {batch.size} parts passed {self.terms.step}")
         return value
@@ -133,6 +124,25 @@ class NestedMapReduce(msgspec.Struct, frozen=True):
             return await fold_batch(run, batch, self.terms, self.prompt, None, self.reduction)
         await pipe_batch(run, batch, [self._stage], "batch")
         return await reduce_batch(run, batch, self.terms, self.reduction)
+
+
+async def value_of(making: Awaitable[Any]) -> Any:
+    """What a reduce makes; NoValue says why it makes nothing."""
+    try:
+        return await making
+    except (RunStopped, StoreError, BadInput):
+        raise
+    except FanfoldError as error:
+        raise NoValue(f"the reduce failed: {error}") from None
+    except Exception as error:
+        raise NoValue(f"the reduce raised {error_text(error)}") from None
+
+
+async def settle_value(run: Run, task: Task, value: Any) -> Outcome:
+    """How a task ended that has this value, made of others: there is nobody to kick it back to."""
+    reply = reply_of(value, "reduce")
+    state, verdict = await run.judge(task, reply)
+    return run.settle(task, Outcome(task.id, state, reply, verdict.reasons))
 
 
 def _parts(over: Over, task: Task) -> list[Item]:

@@ -288,9 +288,9 @@ def check_fields(plan: PlanHeader, items: Iterable[tuple[int, Item]]) -> None:
     """The first item must have the fields that the first prompt reads, else it says so now."""
     step: CarriedStep = next(step for step in plan.steps if step.takes_items)
     first = next(iter(items), None)
-    _, asking = next(step.asks())
     if first is None or step.asks_about_parts:
         return
+    _, asking = next(step.asks())
     view = first[1].view()
     missing = sorted(field for field in asking.fields_read("item") if field not in view)
     if missing:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import UNSET, Meta
 
 from fanfold.run.settings import Govern
+from fanfold.work.reader import Count, Misfit, Stated, Text
 from fanfold.work.task import Budget
 
 InputKind = Literal[
@@ -25,6 +28,58 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: int | None = None
     file: str | None = None
     line: int | None = None
+
+
+_Items: TypeAlias = Stated[list[Any]]
+
+
+class InputUrl(str):
+    """Where items are fetched from."""
+
+    @classmethod
+    def from_value(cls, value: Any) -> InputUrl:
+        try:
+            parts = urlsplit(value)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
+        except (ValueError, AttributeError, TypeError):
+            usable = False
+        if not isinstance(value, str) or not usable:
+            raise Misfit("`http` must be an http:// or https:// URL without a name or password")
+        return cls(value)
+
+
+class InputFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the items come from: one of these, and perhaps `id` and `limit`."""
+
+    called: ClassVar[str] = "an input"
+    jsonl: Annotated[Stated[Text], Meta(description="A file with a JSON value in each line.")] = (
+        UNSET
+    )
+    json: Annotated[Stated[Text], Meta(description="A file with a JSON array.")] = UNSET
+    csv: Stated[Text] = UNSET
+    tsv: Stated[Text] = UNSET
+    lines: Annotated[Stated[Text], Meta(description="A file; each line is an item.")] = UNSET
+    files: Annotated[Stated[Text], Meta(description="A pattern; each file is an item.")] = UNSET
+    list: Annotated[_Items, Meta(description="The items themselves.")] = UNSET
+    count: Annotated[Stated[Count], Meta(description="So many numbered items.")] = UNSET
+    command: Annotated[
+        Stated[Annotated[tuple[Text, ...], Meta(min_length=1)]],
+        Meta(description="A program that prints a JSON value in each line."),
+    ] = UNSET
+    http: Annotated[Stated[InputUrl], Meta(description="A URL that gives JSON lines.")] = UNSET
+    id: Annotated[Stated[Text], Meta(description="The field that holds an item's id.")] = UNSET
+    limit: Annotated[Stated[Count], Meta(description="Only the first so many items.")] = UNSET
+
+    def __post_init__(self) -> None:
+        kinds = self.kinds()
+        if len(kinds) != 1:
+            found = " and ".join(f"`{kind}`" for kind in kinds) or "none"
+            raise Misfit(f"an input needs exactly one of {', '.join(INPUT_KINDS)}; found {found}")
+        if self.id is not UNSET and kinds[0] in ("lines", "files", "count"):
+            raise Misfit(f"`id` has no use with `{kinds[0]}`: it has no fields", "id")
+
+    def kinds(self) -> tuple[Any, ...]:
+        return tuple(kind for kind in INPUT_KINDS if getattr(self, kind) is not UNSET)
 
 
 class Overrides(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -20,12 +20,12 @@ from fanfold.plans.header import Input, Overrides
 from fanfold.plans.inputs import overridden
 from fanfold.plans.places import check_extras
 from fanfold.plans.plan import Plan, askings, with_concurrency
-from fanfold.plans.reading import StepContext
+from fanfold.plans.reading import StepContext, read_input
 from fanfold.plans.steps.command import own_member
 from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.map import Map
 from fanfold.plans.steps.sequence import StepSequence
-from fanfold.plans.variables import filled, read_vars, set_vars
+from fanfold.plans.variables import read_vars, set_vars
 from fanfold.run.settings import Govern
 from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
@@ -33,7 +33,6 @@ from fanfold.work.options import budget_of
 from fanfold.work.reader import read_record, stated_in
 from fanfold.work.task import Budget, Who
 
-_PATHS = ("jsonl", "json", "csv", "tsv", "lines", "files")
 _NEED_NO_PROMPT = ("function", "replay")
 
 
@@ -98,13 +97,7 @@ def _the_input(top: Node, given: Any, listed: Input | None, values: dict[str, An
     node = top.child("input")
     if listed is not None:
         raise node.bad("state `input` or a `list_files` step, not both")
-    (kind,) = given.kinds()
-    value = getattr(given, kind)
-    if kind in _PATHS:
-        value = filled(node.child(kind), value, values)
-    elif isinstance(value, tuple):
-        value = list(value)
-    return Input(kind, value, given.id or None, given.limit or None, node.file, node.line)
+    return read_input(node, given, values)
 
 
 # ── does it fit the roster? ──────────────────────────────────────────────────────────────────

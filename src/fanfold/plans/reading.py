@@ -16,11 +16,13 @@ from fanfold.gates import checks
 from fanfold.gates.kinds import from_plan
 from fanfold.members.target import look_for, resolve_target
 from fanfold.plans.asking import AskTerms
+from fanfold.plans.header import Input, InputFields
 from fanfold.plans.variables import NAME as VARS
-from fanfold.plans.variables import check_reads
+from fanfold.plans.variables import check_reads, filled
 from fanfold.work.ask import Params, Schema
 from fanfold.work.check import at, elements, mapping
 from fanfold.work.document import Node, read, read_text
+from fanfold.work.fields import path_of
 from fanfold.work.files import is_inside
 from fanfold.work.options import WHO, budget_of, read_who
 from fanfold.work.reader import listed, stated_in
@@ -32,6 +34,7 @@ _KEEP_NAMES = ("item", "reply", VARS)
 _OVER = re.compile(r"steps\.([A-Za-z_][A-Za-z0-9_]*)")
 _FLOW = ("files", "items")
 _ONE = ("member", "agent", "use", "spread")
+_PATHS = ("jsonl", "json", "csv", "tsv", "lines", "files")
 _SEVERAL = ("members", "needs", "fallback")
 
 
@@ -99,6 +102,19 @@ class StepContext(msgspec.Struct, frozen=True):
             raise node.bad(f"`over` names `{said}`, but no earlier step has that name; {there}")
         return said
 
+    def item_field(self, node: Node) -> str:
+        """`item.brand`, or `brand`; or `steps.NAME.brand`, of the item's reply at an earlier step."""
+        field: str = node.value
+        root, _, rest = field.partition(".")
+        step = rest.partition(".")[0]
+        if root == "steps" and step not in self.replies:
+            there = f"there are {', '.join(self.replies)}" if self.replies else "there is none"
+            raise node.bad(
+                f"`{field}`: no earlier step of that name gave each item a reply; {there}"
+            )
+        at(node, lambda: path_of(field))
+        return field
+
     def keep(self, node: Node) -> str:
         """A filter's expression over the reply and the item, tried out so that mistakes show now."""
         expression: str = node.value
@@ -110,6 +126,17 @@ class StepContext(msgspec.Struct, frozen=True):
         template = at(node, lambda: keep_template(expression, node.file))
         check_reads(template, self.vars, node, "`keep`")
         return expression
+
+
+def read_input(node: Node, given: InputFields, values: dict[str, Any]) -> Input:
+    """Where items come from, with the variables of the plan in its paths."""
+    (kind,) = given.kinds()
+    value = getattr(given, kind)
+    if kind in _PATHS:
+        value = filled(node.child(kind), value, values)
+    elif isinstance(value, tuple):
+        value = list(value)
+    return Input(kind, value, given.id or None, given.limit or None, node.file, node.line)
 
 
 def who_of(node: Node, given: Any) -> Who | None:

@@ -132,6 +132,8 @@ class Chooser:
     # ── working it out ──
 
     def _candidates(self, who: Who) -> tuple[Candidate, ...]:
+        if who.use == 0:
+            return ()
         if who.members:
             found = [Ranked(self._named(id), 0, who.why) for id in who.members][: who.use]
         else:

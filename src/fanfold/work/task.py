@@ -87,7 +87,8 @@ def _given(record: msgspec.Struct) -> dict[str, Any]:
 
 
 class Who(msgspec.Struct, frozen=True):
-    """Who may answer: the named members, or those good at `needs`, or anyone. `use`: at most so many.
+    """Who may answer: the named members, or those good at `needs`, or anyone. `use`: at most so many;
+    0: nobody is asked.
 
     `fallback`: these, in order, but each only when all before it are closed or have failed.
     `among`: the router chooses, but only among these. `why`: why these members, for the record of
@@ -102,6 +103,10 @@ class Who(msgspec.Struct, frozen=True):
     among: tuple[str, ...] = ()
     why: str = "named"
     spread: Stated[Spread] = UNSET
+
+
+NOBODY = Who(use=0)
+"""Of a step that asks no member: what becomes of its items follows from all of them."""
 
 
 class Terms(msgspec.Struct, frozen=True):

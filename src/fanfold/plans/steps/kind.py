@@ -121,7 +121,7 @@ class Step:
     @property
     def result_names(self) -> tuple[str, ...]:
         """Under which names they read what was made as one value."""
-        return (self.name,) if self.gives_result and not self.gives_replies else ()
+        return (self.name,) if self.gives_result else ()
 
     @property
     def folds_items(self) -> bool:

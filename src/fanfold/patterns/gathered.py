@@ -1,0 +1,58 @@
+"""All items of a batch at once, for those who compare them with one another: what becomes of each
+follows from all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fanfold.gates.default import default
+from fanfold.run.planning import Batch
+from fanfold.run.run import Run
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.item import Item
+from fanfold.work.outcome import Outcome
+from fanfold.work.task import NOBODY, Place, Task, Terms
+
+_PAGE = 1000
+
+
+def terms_of_nobody(step: str) -> Terms:
+    """Of a step whose items are settled without an ask about each."""
+    return Terms(step, default(), NOBODY, revise=0)
+
+
+async def settle_all(
+    run: Run, batch: Batch, terms: Terms, ended: Iterable[tuple[int, Item, Outcome]]
+) -> None:
+    """Write down how each item ended; a resumed run writes the same again."""
+    run.recall(batch, terms)
+    for n, (position, item, outcome) in enumerate(ended, 1):
+        task = Task(item.id, Ask(items=(item,)), terms, Place(batch.no, position))
+        run.settle(task, outcome)
+        if n % _PAGE == 0:
+            await run.flush()
+            await asyncio.sleep(0)
+    await run.flush()
+
+
+class Gathered:
+    """The items of a batch that are in the flow, in memory."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        rows = list(batch.source.walk())
+        self.items: Sequence[Item] = [item for _, item in rows]
+        self._positions = [position for position, _ in rows]
+
+    async def settle(self, run: Run, terms: Terms, outcomes: Iterable[Outcome]) -> None:
+        """How each of them ended, in their order."""
+        ended = zip(self._positions, self.items, outcomes, strict=True)
+        await settle_all(run, self._batch, terms, ended)
+
+
+def passed(item: Item, value: Any) -> Outcome:
+    """As the journal gives it back: a text is a text."""
+    reply = Reply(text=value) if isinstance(value, str) else Reply(data=value)
+    return Outcome(item.id, "passed", reply)

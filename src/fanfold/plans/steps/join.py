@@ -1,0 +1,118 @@
+"""`join`: which items are the same as which of a second input? Similar pairs are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from fanfold.patterns.gathered import terms_of_nobody
+from fanfold.patterns.join import SIDES, JoiningWay, join_batch, pairs_of_both
+from fanfold.patterns.pairs import PairSource, pair_prompt, pair_terms
+from fanfold.plans.asking import Asking, written
+from fanfold.plans.carry import PlanState
+from fanfold.plans.drawing.describe import describe_input
+from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
+from fanfold.plans.header import Input, InputFields
+from fanfold.plans.inputs import is_stream, open_input
+from fanfold.plans.preview.compared import ComparedStation
+from fanfold.plans.preview.estimate import Estimate, PartPreview
+from fanfold.plans.reading import StepContext, read_input
+from fanfold.plans.ready import Ready
+from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.resolve import BlockFields, describe_block, note_bound, read_block
+from fanfold.work.blocking import Block, Blocked, CandidatePair
+from fanfold.work.document import Node
+from fanfold.work.item import Item
+from fanfold.work.picture import Box
+from fanfold.work.reader import Text
+from fanfold.work.task import Terms
+
+_RECORDS = ("item", "items", "steps", "task")
+_ONCE = ("command", "http")
+
+
+class Join(Asking, Step, frozen=True, omit_defaults=True, tag="join", kw_only=True):
+    """Find the records of `right` that are the same as an item."""
+
+    name: Text = "join"
+    right: Input
+    block: Block = Block()
+    over: Text | None = None
+
+    @classmethod
+    def read(cls, node: Node, given: Any, reading: StepContext) -> Join:
+        made = reading.asking(node, given)
+        made["prompt"] = pair_prompt(made.get("prompt"), *SIDES)
+        if given.over is not None:
+            made["over"] = reading.over(node.child("over"))
+        right = read_input(node.child("right"), given.right, reading.vars)
+        if right.kind in _ONCE or is_stream(right):
+            raise node.child("right").bad(
+                "`right` must be files or a list, which can be read again"
+            )
+        return cls(
+            **made, name=given.name, right=right, block=read_block(node, given.block, reading)
+        )
+
+    # ── items ──
+
+    takes_items = True
+    gives_replies = True
+    gives_result = True
+    asks_about_parts = True
+
+    def asks(self) -> Iterator[tuple[str, Asking]]:
+        yield f"{self.name}.pairs", self
+
+    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
+        yield self.name, f"{self.name} asks about pairs of records"
+
+    def item_terms(self, ready: Ready) -> list[Terms]:
+        return [terms_of_nobody(self.name)]
+
+    # ── run ──
+
+    def way(self, ready: Ready) -> JoiningWay:
+        terms = pair_terms(ready.terms(self, self.name))
+        return JoiningWay(self.name, terms, ready.prompt(self, _RECORDS), self.block)
+
+    def records(self, ready: Ready) -> list[Item]:
+        return [item for _, item in open_input(self.right, ready.plan.folder).walk()]
+
+    async def carry(self, state: PlanState) -> None:
+        way, right = self.way(state.ready), self.records(state.ready)
+        value = await join_batch(state.run, state.items(), right, way, govern=state.unforeseen)
+        state.went_through([way.items])
+        state.result(self, value)
+
+    # ── preview and picture ──
+
+    def preview(self, estimate: Estimate) -> PartPreview:
+        context = estimate.context
+        way, right = self.way(context.ready), self.records(context.ready)
+        station = ComparedStation(context, self.name, self, way.terms, way.prompt)
+        size = estimate.sample.size
+        note_bound(estimate, self.name, self.block, None if size is None else size + len(right))
+
+        def pairs(items: Sequence[Item], known: bool) -> Iterable[Item]:
+            source = pairs_of_both(items, right, self.block) if known else self._bound(items, right)
+            return (item for _, item in source.walk())
+
+        context.record(self.name, station.size)
+        return estimate.through([station.over(pairs, self.block.fields)])
+
+    def _bound(self, left: Sequence[Item], right: Sequence[Item]) -> PairSource:
+        """As many pairs as there can be, of items whose fields are not known yet."""
+        most = min(self.block.bound(len(left) + len(right)), len(left) * len(right))
+        pairs = [CandidatePair(n % len(left), n % len(right), 0.0) for n in range(most)]
+        return PairSource(left, right, Blocked(pairs, 0), SIDES)
+
+    def draw(self, id: str, sketch: Sketch) -> Box:
+        inside = rows(lanes("pair", None), [gate_box(self)])
+        lines = (*sketch.asked(self), *describe_input(self.right, None), describe_block(self.block))
+        return Box(id, title(self.name, "join"), lines, inside=inside)
+
+
+Join.written = written(Join, "a join", right=InputFields, block=(BlockFields, UNSET))
