@@ -53,7 +53,7 @@ def tab(project: Path, *words: str) -> list[str]:
     ("words", "offered"),
     [
         (["sta"], ["status"]),
-        (["re"], ["resume", "relaunch", "report"]),
+        (["re"], ["resume", "retry", "relaunch", "report"]),
         (["status", "--w"], ["--watch"]),
         (["status", ""], [r"my\ run"]),
         (["status", "--json", "m"], [r"my\ run"]),

@@ -12,7 +12,9 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.journal.answers import OrderRecord
-from fanfold.run.orders import give, parse_change
+from fanfold.observe.script import open_run
+from fanfold.patterns.map_reduce import map_reduce
+from fanfold.run.orders import give, give_order, parse_change
 from fanfold.run.run import Run
 from fanfold.testing.member import traits
 from fanfold.work.ask import Ask, Reply, Usage
@@ -198,6 +200,32 @@ def test_what_is_skipped_is_not_asked_also_after_a_crash(tmp_path: Path) -> None
     assert outcomes(receipt) == {"passed": 39, "skipped": 1}
     assert receipt.status == "complete"
     assert "Say t39" not in member.sent and not member.sent_again
+
+
+# ── from Python ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_from_a_script_and_from_another_one(tmp_path: Path) -> None:
+    asyncio.run(_scripts(str(tmp_path)))
+
+
+async def _scripts(place: str) -> None:
+    async with open_run("talk", members=[Counting()], store=place) as run:
+        await run.order("pause")
+        await give_order(place, "talk", "set", "budget=5", by="bob")
+        with pytest.raises(BadInput, match="it is paused already"):
+            await give_order(place, "talk", "pause")
+        with pytest.raises(BadInput, match="no run 'tulk'"):
+            await give_order(place, "tulk", "pause")
+        await run.order("resume")
+        with pytest.raises(BadInput, match="it is not paused"):
+            await run.order("resume")
+        done = await map_reduce(run, ITEMS[:2], prompt="Say {{ item.text }}")
+        shown = [(one.by, one.what, one.state) for one in run.store.read.orders(run.record.no)]
+    assert (done.receipt.passed, done.receipt.budget_usd) == (2, 5.0)
+    assert ("bob", "set", "done") in shown
+    with pytest.raises(BadInput, match="is over: complete"):
+        await give_order(place, "talk", "pause")
 
 
 # ── what it accepts ──────────────────────────────────────────────────────────────────────────

@@ -93,6 +93,7 @@ def _parts(stats: Statistics, rate: float) -> list[ProgressPart]:
     cost = of_budget(dollars(stats.cost), None if stats.budget is None else dollars(stats.budget))
     texts = [
         (0, f"{stats.done:,}/{stats.planned:,}"),
+        (1, stats.held or ""),
         (4, f"{stats.in_flight:,} in flight"),
         (6, f"{stats.passed:,} passed"),
         (3, f"{stats.not_passed:,} did not pass" if stats.not_passed else ""),
@@ -117,7 +118,7 @@ class Progress:
         self._run, self._out, self._live, self._clock = run, out, live, clock
         self._rate = ItemRate()
         self._drawn = 0
-        self._last: tuple[int | None, ...] = ()
+        self._last: Statistics | None = None
         self._unread = False
 
     async def watch(self) -> None:
@@ -145,8 +146,8 @@ class Progress:
         name = self._run.record.name
         if self._live:
             self._draw(line(stats, name, self._columns() - 1, rate))
-        elif stats[:-1] != self._last:
-            self._last = stats[:-1]
+        elif (now := stats._replace(seconds=0.0)) != self._last:
+            self._last = now
             self._write(line(stats, name, UNBOUNDED, rate) + "\n")
 
     def _shown(self, text: str) -> str:

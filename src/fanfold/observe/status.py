@@ -15,6 +15,7 @@ from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_t
 from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars, nanos
 from fanfold.run.inherited import USUAL, store_words
+from fanfold.run.orders import held
 from fanfold.run.receipt import receipt
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Receipt, RunStatus, State
@@ -32,7 +33,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     """A run as it is now. `crashed`: its process died, and nobody has resumed it.
 
     `seconds` are its active ones, with those of the process that runs now or that died, as far as
-    the journal can tell. The attempts of a dead process are in doubt, not under way.
+    the journal can tell. The attempts of a dead process are in doubt, not under way. `held`: its
+    process waits for the order to go on.
     """
 
     run: RunRecord
@@ -42,6 +44,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     under_way: Unsettled
     in_doubt: Unsettled
     unsent: tuple[AttemptRecord, ...] = ()
+    held: bool = False
 
     @property
     def done(self) -> int:
@@ -54,7 +57,7 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     @property
     def resumable(self) -> bool:
-        return self.status == "crashed" or may_resume(self.receipt)
+        return self.held or self.status == "crashed" or may_resume(self.receipt)
 
 
 def may_resume(account: Receipt) -> bool:
@@ -86,11 +89,14 @@ def summarize(
         )
         under_way = Unsettled()
     seconds = run.active if run.status != "running" else _active(read, run, now if lives else None)
-    shown: Shown = "crashed" if crashed else run.status
+    pause = held(read, run.no) if lives else None
+    shown: Shown = "crashed" if crashed else "paused" if pause else run.status
     account = _without(receipt(read, run), unsent)
+    if pause is not None:
+        account = msgspec.structs.replace(account, reason=f"paused by {pause.by}")
     if in_doubt.at_most:  # also what a process reserved that has died, before that is written down
         account = msgspec.structs.replace(account, cost_at_most=True)
-    return RunSummary(run, shown, account, seconds, under_way, in_doubt, unsent)
+    return RunSummary(run, shown, account, seconds, under_way, in_doubt, unsent, pause is not None)
 
 
 def _unsent(

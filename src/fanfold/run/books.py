@@ -21,7 +21,7 @@ from fanfold.work.task import Budget, Task, Terms
 
 class Statistics(NamedTuple):
     """Where a run stands, for those who watch it. `not_passed`: kicked, failed, unjudged or in
-    doubt. Money in nano-dollars."""
+    doubt. Money in nano-dollars. `held`: why nothing new is sent for now."""
 
     planned: int
     done: int
@@ -36,6 +36,7 @@ class Statistics(NamedTuple):
     reserved: int
     budget: int | None
     seconds: float
+    held: str | None = None
 
 
 class Books:
@@ -80,7 +81,7 @@ class Books:
             sum(counts.states[state] for state in WENT_WRONG), counts.kicks,
             counts.retries, counts.calls, counts.reused, account.usd,
             account.reserved_usd - ctx.dispatch.reserved_ahead,
-            account.max_usd, self.clock.monotonic() - ctx.active.began,
+            account.max_usd, self.clock.monotonic() - ctx.active.began, ctx.dispatch.held,
         )  # fmt: skip
 
     def load(self) -> dict[str, int]:

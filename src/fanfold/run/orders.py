@@ -8,6 +8,7 @@ the run is resumed.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,10 +18,13 @@ import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.journal.answers import OrderRecord
-from fanfold.journal.contract import Store
+from fanfold.journal.contract import RunQuestions, Store
 from fanfold.journal.facts import AnswerOrder, GiveOrder, RunRecord
+from fanfold.journal.opening import open_store
 from fanfold.run.context import Context
 from fanfold.run.govern import Governor
+from fanfold.run.record import RESUMABLE
+from fanfold.work.arguments import public
 from fanfold.work.budget import combined
 from fanfold.work.nearest import remedy
 from fanfold.work.options import parse_budget
@@ -70,11 +74,19 @@ def _whole(value: str, text: str) -> int:
     return int(value)
 
 
+def held(read: RunQuestions, run: int) -> OrderRecord | None:
+    """The order by which a run that is under way is paused; None: it is not."""
+    done = [one for one in read.orders(run, ("done",)) if one.what in ("pause", "resume")]
+    return done[-1] if done and done[-1].what == "pause" else None
+
+
 async def give(store: Store, run: RunRecord, by: str, what: Verb, value: str = "") -> OrderRecord:
     """Give an order to the process of a run and wait for its answer. Where no process runs it, what
     lasts is kept until it is resumed; anything else is refused."""
     if what == "set":
         parse_change(value)
+    if run.status not in RESUMABLE:
+        raise BadInput(f"{run.name} ({run.id}) is over: {run.status}")
     now = time.time()
     number: int = await store.write(GiveOrder(run.no, now, by, what, value))
     if what not in LASTING and not store.sessions.alive(run.session):
@@ -85,6 +97,23 @@ async def give(store: Store, run: RunRecord, by: str, what: Verb, value: str = "
         if found.state != "given" or not store.sessions.alive(run.session):
             return found
         await asyncio.sleep(LOOK / 5)
+
+
+@public
+async def give_order(store: str, run: str, what: Verb, value: str = "", by: str = "") -> None:
+    """Give an order to a run of another process, by its name or id: `pause`, `resume`, `set` (with
+    `budget=5` and the like), `approve`, `skip` (with an item's id). Returns when it is carried out; where
+    no process runs it, when it is kept. Raises BadInput when it is refused."""
+    opened = open_store(store)
+    try:
+        record = opened.read.find(run)
+        if record is None:
+            raise BadInput(f"no run {run!r} in {store}")
+        given = await give(opened, record, by or f"process {os.getpid()}", what, value)
+    finally:
+        opened.close()
+    if given.state == "refused":
+        raise BadInput(f"{record.name} ({record.id}): {given.said}")
 
 
 class OrderTaker:
@@ -104,8 +133,12 @@ class OrderTaker:
 
     async def begin(self, restated: frozenset[str] = frozenset()) -> None:
         """When a run is resumed: what lasts holds again, except for steps whose budget was stated
-        again; what was given meanwhile is carried out, or too late."""
-        for order in self._ctx.store.read.orders(self._ctx.record.no):
+        again; what was given meanwhile is carried out, or too late. It is not paused any more."""
+        store, run, now = self._ctx.store, self._ctx.record.no, self._ctx.clock.now()
+        if held(store.read, run) is not None:
+            order = await store.write(GiveOrder(run, now, "a new process", "resume"))
+            await store.write(AnswerOrder(order, now, "done"))
+        for order in store.read.orders(run):
             if order.state == "given":
                 await self.take(order)
             elif order.state == "done" and order.what in LASTING:
@@ -115,17 +148,19 @@ class OrderTaker:
                 effect, _ = self._effect(order)
                 effect()
 
-    async def take(self, order: OrderRecord) -> None:
+    async def take(self, order: OrderRecord) -> str:
+        """Why it was refused; empty when it is done. It may have been taken up before."""
         ctx = self._ctx
         try:
             effect, budget = self._effect(order)
         except BadInput as error:
             await ctx.store.write(AnswerOrder(order.no, ctx.clock.now(), "refused", str(error)))
-            return
+            return str(error)
         fact = AnswerOrder(order.no, ctx.clock.now(), "done", "", budget)
         if await ctx.store.write(fact):
             effect()
             ctx.dispatch.poke()
+        return ""
 
     # ── what it does ──
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -19,8 +20,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from fanfold.clock import Clock, RealClock
+from fanfold.errors import BadInput
 from fanfold.journal.contract import Store
-from fanfold.journal.facts import AddRun, CloseRun, ItemEnding, NewReply, RunRecord
+from fanfold.journal.facts import AddRun, CloseRun, GiveOrder, ItemEnding, NewReply, RunRecord
 from fanfold.members.entry import ScriptedEntry
 from fanfold.run.adopt import Adopted
 from fanfold.run.books import Books
@@ -28,7 +30,7 @@ from fanfold.run.carry import carry, carry_one_of_many, carry_separately
 from fanfold.run.context import Shared, build, share
 from fanfold.run.govern import Governor
 from fanfold.run.member_sources import MemberSource, with_members
-from fanfold.run.orders import OrderTaker
+from fanfold.run.orders import OrderTaker, Verb
 from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, status_of
 from fanfold.run.record import new_id
@@ -125,6 +127,17 @@ class Run(Books):
         self._ctx.choose.update(source)
         self._ctx.dispatch.members_changed()
 
+    async def order(self, what: Verb, value: str = "") -> None:
+        """The same for one given here: on record, and in effect when this returns. Raises BadInput when
+        it is refused."""
+        by = f"process {os.getpid()}"
+        number = await self.store.write(
+            GiveOrder(self.record.no, self.clock.now(), by, what, value)
+        )
+        given = [one for one in self.store.read.orders(self.record.no) if one.no == number]
+        if said := await self._orders.take(given[0]):
+            raise BadInput(said)
+
     # ── planning ──
 
     async def plan(
@@ -149,7 +162,9 @@ class Run(Books):
     def remaining(self, batch: Batch, terms: Terms) -> Iterator[tuple[int, Item]]:
         """The batch's items, those without an outcome first, so that a resumed run gets going."""
         done = self.recall(batch, terms)
-        yield from batch.source.walk(done)
+        for position, item in batch.source.walk(done):
+            if not self.only or item.id in self.anew:
+                yield position, item
         if any(done):
             yield from batch.source.walk(bytes(not flag for flag in done))
 

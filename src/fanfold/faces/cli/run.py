@@ -24,9 +24,10 @@ from fanfold.faces.cli.options import (
     overriding,
     refuse_overrides,
 )
+from fanfold.faces.cli.orders import resume_held
 from fanfold.faces.cli.preview import show_preview
 from fanfold.faces.cli.report import writable, write_report
-from fanfold.faces.cli.store import located
+from fanfold.faces.cli.store import find_run, located, opened
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.terminal import raw
 from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
@@ -122,6 +123,8 @@ def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -
             "--report goes without --detach: use fanfold report when it has ended"
         )
     where = located(run, given.pop("store"))
+    if resume_held(where.store, where.run):
+        return 0
     options = msgspec.structs.replace(options_of(given), retry_in_doubt=repeat, store=where.store)
     job = prepare_resume(where.run, options)
     if not detach:
@@ -129,6 +132,32 @@ def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -
     launched = resume_detached(job)
     show_launched(launched, "resumed", as_json=output.as_json)
     return 0
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.argument("items", nargs=-1, required=True, metavar="ITEM...")
+@_store
+@_paid
+@_json
+@_quiet
+def retry(run: str, items: tuple[str, ...], store: str, **given: Any) -> int:
+    """Carry these items out again, whatever became of them, and no others. Attempts in doubt of theirs
+    are repeated; replies on record are used again and cost nothing."""
+    where = located(run, store)
+    with opened(where.store) as archive:
+        record = find_run(archive, where.run)
+        for id in items:
+            if not archive.read.has_item(record.no, id):
+                raise BadInput(f"there is no item {id!r} in {record.name} ({record.id})")
+        doubtful = {one.id for one in archive.read.endings(record.no, ("in_doubt",), 1_000_000)}
+    chosen = frozenset(items)
+    options = Options(
+        store=where.store, anew=chosen, only=True, retry_in_doubt=chosen & doubtful,
+        allow_paid=given["allow_paid"],
+    )  # fmt: skip
+    output = OutputOptions(given["as_json"], given["quiet"])
+    return perform(prepare_resume(where.run, options), output)
 
 
 def _in_fleet(path: str, options: Options) -> Options:

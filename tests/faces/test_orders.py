@@ -1,0 +1,90 @@
+"""Orders on the command line: a run in another process is paused, changed and goes on, by the server's
+books."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from signal import SIGKILL
+
+import pytest
+
+from fanfold.testing.running import RunningServer
+from tests.faces.cli import fanfold, started
+from tests.faces.project import SHOUT, write_function_project, write_project
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: RunningServer) -> Path:
+    """Six items, three at once."""
+    write_project(tmp_path / "project", server.url)
+    return tmp_path / "project"
+
+
+def ok(folder: Path, *words: str) -> str:
+    ended = fanfold(folder, *words)
+    assert (ended.code, ended.err) == (0, ""), ended
+    return ended.out
+
+
+def test_paused_changed_and_resumed_while_its_process_waits(
+    folder: Path, server: RunningServer
+) -> None:
+    with started(folder, "run", "plan.yaml") as run:
+        run.until(lambda: server.totals().in_flight == 3)
+        assert ok(folder, "pause", "talk").endswith(": pause\n")
+        server.release()
+        run.until(lambda: fanfold(folder, "status", "talk", "--json").receipt["passed"] == 3)
+        shown = fanfold(folder, "status", "talk", "--json").receipt
+        assert (shown["status"], shown["reason"].split()[:2]) == ("paused", ["paused", "by"])
+        assert ok(folder, "set", "talk", "map.concurrency=1", "budget=50").count("\n") == 2
+        assert server.totals().asked == 3
+        assert ok(folder, "resume", "talk").endswith(": resume\n")
+        ended = run.end()
+    assert (ended.code, ended.out.splitlines()[0]) == (0, "talk complete")
+    assert "of $50.00" in ended.out
+    assert (server.books().paid_calls, server.books().paid_twice()) == (6, {})
+
+
+def test_what_lasts_can_be_ordered_when_nothing_runs(folder: Path, server: RunningServer) -> None:
+    with started(folder, "run", "plan.yaml") as run:
+        run.until(lambda: server.totals().in_flight == 3)
+        run.send(SIGKILL)
+        run.end()
+    server.release()
+    refused = fanfold(folder, "pause", "talk")
+    assert refused.code == 2 and refused.err.endswith("the run is not under way\n")
+    assert ok(folder, "set", "talk", "budget=0.0001").endswith(", when it is resumed\n")
+    ended = fanfold(folder, "resume", "talk", "--retry-in-doubt")
+    assert ended.code == 4, ended
+    assert server.totals().asked == 3, "what was ordered holds before anything is sent"
+
+
+def test_bad_orders_start_nothing(folder: Path, server: RunningServer) -> None:
+    server.release()
+    ok(folder, "run", "plan.yaml", "--quiet")
+
+    def last(*words: str) -> str:
+        ended = fanfold(folder, *words)
+        assert ended.code == 2 and ended.out == "", ended
+        return ended.err.splitlines()[-1]
+
+    assert last("pause", "nobody") == "fanfold: no run 'nobody'; there are: talk"
+    assert last("pause", "talk").endswith("is over: complete")
+    assert last("set", "talk", "colour=red").startswith("fanfold: 'colour=red' cannot be set;")
+    assert "there is no item 'x'" in last("retry", "talk", "x")
+    assert not (folder / "elsewhere").exists()
+    elsewhere = fanfold(folder, "pause", "talk", "--store", "elsewhere")
+    assert elsewhere.code == 2 and not (folder / "elsewhere").exists()
+
+
+def test_single_items_are_carried_out_again(tmp_path: Path) -> None:
+    """Two fail; one of them is tried again, the other stays as it is."""
+    write_function_project(tmp_path)
+    items = (tmp_path / "items.jsonl").read_text()
+    (tmp_path / "items.jsonl").write_text(items + '{"id": "four", "text": "boom"}\n')
+    assert fanfold(tmp_path, "run", "plan.yaml", "--quiet").code == 1
+    (tmp_path / "shouting.py").write_text(SHOUT.replace('== "boom"', '== "never"'))
+    ended = fanfold(tmp_path, "retry", "shout", "three", "--json")
+    receipt = ended.receipt
+    assert (receipt["passed"], receipt["failed"], receipt["calls"]) == (3, 1, 1), ended
+    assert [one["value"] for one in receipt["result"]] == ["GOOD", "BAD 2", "BOOM"]
