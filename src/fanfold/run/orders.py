@@ -148,6 +148,15 @@ class OrderTaker:
                 effect, _ = self._effect(order)
                 effect()
 
+    async def give_here(self, what: Verb, value: str) -> None:
+        """An order of this process itself."""
+        store, run = self._ctx.store, self._ctx.record.no
+        now, by = self._ctx.clock.now(), f"process {os.getpid()}"
+        number: int = await store.write(GiveOrder(run, now, by, what, value))
+        order = OrderRecord(number, run, now, by, what, value, "given", None, "")
+        if said := await self.take(order):
+            raise BadInput(said)
+
     async def take(self, order: OrderRecord) -> str:
         """Why it was refused; empty when it is done. It may have been taken up before."""
         ctx = self._ctx

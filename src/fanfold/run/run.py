@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -20,9 +19,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from fanfold.clock import Clock, RealClock
-from fanfold.errors import BadInput
 from fanfold.journal.contract import Store
-from fanfold.journal.facts import AddRun, CloseRun, GiveOrder, ItemEnding, NewReply, RunRecord
+from fanfold.journal.facts import AddRun, CloseRun, ItemEnding, NewReply, RunRecord
 from fanfold.members.entry import ScriptedEntry
 from fanfold.run.adopt import Adopted
 from fanfold.run.books import Books
@@ -130,13 +128,7 @@ class Run(Books):
     async def order(self, what: Verb, value: str = "") -> None:
         """The same for one given here: on record, and in effect when this returns. Raises BadInput when
         it is refused."""
-        by = f"process {os.getpid()}"
-        number = await self.store.write(
-            GiveOrder(self.record.no, self.clock.now(), by, what, value)
-        )
-        given = [one for one in self.store.read.orders(self.record.no) if one.no == number]
-        if said := await self._orders.take(given[0]):
-            raise BadInput(said)
+        await self._orders.give_here(what, value)
 
     # ── planning ──
 
