@@ -22,7 +22,7 @@ from fanfold.clock import RealClock
 from fanfold.errors import AlreadyRunning, StoreUnavailable, TimedOut, Transient
 from fanfold.journal import opening
 from fanfold.journal.opening import open_store
-from fanfold.journal.sqlite.sent import read_marks
+from fanfold.journal.sqlite.marks import read_marks
 from fanfold.journal.sqlite.sessions import this_process
 from fanfold.price import dollars
 from fanfold.run.record import reopen, start

@@ -14,7 +14,7 @@ import msgspec
 
 from fanfold import price
 from fanfold.errors import BadInput, InvalidReply, Terminal, Transient
-from fanfold.members.http import Answer, Http
+from fanfold.members.http import OK, Http
 from fanfold.members.keys import Key, KeyReference, scrubbed
 from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.members.status import ErrorRow, refused, shortened, told
@@ -123,7 +123,9 @@ class Endpoint:
         key = self._resolved()
         headers = self._headers(key)
         answer = await self._http.post(self._url, headers, body, self._timeout)
-        return self._checked(answer, key)
+        if answer.status != OK:
+            raise refused(self._member, answer, self._rows, key)
+        return answer.body
 
     async def listen(self, body: bytes, each: Callable[[bytes], None]) -> bytes | None:
         """Calls `each` with every event's data. The result is None then, or the whole answer if the
@@ -132,7 +134,9 @@ class Endpoint:
         key = self._resolved()
         headers = self._headers(key)
         answer = await self._http.post(self._url, headers, body, self._timeout, each)
-        return None if answer.events else self._checked(answer, key)
+        if answer.status != OK:
+            raise refused(self._member, answer, self._rows, key)
+        return None if answer.events else answer.body
 
     def read(self, decode: Callable[[bytes], T], body: bytes) -> T:
         try:
@@ -159,11 +163,6 @@ class Endpoint:
         if key.isprintable():
             return key
         raise Terminal(f"{self._member}: the key has a character no key can have", scope="pool")
-
-    def _checked(self, answer: Answer, key: str) -> bytes:
-        if answer.status == 200:
-            return answer.body
-        raise refused(self._member, answer, self._rows, key)
 
 
 def http_client(

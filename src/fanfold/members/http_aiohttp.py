@@ -130,7 +130,8 @@ class AiohttpClient:
         except self._failures as error:
             trouble = self._meaning(error, call.sent, within)
         finally:
-            call.abort()
+            if call.connection is not None:
+                call.abort()
             self._calls.discard(call)
         raise trouble  # out here, so that the client's own error is not kept as its context
 

@@ -1,7 +1,8 @@
-"""What an API reports of a reply: its usage, read field by field, and why it ended.
+"""What an API says of a reply: why it ended, and what it took.
 
-A reply is worth reading also where its usage is not: what is no count of tokens makes the usage
-unusable, not the reply unreadable.
+Only a known good end is one: what is not listed here, or not told at all, may have been cut off. Usage
+is read field by field. A reply is worth reading also where its usage is not: what is no count of tokens
+makes the usage unusable, not the reply unreadable.
 """
 
 from __future__ import annotations
@@ -10,81 +11,8 @@ import re
 from typing import Any, NamedTuple
 
 from fanfold.work.ask import Ask, Finish, Usage
-from fanfold.work.usage import is_count
 
-_UNUSABLE = "its usage is not in whole numbers"
-
-
-class Reported(NamedTuple):
-    """`usage` None: there is none, or none that can be used, and then `unusable` says why."""
-
-    usage: Usage | None = None
-    unusable: str = ""
-
-
-class _NotACount(Exception):
-    pass
-
-
-def of_completions(found: Any) -> Reported:
-    """Cached tokens are part of the prompt's. Some servers leave reasoning out of the completion's
-    tokens, and have it only in the total: the larger figure is what is billed."""
-    try:
-        prompt, written = _count(found, "prompt_tokens"), _count(found, "completion_tokens")
-        total = _count(found, "total_tokens") or 0
-        cached = _count(_within(found, "prompt_tokens_details"), "cached_tokens") or 0
-        thought = _count(_within(found, "completion_tokens_details"), "reasoning_tokens") or 0
-    except _NotACount:
-        return Reported(unusable=_UNUSABLE)
-    if prompt is None or written is None:
-        return Reported()
-    if min(cached, thought) < 0 or cached > prompt:
-        return Reported(unusable=f"it reports {cached} cached of {prompt} tokens")
-    if thought > written:
-        written += thought
-    return Reported(Usage(prompt - cached, max(written, total - prompt), cache_read=cached))
-
-
-def of_messages(found: Any) -> Reported:
-    """Tokens read from a cache and written to one are counted apart from the others."""
-    try:
-        asked, written = _count(found, "input_tokens"), _count(found, "output_tokens")
-        read = _count(found, "cache_read_input_tokens") or 0
-        stored = _count(found, "cache_creation_input_tokens")
-        kinds = _within(found, "cache_creation")
-        split = [_count(kinds, f"ephemeral_{time}_input_tokens") or 0 for time in ("5m", "1h")]
-    except _NotACount:
-        return Reported(unusable=_UNUSABLE)
-    if asked is None or written is None:
-        return Reported()
-    return Reported(Usage(asked, written, read, sum(split) if stored is None else stored))
-
-
-def merged(earlier: Any, later: Any) -> Any:
-    """Usage that is told in parts: the later figures hold."""
-    if not isinstance(earlier, dict) or not isinstance(later, dict):
-        return earlier if later is None else later
-    return earlier | {name: value for name, value in later.items() if value is not None}
-
-
-def _within(found: Any, name: str) -> Any:
-    return found.get(name) if isinstance(found, dict) else None
-
-
-def _count(found: Any, name: str) -> int | None:
-    """None where it is not told. A whole number may be written as 12.0."""
-    if found is not None and not isinstance(found, dict):
-        raise _NotACount
-    value = None if found is None else found.get(name)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if value is not None and not is_count(value):
-        raise _NotACount
-    return value
-
-
-# ── why it ended ─────────────────────────────────────────────────────────────────────────────
-# Only a known good end is one: what is not listed here, or not told at all, may have been cut off.
+# ── its end ──────────────────────────────────────────────────────────────────────────────────
 
 _ENDS: dict[str, Finish] = {
     # OpenAI, and what other servers of the same form say
@@ -117,3 +45,82 @@ def ended(reason: object, ask: Ask) -> ReplyEnd:
     if word and not _is_word(word):  # nothing that a server makes up is repeated
         return ReplyEnd("other", "not a word")
     return ReplyEnd("other", word)
+
+
+# ── its usage ────────────────────────────────────────────────────────────────────────────────
+
+_UNUSABLE = "its usage is not in whole numbers"
+
+
+class Reported(NamedTuple):
+    """`usage` None: there is none, or none that can be used, and then `unusable` says why."""
+
+    usage: Usage | None = None
+    unusable: str = ""
+
+
+class _NotACount(Exception):
+    pass
+
+
+def of_completions(found: Any) -> Reported:
+    """Cached tokens are part of the prompt's. Some servers leave reasoning out of the completion's
+    tokens, and have it only in the total: the larger figure is what is billed."""
+    try:
+        prompt, written, total = _counts(
+            found, "prompt_tokens", "completion_tokens", "total_tokens"
+        )
+        if prompt is None or written is None:
+            return Reported()
+        details, more = found.get("prompt_tokens_details"), found.get("completion_tokens_details")
+        cached = 0 if details is None else _counts(details, "cached_tokens")[0] or 0
+        thought = 0 if more is None else _counts(more, "reasoning_tokens")[0] or 0
+    except _NotACount:
+        return Reported(unusable=_UNUSABLE)
+    if min(cached, thought) < 0 or cached > prompt:
+        return Reported(unusable=f"it reports {cached} cached of {prompt} tokens")
+    if thought > written:
+        written += thought
+    return Reported(Usage(prompt - cached, max(written, (total or 0) - prompt), cache_read=cached))
+
+
+def of_messages(found: Any) -> Reported:
+    """Tokens read from a cache and written to one are counted apart from the others."""
+    try:
+        asked, written, read, stored = _counts(
+            found, "input_tokens", "output_tokens", "cache_read_input_tokens",
+            "cache_creation_input_tokens",
+        )  # fmt: skip
+        kinds = found.get("cache_creation") if isinstance(found, dict) else None
+        split = _counts(kinds, "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+    except _NotACount:
+        return Reported(unusable=_UNUSABLE)
+    if asked is None or written is None:
+        return Reported()
+    if stored is None:
+        stored = sum(one or 0 for one in split)
+    return Reported(Usage(asked, written, read or 0, stored))
+
+
+def merged(earlier: Any, later: Any) -> Any:
+    """Usage that is told in parts: the later figures hold."""
+    if not isinstance(earlier, dict) or not isinstance(later, dict):
+        return earlier if later is None else later
+    return earlier | {name: value for name, value in later.items() if value is not None}
+
+
+def _counts(found: Any, *names: str) -> list[int | None]:
+    """None where it is not told. A whole number may be written as 12.0."""
+    if found is None:
+        return [None] * len(names)
+    if not isinstance(found, dict):
+        raise _NotACount
+    counts: list[int | None] = []
+    for name in names:
+        value = found.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if value is not None and type(value) is not int:
+            raise _NotACount
+        counts.append(value)
+    return counts

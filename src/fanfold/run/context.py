@@ -13,13 +13,12 @@ from fanfold.clock import Clock
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
 from fanfold.run.choose import Chooser
-from fanfold.run.counts import ActiveTime, Counts
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.executor import Executor, LocalExecutor
 from fanfold.run.judging import Judgings
 from fanfold.run.limits import Limits
 from fanfold.run.member_sources import MemberSource
-from fanfold.run.outcomes import Outcomes
+from fanfold.run.outcomes import ActiveTime, Counts, Outcomes
 from fanfold.run.planning import Planning
 from fanfold.run.replies import Replies
 from fanfold.run.settings import Settings

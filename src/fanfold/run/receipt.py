@@ -11,8 +11,8 @@ from fanfold.journal.answers import Spent, decoded
 from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.facts import RunRecord
 from fanfold.price import dollars
-from fanfold.run.counts import Counts
 from fanfold.run.demand import StepState
+from fanfold.run.outcomes import Counts
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import (
     WENT_WRONG,

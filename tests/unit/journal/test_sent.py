@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.journal.sqlite.sent import SentFile
+from fanfold.journal.sqlite.marks import SentFile
 
 ONE, OTHER = "0123456789abcdef", "fedcba9876543210"
 

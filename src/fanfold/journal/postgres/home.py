@@ -32,8 +32,8 @@ from fanfold.journal.postgres.sessions import NOW, LeasedSessions
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.sqlite.disk import made_private
 from fanfold.journal.sqlite.log import Log
+from fanfold.journal.sqlite.marks import SentFile
 from fanfold.journal.sqlite.rows import apply
-from fanfold.journal.sqlite.sent import SentFile
 from fanfold.journal.sqlite.sessions import this_process
 from fanfold.journal.sqlite.unsaved import SideFile, left_behind
 from fanfold.work.folders import user_folder

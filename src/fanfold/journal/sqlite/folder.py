@@ -23,9 +23,8 @@ from fanfold.journal.sqlite.disk import (
     tighten_permissions,
 )
 from fanfold.journal.sqlite.log import Log, commit_facts
-from fanfold.journal.sqlite.marks import Marks, highest, missing
+from fanfold.journal.sqlite.marks import Marks, SentFile, highest, missing
 from fanfold.journal.sqlite.migrations import MIGRATIONS
-from fanfold.journal.sqlite.sent import SentFile
 from fanfold.journal.sqlite.sessions import LockedSessions, this_process
 from fanfold.journal.sqlite.trouble import (
     DATABASE_ERRORS,

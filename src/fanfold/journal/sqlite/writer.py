@@ -262,8 +262,9 @@ class Writer:
             if kind is EndAttempt:
                 if fact.attempt:
                     under_way.discard(fact.attempt)
-                    for landed in fact.landed:
-                        self._largest = max(self._largest, size_of(landed.reply))
+                    for one in fact.landed:
+                        if one.reply.data is not None or 4 * len(one.reply.text) > self._largest:
+                            self._largest = max(self._largest, size_of(one.reply))
             elif kind is StartAttempt:
                 if answer.attempt:
                     under_way.add(answer.attempt)
