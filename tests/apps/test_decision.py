@@ -48,12 +48,11 @@ def scored(*words: str) -> dict[str, Any]:
 def test_the_vote_is_better_than_the_best_single_model_on_both_halves() -> None:
     told = scored()
     halves = told["scores"]
-    won = {
-        name: halves[name]["accuracy"] - halves[name]["best_single"]
-        for name in halves
-        if name != "detail"
-    }
+    won = {name: halves[name]["won"] for name in halves if name != "detail"}
     assert won["all"] > 0.035 and won["fitting"] > 0.05 and won["reporting"] > 0.01
+    held = halves["reporting"]
+    assert held["won_from"] < 0 < held["won_to"], "which the README says too"
+    assert held["judged"] < held["accuracy"], "the judge stands beside the vote"
     assert told["best_single"] == PRO
     whole = halves["all"]
     assert (
@@ -65,6 +64,41 @@ def test_the_vote_is_better_than_the_best_single_model_on_both_halves() -> None:
     assert (told["app"], told["cost_usd"]) == ("decision", 0.0)
 
 
+def test_the_chance_of_a_decision_is_measured_on_the_half_that_it_is_not_in() -> None:
+    chance, half, known = (
+        resolve_target(f"chances:{name}", FOLDER) for name in ("chance", "half", "known")
+    )
+    ids = {half(one.id): one.id for one in load(FOLDER / "data")}
+    counts = {"fitting": {"2 of 2": [30, 40]}, "reporting": {"2 of 2": [9, 10], "1 of 4": [1, 5]}}
+    two = {"agreed": 2, "answered": 2}
+    told = chance({"id": ids["reporting"], **two}, counts)
+    assert (told["right"], told["of"], told["share"]) == (30, 40, 0.75)
+    assert told["from"] < 0.75 < told["to"]
+    assert chance({"id": ids["fitting"], **two}, counts)["of"] == 10
+    assert chance({"id": ids["fitting"], "agreed": 1, "answered": 4}, counts) is None, "too few"
+    shipped = known()
+    assert sum(of for one in shipped.values() for _, of in one.values()) == 1200
+
+
+def test_the_first_page_states_the_chance_of_each_decision(tmp_path: Path) -> None:
+    ended = fanfold(tmp_path, "demo", "decision", "--quiet")
+    assert "# 591 decisions by vote" in ended.out
+    right, of = resolve_target("chances:known", FOLDER)()["fitting"]["1 of 4"]
+    assert ended.out.count(f"such decisions were right in {right} of {of} other cases") == 5
+    found = (tmp_path / ".fanfold" / "demo" / "decision" / "decisions.json").read_text("utf-8")
+    assert all("chance" in one for one in json.loads(found))
+
+
+def test_a_fourth_judges_where_three_differ(mine: Path) -> None:
+    write_data(mine / "data", ("q1", "q2", "q3"))
+    subprocess.run([sys.executable, "recordings.py"], cwd=mine, check=True)
+    ended = fanfold(mine, "run", "judge.yaml", "--json", "--quiet")
+    assert ended.code == 0
+    said = json.loads((mine / "judged.json").read_text(encoding="utf-8"))
+    assert [one["answer"] for one in said] == ["B", "C", "A"]
+    assert {one["name"]: one["calls"] for one in ended.receipt["steps"]}["judged.judge"] == 3
+
+
 def test_the_panel_is_the_best_of_the_calibration_half_in_that_order() -> None:
     questions = [one for one in load(FOLDER / "data") if calibrates(one.id)]
     right: dict[str, int] = {}
@@ -72,7 +106,7 @@ def test_the_panel_is_the_best_of_the_calibration_half_in_that_order() -> None:
         for name, letter in one.answers.items():
             right[name] = right.get(name, 0) + (letter == one.gold)
     assert sorted(right, key=lambda name: -right[name])[:4] == [PRO, FLASH, LLAMA, SEEK]
-    assert list(load_roster(FOLDER / "roster.yaml").entries) == [PRO, FLASH, LLAMA, SEEK]
+    assert list(load_roster(FOLDER / "roster.yaml").entries) == [PRO, FLASH, LLAMA, SEEK, "judge"]
 
 
 def test_the_replies_are_those_of_the_recordings(tmp_path: Path) -> None:
@@ -139,7 +173,7 @@ def test_each_decision_says_who_agreed_who_dissented_and_what_it_cost(mine: Path
     assert first == {
         "id": "q1", "subject": "colors", "question": "Question q1?", "decision": "B", "means": "green",
         "agreed": 2, "answered": 2, "asked": 2, "dissent": [], "absent": [], "why_not": "",
-        "usd": 0.0005419,
+        "usd": 0.0005419, "chance": first["chance"],
     }  # fmt: skip
     names = ("decision", "agreed", "answered", "asked")
     assert [second[name] for name in names] == ["C", 2, 3, 4]

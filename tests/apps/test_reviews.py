@@ -62,6 +62,7 @@ def test_it_reads_well_what_its_weights_were_not_fitted_on() -> None:
     other = told["scores"]["reporting"]
     assert other["sentiment_macro_f1"] > 0.63
     assert other["department_mean_error"] < 0.06
+    assert other["two_labels_balanced"] > 0.90
     assert other["aspect_precision"] > 0.42 and other["aspect_recall"] > 0.51
     assert other["aspect_sign"] > 0.69
     assert told["data"] == {"reviews": 10_000, "sentences": 3944}
@@ -117,6 +118,35 @@ def test_praise_and_blame_in_one_sentence_are_told_apart() -> None:
 )
 def test_complaints_by_their_words(text: str, found: list[str]) -> None:
     assert complaints(text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " !!! 5/5", "Das Kleid ist sehr schön, aber leider zu klein.", "素敵なドレスです",
+     "Très belle robe, mais la taille est trop petite et le tissu gratte."],
+)  # fmt: skip
+def test_a_text_without_words_or_in_another_language_is_not_judged(text: str) -> None:
+    found = read({"items": [{"id": "1", "text": text}]})
+    assert found["reviews"] == [{"id": "1", "sentiment": "not judged", "stars": None}]
+    assert (found["aspects"], found["complaints"]) == ([], [])
+    assert resolve_target("reading:label", FOLDER)({"text": text})["sentiment"] == "not judged"
+
+
+def test_no_review_of_the_data_counts_as_foreign() -> None:
+    judgeable = resolve_target("sentiment:judgeable", FOLDER)
+    assert [row["id"] for row in rows() if not judgeable(row["title"], row["text"])] == []
+
+
+def test_weights_can_be_fitted_without_3_star_ratings(tmp_path: Path) -> None:
+    """The cut between the two labels is fitted too."""
+    given = [row for row in rows() if row["rating"] != "3"][:600]
+    with (tmp_path / "reviews.csv").open("w", encoding="utf-8", newline="") as stream:
+        table = csv.DictWriter(stream, ["id", "title", "text", "rating", "department"])
+        table.writeheader()
+        table.writerows(given)
+    python(str(FOLDER / "fit.py"), "--data", str(tmp_path), "--to", str(tmp_path / "made"))
+    made = json.loads((tmp_path / "made" / "sentiment.json").read_text(encoding="utf-8"))
+    assert 0 < made["content"] < 1 and all(abs(one) < 10 for one in made["stars"])
 
 
 # ── the gate and the tree ────────────────────────────────────────────────────────────────────
@@ -208,6 +238,20 @@ def test_every_figure_names_the_reviews_that_it_rests_on(mine: Path) -> None:
     assert "No language model" in head
     first = next(one for one in found if one["kind"] == "complaint")
     assert f"- **{first['name']}**: {first['reviews']} reviews: {', '.join(first['ids'])}" in body
+
+
+@pytest.mark.parametrize("plan", ["plan.yaml", "sentiment.yaml"])
+def test_id_and_text_are_enough(mine: Path, plan: str) -> None:
+    (mine / "data" / "reviews.csv.gz").write_bytes(gzip.compress(
+        b"id,text\n1,I love this dress so much and it fits great\n2,\n3,It fell apart and I sent it back\n"
+    ))  # fmt: skip
+    ended = fanfold(mine, "run", plan, "--json", "--quiet")
+    assert (ended.code, ended.receipt["passed"]) == (0, 3)
+    if plan == "plan.yaml":
+        report = (mine / "report.md").read_text(encoding="utf-8")
+        assert "1 are not judged, no words or another language: 2." in report
+        found = {one["name"]: (one["reviews"], one["share"]) for one in ended.receipt["result"]}
+        assert found["sent back"] == (1, 0.5), "a rate is of those that were judged"
 
 
 def test_the_demo_shows_a_report_that_fits_a_terminal(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Is the vote better than the best single model, and at what price?
 
-    python score.py [--data DIR]
+    python score.py [--data DIR] [--chances]
 
 DIR has questions.jsonl, predictions.csv and output_chars.csv (default: data beside this file). The
 plan is run as it stands in a temporary copy; one JSON object comes out. The best single model is the
-one that did best on the fitting half, of all that were recorded; both are reported on each half.
+one that did best on the fitting half, of all that were recorded; both, and a judge in place of the
+vote (judge.yaml), are reported on each half.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from chances import FILE, agreement, counted
 from recordings import HERE, Question, calibrates, dollars, load, panel, write_replies
 from tables import BadData, packed
 
@@ -33,15 +36,30 @@ Decisions = dict[str, dict[str, Any]]
 def main() -> None:
     parser = argparse.ArgumentParser(prog="score.py")
     parser.add_argument("--data", type=Path, default=HERE / "data")
-    data = _recordings(parser.parse_args().data.resolve())
+    parser.add_argument("--chances", action="store_true", help="write chances.json anew")
+    asked = parser.parse_args()
+    questions, made, receipt = decided(asked.data)
+    if asked.chances:
+        counts = counted(list(made.values()), {one.id: one.gold for one in questions})
+        FILE.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(scored(questions, made, receipt), indent=2))
+
+
+def decided(folder: Path) -> tuple[list[Question], Decisions, dict[str, Any]]:
+    """The questions of a folder, what both plans made of them (`judged`: the letter that the judge's
+    plan gave), and the receipt of the vote."""
+    data = _recordings(folder.resolve())
     questions = load(data)
     if not questions:
         raise BadData(f"{data / 'questions.jsonl'}: there is no question")
     with tempfile.TemporaryDirectory(prefix="fanfold-score-") as name:
         app = _copy(data, Path(name))
-        receipt = _run(app, data)
+        receipt = _run(app, data, "plan.yaml")
         made = {one["id"]: one for one in json.loads((app / "decisions.json").read_text("utf-8"))}
-        print(json.dumps(scored(questions, made, receipt), indent=2))
+        _run(app, data, "judge.yaml")
+        for one in json.loads((app / "judged.json").read_text("utf-8")):
+            made[one["id"]] |= {"judged": one["answer"], "judge_asked": one["asked"]}
+    return questions, made, receipt
 
 
 def _recordings(data: Path) -> Path:
@@ -64,8 +82,8 @@ def _copy(data: Path, to: Path) -> Path:
     return app
 
 
-def _run(app: Path, data: Path) -> dict[str, Any]:
-    command = [sys.executable, "-P", "-m", "fanfold", "run", "plan.yaml", "--json", "--quiet"]
+def _run(app: Path, data: Path, plan: str) -> dict[str, Any]:
+    command = [sys.executable, "-P", "-m", "fanfold", "run", plan, "--json", "--quiet"]
     ended = subprocess.run(
         [*command, "--store", f"{app}/store"], cwd=app, capture_output=True, text=True, check=False
     )
@@ -90,7 +108,7 @@ def scored(questions: list[Question], made: Decisions, receipt: dict[str, Any]) 
         "data": {"questions": len(questions), "models": len({m for q in questions for m in q.answers})},
         "scores": {
             **{name: _figures(own, made, best) for name, own in halves.items() if own},
-            "detail": _detail(questions, made, best, ranking),
+            "detail": _detail(reporting or questions, made, best, ranking),
         },
         "best_single": best,
         "default": "recorded answers of four real models, and a vote",
@@ -121,11 +139,27 @@ def _figures(questions: list[Question], made: Decisions, best: str) -> dict[str,
     alone = -1.0 if price is None else 1000 * _mean(dollars(one, price) for one in questions)
     return {
         "accuracy": round(_together(questions, made), 4),
+        "judged": round(_mean(made[one.id]["judged"] == one.gold for one in questions), 4),
         "best_single": round(_alone(questions, best), 4),
+        "questions": len(questions),
+        **_difference(questions, made, best),
         "calls_each": round(_mean(made[one.id]["asked"] for one in questions), 2),
         "usd_1000": round(1000 * _mean(made[one.id].get("usd", 0.0) for one in questions), 2),
         "best_single_usd_1000": round(alone, 2),
     }
+
+
+def _difference(questions: list[Question], made: Decisions, best: str) -> dict[str, float]:
+    """Of the vote and the best single model, in the same questions, with its 95 % interval."""
+    off = [
+        (made[one.id]["decision"] == one.gold) - (one.answers.get(best) == one.gold)
+        for one in questions
+    ]
+    mean = _mean(off)
+    wide = 1.96 * sqrt(_mean((one - mean) ** 2 for one in off) / max(1, len(off)))
+    return {
+        "won": round(mean, 4), "won_from": round(mean - wide, 4), "won_to": round(mean + wide, 4)
+    }  # fmt: skip
 
 
 def _detail(
@@ -136,15 +170,14 @@ def _detail(
     found = {}
     for name, own in _grouped(questions, lambda one: one.category).items():
         found[f"{name}: vote"] = round(_together(own, made), 4)
+        found[f"{name}: judged"] = round(
+            _mean(made[one.id]["judged"] == one.gold for one in own), 4
+        )
         found[f"{name}: best single"] = round(_alone(own, best), 4)
-    for name, own in _grouped(questions, lambda one: _agreement(made[one.id])).items():
+    for name, own in _grouped(questions, lambda one: agreement(made[one.id])).items():
         found[f"right when {name} agree"] = round(_together(own, made), 4)
     shown = list(ranking.items())[:NAMED]
     return found | {f"{name} on the fitting half": round(share, 4) for name, share in shown}
-
-
-def _agreement(one: dict[str, Any]) -> str:
-    return f"{one['agreed']} of {one['answered']}"
 
 
 def _grouped(questions: list[Question], key: Any) -> dict[str, list[Question]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import log, sqrt
@@ -26,6 +27,7 @@ SEED = 20
 FOLDS = 3
 LEAST = 3  # reviews in which a feature must occur
 LEAST_ASPECT = 2
+LEAST_KNOWN = 5  # reviews in which a word of the language must occur
 SMALL = 0.05  # a weight that is nearer to 0 is left out
 GRID = [step / 8 for step in range(-8, 25)]
 
@@ -102,13 +104,43 @@ def fit_sentiment(rows: list[dict[str, str]]) -> dict[str, Any]:
         unseen += [(sentiment.scores(_features(row), made), row) for row in held]
     below = _limits(unseen)
     stars = _stars(unseen)
+    counts = Counter(
+        word for row in rows for word in {*re.findall(r"[^\W\d_]+", _said(row).lower())}
+    )
     made = _weigh(rows)
     kept = {
         name: [round(low, 2), round(high, 2)]
         for name, (low, high) in made.weights.items()
         if max(abs(low), abs(high)) >= SMALL
     }
-    return {"bias": _rounded(made.bias), "below": below, "stars": stars, "weights": kept}
+    return {
+        "bias": _rounded(made.bias), "below": below, "stars": stars, "content": _content(unseen),
+        "known": " ".join(sorted(word for word, many in counts.items() if many >= LEAST_KNOWN)),
+        "weights": kept,
+    }  # fmt: skip
+
+
+def _content(unseen: list[tuple[tuple[float, float], dict[str, str]]]) -> float:
+    """Of two labels: from which probability on a customer is content, so that as many of the content
+    as of the others are told right on average. Reviews with 3 stars are neither."""
+    sides = [
+        (sum(map(sentiment.chance, pair)) / 2, label_of(row))
+        for pair, row in unseen
+        if label_of(row) != LABELS[1]
+    ]
+    shares = Counter(label for _, label in sides)
+
+    def worth(limit: float) -> float:
+        right = Counter(
+            label for chance, label in sides if (chance >= limit) == (label == LABELS[2])
+        )
+        return sum(right[label] / many for label, many in shares.items())
+
+    return max((step / 100 for step in range(1, 100)), key=worth)
+
+
+def _said(row: dict[str, str]) -> str:
+    return f"{row.get('title') or ''} {row['text']}"
 
 
 def _features(row: dict[str, str]) -> list[str]:
@@ -163,6 +195,8 @@ def _stars(unseen: list[tuple[tuple[float, float], dict[str, str]]]) -> list[flo
 def _solved(left: list[list[float]], right: list[float]) -> list[float]:
     """Three equations, by elimination."""
     rows = [[*row, value] for row, value in zip(left, right, strict=True)]
+    for n, row in enumerate(rows):
+        row[n] += 1e-6  # without ratings of 3 stars both probabilities are the same
     for n, pivot in enumerate(rows):
         for other in rows:
             if other is not pivot:
@@ -245,9 +279,9 @@ def main() -> None:
         row for row in reviews(asked.data) if fits(row["id"])
     ])  # fmt: skip
     sentiment.FILE = asked.to / "sentiment.json"  # the aspects look at its opinions
-    _write(asked.to / "aspects.json", fit_aspects, [
-        row for row in sentences(asked.data) if fits(row.id)
-    ])  # fmt: skip
+    labelled = [row for row in sentences(asked.data) if fits(row.id)]
+    if labelled:  # else the aspects stay as they are
+        _write(asked.to / "aspects.json", fit_aspects, labelled)
 
 
 def _write(file: Path, fit: Callable[[Any], dict[str, Any]], rows: list[Any]) -> None:

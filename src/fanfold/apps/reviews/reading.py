@@ -7,22 +7,27 @@ from typing import Any
 
 from aspects import mentioned
 from complaints import complaints
-from sentiment import content, leaning, sentiment
+from sentiment import content, judgeable, leaning, model, sentiment
 from words import clauses, words
 
 Review = dict[str, Any]
+NOT_JUDGED = "not judged"
 
 
 def read(leaf: dict[str, list[Review]]) -> dict[str, Any]:
     """A leaf's reviews: how content each is, what is praised and blamed, what is complained about.
 
-    It looks at `title` and `text` only; stars that a review may have are what is to be found out.
+    It looks at `title` and `text` only; stars that a review may have are what is to be found out. A
+    review without words, or in another language, is not judged.
     """
     reviews: list[dict[str, Any]] = []
     sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"praised": [], "criticised": []})
     blamed: dict[str, list[str]] = defaultdict(list)
     for review in leaf["items"]:
-        id, title, text = str(review["id"]), review.get("title") or "", review["text"]
+        id, title, text = str(review["id"]), review.get("title") or "", review.get("text") or ""
+        if not judgeable(title, text):
+            reviews.append({"id": id, "sentiment": NOT_JUDGED, "stars": None})
+            continue
         label, stars = sentiment(title, text)
         reviews.append({"id": id, "sentiment": label, "stars": stars})
         for aspect, praised in opinions(f"{title}. {text}").items():
@@ -50,8 +55,11 @@ def opinions(text: str) -> dict[str, bool]:
 
 def label(review: Review) -> dict[str, Any]:
     """One review, for sentiment.yaml: content or not, and how surely."""
-    positive = round(content(review.get("title") or "", review["text"]), 3)
+    title, text = review.get("title") or "", review.get("text") or ""
+    if not judgeable(title, text):
+        return {"sentiment": NOT_JUDGED, "probabilities": {}}
+    positive = round(content(title, text), 3)
     return {
-        "sentiment": "positive" if positive >= 0.5 else "negative",
+        "sentiment": "positive" if positive >= model().content else "negative",
         "probabilities": {"negative": round(1 - positive, 3), "positive": positive},
     }

@@ -12,6 +12,8 @@ from tables import rows
 
 REVIEWS = Path(__file__).parent / "data" / "reviews.csv"  # the plan's input, packed or not
 LABELS = ("positive", "neutral", "negative")
+NOT_JUDGED = "not judged"
+FEW = 100  # reviews of a department from which its rate is compared
 FIRST = 12  # aspects that the report begins with
 QUOTED = 3  # complaints that are shown in a customer's words there
 MOST = 40  # aspects of which all ids are listed
@@ -28,7 +30,7 @@ Rows = dict[str, dict[str, str]]
 def findings(given: Given) -> list[dict[str, Any]]:
     """Complaints, then aspects, the most frequent first, each with the reviews that it rests on.
     Aspects that hardly anybody speaks of are left out."""
-    read, rows = given["steps"]["reading"], _rows()
+    read, rows = given["steps"]["reading"], _read_rows(given)
     found = [_record("complaint", one["complaint"], one["ids"], rows) for one in read["complaints"]]
     for one in read["aspects"]:
         both = list(dict.fromkeys([*one["praised"], *one["criticised"]]))
@@ -40,14 +42,31 @@ def findings(given: Given) -> list[dict[str, Any]]:
 
 def _record(kind: str, name: str, ids: list[str], rows: Rows) -> dict[str, Any]:
     by = Counter(rows[id]["department"] or "other" for id in ids if id in rows)
+    all_of = Counter(row["department"] or "other" for row in rows.values())
     return {
         "kind": kind, "name": name, "reviews": len(ids), "share": round(len(ids) / len(rows), 4),
-        "departments": dict(by.most_common()), "ids": ids,
+        "departments": dict(by.most_common()),
+        "department_shares": {one: round(many / all_of[one], 4) for one, many in by.most_common()},
+        "ids": ids,
     }  # fmt: skip
 
 
 def _rows() -> Rows:
-    return {row["id"]: {"department": "", "title": "", **row} for row in rows(REVIEWS, "id")}
+    return {
+        row["id"]: {name: row.get(name) or "" for name in ("department", "title", "text")}
+        for row in rows(REVIEWS, "id")
+    }
+
+
+def _read_rows(given: Given) -> Rows:
+    """Those that rates are of: read and judged."""
+    judged = [one["id"] for one in given["steps"]["reading"]["reviews"] if _judged(one)]
+    every = _rows()
+    return {id: every[id] for id in judged if id in every} or every
+
+
+def _judged(review: dict[str, Any]) -> bool:
+    return bool(review["sentiment"] != NOT_JUDGED)
 
 
 # ── in words ─────────────────────────────────────────────────────────────────────────────────
@@ -58,9 +77,9 @@ def told(given: Given) -> str:
     read, rows, found = given["steps"]["reading"], _rows(), findings(given)
     complaints = [one for one in found if one["kind"] == "complaint"]
     aspects = [one for one in found if one["kind"] == "aspect"]
-    stars = {review["id"]: review["stars"] for review in read["reviews"]}
+    stars = {review["id"]: review["stars"] or 0.0 for review in read["reviews"]}
     lines = [*_head(read, rows), "", *_departments(read, rows), ""]
-    lines += ["## What they complain about", "", *_complaints(complaints), ""]
+    lines += ["## What they complain about", "", *_complaints(complaints, _read_rows(given)), ""]
     lines += [
         "## What they speak about",
         "",
@@ -84,6 +103,11 @@ def _head(read: Given, rows: Rows) -> Iterator[str]:
         yield from wrap(f"**{len(unread):,} reviews do not stand behind this: {named}.**", WIDE)
     else:
         yield f"All {len(rows):,} reviews stand behind this; none was left out."
+    silent = [one["id"] for one in read["reviews"] if not _judged(one)]
+    if silent:
+        named = ", ".join(silent[:8]) + (f" and {len(silent) - 8:,} more" if silent[8:] else "")
+        said = f"{len(silent):,} are not judged, no words or another language: {named}. No rate counts them."
+        yield from wrap(said, WIDE)
     by = read["by"]
     yield from wrap(f"Read by {by}. {WEIGHTS if 'weights' in by else ''} {STARS}", WIDE)
 
@@ -91,12 +115,15 @@ def _head(read: Given, rows: Rows) -> Iterator[str]:
 def _departments(read: Given, rows: Rows) -> Iterator[str]:
     """How content they are, and about how many stars they would give."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for review in read["reviews"]:
+    judged = [review for review in read["reviews"] if _judged(review)]
+    for review in judged:
         groups[rows[review["id"]]["department"] or "other"].append(review)
     order = sorted(groups, key=lambda name: -len(groups[name]))
+    if list(groups) == ["other"]:
+        order = []  # the reviews state no department
     yield "| department | reviews | positive | neutral | negative | stars |"
     yield "|------------|--------:|---------:|--------:|---------:|------:|"
-    for name, own in [*((name, groups[name]) for name in order), ("**all**", read["reviews"])]:
+    for name, own in [*((name, groups[name]) for name in order), ("**all**", judged)]:
         yield _department(name, own)
 
 
@@ -104,24 +131,36 @@ def _department(name: str, own: list[dict[str, Any]]) -> str:
     counts = Counter(review["sentiment"] for review in own)
     many = max(1, len(own))
     shares = " | ".join(f"{counts[label] / many:{len(label)}.0%}" for label in LABELS)
-    stars = sum(review["stars"] for review in own) / many
+    stars = sum(review["stars"] or 0.0 for review in own) / many
     return f"| {name:10} | {len(own):7,} | {shares} | {stars:5.2f} |"
 
 
-def _complaints(found: list[dict[str, Any]]) -> Iterator[str]:
-    """Each with the two departments that have most of it."""
-    yield "| complaint           | reviews | most of them in            | for example           |"
-    yield "|---------------------|--------:|----------------------------|-----------------------|"
+def _complaints(found: list[dict[str, Any]], rows: Rows) -> Iterator[str]:
+    """Each with the two departments in which it is most frequent; small ones say too little."""
+    sizes = Counter(row["department"] or "other" for row in rows.values())
+    yield "| complaint           | reviews |  rate | most frequent in            | for example           |"
+    yield "|---------------------|--------:|------:|-----------------------------|-----------------------|"
     for one in found[:FIRST]:
-        where = ", ".join(f"{name} {many}" for name, many in list(one["departments"].items())[:2])
-        yield f"| {one['name']:19} | {one['reviews']:7,} | {where:26} | {', '.join(one['ids'][:3]):21} |"
+        rates = [
+            (share, name) for name, share in one["department_shares"].items() if sizes[name] >= FEW
+        ]
+        where = ", ".join(f"{name} {share:.1%}" for share, name in sorted(rates, reverse=True)[:2])
+        where = where if len(sizes) > 1 else ""
+        yield (
+            f"| {one['name']:19} | {one['reviews']:7,} | {one['share']:5.1%} | {where:27} "
+            f"| {', '.join(one['ids'][:3]):21} |"
+        )
 
 
 def _aspects(found: list[dict[str, Any]]) -> Iterator[str]:
-    yield "| aspect     | reviews | praised | criticised |"
-    yield "|------------|--------:|--------:|-----------:|"
+    yield "| aspect     | reviews |  rate | praised | criticised | criticised of both |"
+    yield "|------------|--------:|------:|--------:|-----------:|-------------------:|"
     for one in found:
-        yield f"| {one['name']:10} | {one['reviews']:7,} | {one['praised']:7,} | {one['criticised']:10,} |"
+        both = max(1, one["praised"] + one["criticised"])
+        yield (
+            f"| {one['name']:10} | {one['reviews']:7,} | {one['share']:5.1%} | {one['praised']:7,} "
+            f"| {one['criticised']:10,} | {one['criticised'] / both:18.0%} |"
+        )
 
 
 def _quotes(complaints: list[dict[str, Any]], stars: dict[str, float], rows: Rows) -> Iterator[str]:
@@ -129,7 +168,9 @@ def _quotes(complaints: list[dict[str, Any]], stars: dict[str, float], rows: Row
     many = Counter(id for one in complaints for id in one["ids"])
     for one in complaints[:QUOTED]:
         id = min(one["ids"], key=lambda id: (many[id], stars.get(id, 5.0), id))
-        text = shorten(f"{rows[id]['title']}: {rows[id]['text']}", 260, placeholder=" […]")
+        text = shorten(
+            ": ".join(filter(None, (rows[id]["title"], rows[id]["text"]))), 260, placeholder=" […]"
+        )
         yield from wrap(f"- **{one['name']}** [{id}] {text}", WIDE, subsequent_indent="  ")
 
 

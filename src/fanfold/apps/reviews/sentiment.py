@@ -6,6 +6,7 @@ Two scores, each a sum of weights: against `negative`, and for `positive`. Betwe
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from itertools import pairwise
 from math import exp, sqrt
@@ -17,24 +18,37 @@ from words import words
 FILE = Path(__file__).parent / "weights" / "sentiment.json"
 _LEFT_OUT = frozenset(".,;:()")
 _TITLE = "^"
+_LETTERS = re.compile(r"[^\W\d_]+")
+LEAST_KNOWN = 0.4  # of the words; the least of a review that was fitted on is 0.75
 
 
 class Model(NamedTuple):
     """`weights`: for each feature its part in the two scores. `below`: under the first of them a
     review is negative; else, under the second, neutral. `stars`: a constant and the worth of the two
-    probabilities."""
+    probabilities. `content`: from this probability on a customer counts as content, where only two
+    labels are asked for. `known`: the usual words of the language."""
 
     weights: dict[str, tuple[float, float]]
     bias: tuple[float, float]
     below: tuple[float, float]
     stars: tuple[float, float, float]
+    content: float = 0.5
+    known: frozenset[str] = frozenset()
 
 
 @cache
 def model() -> Model:
     stated = json.loads(FILE.read_text(encoding="utf-8"))
     weights = {name: (pair[0], pair[1]) for name, pair in stated["weights"].items()}
-    return Model(weights, tuple(stated["bias"]), tuple(stated["below"]), tuple(stated["stars"]))
+    bias, below, stars = (tuple(stated[name]) for name in ("bias", "below", "stars"))
+    known = frozenset(stated["known"].split())
+    return Model(weights, bias, below, stars, stated["content"], known)
+
+
+def judgeable(title: str, text: str) -> bool:
+    """Whether there is something to judge: words, and most of them of the language that was learned."""
+    said = _LETTERS.findall(f"{title} {text}".lower())
+    return bool(said) and sum(word in model().known for word in said) >= LEAST_KNOWN * len(said)
 
 
 def features(title: str, text: str) -> list[str]:
