@@ -128,7 +128,7 @@ def test_kill_all_names_everyone_it_ended(team: OddRoot) -> None:
     killed = team.ok("kill", "team", "all")
     assert killed.out == f"killed team ({run}): w0, w1, w2\n"
     again = team.ok("kill", str(team.root), "all")
-    assert again.out == f"team ({run}) was over before, killed: nothing was left to end\n"
+    assert again.out == f"team ({run}) had already ended, killed: nothing to kill\n"
 
 
 def test_what_is_shown_of_a_killed_worker_nobody_settled_agrees_with_the_books(

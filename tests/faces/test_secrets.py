@@ -107,5 +107,5 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_repeated(tmp_pa
         ended = fanfold(folder, "--debug", "run", "plan.yaml", ONE_KEY=f"{IN_VARIABLE}\x7f")
         assert len(server.books()) == 0
     assert ended.code == 4
-    assert "the key has a character no key can have" in ended.out
+    assert "the key contains a character that is not allowed in a header" in ended.out
     assert leaks(folder) == []

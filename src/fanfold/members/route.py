@@ -62,7 +62,7 @@ class Ranked(msgspec.Struct, frozen=True):
     chosen: bool = True
 
 
-class Barred(msgspec.Struct, frozen=True):
+class Excluded(msgspec.Struct, frozen=True):
     """One who may not, and why."""
 
     id: str
@@ -73,7 +73,7 @@ class Ranking(msgspec.Struct, frozen=True):
     """Everyone, once: who may, best first, and who may not. `miss`: why nobody may."""
 
     ranked: tuple[Ranked, ...] = ()
-    barred: tuple[Barred, ...] = ()
+    barred: tuple[Excluded, ...] = ()
     miss: str = ""
 
     @property
@@ -97,8 +97,8 @@ def rank(
     found = {traits.id: traits for traits in candidates}
     asked = [found[id] for id in need.members if id in found] if need.members else candidates
     why_not = {one.id: _in_the_way(one, need) for one in asked}
-    barred = [Barred(id, reason) for id, reason in why_not.items() if reason]
-    barred += [Barred(id, "not in the roster") for id in need.members if id not in found]
+    barred = [Excluded(id, reason) for id, reason in why_not.items() if reason]
+    barred += [Excluded(id, "not in the roster") for id in need.members if id not in found]
     able = [one for one in asked if not why_not[one.id]]
     ranked = _named(able) if need.members else _routed(able, need, stats)
     most = len(ranked) if need.use is None else need.use

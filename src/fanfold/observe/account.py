@@ -36,7 +36,7 @@ _PLACE = re.compile(r"`([^`]{1,200})`")
 _STEP = re.compile(r"\[(\d{1,9})\]|([^.\[\]]+)")
 
 
-class Worked(msgspec.Struct, frozen=True):
+class MemberWork(msgspec.Struct, frozen=True):
     """A member over all steps; `seconds` are those of its calls, added up."""
 
     account: MemberAccount
@@ -59,7 +59,7 @@ class RunAccount(msgspec.Struct, frozen=True):
 
     summary: RunSummary
     receipt: Receipt
-    members: tuple[Worked, ...]
+    members: tuple[MemberWork, ...]
     caught: Caught
     doubts: tuple[AttemptRecord, ...]
     tree: RunNode
@@ -79,12 +79,12 @@ def account(archive: StoreView, summary: RunSummary, *, replies: bool = False) -
     )  # fmt: skip
 
 
-def worked(read: ReportQuestions, run: int, found: list[MemberAccount]) -> tuple[Worked, ...]:
+def worked(read: ReportQuestions, run: int, found: list[MemberAccount]) -> tuple[MemberWork, ...]:
     """Each member, the most expensive first."""
     spent: dict[str, float] = {}
     for total in read.member_totals([run]):
         spent[total.member] = spent.get(total.member, 0.0) + total.seconds
-    return tuple(Worked(one, spent.get(one.member, 0.0)) for one in by_member(found))
+    return tuple(MemberWork(one, spent.get(one.member, 0.0)) for one in by_member(found))
 
 
 def _items(read: ReportQuestions, summary: RunSummary) -> tuple[EndedItem, ...]:

@@ -7,7 +7,7 @@ import shlex
 from fanfold.observe.amounts import count, duration, money, of_budget, usd
 from fanfold.observe.status import DONE, outcomes
 from fanfold.observe.table import one_line
-from fanfold.run.books import Statistics
+from fanfold.run.figures import Statistics
 from fanfold.work.outcome import FilesWritten, ReasonCount, Receipt, Saving, State, StopCause
 from fanfold.work.text import from_here
 

@@ -14,7 +14,7 @@ from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import count, duration, of_budget, per_time
 from fanfold.observe.table import GAP, cells_wide, cut, one_line
 from fanfold.price import dollars
-from fanfold.run.books import Statistics
+from fanfold.run.figures import Statistics
 from fanfold.work.text import visible
 
 WINDOW = 10.0  # seconds that the rate is taken over

@@ -10,7 +10,7 @@ import msgspec
 
 from fanfold.journal.answers import AttemptRecord, EndedItem
 from fanfold.journal.contract import ReportQuestions
-from fanfold.observe.account import Caught, RunAccount, Worked, doubtful, quotes
+from fanfold.observe.account import Caught, MemberWork, RunAccount, doubtful, quotes
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
@@ -192,7 +192,7 @@ def _steps(steps: tuple[StepAccount, ...]) -> list[str]:
     return table(titles, rows, right=5) if rows else []
 
 
-def _members(found: tuple[Worked, ...]) -> list[str]:
+def _members(found: tuple[MemberWork, ...]) -> list[str]:
     rows = [
         [cell(a.member, 60), f"{a.calls:,}", f"{a.answered:,}", f"{a.reused:,}", f"{a.errors:,}",
          f"{a.tokens.total:,}", _time(one.seconds), usd(a.cost_usd, at_most=a.at_most)]

@@ -14,8 +14,8 @@ from fanfold.price import dollars, nanos
 from fanfold.run.context import Context
 from fanfold.run.demand import Candidate, expected_parts
 from fanfold.run.forecast import Forecast
-from fanfold.run.left import Survey
-from fanfold.run.meter import Cast, Meter
+from fanfold.run.meter import Meter, StepMembers
+from fanfold.run.remaining import Survey
 from fanfold.run.settings import Approve, Govern
 from fanfold.run.stopping import Stop
 from fanfold.work.ask import Ask
@@ -154,14 +154,14 @@ class Governor:
         found = meter.forecast()
         return found.scaled(tasks / measured) if tasks > measured else found
 
-    def _cast(self, terms: Terms) -> Cast:
+    def _cast(self, terms: Terms) -> StepMembers:
         ctx, eligible = self._ctx, self._ctx.choose.eligible(terms.who)
         better = [ctx.choose.escalation(id).candidates[0] for id in terms.escalate]
         past = {one.traits.id: self._history(one.traits, terms.step) for one in
                 (*eligible.candidates, *better)}  # fmt: skip
         slots = min(terms.concurrency, ctx.limits.max_concurrency)
         members = tuple(one.member for one in eligible.candidates)
-        return Cast(
+        return StepMembers(
             terms.step, members, tuple(one.member for one in better), slots, past,
             extra=0.0 if terms.hedge is None else terms.hedge.extra,
             parts=expected_parts(eligible.candidates, slots),

@@ -11,8 +11,8 @@ import msgspec
 from fanfold.journal.answers import CallHistory
 from fanfold.run.demand import worst_case
 from fanfold.run.forecast import Forecast, Note
-from fanfold.run.left import Left
 from fanfold.run.likely import Likely, Share, likely_of
+from fanfold.run.remaining import RemainingAsks
 from fanfold.run.throttle import HEADROOM
 from fanfold.work.ask import WHY_BYTES, Ask, kicked_bytes
 from fanfold.work.budget import ONE_CALL, Amount
@@ -30,7 +30,7 @@ class Prepares(Protocol):
     def prepare(self, ask: Ask) -> Request: ...
 
 
-class Cast(msgspec.Struct, frozen=True):
+class StepMembers(msgspec.Struct, frozen=True):
     """Who may answer the asks of a step, under which terms, and what is on record of them, by id.
 
     `votes`: each question is asked several times, so more replies than questions on record are no
@@ -56,7 +56,7 @@ class Cast(msgspec.Struct, frozen=True):
         return any(traits.metered for traits in self.everyone)
 
 
-def forecast(lefts: Iterable[Left], cast: Cast) -> Forecast:
+def forecast(lefts: Iterable[RemainingAsks], cast: StepMembers) -> Forecast:
     """Of all that is left to ask, one at a time: nothing is kept but sums."""
     meter = Meter(cast)
     for left in lefts:
@@ -72,7 +72,7 @@ class Meter:
     reserve more than that, up to `KICKED_BYTES`.
     """
 
-    def __init__(self, cast: Cast) -> None:
+    def __init__(self, cast: StepMembers) -> None:
         self._cast = cast
         self._shares = {t.id: Share(t, cast.past.get(t.id)) for t in cast.everyone}
         kicks = [past.kicks for one in cast.members if (past := cast.past.get(one.traits.id))]
@@ -81,7 +81,7 @@ class Meter:
         self._usd = self._tokens = self._calls = 0
         self._dearest = self._longest = 0
 
-    def add(self, left: Left) -> None:
+    def add(self, left: RemainingAsks) -> None:
         self._reused += left.reused
         if left.ask is None:
             return
@@ -92,16 +92,16 @@ class Meter:
             self._tasks += 1
             self._expect(left, first, better)
 
-    def add_shard(self, lefts: Sequence[Left], ask: Ask) -> None:
+    def add_shard(self, lefts: Sequence[RemainingAsks], ask: Ask) -> None:
         """Several tasks in one ask. At worst it brings nothing, and each is asked alone."""
         typical, most = (sum(getattr(one, name) for one in lefts) for name in ("typical", "most"))
-        self.add(Left(ask, ask, 0, typical=typical, most=most))
+        self.add(RemainingAsks(ask, ask, 0, typical=typical, most=most))
         self._tasks += len(lefts) - 1
         for one in lefts:
             one.likely = False
             self.add(one)
 
-    def _bound(self, left: Left, first: list[_Ready], better: list[_Ready]) -> None:
+    def _bound(self, left: RemainingAsks, first: list[_Ready], better: list[_Ready]) -> None:
         """Each time the dearest of those who may answer."""
         longest = max((request.output_tokens for _, request in first), default=0)
         turn = kicked_bytes(longest) + REASONS_BYTES
@@ -116,7 +116,7 @@ class Meter:
         self._tokens, self._longest = self._tokens + tokens, max(self._longest, tokens)
         self._calls += 1
 
-    def _expect(self, left: Left, first: list[_Ready], better: list[_Ready]) -> None:
+    def _expect(self, left: RemainingAsks, first: list[_Ready], better: list[_Ready]) -> None:
         """The call, and the share of it that will be kicked back and escalated, going by the past."""
         weight = 1.0
         parts = {one[0].id: self._cast.parts.get(one[0].id, 0.0) for one in first}
@@ -192,7 +192,7 @@ def _worst(one: _Ready, more: int) -> Amount:
 # ── time ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _time(cast: Cast, likely: Sequence[Likely]) -> tuple[float | None, bool]:
+def _time(cast: StepMembers, likely: Sequence[Likely]) -> tuple[float | None, bool]:
     """Waves of calls at the usual latency, but not faster than the stated rates allow. Where no
     latency is known, the rates alone say how long it takes at least."""
     calls = sum(one.calls for one in likely)

@@ -23,9 +23,9 @@ from fanfold.journal.contract import Store
 from fanfold.journal.facts import AddRun, CloseRun, ItemEnding, NewReply, RunRecord
 from fanfold.members.entry import ScriptedEntry
 from fanfold.run.adopt import Adopted
-from fanfold.run.books import Books
 from fanfold.run.carry import carry, carry_one_of_many, carry_separately
 from fanfold.run.context import Shared, build, share
+from fanfold.run.figures import RunFigures
 from fanfold.run.govern import Governor
 from fanfold.run.member_sources import MemberSource, with_members
 from fanfold.run.orders import OrderTaker, Verb
@@ -48,7 +48,7 @@ T = TypeVar("T")
 CarryOut = Callable[[TaskState], Awaitable[None]]
 
 
-class Run(Books):
+class Run(RunFigures):
     """`do` one task or `stream` many; a pattern is ordinary Python over these two."""
 
     _shared: Shared

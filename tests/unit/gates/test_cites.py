@@ -29,7 +29,7 @@ PARTS = Item(
 
 def unknown(*ids: str) -> Verdict:
     named = ", ".join(ids)
-    return fail(f"cites what was not given: {named}; cite only ids that stand in the request")
+    return fail(f"cites what was not given: {named}; cite only ids that are in the request")
 
 
 @pytest.mark.parametrize(

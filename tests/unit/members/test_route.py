@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fanfold.errors import BadInput
-from fanfold.members.route import Barred, Need, Ranking, explain, nearest, rank, standing
+from fanfold.members.route import Excluded, Need, Ranking, explain, nearest, rank, standing
 from fanfold.price import Price
 from fanfold.testing.member import traits
 from fanfold.work.member import MemberStats, Traits
@@ -73,7 +73,7 @@ def test_who_may(one: Traits, need: Need, in_the_way: str | None) -> None:
 
 def test_a_named_member_that_is_not_there_may_not() -> None:
     ranking = rank([member("a")], Need(members=("b", "a")))
-    assert (order(ranking), ranking.barred) == ([("a", 0)], (Barred("b", "not in the roster"),))
+    assert (order(ranking), ranking.barred) == ([("a", 0)], (Excluded("b", "not in the roster"),))
 
 
 # ── who should ───────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.observe.closing import closing, interrupted, resume_command
-from fanfold.run.books import Statistics
+from fanfold.run.figures import Statistics
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import ReasonCount, Receipt, Saving, StopCause
 from tests.unit.observe.runs import STUMBLED, answering, contracts, out_of_money, ran, reviewed

@@ -14,7 +14,7 @@ import pytest
 from fanfold.journal.facts import RunRecord
 from fanfold.observe.progress import ItemRate, NoProgress, Progress, line
 from fanfold.observe.table import cells_wide
-from fanfold.run.books import Statistics
+from fanfold.run.figures import Statistics
 from fanfold.run.run import Run
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.work.task import Budget

@@ -11,8 +11,8 @@ from fanfold.plans.load import load_plan
 from fanfold.plans.plan import Plan
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.map import Map
-from fanfold.run.left import Left
-from fanfold.run.meter import Cast, forecast
+from fanfold.run.meter import StepMembers, forecast
+from fanfold.run.remaining import RemainingAsks
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Message, Reply
 from fanfold.work.task import Hedge
@@ -58,10 +58,10 @@ def test_the_preview_counts_what_hedging_may_add_at_worst() -> None:
     """Forty asks and two second requests, each of them as dear as the dearest ask."""
     member = Scripted(lambda ask, n: Reply("fine"), traits())
     asks = [Ask((Message("user", "x" * size),)) for size in (1000, *([10] * 39))]
-    lefts = [Left(ask, ask, 0) for ask in asks]
-    plain = forecast(lefts, Cast("map", (member,)))
-    hedged = forecast(lefts, Cast("map", (member,), extra=0.05))
-    dear = forecast(lefts[:1], Cast("map", (member,)))
+    lefts = [RemainingAsks(ask, ask, 0) for ask in asks]
+    plain = forecast(lefts, StepMembers("map", (member,)))
+    hedged = forecast(lefts, StepMembers("map", (member,), extra=0.05))
+    dear = forecast(lefts[:1], StepMembers("map", (member,)))
     assert (hedged.most_calls, hedged.calls) == (42, plain.calls)
     assert (plain.worst, dear.worst, hedged.worst) == (
         plain.worst, dear.worst, (plain.worst or 0) + 2 * (dear.worst or 0),

@@ -18,14 +18,14 @@ from fanfold.members.roster import load_roster
 from fanfold.price import Price, worst
 from fanfold.run.demand import worst_case
 from fanfold.run.forecast import Forecast, Note, at_once, in_turn, in_words
-from fanfold.run.left import Left, Survey
 from fanfold.run.meter import (
     REASONS_BYTES,
-    Cast,
     Meter,
     Prepares,
+    StepMembers,
     forecast,
 )
+from fanfold.run.remaining import RemainingAsks, Survey
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import KICKED_BYTES, REPLY_BYTES, Ask, Message, Reply, Usage
 from fanfold.work.member import MemberLimits
@@ -45,9 +45,9 @@ def member(id: str = "m", **changes: Any) -> Scripted:
     return Scripted(lambda ask, n: Reply("ok"), traits(id, **changes))
 
 
-def left(text: str = "x" * 400, kicks: int = 0, **more: Any) -> Left:
+def left(text: str = "x" * 400, kicks: int = 0, **more: Any) -> RemainingAsks:
     made = ask(text)
-    return Left(made, made, kicks, **more)
+    return RemainingAsks(made, made, kicks, **more)
 
 
 # ── expected ─────────────────────────────────────────────────────────────────────────────────
@@ -55,7 +55,7 @@ def left(text: str = "x" * 400, kicks: int = 0, **more: Any) -> Left:
 
 def test_without_history_a_reply_is_a_quarter_of_what_it_may_be() -> None:
     """400 bytes are 100 tokens; of max_tokens 100, 25; at the 90th percentile 50."""
-    made = forecast([left() for _ in range(10)], Cast("map", (member(),)))
+    made = forecast([left() for _ in range(10)], StepMembers("map", (member(),)))
     assert made == Forecast(
         step="map", tasks=10, calls=10, input=1000, output=250,
         p50=10 * (100_000 + 125_000), variance=pytest.approx((10 * 125_000 / 1.2816) ** 2),
@@ -70,7 +70,7 @@ def test_with_history_the_cost_is_n_times_the_mean_and_p90_grows_with_the_root_o
     past = CallHistory(
         50, "map", cost=300_000, cost_variance=40_000.0**2, input=120, output=30, latency=2
     )
-    made = forecast([left() for _ in range(100)], Cast("map", (member(),), past={"m": past}))
+    made = forecast([left() for _ in range(100)], StepMembers("map", (member(),), past={"m": past}))
     assert (made.p50, made.input, made.output) == (30_000_000, 12_000, 3000)
     assert made.p90 == round(30_000_000 + 1.2816 * sqrt(100) * 40_000)
     assert (made.measured, made.notes) == (True, ())
@@ -78,7 +78,7 @@ def test_with_history_the_cost_is_n_times_the_mean_and_p90_grows_with_the_root_o
 
 def test_kick_backs_on_record_are_expected_again_but_not_those_of_a_vote() -> None:
     past = CallHistory(50, "map", cost=100_000, input=100, output=10, kicks=0.25)
-    cast = Cast("map", (member(),), past={"m": past})
+    cast = StepMembers("map", (member(),), past={"m": past})
     lefts = [left(kicks=1) for _ in range(100)]
     assert forecast(lefts, cast).calls == 125
     assert forecast(lefts, msgspec.structs.replace(cast, votes=True)).calls == 100
@@ -86,7 +86,7 @@ def test_kick_backs_on_record_are_expected_again_but_not_those_of_a_vote() -> No
 
 def test_prompts_unlike_those_on_record_are_counted_by_their_size() -> None:
     past = CallHistory(50, "map", cost=300_000, input=20, output=30)
-    made = forecast([left()], Cast("map", (member(),), past={"m": past}))
+    made = forecast([left()], StepMembers("map", (member(),), past={"m": past}))
     assert (made.input, made.output, made.p50) == (100, 30, 100_000 + 150_000)
     assert [note.what for note in made.notes] == [
         "{}: the prompts are not like those on record for m; counted by their size"
@@ -95,7 +95,7 @@ def test_prompts_unlike_those_on_record_are_counted_by_their_size() -> None:
 
 def test_history_of_other_steps_gives_the_length_of_replies() -> None:
     past = CallHistory(50, None, cost=300_000, input=100, output=30)
-    made = forecast([left()], Cast("map", (member(),), past={"m": past}))
+    made = forecast([left()], StepMembers("map", (member(),), past={"m": past}))
     assert (made.input, made.output, made.p50, made.measured) == (100, 30, 250_000, True)
     assert in_words(made.notes) == [
         "no history for m at map: replies as long as its 50 at other steps"
@@ -103,7 +103,7 @@ def test_history_of_other_steps_gives_the_length_of_replies() -> None:
 
 
 def test_a_price_that_is_not_known_is_no_cost_at_all() -> None:
-    cast = Cast("map", (member(price=None),))
+    cast = StepMembers("map", (member(price=None),))
     made = forecast([left()], cast)
     assert (made.p50, made.p90, made.worst, made.calls) == (None, None, None, 1)
     assert "m has no known price: its cost cannot be told" in in_words(made.notes)
@@ -112,7 +112,7 @@ def test_a_price_that_is_not_known_is_no_cost_at_all() -> None:
 
 
 def test_functions_are_free_and_a_flat_price_is_taken_as_it_is() -> None:
-    free = forecast([left(kicks=1)], Cast("map", (member(metered=False, price=Price()),)))
+    free = forecast([left(kicks=1)], StepMembers("map", (member(metered=False, price=Price()),)))
     assert (free.calls, free.p50, free.worst, free.most_calls, free.measured) == (1, 0, 0, 2, True)
 
     class Flat:
@@ -121,25 +121,25 @@ def test_functions_are_free_and_a_flat_price_is_taken_as_it_is() -> None:
         def prepare(self, ask: Ask) -> Any:
             return msgspec.structs.replace(member().prepare(ask), input_tokens=0, output_tokens=0)
 
-    flat = forecast([left(kicks=1)], Cast("map", (Flat(),)))
+    flat = forecast([left(kicks=1)], StepMembers("map", (Flat(),)))
     assert (flat.p50, flat.p90, flat.worst, flat.notes) == (10_000_000, 10_000_000, 20_000_000, ())
 
 
 def test_members_share_the_calls_and_the_dearest_bounds_them() -> None:
     cheap, dear = member("a"), member("b", price=Price(input=2.0, output=10.0))
-    made = forecast([left() for _ in range(4)], Cast("map", (cheap, dear)))
+    made = forecast([left() for _ in range(4)], StepMembers("map", (cheap, dear)))
     assert made.p50 == 2 * 225_000 + 2 * 450_000
     assert made.worst == 4 * 2 * 1_924_000
 
 
 def test_reused_asks_cost_nothing() -> None:
-    known = Left(None, ask(), 1, reused=1)
-    made = forecast([known, left()], Cast("map", (member(),)))
+    known = RemainingAsks(None, ask(), 1, reused=1)
+    made = forecast([known, left()], StepMembers("map", (member(),)))
     assert (made.tasks, made.calls, made.reused, made.most_calls) == (1, 1, 1, 1)
 
 
 def test_replies_that_do_not_exist_yet_make_an_ask_longer() -> None:
-    made = forecast([left(typical=400, most=8000)], Cast("map", (member(),)))
+    made = forecast([left(typical=400, most=8000)], StepMembers("map", (member(),)))
     assert (made.input, made.worst) == (200, 1_924_000 + 8_000_000)
 
 
@@ -151,7 +151,9 @@ def timed(calls: int, latency: float | None, **limits: Any) -> Forecast:
     past = {} if latency is None else {
         "m": CallHistory(9, "map", cost=1.0, input=100, output=20, latency=latency)
     }  # fmt: skip
-    return forecast([left() for _ in range(calls)], Cast("map", (one,), concurrency=8, past=past))
+    return forecast(
+        [left() for _ in range(calls)], StepMembers("map", (one,), concurrency=8, past=past)
+    )
 
 
 @pytest.mark.parametrize(
@@ -256,8 +258,8 @@ def test_nothing_the_ledger_reserves_is_above_the_worst_case(
            "member": "first"}  # fmt: skip
     play(Scene(store, members, texts, how=how))
     prompts = [Ask((Message("user", f"Say {text}"),)) for text in texts]
-    lefts = [Left(prompt, prompt, revise) for prompt in prompts]
-    bound = forecast(lefts, Cast("map", members[:1], members[1:]))
+    lefts = [RemainingAsks(prompt, prompt, revise) for prompt in prompts]
+    bound = forecast(lefts, StepMembers("map", members[:1], members[1:]))
     archive = opening.look(store)
     run = archive.read.find("scene")
     assert run is not None
@@ -295,7 +297,7 @@ def test_members_need_no_key_to_be_bounded(
     for _ in range(n + 1):
         reserved += worst_case(one.traits, one.prepare(chain)).usd
         chain = chain.revised(Reply(reply), ("r" * 500, "s" * 500))
-    made = forecast([Left(first, first, n)], Cast("map", (one,)))
+    made = forecast([RemainingAsks(first, first, n)], StepMembers("map", (one,)))
     assert made.worst is not None
     assert reserved <= made.worst
     if id == "wc":
@@ -308,13 +310,13 @@ def test_a_kick_back_has_a_bound_that_stands_in_the_forecast() -> None:
     first = ask("x" * 400)
     bulky = first.revised(Reply("\x01" * 50_000_000), ("y" * 100_000,))
     reserved = sum(worst_case(one.traits, one.prepare(each)).usd for each in (first, bulky))
-    made = forecast([Left(first, first, 1)], Cast("map", (one,)))
+    made = forecast([RemainingAsks(first, first, 1)], StepMembers("map", (one,)))
     assert made.worst is not None
     assert worst(PRICE, KICKED_BYTES, 9000) < reserved <= made.worst
 
 
 def test_a_shard_is_one_call_and_at_worst_all_its_items_alone_too() -> None:
-    meter = Meter(Cast("map", (member(),)))
+    meter = Meter(StepMembers("map", (member(),)))
     lefts = [left(kicks=1), left("y" * 40, kicks=1)]
     meter.add_shard(lefts, ask("z" * 600))
     made = meter.forecast()
@@ -332,8 +334,8 @@ def test_a_member_that_cannot_make_a_request_is_not_asked() -> None:
             raise ValueError("half a surrogate pair")
 
     everyone: tuple[Prepares, ...] = (Broken(), member())
-    assert forecast([left()], Cast("map", everyone)).worst == 1_924_000
-    assert forecast([left()], Cast("map", (Broken(),))).most_calls == 0
+    assert forecast([left()], StepMembers("map", everyone)).worst == 1_924_000
+    assert forecast([left()], StepMembers("map", (Broken(),))).most_calls == 0
 
 
 # ── what is left, with replies on record ─────────────────────────────────────────────────────
@@ -341,7 +343,7 @@ def test_a_member_that_cannot_make_a_request_is_not_asked() -> None:
 
 def surveyed(
     asks: list[Ask], known: dict[bytes, Reply], gate: Any = None, **terms: Any
-) -> list[Left]:
+) -> list[RemainingAsks]:
     made = Terms(step="map", gate=gate or (lambda task, reply, power: PASS), **terms)
     found = {key: KnownReply(1, "a", "m", reply) for key, reply in known.items()}
     survey = Survey(("messages",), lambda keys: {k: found[k] for k in keys if k in found})
@@ -351,8 +353,8 @@ def surveyed(
 def test_what_is_on_record_is_not_left() -> None:
     a, b = ask("a"), ask("b")
     assert surveyed([a, b], {a.key("messages"): Reply("A")}) == [
-        Left(None, a, 1, reused=1, reply=Reply("A")),
-        Left(b, b, 1),
+        RemainingAsks(None, a, 1, reused=1, reply=Reply("A")),
+        RemainingAsks(b, b, 1),
     ]
 
 
@@ -364,12 +366,14 @@ def test_a_reply_on_record_that_fails_the_gate_of_now_leads_to_its_kick_back() -
     assert isinstance(verdict, Verdict)
     again = first.revised(thin, verdict.reasons)
     key = first.key("messages")
-    assert surveyed([first], {key: thin}, gate) == [Left(again, first, 0, reused=1)]
+    assert surveyed([first], {key: thin}, gate) == [RemainingAsks(again, first, 0, reused=1)]
     both = {key: thin, again.key("messages"): good}
-    assert surveyed([first], both, gate) == [Left(None, first, 0, reused=2, reply=good)]
-    assert surveyed([first], {key: thin}, gate, revise=0) == [Left(None, first, 0, reused=1)]
+    assert surveyed([first], both, gate) == [RemainingAsks(None, first, 0, reused=2, reply=good)]
+    assert surveyed([first], {key: thin}, gate, revise=0) == [
+        RemainingAsks(None, first, 0, reused=1)
+    ]
     better = surveyed([first], {key: thin}, gate, revise=0, escalate=("b",))
-    assert better == [Left(first, first, -1, reused=1)]
+    assert better == [RemainingAsks(first, first, -1, reused=1)]
 
 
 def test_a_judge_is_not_asked_but_what_may_follow_is_left() -> None:
@@ -378,8 +382,8 @@ def test_a_judge_is_not_asked_but_what_may_follow_is_left() -> None:
 
     a = ask("a")
     found = surveyed([a], {a.key("messages"): Reply("A")}, lambda task, reply, power: judged())
-    assert found == [Left(a, a, 1, reused=1, answered=True, reply=Reply("A"))]
-    made = forecast(found, Cast("map", (member(),)))
+    assert found == [RemainingAsks(a, a, 1, reused=1, answered=True, reply=Reply("A"))]
+    made = forecast(found, StepMembers("map", (member(),)))
     assert (made.tasks, made.calls, made.most_calls) == (0, 0, 1)
 
 
@@ -387,7 +391,7 @@ def test_the_same_content_twice_is_asked_once_and_bounded_as_two() -> None:
     a = ask("a")
     found = surveyed([a, a], {})
     assert [one.asks for one in found] == [True, False]
-    made = forecast(found, Cast("map", (member(),)))
+    made = forecast(found, StepMembers("map", (member(),)))
     assert (made.tasks, made.calls, made.most_calls) == (1, 1, 2 + 1)
 
 
@@ -404,10 +408,10 @@ def test_a_survey_within_a_run_calls_no_code_of_the_users() -> None:
 def test_items_that_are_filtered_out_or_flawed_have_nothing_left() -> None:
     a = ask("a")
     kept = surveyed([a], {a.key("messages"): Reply("A")}, keep=lambda task, reply: False)
-    assert kept == [Left(None, a, 1, reused=1)]
+    assert kept == [RemainingAsks(None, a, 1, reused=1)]
     terms = Terms(step="map", gate=lambda task, reply, power: PASS)
     survey = Survey(("messages",), lambda keys: {})
-    assert survey.left([Task("0", a, terms, flaw="no field")]) == [Left(None, a, 1)]
+    assert survey.left([Task("0", a, terms, flaw="no field")]) == [RemainingAsks(None, a, 1)]
 
 
 async def _nobody(task: Task) -> Outcome:

@@ -37,8 +37,8 @@ from fanfold.plans.execute import keep_input
 @click.option("--name", help="The run's name; the fleet's or plan's by default.")
 @store_option
 @click.option("--fresh", is_flag=True, help="Do not reuse replies of earlier runs.")
-@click.option("--force-relaunch", is_flag=True, help="A fleet that ran before: all workers again.")
-@click.option("--attach", is_flag=True, help="Look on afterwards: in tmux, else as a feed.")
+@click.option("--force-relaunch", is_flag=True, help="Run all workers of an earlier fleet again.")
+@click.option("--attach", is_flag=True, help="Watch it afterwards: in tmux, else as a feed.")
 @click.option("--no-tmux", is_flag=True, help="No windows in tmux.")
 @governed
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")

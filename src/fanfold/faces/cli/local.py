@@ -26,7 +26,7 @@ from fanfold.members.local_store import (
 )
 
 NOT_READY = 1
-_json = click.option("--json", "as_json", is_flag=True, help="One object on stdout.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group()

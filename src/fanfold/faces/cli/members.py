@@ -92,7 +92,9 @@ def _past(
 @click.option("--check", is_flag=True, help="See whether each can be used from here.")
 @click.option("--why", is_flag=True, help="Who would be asked for a task, and why.")
 @click.option("--needs", multiple=True, metavar="WORDS", help="What the task needs; with --why.")
-@click.option("--tokens", type=click.IntRange(0), default=0, help="Of its prompt; with --why.")
+@click.option(
+    "--tokens", type=click.IntRange(0), default=0, help="Tokens of its prompt; with --why."
+)
 @click.option("--allow-paid", is_flag=True, help="Paid members may be used; with --why.")
 def list_members(roster: str | None, store: str, as_json: bool, check: bool, **asked: Any) -> None:
     """The menu: who is there, good at what, at which price, ready or not."""

@@ -28,7 +28,7 @@ _SOME = click.IntRange(min=1)
 
 outside_option = click.option(
     "--allow-outside", is_flag=True,
-    help="It may write, and read prompts and schemas, outside the plan's folder.",
+    help="Allow writing, and reading prompts and schemas, outside the plan's folder.",
 )  # fmt: skip
 
 

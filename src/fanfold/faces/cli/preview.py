@@ -103,7 +103,7 @@ _NO_SVG = "--svg was removed; use --mermaid, which Markdown pages show and `mmdc
 @click.option("--roster", metavar="FILE", help="The members to name where the plan says `needs`.")
 @click.option("--mermaid", "as_mermaid", is_flag=True, help="As a Mermaid flowchart.")
 @click.option("--svg", "as_svg", is_flag=True, hidden=True)
-@click.option("--output", "-o", metavar="FILE", help="Into a file instead of the terminal.")
+@click.option("--output", "-o", metavar="FILE", help="Write it to a file instead of the terminal.")
 @outside_option
 def graph(
     plan: str,

@@ -39,7 +39,7 @@ _ENDINGS: dict[str, Form] = {".md": "md", ".markdown": "md", ".html": "html", ".
 @click.argument("run")
 @store_option
 @click.option("--html", "as_html", is_flag=True, help="As one HTML file that needs nothing else.")
-@click.option("--output", "-o", metavar="FILE", help="Into a file; .html means --html.")
+@click.option("--output", "-o", metavar="FILE", help="Write it to a file; .html means --html.")
 def report(run: str, store: str, as_html: bool, output: str | None) -> None:
     """A run's account, as Markdown or HTML: result, what the gate caught, receipt, cost and time,
     tree; of a fleet its workers, their files and errors."""

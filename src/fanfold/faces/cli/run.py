@@ -107,7 +107,7 @@ def run(plan: str, dry_run: bool, read_input: bool, **given: Any) -> int:
 @_store
 @governed
 @_paid
-@click.option("--detach", is_flag=True, help="Under a supervisor of its own, as launch does.")
+@click.option("--detach", is_flag=True, help="In the background, as launch does.")
 @_report
 @_json
 @_quiet

@@ -29,7 +29,7 @@ SHOWN = 10  # runs that are named in the question
 
 _yes = click.option("--yes", is_flag=True, help="Ask nothing.")
 _replies = click.option(
-    "--replies", is_flag=True, help="Their replies too, that later runs could use: paid again then."
+    "--replies", is_flag=True, help="Also their replies: later runs pay for them again."
 )
 
 
@@ -52,8 +52,8 @@ def rm(runs: tuple[str, ...], store: str, **how: Any) -> None:
 
 
 @click.command()
-@click.option("--older-than", metavar="AGE", help="Those that ended so long ago: 30d, 12h, 8w.")
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="But not the N newest runs.")
+@click.option("--older-than", metavar="AGE", help="Only runs that ended before that: 30d, 12h, 8w.")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="Keep the N newest runs.")
 @_replies
 @_yes
 @store_option

@@ -35,10 +35,10 @@ def show(page: str) -> None:
 @skill.command()
 @click.option(
     "--for", "tools", type=click.Choice(list(TOOLS)), multiple=True,
-    help="For that one only; both by default.",
+    help="Only for this program; both by default.",
 )  # fmt: skip
 @click.option("--project", is_flag=True, help="Into this folder instead of the home folder.")
-@click.option("--force", is_flag=True, help="Also over a file that was changed by hand.")
+@click.option("--force", is_flag=True, help="Overwrite a file that was changed by hand.")
 def install(tools: tuple[str, ...], project: bool, force: bool) -> None:
     """Put it where the tools look for skills. Doing it again brings it up to date."""
     top = Path() if project else home(os.environ)
@@ -66,7 +66,7 @@ def _refuse_changed(place: Path, texts: Mapping[str, str]) -> None:
         if found in (None, text):
             continue
         if _digest(found or "") not in (_read(place / MARK) or "").split():
-            raise BadInput(f"{place / file} was changed by hand; --force writes over it")
+            raise BadInput(f"{place / file} was changed by hand; --force overwrites it")
 
 
 def _write(place: Path, texts: Mapping[str, str]) -> str:

@@ -71,7 +71,7 @@ def _kill_text(ended: KillResult, record: RunRecord, worker: str) -> str:
     if worker == ALL:
         what = f"{record.name} ({record.id})"
         if not names and record.status not in ("running", "paused"):
-            return f"{what} was over before, {record.status}: nothing was left to end"
+            return f"{what} had already ended, {record.status}: nothing to kill"
         return f"killed {what}" + (f": {names}" if names else "")
     if ended.killed:
         return f"killed {names}; again: fanfold relaunch {record.name} {worker}"
@@ -102,7 +102,7 @@ START = 1.0  # seconds between looks for a worker that has not started
 @click.argument("run", metavar="RUN")
 @click.argument("worker", metavar="WORKER")
 @store_option
-@click.option("--lines", type=click.IntRange(0), default=30, help="The last N things it said.")
+@click.option("--lines", type=click.IntRange(0), default=30, help="The last N events of it.")
 @click.option("--follow", "-f", is_flag=True, help="Continue until it has ended.")
 @click.option("--raw", is_flag=True, help="The lines of its log as they are.")
 def view(run: str, worker: str, store: str, lines: int, follow: bool, raw: bool) -> None:
@@ -180,8 +180,8 @@ REOPEN = 4  # looks at the logs between two looks at the journal
 @click.option("--agent", metavar="ID", help="Only this worker's.")
 @click.option("--type", "kind", metavar="T", help="Only these: a kind (tool) or an event (result).")
 @click.option("--follow", "-f", is_flag=True, help="Continue until all have ended.")
-@click.option("--lines", type=click.IntRange(0), default=50, help="The last N events at first.")
-@click.option("--json", "as_json", is_flag=True, help="For programs: an object in each line.")
+@click.option("--lines", type=click.IntRange(0), default=50, help="Begin with the last N events.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object in each line.")
 def feed(
     run: str, store: str, agent: str | None, kind: str | None, follow: bool, lines: int,
     as_json: bool,

@@ -15,10 +15,10 @@ import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, CalledOff, MemberError, Terminal, Transient
 from fanfold.members.agents.dialect import (
+    CommandLine,
     Dialect,
     LogReader,
     Start,
-    Words,
     WorkerReading,
     not_started,
     required_servers,
@@ -53,7 +53,7 @@ class _BuiltFields(AgentFields, frozen=True, kw_only=True):
     def build(self, traits: Traits, context: BuildContext) -> Agent:
         folder = context.folder / Path(self.folder).expanduser()
         place = (folder / self.place).absolute() if self.place else None
-        site = Site(folder.absolute(), place, self.isolation, context.hidden)
+        site = AgentFolders(folder.absolute(), place, self.isolation, context.hidden)
         return Agent(traits, self, DIALECTS[self.kind], site)
 
 
@@ -92,7 +92,7 @@ def _constructor(
 agent = _constructor(AgentFields)
 
 
-class Site(msgspec.Struct, frozen=True):
+class AgentFolders(msgspec.Struct, frozen=True):
     """Where an agent works. `place`: its own folder, for all its workers one after the other, as in
     a fleet; None: each has one in the store. `hidden`: variables that it must not see."""
 
@@ -110,7 +110,9 @@ class Agent:
     worker continues, and `adopt` finds it again.
     """
 
-    def __init__(self, traits: Traits, fields: AgentFields, dialect: Dialect, site: Site) -> None:
+    def __init__(
+        self, traits: Traits, fields: AgentFields, dialect: Dialect, site: AgentFolders
+    ) -> None:
         self._traits, self._fields, self._dialect, self._site = traits, fields, dialect, site
         self._running: set[Host] = set()
 
@@ -223,7 +225,7 @@ class Agent:
                 host.kill("cancelled", "the run was cancelled")
             raise
 
-    def _make_room(self, request: Request, place: Path, words: Words) -> None:
+    def _make_room(self, request: Request, place: Path, words: CommandLine) -> None:
         """What must be there before it starts: files that its words name, a place for its output,
         what its parents left."""
         place.mkdir(mode=0o700, parents=True, exist_ok=True)

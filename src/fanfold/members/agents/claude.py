@@ -17,8 +17,8 @@ from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.claude_events import ClaudeReader, ClaudeReading
 from fanfold.members.agents.claude_meter import CONTEXT, worst_call
 from fanfold.members.agents.dialect import (
+    CommandLine,
     Start,
-    Words,
     WorkerReading,
     from_outside,
     reply_of,
@@ -61,7 +61,7 @@ class Claude:
 
     name = "claude"
 
-    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words:
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> CommandLine:
         """Raises a Terminal for an `mcp` that cannot be read."""
         mcp = _Mcp.of(fields.mcp, start)
         words = [
@@ -70,7 +70,7 @@ class Claude:
             *_tools(fields, mcp.servers), *_options(traits, fields, start), "--strict-mcp-config",
             *(("--mcp-config", mcp.file) if mcp.file else ()),
         ]  # fmt: skip
-        return Words(tuple(words), start.ask.spoken().encode(), mcp.files)
+        return CommandLine(tuple(words), start.ask.spoken().encode(), mcp.files)
 
     def environment(
         self, around: Mapping[str, str], traits: Traits, fields: AgentFields

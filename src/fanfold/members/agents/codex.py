@@ -15,8 +15,8 @@ from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.codex_meter import BEGUN, CONTEXT, LONG, OUTPUT
 from fanfold.members.agents.codex_reader import CodexReader, CodexReading, failed
 from fanfold.members.agents.dialect import (
+    CommandLine,
     Start,
-    Words,
     WorkerReading,
     from_outside,
     reply_of,
@@ -65,7 +65,7 @@ class Codex:
 
     # ── the start ──
 
-    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words:
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> CommandLine:
         schema = start.ask.schema
         words = (
             fields.program or "codex", "exec", "--json",
@@ -78,7 +78,7 @@ class Codex:
             "-",
         )  # fmt: skip
         files = {} if schema is None else {SCHEMA: _encode(schema.definition)}
-        return Words(words, start.ask.spoken().encode(), files, self._meter(fields))
+        return CommandLine(words, start.ask.spoken().encode(), files, self._meter(fields))
 
     def environment(
         self, around: Mapping[str, str], traits: Traits, fields: AgentFields

@@ -34,7 +34,7 @@ class Start(msgspec.Struct, frozen=True):
     label: str
 
 
-class Words(msgspec.Struct, frozen=True):
+class CommandLine(msgspec.Struct, frozen=True):
     """What to start: program and arguments, what goes to its stdin, files to put into its home
     first (name to content), and where else it tells what it spends (a glob; see Spec.meter)."""
 
@@ -124,7 +124,7 @@ class Dialect(Protocol):
     @property
     def name(self) -> str: ...
 
-    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words: ...
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> CommandLine: ...
 
     def environment(
         self, around: Mapping[str, str], traits: Traits, fields: AgentFields
@@ -245,7 +245,7 @@ def without_servers(member: str, reading: WorkerReading) -> Terminal | None:
 def not_started(servers: Sequence[str], why: str = "") -> str:
     names = ", ".join(f"`{name}`" for name in servers)
     which = f"its MCP server {names}" if len(servers) == 1 else f"its MCP servers {names}"
-    told = f": {why}" if why else ", so it has not the tools it needs; start it by hand to see why"
+    told = f": {why}" if why else ", so it lacks the tools it needs; start it by hand to see why"
     return f"{which} did not start{told}"
 
 

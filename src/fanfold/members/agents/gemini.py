@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold.errors import InvalidReply, MemberError, Terminal
 from fanfold.members.agents.dialect import (
+    CommandLine,
     Dialect,
     EventLine,
     Start,
-    Words,
     WorkerReading,
     from_outside,
     moment,
@@ -41,13 +41,13 @@ class Gemini(Dialect):
 
     name = "gemini"
 
-    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words:
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> CommandLine:
         model = () if traits.model is None else ("-m", traits.model)
         words = (
             fields.program or "gemini", "-o", "stream-json", *model, "--skip-trust",
             "--approval-mode", _approval(fields),
         )  # fmt: skip
-        return Words(words, start.ask.spoken().encode())
+        return CommandLine(words, start.ask.spoken().encode())
 
     def environment(
         self, around: Mapping[str, str], traits: Traits, fields: AgentFields

@@ -75,7 +75,7 @@ class Hosting:
     def __init__(self, place: Path, span: str) -> None:
         spec = read_spec(place)
         if spec is None or spec.span != span:
-            raise FileNotFoundError(2, "no worker is stated here", str(place))
+            raise FileNotFoundError(2, "no worker is described here", str(place))
         self._place, self._spec = place, spec
         self._log = LogGrowth(place)
         self._wakeups = Wakeups(place)

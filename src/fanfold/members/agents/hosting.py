@@ -258,7 +258,7 @@ class NotHosted(FanfoldError):
 def prepare(place: Path, spec: Spec, prompt: bytes) -> None:
     """The folder as a host expects it: durable, and without the files of an earlier worker."""
     if any("\0" in word for word in spec.words):
-        raise OSError(errno.EINVAL, "a word holds a NUL", spec.words[0])
+        raise OSError(errno.EINVAL, "an argument holds a NUL byte", spec.words[0])
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     rotate(place)
     put_file(place / PROMPT, prompt)

@@ -13,10 +13,10 @@ import msgspec
 
 from fanfold.errors import InvalidReply, MemberError
 from fanfold.members.agents.dialect import (
+    CommandLine,
     Dialect,
     EventLine,
     Start,
-    Words,
     WorkerReading,
     from_outside,
     moment,
@@ -46,7 +46,7 @@ class Opencode(Dialect):
 
     name = "opencode"
 
-    def words(self, traits: Traits, fields: AgentFields, start: Start) -> Words:
+    def words(self, traits: Traits, fields: AgentFields, start: Start) -> CommandLine:
         """A title, else it asks the model for one; the prompt on stdin, where nothing is quoted."""
         model = () if traits.model is None else ("-m", traits.model)
         session = () if fields.session is None else ("--session", fields.session)
@@ -54,7 +54,7 @@ class Opencode(Dialect):
             fields.program or "opencode", "run", "--format", "json", "--auto", "--title",
             start.label or traits.id, *model, *session,
         )  # fmt: skip
-        return Words(words, start.ask.spoken().encode())
+        return CommandLine(words, start.ask.spoken().encode())
 
     def environment(
         self, around: Mapping[str, str], traits: Traits, fields: AgentFields

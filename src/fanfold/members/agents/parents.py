@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from fanfold.members.agents.worker import OUTPUT, outputs, put_file, read_spec
-from fanfold.members.agents.worktree import Branched, isolated
+from fanfold.members.agents.worktree import ParentBranch, isolated
 from fanfold.work.ask import Ask
 
 INDEX, FOLDER = "parents.json", "parents"
 _PLAIN = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
-class Given(msgspec.Struct, frozen=True):
+class ParentResult(msgspec.Struct, frozen=True):
     """One parent, as it is in the file. `result`: the file with its whole answer; None where it
     did not pass. `output`: its folder, with `files` in it. `branch`: "" without a worktree."""
 
@@ -39,7 +39,7 @@ class Parents:
     def __bool__(self) -> bool:
         return bool(self._passed or self._missing)
 
-    def branches(self) -> Iterator[Branched]:
+    def branches(self) -> Iterator[ParentBranch]:
         """Of those that passed and had a worktree of their own."""
         for id in self._passed:
             if (branched := self._branched(id)) is not None:
@@ -62,9 +62,9 @@ class Parents:
         put_file(file, msgspec.json.format(msgspec.json.encode(listed)) + b"\n")
         return file
 
-    def _given(self, id: str) -> Given:
+    def _given(self, id: str) -> ParentResult:
         home, passed, branched = self._home(id), id in self._passed, self._branched(id)
-        return Given(
+        return ParentResult(
             passed=passed,
             result=str(self._place / FOLDER / f"{id}.md") if passed else None,
             output=str(home / OUTPUT),
@@ -75,14 +75,14 @@ class Parents:
     def _home(self, id: str) -> Path:
         return self._place.parent / id
 
-    def _branched(self, id: str) -> Branched | None:
+    def _branched(self, id: str) -> ParentBranch | None:
         """By its own record: the answer of an earlier run comes from the branch of that run."""
         spec = read_spec(self._home(id))
         if spec is None:
             return None
         folder, branch = isolated(self._store, spec.span, id)
         inside = os.path.commonpath((folder, spec.folder)) == str(folder)
-        return Branched(id, folder, branch) if inside else None
+        return ParentBranch(id, folder, branch) if inside else None
 
 
 def _told(ask: Ask) -> tuple[dict[str, Any], list[str]]:

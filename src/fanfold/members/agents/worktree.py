@@ -26,7 +26,7 @@ _ALONE = (
 """For commits that nobody wrote: nothing of the user's is asked or started."""
 
 
-class Branched(msgspec.Struct, frozen=True):
+class ParentBranch(msgspec.Struct, frozen=True):
     """The worktree of a worker that others depend on."""
 
     id: str
@@ -34,7 +34,7 @@ class Branched(msgspec.Struct, frozen=True):
     branch: str
 
 
-class Begun(msgspec.Struct, frozen=True):
+class WorktreeStart(msgspec.Struct, frozen=True):
     """What a worktree began with: a commit, and whose work was in it."""
 
     commit: str
@@ -48,7 +48,7 @@ def isolated(store: Path, span: str, id: str) -> tuple[Path, str]:
 
 
 def make_worktree(
-    folder: Path, store: Path, span: str, id: str, parents: Sequence[Branched] = ()
+    folder: Path, store: Path, span: str, id: str, parents: Sequence[ParentBranch] = ()
 ) -> Path:
     """The folder inside a new worktree that `folder` is in its repository. It takes a while: not
     for the event loop's thread."""
@@ -63,10 +63,10 @@ def make_worktree(
     return place / inside
 
 
-def begun_with(place: Path) -> Begun | None:
+def begun_with(place: Path) -> WorktreeStart | None:
     """None for worktrees of versions that did not note it."""
     try:
-        return msgspec.json.decode(_record(place).read_bytes(), type=Begun)
+        return msgspec.json.decode(_record(place).read_bytes(), type=WorktreeStart)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -78,17 +78,17 @@ def _record(place: Path) -> Path:
 # ── what parents left ────────────────────────────────────────────────────────────────────────
 
 
-def _beginning(top: Path, place: Path, parents: Sequence[Branched]) -> Begun:
+def _beginning(top: Path, place: Path, parents: Sequence[ParentBranch]) -> WorktreeStart:
     tips = [(one.id, _tip(top, one)) for one in parents]
     if not tips:
-        return Begun(_git(top, "rev-parse", "--verify", "HEAD").strip())
+        return WorktreeStart(_git(top, "rev-parse", "--verify", "HEAD").strip())
     names = tuple(id for id, _ in tips)
     if len({commit for _, commit in tips}) == 1:
-        return Begun(tips[0][1], names)
-    return Begun(_merged(top, place.with_name(f"{place.name}.merge"), tips), names)
+        return WorktreeStart(tips[0][1], names)
+    return WorktreeStart(_merged(top, place.with_name(f"{place.name}.merge"), tips), names)
 
 
-def _tip(top: Path, one: Branched) -> str:
+def _tip(top: Path, one: ParentBranch) -> str:
     """Its last commit, and on top of that what it did not commit; its own worktree and branch stay
     as they are. The same work is the same commit, whoever begins with it: else two that did could not
     be merged later."""

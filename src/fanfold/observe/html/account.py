@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fanfold.journal.answers import EndedItem
-from fanfold.observe.account import MOST_ITEMS, Caught, RunAccount, Times, Worked, quotes
+from fanfold.observe.account import MOST_ITEMS, Caught, MemberWork, RunAccount, Times, quotes
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
@@ -211,7 +211,7 @@ def _cost(account: RunAccount) -> Iterator[str]:
         yield f"<h3>By step</h3>{steps_html(steps)}"
 
 
-def members_html(members: Sequence[Worked], made: Receipt) -> str:
+def members_html(members: Sequence[MemberWork], made: Receipt) -> str:
     """With the share of the whole cost as a bar; of the calls, when it cost nothing."""
     costly = made.cost_usd > 0
     weights = [one.account.cost_usd if costly else one.account.calls for one in members]

@@ -24,10 +24,10 @@ from fanfold.run.choose import Chooser
 from fanfold.run.demand import expected_parts
 from fanfold.run.executor import LocalExecutor
 from fanfold.run.forecast import Forecast, Note
-from fanfold.run.left import Left, Look, Survey
 from fanfold.run.likely import BYTES_PER_TOKEN, PART_OF_MOST
 from fanfold.run.limits import Limits
-from fanfold.run.meter import Cast, Meter
+from fanfold.run.meter import Meter, StepMembers
+from fanfold.run.remaining import Look, RemainingAsks, Survey
 from fanfold.work.ask import REPLY_BYTES, Ask, Message, Params, Reply
 from fanfold.work.member import Member, Request, Tell, Traits
 from fanfold.work.outcome import Outcome, Verdict
@@ -108,7 +108,7 @@ class PreviewContext:
     def reads_messages(self, terms: Terms) -> bool:
         return any(one.takes == "messages" or one.sees_ask for one in self.traits(terms))
 
-    def cast(self, terms: Terms, *, votes: bool = False) -> Cast:
+    def cast(self, terms: Terms, *, votes: bool = False) -> StepMembers:
         chosen = self._choose.eligible(terms.who).candidates
         members = tuple(one.member for one in chosen)
         better = tuple(
@@ -123,9 +123,9 @@ class PreviewContext:
         slots = min(terms.concurrency, self._most_at_once)
         extra = 0.0 if terms.hedge is None else terms.hedge.extra
         parts = expected_parts(chosen, slots)
-        return Cast(terms.step, members, better, slots, past, votes, extra, parts)
+        return StepMembers(terms.step, members, better, slots, past, votes, extra, parts)
 
-    def look(self, cast: Cast, who: Who) -> Look:
+    def look(self, cast: StepMembers, who: Who) -> Look:
         """The replies that a run would use: of those who may be asked, and of all who would fit."""
         asked = [one.traits for one in cast.members]
         takes = {one.takes for one in asked}
@@ -141,7 +141,7 @@ class PreviewContext:
         self.ready.results[name] = self.stand_ins.make(size)
 
 
-def reply_size(cast: Cast, params: Params) -> Size:
+def reply_size(cast: StepMembers, params: Params) -> Size:
     """Of one reply: as those on record were, else a quarter of what it may be."""
     longest = [params.max_tokens or one.traits.max_tokens for one in cast.members]
     usual = [
@@ -198,20 +198,20 @@ class AskEstimate:
             self.count(task, left)
         return [self.value(left) for left in lefts]
 
-    def left(self, tasks: Sequence[Task]) -> list[Left]:
+    def left(self, tasks: Sequence[Task]) -> list[RemainingAsks]:
         """What is left of each. Asks that wait for replies cannot be on record."""
         whole = [task for task in tasks if not self._waits(task)]
         known = dict(zip(map(id, whole), self._survey.left(whole), strict=True))
         return [known.get(id(task)) or self._unwritten(task) for task in tasks]
 
-    def count(self, task: Task, left: Left) -> None:
+    def count(self, task: Task, left: RemainingAsks) -> None:
         self._meter.add(left)
         self.count_judges(task, left)
 
-    def count_shard(self, lefts: Sequence[Left], ask: Ask) -> None:
+    def count_shard(self, lefts: Sequence[RemainingAsks], ask: Ask) -> None:
         self._meter.add_shard(lefts, ask)
 
-    def value(self, left: Left) -> Any:
+    def value(self, left: RemainingAsks) -> Any:
         if left.reply is not None:
             return left.reply.value
         return None if left.ask is None else self.reply
@@ -221,7 +221,7 @@ class AskEstimate:
             return holds_stand_in([self._steps, *(item.data for item in task.ask.items)])
         return self._context.stand_ins.grown(task.ask) != NOTHING
 
-    def _unwritten(self, task: Task) -> Left:
+    def _unwritten(self, task: Task) -> RemainingAsks:
         """A prompt that a stand-in cannot be put into (it computes with a reply) is taken to be its
         own text, and all the replies."""
         self._grew = True
@@ -234,9 +234,9 @@ class AskEstimate:
             steps = [item.data.get("steps", {}) for item in ask.items if type(item.data) is dict]
             given = {**self._steps, **{k: v for own in steps for k, v in own.items()}}
             grown = stand_ins.of(given.values())
-        return Left(ask, ask, self.terms.revise, typical=grown.typical, most=grown.most)
+        return RemainingAsks(ask, ask, self.terms.revise, typical=grown.typical, most=grown.most)
 
-    def count_judges(self, task: Task, left: Left) -> None:
+    def count_judges(self, task: Task, left: RemainingAsks) -> None:
         """One call for each reply: the first, and at worst those to all kick-backs."""
         if left.ask is None or (left.answered and left.reply is None):
             return

@@ -15,7 +15,7 @@ from fanfold.plans.preview.answers import AnswerEstimate, judges_of, rows_of
 from fanfold.plans.preview.asks import AskEstimate, PreviewContext
 from fanfold.plans.preview.standin import Size
 from fanfold.run.forecast import StepPreview, at_once
-from fanfold.run.left import Left
+from fanfold.run.remaining import RemainingAsks
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item
 from fanfold.work.split import Filling, estimate_tokens, shard_ask
@@ -75,7 +75,7 @@ class MapStation:
         judges = judges_of(context, step)
         self._estimate = AskEstimate(context, terms, context.ready.prompt(step), judges=judges)
         self._tasks = 0
-        self._filling: Filling[tuple[Task, Left]] | None = None
+        self._filling: Filling[tuple[Task, RemainingAsks]] | None = None
 
     def in_shards(self, items: int | None, tokens: int | None) -> MapStation:
         """So many go into one ask."""
@@ -97,7 +97,7 @@ class MapStation:
         found = zip(passing, values, strict=True)
         return [one.onward(self._name, value) for one, value in found if value is not None]
 
-    def _count(self, task: Task, left: Left) -> None:
+    def _count(self, task: Task, left: RemainingAsks) -> None:
         if self._filling is None or not left.asks:
             return self._estimate.count(task, left)
         self._estimate.count_judges(task, left)
@@ -105,7 +105,7 @@ class MapStation:
             self._count_shard(full)
         return None
 
-    def _count_shard(self, shard: Sequence[tuple[Task, Left]]) -> None:
+    def _count_shard(self, shard: Sequence[tuple[Task, RemainingAsks]]) -> None:
         if len(shard) == 1:
             return self._estimate.count(*shard[0])
         asks = [(task.id, task.ask) for task, _ in shard]

@@ -28,8 +28,8 @@ from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.reduce import IntoOneEntry, Reduce
 from fanfold.run.forecast import Forecast, Note, StepPreview
-from fanfold.run.left import Left
 from fanfold.run.meter import forecast
+from fanfold.run.remaining import RemainingAsks
 from fanfold.work.ask import Ask, Message
 from fanfold.work.document import Node
 from fanfold.work.item import Item
@@ -251,7 +251,7 @@ class DivideStation:
 
     def _pieces(self, times: float, most: int) -> Forecast:
         share = -(-round(self._bytes * times) // most)
-        left = Left(self._frame, self._frame, self._step.revise, most=share)
+        left = RemainingAsks(self._frame, self._frame, self._step.revise, most=share)
         return forecast([left], self._estimate.cast).scaled(most)
 
     def _combined(self, most: int) -> Forecast:
@@ -265,5 +265,5 @@ class DivideStation:
             ask = ask_about_parts(combine.asked, parts)
         except FanfoldError:
             return UNKNOWN
-        left = Left(ask, ask, estimated.terms.revise, most=2 * (size + _AROUND_AN_ITEM))
+        left = RemainingAsks(ask, ask, estimated.terms.revise, most=2 * (size + _AROUND_AN_ITEM))
         return forecast([left], estimated.cast).scaled(most)

@@ -31,7 +31,7 @@ def test_an_answer_without_the_servers_it_was_given_is_none(status: str) -> None
     assert isinstance(error, Terminal)
     assert (error.scope, error.cost, str(error)) == (
         "member", nanos(0.006975),
-        "w: its MCP server `fanfold` did not start, so it has not the tools it needs;"
+        "w: its MCP server `fanfold` did not start, so it lacks the tools it needs;"
         " start it by hand to see why",
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ import pytest
 
 from fanfold.errors import AlreadyRunning
 from fanfold.members.agents import hosting
-from fanfold.members.agents.agent import Agent, Site
+from fanfold.members.agents.agent import Agent, AgentFolders
 from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.hosting import Host, find, start
@@ -599,7 +599,9 @@ def test_files_that_cannot_be_read_now_do_not_make_a_worker_dead_or_never_begun(
 ) -> None:
     """Else it would be started a second time, and paid twice."""
     host = stage.start(sh("sleep 300"))
-    agent = Agent(traits("worker"), AgentFields(), Claude(), Site(stage.root, place=host.place))
+    agent = Agent(
+        traits("worker"), AgentFields(), Claude(), AgentFolders(stage.root, place=host.place)
+    )
     with no_free_handle():
         assert (host.alive(), host.may_have_begun()) == (True, True)
         assert agent.has_trace(SPAN, str(stage.root))

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import Terminal
-from fanfold.members.agents.worktree import Begun, Branched, begun_with, isolated, make_worktree
+from fanfold.members.agents.worktree import (
+    ParentBranch,
+    WorktreeStart,
+    begun_with,
+    isolated,
+    make_worktree,
+)
 
 LONG_AGO = "2001-02-03T04:05:06Z"
 
@@ -33,15 +39,15 @@ def top(tmp_path: Path) -> Path:
     return folder
 
 
-def made(top: Path, id: str, no: int, *parents: Branched) -> Branched:
+def made(top: Path, id: str, no: int, *parents: ParentBranch) -> ParentBranch:
     store = top.parent / "store"
     make_worktree(top, store, f"RUN:{no}", id, parents)
-    return Branched(id, *isolated(store, f"RUN:{no}", id))
+    return ParentBranch(id, *isolated(store, f"RUN:{no}", id))
 
 
 def test_without_parents_it_begins_with_what_is_checked_out(top: Path) -> None:
     one = made(top, "w", 1)
-    assert begun_with(one.folder) == Begun(git(top, "rev-parse", "HEAD"))
+    assert begun_with(one.folder) == WorktreeStart(git(top, "rev-parse", "HEAD"))
     assert git(one.folder, "branch", "--show-current") == "fanfold/RUN/w-1"
 
 

@@ -39,7 +39,7 @@ class Statistics(NamedTuple):
     held: str | None = None
 
 
-class Books:
+class RunFigures:
     """The side of a run that only tells; `Run` is the one that does."""
 
     record: RunRecord

@@ -18,7 +18,7 @@ Look = Callable[[list[bytes]], Mapping[bytes, KnownReply]]
 """The replies on record that serve these keys."""
 
 
-class Left(msgspec.Struct):
+class RemainingAsks(msgspec.Struct):
     """What one task may still ask, at worst: `ask`, then `kicks` kick-backs, then `first` of those
     it escalates to.
 
@@ -59,17 +59,20 @@ class Survey:
         self._takes, self._look, self._once, self._careful = takes, look, once, careful
         self._seen: set[bytes] = set()
 
-    def left(self, tasks: Sequence[Task]) -> list[Left]:
+    def left(self, tasks: Sequence[Task]) -> list[RemainingAsks]:
         """Looked up together, so give it some dozens at a time."""
         found = [
-            Left(None if task.flaw else task.ask, task.ask, task.terms.revise) for task in tasks
+            RemainingAsks(None if task.flaw else task.ask, task.ask, task.terms.revise)
+            for task in tasks
         ]
         going = [(task, left) for task, left in zip(tasks, found, strict=True) if left.ask]
         while going:
             going = self._next_round(going)
         return found
 
-    def _next_round(self, going: list[tuple[Task, Left]]) -> list[tuple[Task, Left]]:
+    def _next_round(
+        self, going: list[tuple[Task, RemainingAsks]]
+    ) -> list[tuple[Task, RemainingAsks]]:
         """Those whose reply was on record and did not pass; their kick-backs come next."""
         keyed = [
             (task, left, [left.ask.key(takes) for takes in self._takes])
@@ -93,7 +96,7 @@ class Survey:
         return twin
 
 
-def _goes_on(task: Task, left: Left, reply: Reply, careful: bool) -> bool:
+def _goes_on(task: Task, left: RemainingAsks, reply: Reply, careful: bool) -> bool:
     """Cases: passed (and kept, or filtered out); to be judged by a member; not to be judged; failed,
     and it is kicked back; failed, and it is escalated; failed for good."""
     left.reused += 1
