@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fanfold.plans.steps.kind import Step
-from fanfold.plans.steps.table import KINDS
+from fanfold.plans.steps.plan_entry import PlanEntry
 from tests.architecture.sources import modules
 
 _COLLECTIONS = (list, tuple, set, frozenset, dict)
@@ -67,6 +67,9 @@ def test_no_record_has_a_pattern_beside_a_collection() -> None:
     assert found == []
 
 
+KINDS = PlanEntry.kinds
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_of_step_is_one_module_of_its_own_name(name: str) -> None:
     assert KINDS[name].__module__ == f"fanfold.plans.steps.{name}"
@@ -75,7 +78,7 @@ def test_a_kind_of_step_is_one_module_of_its_own_name(name: str) -> None:
 def test_every_kind_of_step_is_in_the_table() -> None:
     shared = {
         "fanfold.plans.steps",
-        *(f"fanfold.plans.steps.{name}" for name in ("kind", "table", "sequence")),
+        *(f"fanfold.plans.steps.{name}" for name in ("kind", "table", "sequence", "plan_entry")),
     }
     there = {module for module in modules() if module.startswith("fanfold.plans.steps")}
     assert there - shared == {kind.__module__ for kind in KINDS.values()}

@@ -195,6 +195,8 @@ def _as_plan(value: object, text: str) -> str:
 def _with_input(steps: list[dict[str, Any]], text: str) -> str:
     """Only where a step wants items: an input that nobody uses is refused."""
     kind, told = next(iter(steps[0].items()))
+    if kind == "repeat":
+        return _with_input(told["steps"], text)
     own = kind in ("list_files", "graph", "ask") or (kind == "scatter" and "over" in told)
     return text if own else f"input: {{count: 1}}\n{text}"
 

@@ -376,4 +376,4 @@ def task_ask(prompt: Prompt, made: Item, sample: int) -> Ask:
     missing = ", ".join(made.data["missing"])
     named = f"There is no answer for: {missing}" if missing else ""
     ask = prompt.about(made, unshown(prompt.shows, (("missing",), lambda: named)))
-    return msgspec.structs.replace(ask, sample=sample) if sample else ask
+    return msgspec.structs.replace(ask, sample=ask.sample + sample) if sample else ask

@@ -176,7 +176,7 @@ class Onward:
         self._run, self._batch, self._earlier = run, batch, earlier
 
     def walk(self, skip: bytes | bytearray = b"") -> Iterator[tuple[int, Item]]:
-        replies = [(terms.step, self._run.passed(self._batch, terms)) for terms in self._earlier]
+        replies = [(terms.seen_as, self._run.passed(self._batch, terms)) for terms in self._earlier]
         last = replies[-1][1]
         others = [(name, _Seeker(parts)) for name, parts in replies[:-1]]
         items = iter(self._batch.source.walk())
@@ -185,7 +185,7 @@ class Onward:
                 continue
             item = next(item for position, item in items if position == part.position)
             steps = {name: seeker.at(part.position) for name, seeker in others}
-            steps[self._earlier[-1].step] = part.value
+            steps[self._earlier[-1].seen_as] = part.value
             yield part.position, Item(item.id, {**item.view(), "steps": steps})
 
     def fingerprint(self) -> str:
@@ -261,7 +261,7 @@ class _Leg:
             async for outcome in outcomes:
                 one = before.leave(outcome)
                 if outcome.state == "passed":
-                    steps = {**one.steps, before.stage.terms.step: outcome.value}
+                    steps = {**one.steps, before.stage.terms.seen_as: outcome.value}
                     self._under_way[outcome.position] = _Carried(one.id, one.view, steps)
                     item = Item(one.id, {**one.view, "steps": {**steps}})
                     yield self._task(outcome.position, item)

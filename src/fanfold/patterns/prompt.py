@@ -73,7 +73,8 @@ def _answer(parents: dict[str, Any], id: str) -> str:
 class Prompt(msgspec.Struct, frozen=True):
     """How items become an ask. Without a prompt only functions and commands can be asked.
 
-    `names` are known to the template beside those that come with the items.
+    `names` are known to the template beside those that come with the items. `sample` is part of the
+    key: another number, another ask.
     """
 
     user: Template | Verbatim | None = None
@@ -81,6 +82,7 @@ class Prompt(msgspec.Struct, frozen=True):
     schema: Schema | None = None
     params: Params = Params()
     names: dict[str, Any] = {}
+    sample: int = 0
 
     def ask(self, items: tuple[Item, ...]) -> Ask:
         """About one item, or several in one ask: `item` and `items` in the template."""
@@ -91,7 +93,7 @@ class Prompt(msgspec.Struct, frozen=True):
             messages = (Message("user", self.user.render(**given)),)
             if self.system is not None:
                 messages = (Message("system", self.system.render(**given)), *messages)
-        return Ask(messages, items, (), self.schema, self.params)
+        return Ask(messages, items, (), self.schema, self.params, self.sample)
 
     def about(self, made: Item, listing: str = "") -> Ask:
         """About one thing made of others (parts, answers, parents): its fields are the names in the
@@ -105,7 +107,7 @@ class Prompt(msgspec.Struct, frozen=True):
             if listing and type(self.user) is not Verbatim:
                 text = f"{text.rstrip()}\n\n{listing}"
             messages = (Message("user", text),)
-        return Ask(messages, (made,), (), self.schema, self.params)
+        return Ask(messages, (made,), (), self.schema, self.params, self.sample)
 
     def knowing(self, **names: Any) -> Prompt:
         """The same prompt, with more names."""

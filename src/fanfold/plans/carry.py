@@ -85,6 +85,22 @@ class PlanState:
         if source is not None:
             self._position = next(n for n, step in enumerate(self._steps) if step.takes_items)
             await self.start(source, "input")
+        await self._carry_steps()
+
+    async def carry_round(self, steps: Sequence[CarriedStep], number: int) -> bool:
+        """These steps, as round so and so of a repeat. False: one of them gave no result."""
+        around = self._steps, self._position
+        self._steps, self.ready.round = steps, number
+        try:
+            for step in steps if number > 1 else ():
+                for terms in step.all_terms(self.ready):
+                    await self.run.begin(terms)
+            await self._carry_steps()
+        finally:
+            (self._steps, self._position), self.ready.round = around, 1
+        return self._lost.isdisjoint(step.name for step in steps)
+
+    async def _carry_steps(self) -> None:
         for position, step in enumerate(self._steps):
             self._position = position
             if self._skip:
@@ -106,7 +122,9 @@ class PlanState:
                 await self._produced(step.produced_by, step)
             await step.carry(self)
             if self.batch is not None:
-                self._worked |= {one.step: (self.batch, one) for one in step.item_terms(self.ready)}
+                self._worked |= {
+                    one.seen_as: (self.batch, one) for one in step.item_terms(self.ready)
+                }
         except (RunStopped, StoreError, BadInput):
             raise
         except FanfoldError as error:
@@ -124,13 +142,14 @@ class PlanState:
 
     # ── conditions ──
 
-    async def holds(self, expression: str) -> bool:
+    async def holds(self, expression: str, round: int | None = None) -> bool:
         """A condition, with the results so far and counts of items."""
         plan = self.ready.plan
         template = condition(expression, plan.file)
         await self.run.flush()
         counts = {name: self._counts(name) for name in template.fields(COUNTS)}
-        return holds(template, plan, steps=self.results, counts=counts)
+        number = round or self.ready.round
+        return holds(template, plan, steps=self.results, counts=counts, round=number)
 
     def _counts(self, name: str) -> dict[str, int]:
         """How the items of a step ended, those included that did not come to it."""
@@ -147,21 +166,22 @@ class PlanState:
         """A step that is not taken gives an empty list. Items go on as they came to it; where they
         would be those of a list there are none."""
         self.results |= {name: [] for name in step.names}
-        self.run.note_step(step.name, why)
+        self.run.note_step(self.ready.named(step.name), why)
         if step.produced_by is not None or (step.takes_items and self.batch is None):
-            await self.start(Rows([]), step.name)
-        elif step.takes_items and step.item_terms(self.ready)[-1].step == self._last:
+            await self.start(Rows([]), self.ready.named(step.name))
+        elif step.takes_items:
             await self.leave_flow(step.item_terms(self.ready)[-1], why)
 
     async def leave_flow(self, terms: Terms, why: str) -> None:
-        """The items end here, with the reply of the last step that they passed; without one they are
-        skipped."""
-        assert self.batch is not None
+        """If this is their last step, the items end here, with the reply of the last one that they
+        passed; without any they are skipped."""
+        if self.batch is None or terms.step != self._last:
+            return
         self.run.recall(self.batch, terms)
         for position, item in self.items().source.walk():
             ended = Outcome(item.id, "skipped", reasons=(why,))
             if self.passed:
-                value = item.view()["steps"][self.passed[-1].step]
+                value = item.view()["steps"][self.passed[-1].seen_as]
                 ended = Outcome(item.id, "passed", reply_of(value, "step"))
             place = Place(self.batch.no, position)
             self.run.settle(Task(item.id, Ask(items=(item,)), terms, place), ended)
@@ -195,7 +215,7 @@ class PlanState:
                 if there is None
                 else ProducedReplies(self.run, *there)
             )
-            await self.start(made, step.name)
+            await self.start(made, self.ready.named(step.name))
         except BadInput as error:
             raise FanfoldError(f"steps.{name}: {error.what}") from None
 
@@ -219,7 +239,7 @@ class PlanState:
         assert self.batch is not None
         for one in terms:
             self.passed.append(one)
-            self._replies[one.step] = (self.batch, one)
+            self._replies[one.seen_as] = (self.batch, one)
             if not self.unforeseen:
                 self.of_input = (self.batch, one)
         self.folded = False

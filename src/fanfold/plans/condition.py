@@ -46,5 +46,4 @@ def reads_steps(template: Template) -> bool:
 
 
 def holds(template: Template, plan: PlanHeader, **names: Any) -> bool:
-    known = {"task": plan.task or "", VARS: plan.vars, "round": 1}
-    return bool(template.render(**known, **names))
+    return bool(template.render(**{"task": plan.task or "", VARS: plan.vars}, **names))

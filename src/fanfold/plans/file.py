@@ -10,7 +10,8 @@ from msgspec import UNSET, Meta
 from fanfold.plans.header import InputFields
 from fanfold.plans.steps import reduce
 from fanfold.plans.steps.pipeline import StageEntry
-from fanfold.plans.steps.table import PlanEntry
+from fanfold.plans.steps.plan_entry import PlanEntry
+from fanfold.plans.steps.repeat import RepeatEntry
 from fanfold.work.options import BudgetField
 from fanfold.work.reader import NonNegative, Stated, Text, Whole, schema_of
 
@@ -47,7 +48,9 @@ class PlanFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 def plan_schema() -> dict[str, Any]:
     """For editors: what may be written in a plan file."""
-    made = schema_of(PlanFields, PlanEntry.record(), StageEntry.record(), *reduce.FORMS)
+    made = schema_of(
+        PlanFields, PlanEntry.record(), StageEntry.record(), RepeatEntry.record(), *reduce.FORMS
+    )
     known = made["$defs"]
     for kind in known[PlanEntry.__name__]["properties"].values():
         for form in kind.get("anyOf", [kind]):

@@ -21,7 +21,7 @@ from fanfold.plans.inputs import is_stream, open_input, spool_file
 from fanfold.plans.plan import Plan
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import OwnItem
-from fanfold.plans.steps.table import AnyStep
+from fanfold.plans.steps.plan_entry import AnyStep
 from fanfold.run.item_view import InputView, ItemView, PromptView, StepView
 from fanfold.work.ask import Ask, Takes
 from fanfold.work.item import Item, Source, hash_of

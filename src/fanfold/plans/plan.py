@@ -9,7 +9,7 @@ import msgspec
 
 from fanfold.plans.asking import Asking, judges_in
 from fanfold.plans.header import Overrides, PlanHeader
-from fanfold.plans.steps.table import AnyStep
+from fanfold.plans.steps.plan_entry import AnyStep
 from fanfold.work.reader import listed
 from fanfold.work.task import Who
 

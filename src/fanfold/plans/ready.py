@@ -19,6 +19,8 @@ from fanfold.work.member import Traits
 from fanfold.work.task import Task, Terms, known_as
 from fanfold.work.template import Template
 
+SAMPLES_OF_A_ROUND = 1_000_000  # more than anybody asks for in one
+
 
 class Knows(Protocol):
     """A run, as far as it is needed here: who may answer on these terms."""
@@ -28,7 +30,8 @@ class Knows(Protocol):
 
 class Ready:
     """`results` are those of the plan's steps so far; prompts see them as `steps`. `resolver` imports
-    the functions that the plan names, or only looks for them."""
+    the functions that the plan names, or only looks for them. `round`: of a repeat; each has steps
+    and keys of its own."""
 
     def __init__(
         self,
@@ -38,13 +41,19 @@ class Ready:
         resolver: Callable[[Path], Callable[[str], Any]] = resolver,
     ) -> None:
         self.plan, self.results, self.run = plan, results, run
+        self.round = 1
         self.resolve = resolver(Path(plan.folder))
+
+    def named(self, step: str) -> str:
+        """How a step, or a batch of its items, is on record."""
+        return step if self.round == 1 else f"{step}#{self.round}"
 
     def terms(self, asking: Asking, step: str, keep: str | None = None) -> Terms:
         stated = None if asking.gate is None else gates.from_plan(list(asking.gate), self.resolve)
         budget = combined(asking.budget, self.plan.step_budgets.get(step))
         return Terms(
-            step=step, gate=standard(stated, asking.schema), who=asking.who, revise=asking.revise,
+            step=self.named(step), called=step, gate=standard(stated, asking.schema),
+            who=asking.who, revise=asking.revise,
             escalate=asking.escalate, on_failure=asking.on_failure, in_doubt=asking.in_doubt,
             concurrency=asking.concurrency, budget=budget, keep=self._keep(keep),
             hedge=asking.hedge, attempts=asking.attempts,
@@ -58,7 +67,8 @@ class Ready:
         elif asking.prompt is not None:
             user = Template(asking.prompt, name=self.plan.file, known={*known, VARS})
         names = {"task": self.plan.task or "", VARS: self.plan.vars, "steps": dict(self.results)}
-        return Prompt(user, None, asking.schema, asking.params, names)
+        sample = (self.round - 1) * SAMPLES_OF_A_ROUND
+        return Prompt(user, None, asking.schema, asking.params, names, sample)
 
     def _keep(self, expression: str | None) -> Callable[[Task, Reply], bool] | None:
         """`keep: reply.relevant` as a filter: an expression over the reply and the item."""

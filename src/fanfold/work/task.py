@@ -116,6 +116,7 @@ class Terms(msgspec.Struct, frozen=True):
     ask, such a task ends `cancelled` and the run continues; else the run pauses.
     `claim_ahead` False: the next calls may turn out not to be needed, so none is claimed before there
     is a slot for it. `nature`: what gate and filter do, between them; it follows from them.
+    `called`: how later steps know it, where `step` says more: in which round it was.
     """
 
     step: str
@@ -133,9 +134,15 @@ class Terms(msgspec.Struct, frozen=True):
     hedge: Hedge | None = None
     claim_ahead: bool = True
     nature: Nature = "foreign"
+    called: str = ""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "nature", nature_of(self.gate, self.keep))
+
+    @property
+    def seen_as(self) -> str:
+        """The name by which later steps read its replies."""
+        return self.called or self.step
 
     @property
     def whos(self) -> tuple[Who, ...]:

@@ -28,8 +28,8 @@ PLAN = """\
 name: again
 input: {list: [{id: a, text: one}, {id: b, text: two}]}
 steps:
-  - repeat: {times: 3, member: tally}
-  - map: {name: after, member: seen, prompt: "{{ steps.repeat }}"}
+  - several: {times: 3, member: tally}
+  - map: {name: after, member: seen, prompt: "{{ steps.several }}"}
   - write: out.json
 """
 ROSTER = """\
@@ -45,18 +45,18 @@ def tally(item):
     return item["text"]
 
 def seen(item):
-    return item["steps"]["repeat"]
+    return item["steps"]["several"]
 """
 
 
 @pytest.fixture
-def repeat(monkeypatch: pytest.MonkeyPatch) -> str:
+def several(monkeypatch: pytest.MonkeyPatch) -> str:
     """The module of the page, put into the table."""
     (block,) = (one for one in blocks(PAGE) if one.language == "python")
-    module = ModuleType("newcomers_repeat")
+    module = ModuleType("newcomers_several")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(compile(block.text, "repeat.py", "exec"), module.__dict__)
-    monkeypatch.setitem(KINDS, "repeat", module.__dict__["Repeat"])
+    exec(compile(block.text, "several.py", "exec"), module.__dict__)
+    monkeypatch.setitem(KINDS, "several", module.__dict__["Several"])
     return block.text
 
 
@@ -67,17 +67,17 @@ def written(folder: Path, plan: str = PLAN) -> str:
     return str(folder / "p.yaml")
 
 
-def test_the_example_is_small(repeat: str) -> None:
-    assert len(repeat.splitlines()) <= MOST_LINES
+def test_the_example_is_small(several: str) -> None:
+    assert len(several.splitlines()) <= MOST_LINES
 
 
-def test_it_is_read_with_the_messages_of_all_kinds(tmp_path: Path, repeat: str) -> None:
+def test_it_is_read_with_the_messages_of_all_kinds(tmp_path: Path, several: str) -> None:
     found = load_plan(written(tmp_path)).steps[0]
-    assert (type(found).__name__, found.name, found.times) == ("Repeat", "repeat", 3)  # type: ignore[attr-defined]
+    assert (type(found).__name__, found.name, found.times) == ("Several", "several", 3)  # type: ignore[attr-defined]
     for wrong, message in [
-        ("repeat: {tmies: 3}", "3: unknown field `tmies` in a repeat: did you mean `times`?"),
-        ("repeat: {times: 0}", "3: `times` must be 1 or more, not 0"),
-        ("rpeat: {}", "3: unknown step `rpeat`: did you mean `repeat`?"),
+        ("several: {tmies: 3}", "3: unknown field `tmies` in a several: did you mean `times`?"),
+        ("several: {times: 0}", "3: `times` must be 1 or more, not 0"),
+        ("sveral: {}", "3: unknown step `sveral`: did you mean `several`?"),
     ]:
         plan = f"input: {{count: 1}}\nsteps:\n  - {wrong}\n"
         with pytest.raises(BadInput) as error:
@@ -85,27 +85,27 @@ def test_it_is_read_with_the_messages_of_all_kinds(tmp_path: Path, repeat: str) 
         assert str(error.value).endswith(f"p.yaml:{message}")
 
 
-def test_it_is_in_the_schema(repeat: str) -> None:
-    fields = plan_schema()["$defs"]["RepeatFields"]["properties"]
+def test_it_is_in_the_schema(several: str) -> None:
+    fields = plan_schema()["$defs"]["SeveralFields"]["properties"]
     assert fields["times"] == {"type": "integer", "minimum": 1, "default": 2}
     assert "prompt" in fields
 
 
-def test_it_is_previewed_and_drawn(tmp_path: Path, repeat: str) -> None:
+def test_it_is_previewed_and_drawn(tmp_path: Path, several: str) -> None:
     plan = load_plan(written(tmp_path))
     roster = load_roster(tmp_path / "roster.yaml")
     made = estimate(plan, roster, readable_input(plan), None)
     assert [(one.name, one.kind, one.tasks) for one in made.steps] == [
-        ("repeat", "repeat", 6),
+        ("several", "several", 6),
         ("after", "map", 2),
     ]
     box = picture(plan).boxes[1]
-    assert (box.title, box.lines[0]) == ("repeat", "tally")
+    assert (box.title, box.lines[0]) == ("several", "tally")
     assert box.inside is not None
     assert [one.title for one in box.inside.boxes] == ["time 1", "time 2", "time 3", "gate"]
 
 
-def test_it_runs(tmp_path: Path, repeat: str) -> None:
+def test_it_runs(tmp_path: Path, several: str) -> None:
     options = Options(store=str(tmp_path / "store"))
     job = prepare(written(tmp_path), options)
     receipt: Receipt = run_sync(execute(job, Audience(unwatched, say=lambda line: None)))

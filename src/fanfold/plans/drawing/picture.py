@@ -13,7 +13,7 @@ from fanfold.errors import BadInput
 from fanfold.members.roster import Roster
 from fanfold.plans import rows
 from fanfold.plans.asking import Asking
-from fanfold.plans.drawing.describe import describe_budget, describe_input
+from fanfold.plans.drawing.describe import describe_budget, describe_input, joined
 from fanfold.plans.drawing.sketch import Sketch
 from fanfold.plans.header import Input, PlanHeader
 from fanfold.work.picture import Arrow, Box, Picture
@@ -90,14 +90,19 @@ def _step(sketch: Sketch, n: int) -> Box:
     step: DrawnStep = sketch.plan.steps[n]
     if any(one.produced_by is not None for one in sketch.plan.steps[: n + 1]):
         sketch = msgspec.structs.replace(sketch, items=None)  # how many there will be nobody knows
-    box = step.draw(f"step {n}", sketch)
-    over = [] if step.produced_by is None else [f"over steps.{step.produced_by}"]
-    if (when := sketch.plan.when.get(step.name)) is not None:
-        over.append(f"only when {when}")
+    box = step_box(step, f"step {n}", sketch)
     read = _read_by(sketch.plan, n).items()
     far = [name for at, name in read if at < n - 1 and name != step.produced_by]
-    lines = (*box.lines, *over, *(f"reads steps.{name}" for name in far))
+    lines = (*box.lines, *(f"reads steps.{name}" for name in far))
     return msgspec.structs.replace(box, lines=lines)
+
+
+def step_box(step: DrawnStep, id: str, sketch: Sketch) -> Box:
+    """With what any step may state: where its items come from, and when it is taken."""
+    box, when = step.draw(id, sketch), sketch.plan.when.get(step.name)
+    over = "" if step.produced_by is None else f"over steps.{step.produced_by}"
+    lines = joined([over]) + joined([f"only when {when}" if when else ""])
+    return msgspec.structs.replace(box, lines=(*box.lines, *lines))
 
 
 def _far_reads(plan: PlanHeader) -> list[Arrow]:

@@ -121,7 +121,7 @@ class Estimate:
     def preview(self) -> Preview:
         plan = self.context.plan
         steps: Sequence[PreviewedStep] = plan.steps
-        parts = [self._part(step) for step in steps]
+        parts = [self.part(step) for step in steps]
         flow = [one for part in parts if part.flows for one in part.stations]
         for passing, span in self.sample.chunks():
             for station in flow:
@@ -137,7 +137,7 @@ class Estimate:
             notes=(*self._about_the_input(), *self.notes, *total.notes),
         )
 
-    def _part(self, step: PreviewedStep) -> PartPreview:
+    def part(self, step: PreviewedStep) -> PartPreview:
         """What another step produced is not known yet. A step that may not be taken counts as if it
         were, unless its condition is decided now."""
         plan, when = self.context.plan, self.context.plan.when.get(step.name)

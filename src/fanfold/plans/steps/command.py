@@ -20,6 +20,8 @@ _WHO = ("member", "members", "agent", "needs", "use")
 class Command:
     """Read like a map, of which it makes one; `fallback` may still name others."""
 
+    gives_replies = True
+
     written = written(
         Map, "a command", "command", "shard", "over", *_WHO, name=(Text, "command"), cmd=Any,
         **dict.fromkeys(_OF_MEMBER, (Any, UNSET)),

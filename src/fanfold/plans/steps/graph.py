@@ -138,14 +138,14 @@ class Graph(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="graph", 
         ]  # fmt: skip
 
     async def carry(self, state: PlanState) -> None:
-        nodes, batch = self.nodes(state.ready), None
+        nodes, batch, name = self.nodes(state.ready), None, state.ready.named(self.name)
         if self.each is not None:
             batch = state.items()
             nodes = self._listed(batch, self.each, state.ready)
             await state.run.govern(
                 self._terms(self.each, state.ready), placeholder_asks(len(nodes))
             )
-        made = await graph_batch(state.run, nodes, self.concurrency, self.name, self.delay, batch)
+        made = await graph_batch(state.run, nodes, self.concurrency, name, self.delay, batch)
         state.result(self, made)
 
     def _listed(self, batch: Batch, each: GraphTask, ready: Ready) -> list[GraphNode]:

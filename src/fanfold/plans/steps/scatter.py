@@ -163,7 +163,7 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
         if self.entries:
             questions = self.questions(ready, prompt, terms)
             source = Rows([question.item for question in questions])
-            batch = await run.plan(source, questions[0].terms, name=self.name)
+            batch = await run.plan(source, questions[0].terms, name=ready.named(self.name))
         else:
             batch = state.items()
             questions = [Question(at, item, prompt, terms) for at, item in batch.source.walk()]

@@ -68,5 +68,5 @@ class StepSequence:
         self.steps.append(step.settled())
         if step.produced_by is not None:
             self._replies = []
-        self._replies += step.reply_names
-        self._results += step.result_names
+        self._replies += [name for name in step.reply_names if name not in self._replies]
+        self._results += [name for name in step.result_names if name not in self._results]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, Union
+from typing import Any
 
 from fanfold.plans.steps.ask import Once
 from fanfold.plans.steps.command import Command
@@ -12,7 +12,6 @@ from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.graph import Graph
 from fanfold.plans.steps.group import Group
 from fanfold.plans.steps.join import Join
-from fanfold.plans.steps.kind import Step, StepEntry
 from fanfold.plans.steps.list_files import ListFiles
 from fanfold.plans.steps.map import Map
 from fanfold.plans.steps.map_reduce import MapReduce
@@ -44,16 +43,3 @@ KINDS: dict[str, Any] = {
     "sample": SampleStep,
     "write": Write,
 }
-
-if TYPE_CHECKING:
-    AnyStep: TypeAlias = Step
-else:
-    AnyStep = Union[tuple(kind for kind in KINDS.values() if issubclass(kind, Step))]  # noqa: UP007
-    """The records of a stored plan."""
-
-
-class PlanEntry(StepEntry):
-    """A step of a plan as it is written."""
-
-    kinds: ClassVar[dict[str, Any]] = KINDS
-    common = ("when",)
