@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     AnyStep: TypeAlias = Step
 else:
     _OF_TABLE = tuple(kind for kind in KINDS.values() if issubclass(kind, Step))
-    AnyStep = Union[(*_OF_TABLE, Repeat)]  # noqa: UP007
+    AnyStep = Union[(*_OF_TABLE, Repeat)]
     """The records of a stored plan."""
 
 
