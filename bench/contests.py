@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from bench.recorded import AGAIN, DATA, GPT4, MIXTRAL, Question, Recorded, gsm, mmlu
-from fanfold.patterns.panel import panel_of
+from fanfold.patterns.vote_rules import vote_rules
 from fanfold.price import NANO
 from fanfold.work.vote import Vote, ballot, decided, enough, wave
 
@@ -197,17 +197,17 @@ def by_route(contest: Contest, question: Question, route: Route) -> Ended:
 
 def by_cascade(contest: Contest, question: Question, cascade: Cascade) -> Ended:
     """As `ensemble(decide="quorum", stop_early=True)` asks, then the strong one."""
-    panel = panel_of(cascade.members, {"decide": "quorum", "quorum": cascade.quorum})
+    rules = vote_rules(cascade.members, {"decide": "quorum", "quorum": cascade.quorum})
     votes: list[Vote] = []
-    rest, spent = list(panel.voters), 0
-    while rest and not enough(panel.rule, votes, rest):
-        many = wave(panel.rule, votes, rest)
+    rest, spent = list(rules.voters), 0
+    while rest and not enough(rules.rule, votes, rest):
+        many = wave(rules.rule, votes, rest)
         for voter in rest[:many]:
             said = question.answers[voter.name].text
             spent += contest.recorded.cost(question, voter.name)
             votes += [Vote(voter, said, ballot(said))] if said.strip() else []
         rest = rest[many:]
-    winner = decided(panel.rule, votes)
+    winner = decided(rules.rule, votes)
     last = contest.strong if winner is None else winner.voter.name
     if winner is None:
         spent += contest.recorded.cost(question, last)

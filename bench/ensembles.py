@@ -174,11 +174,11 @@ async def ways(folder: Path, recorded: Recorded, members: list[str]) -> dict[str
     _, second = recorded.halves
     fitted = {"decide": "weighted", "weights": weights(recorded, members)}
     knobs: dict[str, dict[str, Any]] = {
-        "majority": {},
-        "majority, early stop": {"stop_early": True},
+        "plurality": {"decide": "plurality"},
+        "plurality, early stop": {"decide": "plurality", "stop_early": True},
         "weighted": fitted,
         "weighted, early stop": {**fitted, "stop_early": True},
-        "two agree": {"confidence": 1.0, "quorum": 2},
+        "two agree": {"decide": "plurality", "confidence": 1.0, "quorum": 2},
     }
     held = {"best single": await hold(folder, second, members[:1])}
     for name, knob in knobs.items():

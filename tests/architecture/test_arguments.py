@@ -14,14 +14,14 @@ import pytest
 import fanfold
 from fanfold.errors import BadInput
 from fanfold.gates import checks, cites
-from fanfold.patterns import conductor, ensemble, fold, graph, nested, panel
+from fanfold.patterns import conductor, ensemble, fold, graph, nested, vote_rules
 from fanfold.work import pieces, task
 from tests.architecture.sources import modules
 
 NOT_CALLED = {"FanfoldError", "Folded", "Run", "RunStopped", "fold"}  # made by fanfold itself
 BEHIND = (  # documented, but imported from where they are
     checks.number_range, checks.schema, cites.cites, conductor.over_all, ensemble.voters,
-    graph.node, nested.inside, panel.judged, pieces.Fits, task.Hedge,
+    graph.node, nested.inside, vote_rules.judged, pieces.Fits, task.Hedge,
     *(getattr(fold, name) for name in ("best", "count", "merge", "total", "union", "vote", "python")),
 )  # fmt: skip
 

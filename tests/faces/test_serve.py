@@ -570,7 +570,7 @@ def test_an_ensemble_answers_as_one(tmp_path: Path) -> None:
     judge = Scripted(lambda ask, n: reply("", data={"choice": _letter(ask, "blue")}), traits("j"))
     panels = {
         "three": RosterEnsemble(members=("a", "b", "c")),
-        "court": RosterEnsemble(members=("a", "b", "c"), judge="j"),
+        "court": RosterEnsemble(members=("a", "b", "c"), decide="judge", judge="j"),
     }
 
     async def main() -> list[tuple[str, int, int]]:

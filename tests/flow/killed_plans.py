@@ -70,7 +70,12 @@ class Killed(msgspec.Struct, frozen=True):
 
 
 def carried_through(
-    folder: Path, plan: str, says: Callable[[Asked], Says], seed: int, kills: int = 3
+    folder: Path,
+    plan: str,
+    says: Callable[[Asked], Says],
+    seed: int,
+    kills: int = 3,
+    roster: str = ROSTER,
 ) -> Killed:
     """Run the plan in a process of its own, kill it `kills` times, resume it to its end. Between two
     kills at least one and at most seven more requests arrive."""
@@ -80,7 +85,7 @@ def carried_through(
         folder / "books", script="tests.flow.killed_plans:script", price=Price(input=1, output=1)
     ) as server:
         (folder / "p.yaml").write_text(plan)
-        (folder / "roster.yaml").write_text(ROSTER.format(url=server.url))
+        (folder / "roster.yaml").write_text(roster.format(url=server.url))
         for kill in range(kills + 1):
             last = kill == kills
             script.kill_at = 0 if last else script.arrived + random.randint(1, 7)

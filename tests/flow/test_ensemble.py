@@ -153,8 +153,8 @@ class Voted:
 
 
 WAYS: dict[str, dict[str, Any]] = {
-    "majority": {},
-    "early": {"stop_early": True},
+    "plurality": {"decide": "plurality"},
+    "early": {"decide": "plurality", "stop_early": True},
     "judge": {"decide": judged(member="judge")},
 }
 

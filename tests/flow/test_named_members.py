@@ -19,7 +19,7 @@ from fanfold.patterns.ensemble import voters
 from fanfold.patterns.fold import total
 from fanfold.patterns.graph import node
 from fanfold.patterns.nested import inside
-from fanfold.patterns.panel import judged
+from fanfold.patterns.vote_rules import judged
 from fanfold.plans.load import check_plan, load_plan
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits

@@ -15,7 +15,7 @@ import pytest
 import fanfold as ff
 from fanfold.errors import BadInput, RateLimited, RunStopped
 from fanfold.patterns.ensemble import voters
-from fanfold.patterns.panel import judged
+from fanfold.patterns.vote_rules import judged
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.ask import Reply
 from tests.waiting import LONG
@@ -133,7 +133,7 @@ def test_a_member_stands_for_its_id_wherever_one_is_named(tmp_path: Path) -> Non
             )
             assert done.receipt.passed == 3
         async with ff.open_run("b", members=members, store=tmp_path / "s") as run:
-            stage = ff.stage("x", by=voters([cat, words]))
+            stage = ff.stage("x", by=voters([cat, words], decide="plurality"))
             assert (await ff.pipeline(run, ITEMS, stage)).receipt.passed == 3
 
     asyncio.run(main())

@@ -191,12 +191,13 @@ def roster_schema() -> dict[str, Any]:
 
 # ── ensembles ────────────────────────────────────────────────────────────────────────────────
 
-Rule = Literal["majority", "weighted", "quorum"]
+Rule = Literal["majority", "plurality", "weighted", "quorum", "judge"]
 TAKEN = ("auto",)
 
 
 class RosterEnsemble(msgspec.Struct, frozen=True, kw_only=True):
-    """`judge` is a member that decides instead of a count; `picks`: it names one of the answers."""
+    """`judge` is a member that decides instead of a count, or where that gives no decision; `picks`:
+    it names one of the answers."""
 
     members: tuple[str, ...]
     decide: Rule = "majority"
@@ -216,11 +217,11 @@ class JudgeFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class EnsembleFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """As a roster states it. As in a plan, `judge: {member: …}` goes with `decide: judge`, which may
-    be left out."""
+    be left out, or with `majority` or `quorum`."""
 
     called: ClassVar[str] = "an ensemble"
     members: Annotated[tuple[Text, ...], Meta(min_length=1)]
-    decide: Literal["majority", "weighted", "quorum", "judge"] | None = None
+    decide: Rule | None = None
     weights: dict[str, NonNegative] = {}
     quorum: Count | None = None
     samples: Count | None = None
@@ -230,14 +231,14 @@ class EnsembleFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def __post_init__(self) -> None:
         if self.judge is None and self.decide == "judge":
             raise Misfit("`decide: judge` needs a `judge: {member: …}`", "decide")
-        if self.judge is not None and self.decide not in ("judge", None):
-            raise Misfit("`judge` goes with `decide: judge`", "judge")
+        if self.judge is not None and self.decide in ("plurality", "weighted"):
+            raise Misfit("`judge` goes with `decide: judge`, majority or quorum", "judge")
 
     @property
     def ensemble(self) -> RosterEnsemble:
-        judge, decide = self.judge, self.decide or "majority"
+        judge = self.judge
         return RosterEnsemble(
-            members=self.members, decide="majority" if decide == "judge" else decide,
+            members=self.members, decide=self.decide or ("majority" if judge is None else "judge"),
             weights=self.weights, quorum=self.quorum, samples=self.samples,
             stop_early=self.stop_early, judge=None if judge is None else judge.member,
             picks=judge is None or judge.picks,

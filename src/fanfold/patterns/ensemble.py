@@ -10,17 +10,17 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, prompt_for, terms_of
-from fanfold.patterns.panel import (
+from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
+from fanfold.patterns.question_vote import QuestionVote, decision, escalated, put_to_vote
+from fanfold.patterns.vote_rules import (
     Decide,
-    Panel,
     VoteJudge,
     VoteOptions,
+    VoteRules,
     judge_terms,
     judged,
-    panel_of,
+    vote_rules,
 )
-from fanfold.patterns.poll import Poll, decision, escalated, put_to_vote
-from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
 from fanfold.run.run import Run
@@ -58,7 +58,7 @@ async def ensemble(
     first voter who gave it. `reduce` takes these. Without it the result is a list with one record
     for each question, in planned order and in memory: `id`, `state`, `answer`, `votes`, `of` so
     many voters, `asked` so many, `dissent`, `absent`, `reasons`. Who said otherwise, and who said
-    nothing, stands in the reasons of the item's outcome too. See `Knobs` for how a vote is held.
+    nothing, stands in the reasons of the item's outcome too. See `VoteOptions` for how a vote is held.
 
     The gate holds for each voter's reply; one that does not pass is absent, not a vote. With too
     few votes an item ends as the absent did; without agreement it is kicked. When the run is
@@ -74,12 +74,12 @@ async def ensemble(
         reducer("reduce", reduce)
     asked = prompt_of(prompt, schema)
     terms = terms_of(how, asked.schema, "ensemble")
-    panel = panel_of(terms.who.members[: terms.who.use], how)
-    await _begin(run, panel, terms)
+    rules = vote_rules(terms.who.members[: terms.who.use], how)
+    await _begin(run, rules, terms)
     check_prompt(asked, terms.step, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
     records: dict[int, dict[str, Any]] = {}
-    await vote_batch(run, batch, terms, asked, panel, records.__setitem__ if not reduce else None)
+    await vote_batch(run, batch, terms, asked, rules, records.__setitem__ if not reduce else None)
     value = reduce(run.passed(batch, terms)) if reduce else [records[at] for at in sorted(records)]
     run.set_result(value)
     return Folded(value, run.receipt(), run, batch, terms)
@@ -92,24 +92,24 @@ def voters(members: Sequence[str | Named] = (), **options: Unpack[VoteOptions]) 
     The value is the bare answer; who said otherwise stands in the outcome's reasons. Without
     `members`, `samples` answers of whoever the task is for.
     """
-    return Voters(panel_of(member_ids(members), options))
+    return Voters(vote_rules(member_ids(members), options))
 
 
 class Voters(msgspec.Struct, frozen=True):
     """A way to carry out a task: by a vote."""
 
-    panel: Panel
+    rules: VoteRules
 
     async def begin(self, run: Run) -> None:
         """Before the first ask: those who vote, and who judges, are there."""
-        members = tuple(dict.fromkeys(one.member for one in self.panel.voters if one.member))
+        members = tuple(dict.fromkeys(one.member for one in self.rules.voters if one.member))
         if members:
             await run.begin_with(members)
-        if isinstance(self.panel.decide, VoteJudge):
-            await run.prepare(self.panel.decide.terms)
+        if self.rules.last_word is not None:
+            await run.prepare(self.rules.last_word.terms)
 
     async def __call__(self, run: Run, task: Task) -> Outcome:
-        outcome, _ = await _put(run, self.panel, task)
+        outcome, _ = await _put(run, self.rules, task)
         return outcome
 
 
@@ -118,20 +118,20 @@ async def vote_batch(
     batch: Batch,
     terms: Terms,
     prompt: Prompt,
-    panel: Panel,
+    rules: VoteRules,
     note: Note | None = None,
 ) -> None:
     """Put every item of a batch to the vote, `concurrency` of them at once.
 
     The answers are in the journal afterwards; `note` hears of each by its position as it is made.
     """
-    if not isinstance(panel.decide, VoteJudge):
+    if rules.last_word is None:
         prompt = prompt_for(run, terms, prompt)
     tasks = enumerate(make_tasks(run.remaining(batch, terms), batch.no, terms, prompt), 1)
 
     async def hold(numbered: tuple[int, Task]) -> None:
         number, task = numbered
-        put = await run.do_separately(task, partial(_put, run, panel))
+        put = await run.do_separately(task, partial(_put, run, rules))
         if put is not None and note is not None:
             outcome, record = put
             note(outcome.position, record)
@@ -144,20 +144,20 @@ async def vote_batch(
     await run.flush()
 
 
-async def _put(run: Run, panel: Panel, task: Task) -> tuple[Outcome, dict[str, Any]]:
+async def _put(run: Run, rules: VoteRules, task: Task) -> tuple[Outcome, dict[str, Any]]:
     """One question, to its outcome and its record."""
     if task.flaw is None:
-        poll = await put_to_vote(run, panel, task)
-        outcome = await escalated(run, poll, await decision(run, poll))
+        held = await put_to_vote(run, rules, task)
+        outcome = await escalated(run, held, await decision(run, held))
     else:
-        poll = Poll(panel, task)
-        outcome = poll.ended("failed", task.flaw)
+        held = QuestionVote(rules, task)
+        outcome = held.ended("failed", task.flaw)
     outcome = run.settle(task, outcome)
-    return outcome, poll.record(outcome)
+    return outcome, held.record(outcome)
 
 
-async def _begin(run: Run, panel: Panel, terms: Terms) -> None:
+async def _begin(run: Run, rules: VoteRules, terms: Terms) -> None:
     """So that what is wrong with those who will be asked shows before anybody is."""
     await run.begin(terms)
-    if isinstance(panel.decide, VoteJudge):
-        await run.begin(judge_terms(panel.decide, terms))
+    if rules.last_word is not None:
+        await run.begin(judge_terms(rules.last_word, terms))

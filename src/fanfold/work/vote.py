@@ -20,6 +20,7 @@ _ONE_WORD = re.compile(r"\(\s*(\w+)\s*\)|\[\s*(\w+)\s*\]")
 _SHOUTED = re.compile(r"(?<=[^\W\d_])[!?]+$")
 _QUOTED = {'"': '"', "'": "'", "`": "`", "*": "*", "_": "_", "“": "”", "‘": "’", "«": "»"}
 _WORDS = {"true": True, "false": False, "null": None}
+MOST_SHOWN, LONGEST_SHOWN = 5, 60  # answers in a line, and characters of each
 _NEW = "a new answer"  # no ballot reads like this: they are JSON
 
 
@@ -130,12 +131,14 @@ class Vote(msgspec.Struct, frozen=True):
 class Rule(msgspec.Struct, frozen=True):
     """When there is a decision: `turnout` voters have answered, and `agree` of them say the same.
 
-    `confidence`: the leader's share of the votes cast that is enough to ask no other.
+    `majority`: the leader also has more than half of the votes cast, by weight. `confidence`: the
+    leader's share of the votes cast that is enough to ask no other.
     """
 
     turnout: int = 1
     agree: int = 1
     confidence: float | None = None
+    majority: bool = False
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -146,9 +149,13 @@ class Tally(msgspec.Struct, frozen=True):
     first: float = inf
 
     @property
+    def weight(self) -> float:
+        return fsum(self.weights)
+
+    @property
     def rank(self) -> tuple[float, float]:
         """More weight first; level ones by whose first voter comes first."""
-        return -fsum(self.weights), self.first
+        return -self.weight, self.first
 
     def with_all(self, voters: Iterable[Voter]) -> Tally:
         more = list(voters)
@@ -180,8 +187,23 @@ def why_undecided(rule: Rule, votes: Sequence[Vote], of: int) -> str:
     """In words, for a vote that gave no decision; `of` is the number of voters."""
     if len(votes) < rule.turnout:
         return f"{len(votes)} of {of} voters answered, {rule.turnout} are needed"
+    if rule.majority:
+        return f"no majority: {counted(votes)}"
     most = max((len(tally.weights) for tally in count(votes)), default=0)
     return f"no quorum: at most {most} of {of} agree, {rule.agree} are needed"
+
+
+def counted(votes: Sequence[Vote]) -> str:
+    """`2 yes, 1 no`: the answers by weight, in the words of the first voter who gave each."""
+    said = {vote.ballot: label(vote.value) for vote in reversed(votes)}
+    tallies = count(votes)
+    shown = [f"{one.weight:g} {_brief(said[one.ballot])}" for one in tallies[:MOST_SHOWN]]
+    more = len(tallies) - MOST_SHOWN
+    return ", ".join([*shown, f"{more} others"] if more > 0 else shown)
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def why_unsure(rule: Rule, votes: Sequence[Vote]) -> str:
@@ -189,14 +211,20 @@ def why_unsure(rule: Rule, votes: Sequence[Vote]) -> str:
     if rule.confidence is None or _confident(rule, votes):
         return ""
     leader = count(votes)[0]
-    share = -leader.rank[0] / (fsum(vote.voter.weight for vote in votes) or 1.0)
+    share = leader.weight / (_weight_of(votes) or 1.0)
     return f"not sure: the leading answer has {share:.0%} of the votes, not {rule.confidence:.0%}"
 
 
 def _holds(rule: Rule, votes: Sequence[Vote], tallies: list[Tally]) -> bool:
     if not tallies or len(votes) < rule.turnout:
         return False
+    if rule.majority and 2 * tallies[0].weight <= _weight_of(votes):
+        return False
     return len(tallies[0].weights) >= rule.agree
+
+
+def _weight_of(votes: Sequence[Vote]) -> float:
+    return fsum(vote.voter.weight for vote in votes)
 
 
 # ── can it still change? ─────────────────────────────────────────────────────────────────────
@@ -205,15 +233,20 @@ def _holds(rule: Rule, votes: Sequence[Vote], tallies: list[Tally]) -> bool:
 def settled(rule: Rule, votes: Sequence[Vote], rest: Sequence[Voter]) -> bool:
     """The decision stays as it is (also when it is none), whatever the rest say or do not say.
 
-    Cases: too few can answer; too few can agree; some must still answer; none can overtake.
+    Cases: too few can answer; too few can agree; some must still answer, unless nobody can get a
+    majority any more; a majority stays one; none can overtake.
     """
     tallies = count(votes)
     most = max((len(tally.weights) for tally in tallies), default=0)
     if len(votes) + len(rest) < rule.turnout or most + len(rest) < rule.agree:
         return True
+    whole = fsum([vote.voter.weight for vote in votes] + [voter.weight for voter in rest])
     if not _holds(rule, votes, tallies):
-        return not rest
+        counts = rule.majority and len(votes) >= rule.turnout
+        return not rest or (counts and 2 * tallies[0].with_all(rest).weight <= whole)
     leader, *rivals = tallies
+    if rule.majority:
+        return 2 * leader.weight > whole
     best = [rival.with_all(rest) for rival in (*rivals, Tally(_NEW))]
     return all(leader.rank < rival.rank for rival in best)
 
@@ -227,8 +260,8 @@ def _confident(rule: Rule, votes: Sequence[Vote]) -> bool:
     tallies = count(votes)
     if rule.confidence is None or not _holds(rule, votes, tallies):
         return False
-    total = fsum(vote.voter.weight for vote in votes)
-    return total > 0 and -tallies[0].rank[0] / total >= rule.confidence
+    total = _weight_of(votes)
+    return total > 0 and tallies[0].weight / total >= rule.confidence
 
 
 def wave(rule: Rule, votes: Sequence[Vote], rest: Sequence[Voter]) -> int:

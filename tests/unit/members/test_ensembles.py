@@ -29,9 +29,13 @@ GOOD = [
     ("both: {members: [a, b], decide: weighted, weights: {a: 2}}",
      RosterEnsemble(members=("a", "b"), decide="weighted", weights={"a": 2.0})),
     ("both: {members: [a, b], decide: judge, judge: {member: b}}",
-     RosterEnsemble(members=("a", "b"), judge="b")),
+     RosterEnsemble(members=("a", "b"), decide="judge", judge="b")),
+    ("both: {members: [a, b], decide: quorum, judge: {member: b}}",
+     RosterEnsemble(members=("a", "b"), decide="quorum", judge="b")),
+    ("both: {members: [a, b], decide: plurality}",
+     RosterEnsemble(members=("a", "b"), decide="plurality")),
     ("both: {members: [a], judge: {member: b, picks: false}}",
-     RosterEnsemble(members=("a",), judge="b", picks=False)),
+     RosterEnsemble(members=("a",), decide="judge", judge="b", picks=False)),
 ]  # fmt: skip
 
 
@@ -54,8 +58,8 @@ WRONG = [
     ("x: {members: [a], judge: {member: c}}", "there is no member `c`"),
     ("x: {members: [a], decide: dice}", "unknown decide `dice`"),
     ("x: {members: [a], decide: judge}", "`decide: judge` needs a `judge: {member: …}`"),
-    ("x: {members: [a], decide: majority, judge: {member: b}}",
-     "`judge` goes with `decide: judge`"),
+    ("x: {members: [a], decide: plurality, judge: {member: b}}",
+     "`judge` goes with `decide: judge`, majority or quorum"),
     ("x: {members: [a], weights: {a: -1}}", "`a` must be 0 or more"),
     ("x: {members: [a], qorum: 1}", "unknown field `qorum` in an ensemble: did you mean `quorum`?"),
     ("x: [a, b]", "an ensemble must be a mapping, not a list"),

@@ -112,10 +112,49 @@ def test_the_voters_of_a_question_are_asked_at_once_and_so_are_questions(memory_
     assert [one.most_in_flight for one in held.members] == [4, 4, 4]
 
 
-def test_level_votes_go_to_the_one_who_stands_first(memory_path: Path) -> None:
-    held = vote(memory_path, "7", "6", "6", "7")
+def test_level_votes_of_a_plurality_go_to_the_one_who_stands_first(memory_path: Path) -> None:
+    held = vote(memory_path, "7", "6", "6", "7", decide="plurality")
     held.play()
     assert held.parts == [("0", "7")]
+
+
+@pytest.mark.parametrize(
+    ("said", "knobs", "why"),
+    [
+        (("x", "y", "z"), {}, "no majority: 1 x, 1 y, 1 z"),
+        (("7", "6", "6", "7"), {}, "no majority: 2 7, 2 6"),
+        (("6", "7"), {"weights": {"a": 1, "b": 1}}, "no majority: 1 6, 1 7"),
+        (("x", "y", "z"), {"weights": {"a": 2}}, "no majority: 2 x, 1 y, 1 z"),
+        (("a", "b", "c", "d", "a"), {"stop_early": True}, "no majority: 1 a, 1 b, 1 c, 1 d"),
+    ],
+)
+def test_without_a_majority_the_question_is_kicked_and_the_count_is_why(
+    memory_path: Path, said: tuple[str, ...], knobs: dict[str, Any], why: str
+) -> None:
+    held = vote(memory_path, *said, **knobs)
+    receipt = held.play()
+    assert (receipt.status, outcomes(receipt), held.parts) == ("flagged", {"kicked": 1}, [])
+    assert held.endings("kicked")[0].reasons == (why,)
+    assert (held.value[0]["answer"], held.value[0]["reasons"]) == (None, [why])
+
+
+def test_a_majority_is_of_those_who_answered_and_by_weight(memory_path: Path) -> None:
+    held = vote(memory_path, "6", Transient("503"), "6", "7", attempts=1)
+    held.play()
+    assert held.parts == [("0", "6")]
+    held = vote(memory_path / "w", "6", "7", "8", weights={"a": 2.5})
+    held.play()
+    assert held.parts == [("0", "6")]
+
+
+def test_a_judge_beside_a_majority_is_asked_only_where_there_is_none(memory_path: Path) -> None:
+    for n, (said, times) in enumerate(((("6", "7", "6"), 0), (("6", "7", "8"), 1))):
+        judge = member("judge", lambda ask: {**letter(ask, "7"), "reasons": "It is prime."})
+        held = vote(memory_path / str(n), *said, judge=judged(member="judge"))
+        held.members += (judge,)
+        assert outcomes(held.play()) == {"passed": 1}
+        assert (held.parts, len(judge.asked)) == ([("0", "7" if times else "6")], times)
+        assert held.value[0].get("judge") == ("It is prime." if times else None)
 
 
 def test_a_voter_that_fails_is_absent(memory_path: Path) -> None:
@@ -248,7 +287,7 @@ def test_the_next_wave_is_no_larger_than_it_need_be(memory_path: Path) -> None:
 
 
 def test_an_absent_voter_is_made_up_for(memory_path: Path) -> None:
-    held = vote(memory_path, "6", Transient("503"), "7", "6", "6", stop_early=True, attempts=1)
+    held = vote(memory_path, "6", Transient("503"), "6", "6", "7", stop_early=True, attempts=1)
     held.play()
     assert (held.asked, held.parts) == ([1, 1, 1, 1, 0], [("0", "6")])
 
@@ -361,6 +400,28 @@ def test_the_judges_prompt_is_a_fork_point(memory_path: Path) -> None:
     assert judge.asked[0].startswith("six: A=") and "###" not in judge.asked[0]
     assert [step.name for step in receipt.steps if step.calls] == ["court", "ensemble.vote"]
     assert held.value[0]["answer"] == judge.asked[0].split("B=")[1].strip()
+
+
+def test_a_judge_is_asked_for_its_reasons_and_they_are_kept(memory_path: Path) -> None:
+    judge = member("judge", lambda ask: {**letter(ask, "7"), "reasons": "Seven is prime."})
+    held = vote(memory_path, "6", "7", decide=judged(member="judge"))
+    held.members += (judge,)
+    held.play()
+    assert "your reasons" in judge.asked[0]
+    assert held.endings()[0].reasons == ("the judge: Seven is prime.", "a said: 6")
+    assert (held.value[0]["judge"], held.value[0]["answer"]) == ("Seven is prime.", "7")
+
+
+def test_voters_who_agree_do_not_dissent_from_what_a_judge_writes(memory_path: Path) -> None:
+    held = vote(memory_path, "6", "6.0", decide=judged(member="judge", picks=False))
+    held.members += (member("judge", "six"),)
+    held.play()
+    assert (held.parts, held.value[0]["dissent"]) == ([("0", "six")], [])
+    assert held.endings()[0].reasons == ("all voters said: 6",)
+    held = vote(memory_path / "b", "6", "7", decide=judged(member="judge", picks=False))
+    held.members += (member("judge", "six or seven"),)
+    held.play()
+    assert [one["member"] for one in held.value[0]["dissent"]] == ["a", "b"]
 
 
 def test_a_judge_may_write_the_answer_which_the_questions_gate_checks(memory_path: Path) -> None:
@@ -498,8 +559,14 @@ def test_samples_of_whoever_a_task_is_for(memory_path: Path) -> None:
         ({"confidence": 0}, "`confidence` must be more than 0, not 0"),
         ({"confidence": 1.1}, "`confidence` is a share of the votes, at most 1, not 1.1"),
         ({"decide": "majorty"}, "unknown decide 'majorty': did you mean `majority`?; or give"),
-        ({"decide": 3}, "decide is one of majority, weighted, quorum, a judge or a function: 3"),
-        ({"weights": {"a": 2}}, "weights go with decide='weighted'; state both or none"),
+        ({"decide": 3}, "decide is one of majority, plurality, weighted, quorum, a judge or"),
+        (
+            {"decide": "quorum", "weights": {"a": 2}},
+            "weights go with decide='majority', 'plurality' or 'weighted'",
+        ),
+        ({"judge": "opus"}, "`judge` must be judged(…), not the text 'opus'"),
+        ({"judge": judged(), "decide": "plurality"}, "decide='plurality' always decides; a judge"),
+        ({"judge": judged(), "decide": judged()}, "`judge` is for a count of votes"),
         ({"decide": "weighted", "weights": {"z": 2}}, "weights: 'z' is no voter"),
         ({"decide": "weighted", "weights": {"a": -1}}, "`a` must be 0 or more, not -1"),
         ({"decide": "weighted", "weights": {"a": 0, "b": 0}}, "weights: all are 0"),

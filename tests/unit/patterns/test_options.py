@@ -16,7 +16,7 @@ from fanfold.errors import BadInput
 from fanfold.patterns.fold import total
 from fanfold.patterns.graph import node
 from fanfold.patterns.nested import inside
-from fanfold.patterns.panel import judged
+from fanfold.patterns.vote_rules import judged
 from fanfold.plans.load import read_plan
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Reply

@@ -159,6 +159,11 @@ SIZES: list[tuple[str, dict[str, tuple[int | None, int, int]]]] = [
         {"ensemble": (12, 36, 36), "ensemble.judge": (12, 12, 12)},
     ),
     (
+        "- ensemble: {prompt: 'Say {{ item.text }}', members: [a, b], revise: 0, decide: majority,"
+        " judge: {member: j, prompt: 'Which?', revise: 0}}",
+        {"ensemble": (12, 24, 24), "ensemble.judge": (12, 0, 12)},
+    ),
+    (
         "- pipeline: {stages: [{map: {prompt: 'Say {{ item.text }}', member: a, revise: 0}},"
         " {map: {prompt: 'On {{ steps.stage1 }}', member: b, revise: 0}}]}",
         {"stage1": (12, 12, 12), "stage2": (12, 12, 12)},

@@ -293,6 +293,8 @@ def test_an_ensemble_shows_its_voters_and_the_decision() -> None:
         (Ensemble(prompt="x", decide="weighted", weights={"a": 1.5, "b": 1}),
          ("weighted vote", "a 1.5, b 1")),
         (Ensemble(prompt="x", decide="judge", judge=Asking(who=by("opus"))), ("judge", "opus")),
+        (Ensemble(prompt="x", decide="plurality"), ("plurality vote",)),
+        (Ensemble(prompt="x", judge=Asking(who=by("opus"))), ("majority vote", "else judge opus")),
         (Ensemble(prompt="x", decide="rules:pick"), ("decide by rules:pick",)),
     ],
 )  # fmt: skip

@@ -23,7 +23,8 @@ from fanfold.work.vote import (
     why_undecided,
 )
 
-MAJORITY = Rule(turnout=2)
+PLURALITY = Rule(turnout=2)
+MAJORITY = Rule(turnout=2, majority=True)
 
 
 # ── the same answer ──────────────────────────────────────────────────────────────────────────
@@ -135,14 +136,38 @@ def winner(rule: Rule, cast: list[Vote]) -> str | None:
 def test_most_votes_win_and_level_ones_by_the_earliest_voter(
     said: tuple[str | None, ...], wins: str | None
 ) -> None:
-    assert winner(MAJORITY, votes(*said)) == wins
+    assert winner(PLURALITY, votes(*said)) == wins
 
 
 def test_weights_outvote_numbers_and_the_order_of_their_sum_does_not_matter() -> None:
-    assert winner(MAJORITY, votes("a", "b", "b", weights=(2.5, 1.0, 1.0))) == "a"
-    assert winner(MAJORITY, votes("a", "b", "b", weights=(2.0, 1.0, 1.0))) == "a"
+    assert winner(PLURALITY, votes("a", "b", "b", weights=(2.5, 1.0, 1.0))) == "a"
+    assert winner(PLURALITY, votes("a", "b", "b", weights=(2.0, 1.0, 1.0))) == "a"
     level = (0.3, 0.1, 0.2, 0.2, 0.1, 0.3)  # one by one, those of b would come to a little more
-    assert winner(MAJORITY, votes("a", "b", "a", "b", "a", "b", weights=level)) == "a"
+    assert winner(PLURALITY, votes("a", "b", "a", "b", "a", "b", weights=level)) == "a"
+
+
+@pytest.mark.parametrize(
+    ("said", "weights", "wins", "why"),
+    [
+        (("a", "b", "b"), (), "b", ""),
+        (("a", "b", "c"), (), None, "no majority: 1 a, 1 b, 1 c"),
+        (("a", "b"), (), None, "no majority: 1 a, 1 b"),
+        (("b", "a", "a", "b"), (), None, "no majority: 2 b, 2 a"),
+        (("a", "a", "b", "c"), (), None, "no majority: 2 a, 1 b, 1 c"),
+        ((None, "b", "b", "a"), (), "b", ""),  # of those who answered
+        (("a", None, None), (), None, "1 of 3 voters answered, 2 are needed"),
+        (("a", "b", "c"), (2.5, 1.0, 1.0), "a", ""),
+        (("a", "b", "c"), (2.0, 1.0, 1.0), None, "no majority: 2 a, 1 b, 1 c"),
+        (("a", "b"), (0.0, 0.0), None, "no majority: 0 a, 0 b"),
+        (tuple("abcdefg"), (), None, "no majority: 1 a, 1 b, 1 c, 1 d, 1 e, 2 others"),
+    ],
+)
+def test_a_majority_is_more_than_half_of_the_votes_cast(
+    said: tuple[str | None, ...], weights: tuple[float, ...], wins: str | None, why: str
+) -> None:
+    cast = votes(*said, weights=weights)
+    assert winner(MAJORITY, cast) == wins
+    assert wins or why_undecided(MAJORITY, cast, len(said)) == why
 
 
 def test_a_quorum_has_to_agree() -> None:
@@ -152,7 +177,7 @@ def test_a_quorum_has_to_agree() -> None:
     assert why_undecided(rule, votes("a", "b", "c"), 3) == (
         "no quorum: at most 1 of 3 agree, 2 are needed"
     )
-    assert why_undecided(MAJORITY, votes("a", None, None), 3) == (
+    assert why_undecided(PLURALITY, votes("a", None, None), 3) == (
         "1 of 3 voters answered, 2 are needed"
     )
 
@@ -184,11 +209,11 @@ def test_the_count_has_the_leader_first() -> None:
         ((None,), 1, True),  # two must answer, and one is left
     ],
 )
-def test_a_majority_is_settled_when_nobody_can_overtake(
+def test_a_plurality_is_settled_when_nobody_can_overtake(
     said: tuple[str | None, ...], left: int, is_settled: bool
 ) -> None:
     rest = voters(*[1.0] * left, start=len(said))
-    assert settled(MAJORITY, votes(*said), rest) is is_settled
+    assert settled(PLURALITY, votes(*said), rest) is is_settled
 
 
 def outcomes_possible(rule: Rule, cast: list[Vote], rest: list[Voter]) -> set[str | None]:
@@ -234,6 +259,25 @@ def test_settled_is_exactly_when_all_completions_decide_alike(
 
 
 @given(
+    st.integers(1, 4),
+    st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), WEIGHTS), max_size=4),
+    st.lists(WEIGHTS, max_size=3),
+)
+def test_a_majority_is_settled_when_all_completions_decide_alike(
+    turnout: int, cast: list[tuple[str | None, float]], rest: list[float]
+) -> None:
+    """Also when none can come about any more; but who is needed for the turnout is asked."""
+    rule = Rule(turnout, majority=True)
+    said = votes(*(one for one, _ in cast), weights=tuple(weight for _, weight in cast))
+    left = voters(*rest, start=len(cast))
+    alike = len(outcomes_possible(rule, said, left)) == 1
+    if len(said) >= turnout or not left:
+        assert settled(rule, said, left) == alike
+    else:
+        assert alike or not settled(rule, said, left)
+
+
+@given(
     RULES,
     st.lists(st.sampled_from(["a", "b", None]), max_size=4),
     st.integers(0, 3),
@@ -276,7 +320,7 @@ def test_early_stop_decides_as_all_would_have(
     rule: Rule, weighted: bool, electorate: list[tuple[str | None, float]]
 ) -> None:
     """Also the wording of the answer is the same."""
-    rule = Rule(rule.turnout, 1) if weighted else rule
+    rule = Rule(rule.turnout, 1, majority=rule.agree > 2) if weighted else rule
     order = voters(*[weight if weighted else 1.0 for _, weight in electorate])
     order.sort(key=lambda voter: -voter.weight)
     said = {place: one for place, (one, _) in enumerate(electorate)}
@@ -297,17 +341,31 @@ def test_early_stop_decides_as_all_would_have(
     ],
 )
 def test_no_more_are_asked_than_it_takes(said: tuple[str | None, ...], asked: int) -> None:
+    found = asked_in_waves(PLURALITY, voters(*[1.0] * 5), dict(enumerate(said)))
+    assert found[1] == asked
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        (("a", "a", "a", "b", "b"), 3),
+        (("a", "a", "b", "a", "b"), 4),
+        (("a", "b", "c", "d", "a"), 4),  # nobody can get three of five any more
+        (("a", "a", "b", "c", "b"), 5),
+    ],
+)
+def test_nor_for_a_majority(said: tuple[str | None, ...], asked: int) -> None:
     found = asked_in_waves(MAJORITY, voters(*[1.0] * 5), dict(enumerate(said)))
     assert found[1] == asked
 
 
 def test_the_first_wave_is_the_least_that_could_decide() -> None:
     five = voters(*[1.0] * 5)
-    assert wave(MAJORITY, [], five) == 3
+    assert wave(PLURALITY, [], five) == 3
     assert wave(Rule(turnout=4), [], five) == 4
     assert wave(Rule(agree=5), [], five) == 5
     assert wave(Rule(turnout=2, confidence=1.0), [], five) == 2
-    assert wave(MAJORITY, [], voters(10.0, 1.0, 1.0, 1.0, 1.0)) == 2
+    assert wave(PLURALITY, [], voters(10.0, 1.0, 1.0, 1.0, 1.0)) == 2
     assert wave(Rule(turnout=1), [], voters(10.0, 1.0, 1.0)) == 1
 
 

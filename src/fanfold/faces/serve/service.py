@@ -17,7 +17,7 @@ from fanfold.gates.default import standard
 from fanfold.members.roster import RosterEnsemble
 from fanfold.patterns.arguments import TaskHandler
 from fanfold.patterns.ensemble import voters
-from fanfold.patterns.panel import VoteOptions, judged
+from fanfold.patterns.vote_rules import VoteOptions, judged
 from fanfold.price import dollars
 from fanfold.run.inherited import SPAN
 from fanfold.run.member_sources import MemberSource
@@ -248,15 +248,16 @@ class ReadyEnsemble(msgspec.Struct, frozen=True):
 
 def ready(ensemble: RosterEnsemble) -> ReadyEnsemble:
     """BadInput for votes that cannot be held, before the server starts."""
-    knobs: VoteOptions = {"stop_early": ensemble.stop_early}
-    if ensemble.judge is not None:
-        knobs["decide"] = judged(member=ensemble.judge, picks=ensemble.picks)
+    options: VoteOptions = {"stop_early": ensemble.stop_early}
+    judge = None if ensemble.judge is None else judged(member=ensemble.judge, picks=ensemble.picks)
+    if ensemble.decide == "judge":
+        options["decide"] = judge or "majority"
     else:
-        knobs["decide"] = ensemble.decide
+        options["decide"], options["judge"] = ensemble.decide, judge
     if ensemble.weights:
-        knobs["weights"] = ensemble.weights
-    knobs["quorum"], knobs["samples"] = ensemble.quorum, ensemble.samples
-    return ReadyEnsemble(ensemble.members, voters(ensemble.members, **knobs))
+        options["weights"] = ensemble.weights
+    options["quorum"], options["samples"] = ensemble.quorum, ensemble.samples
+    return ReadyEnsemble(ensemble.members, voters(ensemble.members, **options))
 
 
 # ── outcomes as answers ─────────────────────────────────────────────────────────────────────────────

@@ -10,8 +10,13 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.gates import kinds as gates
-from fanfold.patterns.panel import AnonymousAnswers, Panel, VoteJudge, judge_task, judge_terms
 from fanfold.patterns.prompt import Prompt
+from fanfold.patterns.vote_rules import (
+    AnonymousAnswers,
+    VoteRules,
+    judge_task,
+    judge_terms,
+)
 from fanfold.plans.asking import Asking, judges_in
 from fanfold.plans.preview.asks import AskEstimate, PreviewContext
 from fanfold.plans.preview.standin import Size
@@ -28,10 +33,10 @@ class VoteEstimate:
     of the members is asked that the question escalates to."""
 
     def __init__(
-        self, context: PreviewContext, step: Asking, panel: Panel, prompt: Prompt, terms: Terms
+        self, context: PreviewContext, step: Asking, rules: VoteRules, prompt: Prompt, terms: Terms
     ) -> None:
-        self._panel = panel
-        voters, judge = panel.voters, panel.decide
+        self._rules = rules
+        voters, judge = rules.voters, rules.last_word
         self._estimates = [
             AskEstimate(context, _of_voter(terms, voter.member, len(voters)), prompt,
                   judges=judges_of(context, step), votes=True)
@@ -41,7 +46,7 @@ class VoteEstimate:
             AskEstimate(context, _of_better(terms, id), prompt) for id in terms.escalate
         ]
         self._judge: AskEstimate | None = None
-        if isinstance(judge, VoteJudge):
+        if judge is not None:
             self._judge = AskEstimate(context, judge_terms(judge, terms), judge.prompt)
 
     @property
@@ -61,27 +66,30 @@ class VoteEstimate:
 
     def take(self, tasks: Sequence[Task]) -> list[Any]:
         """Who wins is not foreseen, so a stand-in comes of each."""
-        for voter, estimated in zip(self._panel.voters, self._estimates, strict=True):
+        for voter, estimated in zip(self._rules.voters, self._estimates, strict=True):
             estimated.take([_sampled(task, voter.sample, estimated.terms) for task in tasks])
         if self._judge is not None:
-            heard = (self._heard(task) for task in tasks if task.flaw is None)
-            self._judge.take([task for task in heard if task is not None])
+            heard = [self._heard(task) for task in tasks if task.flaw is None]
+            asked = [task for task in heard if task is not None]
+            if self._rules.judge is None:
+                self._judge.take(asked)
+            else:
+                _count_as_possible(self._judge, asked)
         for estimated in self._better:
-            for task, left in zip(tasks, estimated.left(tasks), strict=True):
-                left.likely, left.reused = False, 0
-                estimated.count(task, left)
+            _count_as_possible(estimated, tasks)
         return [None if task.flaw else self._estimates[0].reply for task in tasks]
 
     def _heard(self, question: Task) -> Task | None:
         """What the judge would be asked; None where its prompt reads what the item does not have."""
-        assert isinstance(self._panel.decide, VoteJudge)
+        judge = self._rules.last_word
+        assert judge is not None
         votes = [
             Vote(voter, estimated.reply, "", Reply(text=estimated.reply))
-            for voter, estimated in zip(self._panel.voters, self._estimates, strict=True)
+            for voter, estimated in zip(self._rules.voters, self._estimates, strict=True)
         ]
         labels = tuple(chr(65 + n % 26) for n in range(len(votes)))
         try:
-            return judge_task(self._panel.decide, question, AnonymousAnswers(labels, tuple(votes)))
+            return judge_task(judge, question, AnonymousAnswers(labels, tuple(votes)))
         except FanfoldError:
             return None
 
@@ -92,18 +100,25 @@ class VoteEstimate:
     def _voting(self) -> Forecast:
         """Voters are asked at once. When it may stop early, half of those are counted who might be
         spared; the worst case is all of them."""
-        panel, all_of_them = (
-            self._panel,
+        rules, all_of_them = (
+            self._rules,
             at_once(estimated.forecast() for estimated in self._estimates),
         )
-        many = len(panel.voters)
-        least = wave(panel.rule, [], panel.voters) if panel.early else many
+        many = len(rules.voters)
+        least = wave(rules.rule, [], rules.voters) if rules.early else many
         if least == many or not all_of_them.calls:
             return all_of_them
         said = f"{{}}: {least} to {many} voters are asked; of those who may be spared, half count"
         note = Note(said, self._estimates[0].terms.step)
         thinner = thinned(all_of_them, (least + many) / (2 * many))
         return msgspec.structs.replace(thinner, notes=(*thinner.notes, note))
+
+
+def _count_as_possible(estimated: AskEstimate, tasks: Sequence[Task]) -> None:
+    """Not expected, but possible: when the votes give no decision."""
+    for task, left in zip(tasks, estimated.left(tasks), strict=True):
+        left.likely, left.reused = False, 0
+        estimated.count(task, left)
 
 
 def _of_voter(terms: Terms, member: str | None, many: int) -> Terms:

@@ -10,18 +10,19 @@ from msgspec import UNSET, Meta
 
 from fanfold.patterns.arguments import TaskHandler
 from fanfold.patterns.ensemble import vote_batch, voters
-from fanfold.patterns.panel import (
+from fanfold.patterns.pipeline import Stage
+from fanfold.patterns.prompt import Prompt, make_task
+from fanfold.patterns.vote_rules import (
     JUDGE_NAMES,
     PICK,
     RULES,
+    UNDECIDED,
     WRITE,
-    Panel,
     VoteJudge,
     VoteOptions,
-    panel_of,
+    VoteRules,
+    vote_rules,
 )
-from fanfold.patterns.pipeline import Stage
-from fanfold.patterns.prompt import Prompt, make_task
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import (
@@ -58,8 +59,9 @@ JudgeFields = written(Asking, "a judge", name=(Text, UNSET), picks=(bool, True))
 class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw_only=True):
     """The same ask to several members, or several samples of one; then a decision.
 
-    `decide` is majority, weighted, quorum, judge or `module:function`. `judge` says who and how; it
-    `picks` an answer, or else writes one.
+    `decide` is majority, plurality, weighted, quorum, judge or `module:function`. `judge` says who
+    and how, with `majority` and `quorum` only where these give no decision; it `picks` an answer, or
+    else writes one.
     """
 
     name: Text = "ensemble"
@@ -127,11 +129,11 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
 
     # ── run ──
 
-    def panel(self, ready: Ready) -> Panel:
-        return panel_of(self._members(ready), self._knobs(ready))
+    def rules(self, ready: Ready) -> VoteRules:
+        return vote_rules(self._members(ready), self._options(ready))
 
     def voters(self, ready: Ready) -> TaskHandler:
-        return voters(self._members(ready), **self._knobs(ready))
+        return voters(self._members(ready), **self._options(ready))
 
     def _members(self, ready: Ready) -> list[str]:
         """Those who are named, or else all that fit."""
@@ -139,16 +141,17 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         terms = msgspec.structs.replace(ready.terms(self, self.name), escalate=())
         return [traits.id for traits in ready.run.traits(terms)]
 
-    def _knobs(self, ready: Ready) -> VoteOptions:
-        decide: Any = self.decide
+    def _options(self, ready: Ready) -> VoteOptions:
+        decide: Any = ready.resolve(self.decide) if ":" in self.decide else self.decide
+        judge: VoteJudge | None = None
         if self.judge is not None:
             prompt = ready.prompt(self.judge, JUDGE_NAMES)
-            decide = VoteJudge(prompt, ready.terms(self.judge, ""), self.picks)
-        elif ":" in self.decide:
-            decide = ready.resolve(self.decide)
+            judge = VoteJudge(prompt, ready.terms(self.judge, ""), self.picks)
+        if decide == "judge":
+            decide, judge = judge, None
         return VoteOptions(
             samples=self.samples, decide=decide, weights=self.weights or None, quorum=self.quorum,
-            stop_early=self.stop_early, confidence=self.confidence, field=self.field,
+            stop_early=self.stop_early, confidence=self.confidence, field=self.field, judge=judge,
         )  # fmt: skip
 
     def stage(self, ready: Ready) -> Stage:
@@ -158,17 +161,17 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         (terms,), prompt = self.item_terms(state.ready), state.ready.prompt(self)
         if self.over is None and state.batch is None:
             await state.start(Rows([Item("question", {})]), "input")
-        panel = self.panel(state.ready)
-        await state.govern_items(terms, prompt, len(panel.voters))
+        rules = self.rules(state.ready)
+        await state.govern_items(terms, prompt, len(rules.voters))
         records: dict[int, dict[str, Any]] = {}
-        await vote_batch(state.run, state.items(), terms, prompt, panel, records.__setitem__)
+        await vote_batch(state.run, state.items(), terms, prompt, rules, records.__setitem__)
         state.went_through([terms])
         state.show([records[at] for at in sorted(records)])
 
     # ── preview ──
 
     def votes(self, context: PreviewContext, prompt: Prompt, terms: Terms) -> VoteEstimate:
-        return VoteEstimate(context, self, self.panel(context.ready), prompt, terms)
+        return VoteEstimate(context, self, self.rules(context.ready), prompt, terms)
 
     def station(self, context: PreviewContext, *, watched: bool = False) -> VoteStation:
         return VoteStation(context, self, watched=watched)
@@ -205,10 +208,11 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
     def _described(self, sketch: Sketch) -> tuple[str, ...]:
         """First how it is decided, then the options of that."""
         names = {
-            "majority": "majority vote", "weighted": "weighted vote", "judge": "judge",
-            "quorum": f"quorum of {self.quorum}",
+            "majority": "majority vote", "plurality": "plurality vote", "weighted": "weighted vote",
+            "judge": "judge", "quorum": f"quorum of {self.quorum}",
         }  # fmt: skip
         judge = "" if self.judge is None else describe_who(self.judge.who, sketch.roster)
+        judge = f"else judge {judge}" if judge and self.decide != "judge" else judge
         weights = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
         field = f"on {self.field}" if self.field else ""
         sure = f"confidence {self.confidence:g}" if self.confidence is not None else ""
@@ -224,9 +228,11 @@ def _decision(node: Node, given: Any, reading: StepContext) -> dict[str, Any]:
     """`decide` and `judge`, which go together."""
     stated = node.value
     if given.judge is not UNSET:
-        if stated.get("decide", "judge") != "judge":
-            raise node.child("judge").bad("`judge` goes with `decide: judge`")
-        return {"decide": "judge", **_read_judge(node.child("judge"), given.judge, reading)}
+        decide = stated.get("decide", "judge")
+        if decide not in ("judge", *UNDECIDED):
+            what = "`judge` goes with `decide: judge`, or with majority or quorum, to decide what"
+            raise node.child("judge").bad(f"{what} these do not")
+        return {"decide": decide, **_read_judge(node.child("judge"), given.judge, reading)}
     if "decide" in stated:
         _check_decide(node.child("decide"), given, reading)
     return {"decide": given.decide}

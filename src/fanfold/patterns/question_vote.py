@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.patterns.panel import Panel, VoteJudge, anonymous, judge_task
+from fanfold.patterns.vote_rules import VoteJudge, VoteRules, anonymous, judge_task
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
 from fanfold.work.ask import Reply, Usage
@@ -36,15 +36,16 @@ SHOWN = 200
 _WORST: tuple[State, ...] = ("in_doubt", "unfunded", "unjudged", "kicked", "failed")
 
 
-class Poll:
+class QuestionVote:
     """What was heard so far: `votes` in the order of asking, and who gave none."""
 
-    def __init__(self, panel: Panel, question: Task) -> None:
-        self.panel, self.question = panel, question
+    def __init__(self, rules: VoteRules, question: Task) -> None:
+        self.rules, self.question = rules, question
         self.votes: list[Vote] = []
         self.absent: dict[Voter, Outcome] = {}
         self.asks: list[Outcome] = []
         self.answer: Any = None
+        self.judged: str | None = None  # the judge's reasons, if one decided
 
     def hear(self, voter: Voter, outcome: Outcome) -> None:
         """A reply that did not pass, or that lacks what is voted on, is no vote."""
@@ -53,19 +54,19 @@ class Poll:
             said = self._said(outcome.value)
             if said is not MISSING:
                 return self.votes.append(Vote(voter, said, ballot(said), _bare(outcome.reply)))
-            why = f"the reply has no single `{'.'.join(self.panel.path)}`"
+            why = f"the reply has no single `{'.'.join(self.rules.path)}`"
             outcome = Outcome(outcome.id, "kicked", reasons=(why,))
         self.absent[voter] = outcome
         return None
 
     def _said(self, value: Any) -> Any:
         """What is voted on in a reply's value; MISSING if that is not there, or not one."""
-        found = [leaf for _, leaf in leaves(value, self.panel.path)]
+        found = [leaf for _, leaf in leaves(value, self.rules.path)]
         return found[0] if len(found) == 1 else MISSING
 
     def gone(self) -> list[Voter]:
         """Voters nobody could be asked for, when without them there are too few."""
-        if len(self.votes) >= self.panel.rule.turnout:
+        if len(self.votes) >= self.rules.rule.turnout:
             return []
         return [voter for voter, outcome in self.absent.items() if outcome.state == "cancelled"]
 
@@ -77,6 +78,12 @@ class Poll:
         self.answer = reply.value if said is MISSING else said
         state, verdict = judged or ended(self.question, reply, PASS)
         reasons = verdict.reasons or (
+            *([f"the judge: {self.judged}"] if self.judged else ()),
+            *(
+                [f"all voters said: {_short(label(self.votes[0].value))}"]
+                if self._overruled
+                else ()
+            ),
             *(f"{vote.voter.name} said: {_short(label(vote.value))}" for vote in self.dissent()),
             *(f"{voter.name} gave no answer: {_why(one)}" for voter, one in self.absent.items()),
         )
@@ -90,7 +97,7 @@ class Poll:
         """As those who are absent ended; what may still become a vote goes first."""
         states = {outcome.state for outcome in self.absent.values()}
         state: State = next((one for one in _WORST if one in states), "failed")
-        why = why_undecided(self.panel.rule, self.votes, len(self.panel.voters))
+        why = why_undecided(self.rules.rule, self.votes, len(self.rules.voters))
         each = [f"{voter.name}: {_why(outcome)}" for voter, outcome in self.absent.items()]
         return self.ended(state, why, *each)
 
@@ -104,7 +111,17 @@ class Poll:
             usage=sum(used, Usage()) if used else None,
         )  # fmt: skip
 
+    @property
+    def _overruled(self) -> bool:
+        """All voters said the same, and a judge or a function wrote something else."""
+        return {vote.ballot for vote in self.votes} not in (set(), {ballot(self.answer)}) and (
+            len({vote.ballot for vote in self.votes}) == 1
+        )
+
     def dissent(self) -> list[Vote]:
+        """Who said otherwise. Of voters who all agree, none does."""
+        if self._overruled:
+            return []
         mine = ballot(self.answer)
         return [vote for vote in self.votes if vote.ballot != mine]
 
@@ -117,56 +134,57 @@ class Poll:
             "state": outcome.state,
             "answer": self.answer if outcome.reply is not None else None,
             "votes": {said[one.ballot]: _sum(one.weights) for one in count(self.votes)},
-            "of": len(self.panel.voters),
+            "of": len(self.rules.voters),
             "asked": len(self.votes) + len(self.absent),
             "dissent": [_entry(vote.voter, "answer", vote.value) for vote in self.dissent()],
             "absent": [_entry(voter, "reason", _why(one)) for voter, one in self.absent.items()],
             "reasons": [] if passed else list(outcome.reasons),
+            **({} if self.judged is None else {"judge": self.judged}),
         }
 
 
 # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def put_to_vote(run: Run, panel: Panel, question: Task) -> Poll:
+async def put_to_vote(run: Run, rules: VoteRules, question: Task) -> QuestionVote:
     """Put the question to the voters: all at once, or with `early` as few as may be enough."""
-    panel = told_apart(run, panel, question.terms)
-    poll, rest = Poll(panel, question), list(panel.voters)
-    while rest and not (panel.early and enough(panel.rule, poll.votes, rest)):
-        many = wave(panel.rule, poll.votes, rest) if panel.early else len(rest)
+    rules = told_apart(run, rules, question.terms)
+    held, rest = QuestionVote(rules, question), list(rules.voters)
+    while rest and not (rules.early and enough(rules.rule, held.votes, rest)):
+        many = wave(rules.rule, held.votes, rest) if rules.early else len(rest)
         now, rest = rest[:many], rest[many:]
-        outcomes = await in_order(now, lambda voter: run.do(_ask_of(poll, voter)))
+        outcomes = await in_order(now, lambda voter: run.do(_ask_of(held, voter)))
         for voter, outcome in zip(now, outcomes, strict=True):
-            poll.hear(voter, outcome)
-    for voter in poll.gone():  # without them there is no decision: the run stops for them
-        del poll.absent[voter]
-        poll.hear(voter, await run.do(_ask_of(poll, voter, needed=True)))
-    return poll
+            held.hear(voter, outcome)
+    for voter in held.gone():  # without them there is no decision: the run stops for them
+        del held.absent[voter]
+        held.hear(voter, await run.do(_ask_of(held, voter, needed=True)))
+    return held
 
 
-def told_apart(run: Run, panel: Panel, terms: Terms) -> Panel:
+def told_apart(run: Run, rules: VoteRules, terms: Terms) -> VoteRules:
     """Voters that are one and the same answerer under several names (two entries for one model, a
     program listed twice) each get a sample of their own: one reply is one vote."""
     seen: Counter[str] = Counter()
     voters = {}
-    for voter in sorted(panel.voters, key=lambda one: one.place):
+    for voter in sorted(rules.voters, key=lambda one: one.place):
         if voter.member is None:
-            return panel
+            return rules
         who = msgspec.structs.replace(terms, who=Who(members=(voter.member,)), escalate=())
         answerer = run.traits(who)[0].answerer
         voters[voter] = msgspec.structs.replace(voter, sample=seen[answerer])
         seen[answerer] += 1
-    return msgspec.structs.replace(panel, voters=tuple(voters[one] for one in panel.voters))
+    return msgspec.structs.replace(rules, voters=tuple(voters[one] for one in rules.voters))
 
 
-def _ask_of(poll: Poll, voter: Voter, needed: bool = False) -> Task:
-    question = poll.question
+def _ask_of(held: QuestionVote, voter: Voter, needed: bool = False) -> Task:
+    question = held.question
     terms, ask = question.terms, question.ask
     own = msgspec.structs.replace(
         terms,
         step=f"{terms.step}.vote",
         who=terms.who if voter.member is None else Who(members=(voter.member,)),
-        concurrency=terms.concurrency * len(poll.panel.voters),
+        concurrency=terms.concurrency * len(held.rules.voters),
         escalate=(), on_failure="skip", keep=None, needed=needed,
     )  # fmt: skip
     if voter.sample:
@@ -177,36 +195,38 @@ def _ask_of(poll: Poll, voter: Voter, needed: bool = False) -> Task:
 # ── deciding ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def decision(run: Run, poll: Poll) -> Outcome:
+async def decision(run: Run, held: QuestionVote) -> Outcome:
     """Cases: too few answered; the votes are counted; a judge decides; a function does."""
-    panel = poll.panel
-    if len(poll.votes) < panel.rule.turnout:
-        return poll.too_few()
-    if isinstance(panel.decide, VoteJudge):
-        return await _by_judge(run, poll, panel.decide)
-    if callable(panel.decide):
-        return await _by_function(run, poll, panel.decide)
-    vote = decided(panel.rule, poll.votes)
+    rules = held.rules
+    if len(held.votes) < rules.rule.turnout:
+        return held.too_few()
+    if isinstance(rules.decide, VoteJudge):
+        return await _by_judge(run, held, rules.decide)
+    if callable(rules.decide):
+        return await _by_function(run, held, rules.decide)
+    vote = decided(rules.rule, held.votes)
+    if vote is None and rules.judge is not None:
+        return await _by_judge(run, held, rules.judge)
     if vote is None:
-        why = why_undecided(panel.rule, poll.votes, len(panel.voters))
-        return poll.ended("kicked", why)
-    if poll.question.terms.escalate and (doubt := why_unsure(panel.rule, poll.votes)):
-        return poll.ended("kicked", doubt)
-    return poll.won(vote.reply)
+        why = why_undecided(rules.rule, held.votes, len(rules.voters))
+        return held.ended("kicked", why)
+    if held.question.terms.escalate and (doubt := why_unsure(rules.rule, held.votes)):
+        return held.ended("kicked", doubt)
+    return held.won(vote.reply)
 
 
-async def escalated(run: Run, poll: Poll, outcome: Outcome) -> Outcome:
+async def escalated(run: Run, held: QuestionVote, outcome: Outcome) -> Outcome:
     """A question that was kicked goes to better members, in order, until one has an answer."""
     reasons = list(outcome.reasons)
-    for better in poll.question.terms.escalate if outcome.state == "kicked" else ():
-        answer = await run.do(_ask_better(poll.question, better))
-        poll.asks.append(answer)
+    for better in held.question.terms.escalate if outcome.state == "kicked" else ():
+        answer = await run.do(_ask_better(held.question, better))
+        held.asks.append(answer)
         if answer.state == "passed" and answer.reply is not None:
-            return msgspec.structs.replace(poll.won(_bare(answer.reply)), member=better)
+            return msgspec.structs.replace(held.won(_bare(answer.reply)), member=better)
         reasons.append(f"{better}: {_why(answer)}")
         if answer.state != "kicked":
-            return poll.ended(answer.state, *reasons)
-    return poll.ended("kicked", *reasons) if len(reasons) > len(outcome.reasons) else outcome
+            return held.ended(answer.state, *reasons)
+    return held.ended("kicked", *reasons) if len(reasons) > len(outcome.reasons) else outcome
 
 
 def _ask_better(question: Task, better: str) -> Task:
@@ -217,42 +237,45 @@ def _ask_better(question: Task, better: str) -> Task:
     return Task(question.id, question.ask, own)
 
 
-async def _by_judge(run: Run, poll: Poll, judge: VoteJudge) -> Outcome:
+async def _by_judge(run: Run, held: QuestionVote, judge: VoteJudge) -> Outcome:
     """Where all agree there is nothing to pick."""
-    if judge.picks and len(count(poll.votes)) == 1:
-        return poll.won(poll.votes[0].reply)
-    heard = anonymous(poll.question, poll.votes)
+    if judge.picks and len(count(held.votes)) == 1:
+        return held.won(held.votes[0].reply)
+    heard = anonymous(held.question, held.votes)
     try:
-        task = judge_task(judge, poll.question, heard)
+        task = judge_task(judge, held.question, heard)
     except FanfoldError as error:
-        return poll.ended("unjudged", f"the judge: {error}")
+        return held.ended("unjudged", f"the judge: {error}")
     outcome = await run.do(task)
-    poll.asks.append(outcome)
+    held.asks.append(outcome)
     if outcome.state != "passed" or outcome.reply is None:
         state: State = "in_doubt" if outcome.state == "in_doubt" else "unjudged"
-        return poll.ended(state, f"the judge: {outcome.state}: {_why(outcome)}")
+        return held.ended(state, f"the judge: {outcome.state}: {_why(outcome)}")
     if not judge.picks:
-        return poll.won(_bare(outcome.reply))
+        return held.won(_bare(outcome.reply))
+    held.judged = heard.reasons(outcome.reply)
     vote = heard.choice(outcome.reply)
     assert vote is not None, "the gate of the judge's reply has seen to it"
-    return poll.won(vote.reply)
+    return held.won(vote.reply)
 
 
-async def _by_function(run: Run, poll: Poll, decide: Callable[[list[Vote]], Any]) -> Outcome:
+async def _by_function(
+    run: Run, held: QuestionVote, decide: Callable[[list[Vote]], Any]
+) -> Outcome:
     """One of the votes, which has passed the gate, or a value, which has to."""
     try:
-        found = decide(list(poll.votes))
+        found = decide(list(held.votes))
     except Exception as error:
-        return poll.ended("unjudged", f"the decision raised {error_text(error)}")
+        return held.ended("unjudged", f"the decision raised {error_text(error)}")
     if isinstance(found, Vote):
-        return poll.won(found.reply)
+        return held.won(found.reply)
     if found is None:
-        return poll.ended("kicked", "the function decided for no answer")
+        return held.ended("kicked", "the function decided for no answer")
     reply = Reply(text=found) if isinstance(found, str) else Reply(data=found)
-    state, verdict = await run.judge(poll.question, reply)
+    state, verdict = await run.judge(held.question, reply)
     if verdict.passed:
-        return poll.won(reply, (state, verdict))
-    return poll.ended(state, *verdict.reasons)
+        return held.won(reply, (state, verdict))
+    return held.ended(state, *verdict.reasons)
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────

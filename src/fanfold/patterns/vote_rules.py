@@ -15,7 +15,7 @@ from fanfold.patterns.arguments import PatternOptions, terms_of
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.work.arguments import public
 from fanfold.work.ask import Reply, Schema
-from fanfold.work.check import Check, entries, flag, number, text, whole
+from fanfold.work.check import Check, described, entries, flag, number, text, whole
 from fanfold.work.document import Node
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import Path, path_of
@@ -31,7 +31,10 @@ from fanfold.work.vote import Rule, Vote, Voter, ballot
 
 
 JUDGE_NAMES = frozenset({"question", "item", "answers", "steps", "task"})
-PICK = "Which of these answers to the question is the best? Reply with its letter as `choice`."
+PICK = (
+    "Which of these answers to the question is the best? Reply with your reasons, in a sentence or"
+    " two, as `reasons`, and with its letter as `choice`."
+)
 WRITE = "Answer the question with the help of these answers of others. Reply with your answer only."
 
 
@@ -56,9 +59,10 @@ def judged(
     It sees the answers under letters, in an order that differs from question to question and says
     nothing of who gave them. In `prompt`, `question` is what the voters were asked, `item` what it
     was about, `answers` a list of `label` and `value`; what the prompt does not show is appended.
-    It replies with `{"choice": "B"}`, or, with `picks=False`, with an answer of its own, which is
-    held to the question's schema and gate. A judge that gives no answer leaves the question
-    unjudged. A function receives `{"question", "item", "answers"}`.
+    It replies with `{"reasons": "…", "choice": "B"}`, and its reasons are kept with the decision; or,
+    with `picks=False`, with an answer of its own, which is held to the question's schema and gate. A
+    judge that gives no answer leaves the question unjudged. A function receives `{"question",
+    "item", "answers"}`; it may leave the reasons out.
     """
     made = prompt_of(prompt or (PICK if picks else WRITE), schema, JUDGE_NAMES)
     return VoteJudge(made, terms_of(how, made.schema, ""), picks)
@@ -76,6 +80,11 @@ class AnonymousAnswers(msgspec.Struct, frozen=True):
         wanted = ballot(said)
         found = (vote for label, vote in self._all() if ballot(label) == wanted)
         return next(found, None)
+
+    def reasons(self, reply: Reply) -> str:
+        """Why, in the judge's words; nothing, if it gave none."""
+        found = reply.value.get("reasons") if isinstance(reply.value, dict) else None
+        return as_text(found).strip() if found else ""
 
     def names_one(self, task: Task, reply: Reply, ask: AskPower) -> Verdict:
         if self.choice(reply) is not None:
@@ -144,27 +153,31 @@ def _labels(many: int) -> tuple[str, ...]:
 @lru_cache(64)
 def _choices(labels: tuple[str, ...]) -> Schema:
     choice = {"type": "string", "enum": list(labels)}
-    return Schema.of({"type": "object", "properties": {"choice": choice}, "required": ["choice"]})
+    fields = {"reasons": {"type": "string"}, "choice": choice}
+    return Schema.of({"type": "object", "properties": fields, "required": ["choice"]})
 
 
 # ── who votes, and by which rule ─────────────────────────────────────────────────────────────────
 
 
-By_Votes: TypeAlias = Literal["majority", "weighted", "quorum"]
-Decide: TypeAlias = By_Votes | VoteJudge | Callable[[list[Vote]], Any]
+ByVotes: TypeAlias = Literal["majority", "plurality", "weighted", "quorum"]
+Decide: TypeAlias = ByVotes | VoteJudge | Callable[[list[Vote]], Any]
 
-RULES = ("majority", "weighted", "quorum")
+RULES = ("majority", "plurality", "weighted", "quorum")
+UNDECIDED = ("majority", "quorum")  # these may give no decision
 USUAL_QUORUM = 2
 
 
 class VoteOptions(TypedDict, total=False):
     """How a vote is held.
 
-    `samples`: so many answers of each voter instead of one. `decide`: `majority` (the answer with
-    the most votes; of level ones that whose first voter stands earlier), `weighted` (with `weights`
-    by member; 1 if not stated), `quorum` (at least `quorum` voters say the same, else there is no
-    decision), a judge (see `judged`), or a function of the votes, which gives one of them or any
-    value. `quorum` (default 2, or 1 if there is only one voter): otherwise, how many must answer.
+    `samples`: so many answers of each voter instead of one. `decide`: `majority` (the answer of more
+    than half of those who answered, else there is no decision), `plurality` (the answer with the
+    most votes; of level ones that whose first voter stands earlier), `weighted` (a plurality by
+    `weights`), `quorum` (at least `quorum` voters say the same, else there is no decision), a judge
+    (see `judged`), or a function of the votes, which gives one of them or any value. `weights` by
+    member (1 if not stated) count in all but a quorum. `judge`: decides where the count does not.
+    `quorum` (default 2, or 1 if there is only one voter): otherwise, how many must answer.
 
     `stop_early`: ask nobody else once the decision can no longer change; it is the same as if all
     had been asked. `confidence`: also stop when so large a share of the votes cast, at least
@@ -179,6 +192,7 @@ class VoteOptions(TypedDict, total=False):
     stop_early: bool
     confidence: float | None
     field: str | None
+    judge: VoteJudge | None
 
 
 def _share_of_votes(node: Node) -> float:
@@ -202,34 +216,41 @@ VOTE_OPTIONS: dict[str, Check] = {
 }
 
 
-class Panel(msgspec.Struct, frozen=True):
-    """`voters` in the order in which they are asked: by weight, then as they were stated."""
+class VoteRules(msgspec.Struct, frozen=True):
+    """`voters` in the order in which they are asked: by weight, then as they were stated. `judge`:
+    asked when the count gives no decision."""
 
     voters: tuple[Voter, ...]
     rule: Rule
     decide: Decide = "majority"
     path: Path = ()
     early: bool = False
+    judge: VoteJudge | None = None
+
+    @property
+    def last_word(self) -> VoteJudge | None:
+        """The judge who may be asked, if there is one."""
+        return self.decide if isinstance(self.decide, VoteJudge) else self.judge
 
 
-def panel_of(members: Sequence[str], options: VoteOptions) -> Panel:
+def vote_rules(members: Sequence[str], options: VoteOptions) -> VoteRules:
     """What does not fit together is BadInput."""
     given = stated(
         {name: value for name, value in options.items() if name in VOTE_OPTIONS},
         VOTE_OPTIONS,
         "a vote",
     )
-    decide = options.get("decide") or "majority"
+    decide, judge = options.get("decide") or "majority", options.get("judge")
     confidence = given.get("confidence")
     early = given.get("stop_early", False) or confidence is not None
     _check_decide(decide, early)
+    _check_judge(judge, decide)
     voters = _voters(members, given.get("samples"), _weights(members, given, decide))
     quorum = _quorum(given.get("quorum"), len(voters))
     turnout, agree = (1, quorum) if decide == "quorum" else (quorum, 1)
     in_order = tuple(sorted(voters, key=lambda voter: -voter.weight))
-    return Panel(
-        in_order, Rule(turnout, agree, confidence), decide, path_of(given.get("field")), early
-    )
+    rule = Rule(turnout, agree, confidence, majority=decide == "majority")
+    return VoteRules(in_order, rule, decide, path_of(given.get("field")), early, judge)
 
 
 def _check_decide(decide: Any, early: bool) -> None:
@@ -244,10 +265,21 @@ def _check_decide(decide: Any, early: bool) -> None:
         raise BadInput("stop_early and confidence go with a count of votes, not with this decide")
 
 
+def _check_judge(judge: Any, decide: Any) -> None:
+    if judge is not None and not isinstance(judge, VoteJudge):
+        raise BadInput(f"`judge` must be judged(…), not {described(judge)}")
+    if judge is not None and not isinstance(decide, str):
+        raise BadInput(
+            "`judge` is for a count of votes that gives no decision, not for this decide"
+        )
+    if judge is not None and decide not in UNDECIDED:
+        raise BadInput(f"decide={decide!r} always decides; a judge alone is decide=judged(…)")
+
+
 def _weights(members: Sequence[str], given: Mapping[str, Any], decide: Any) -> Mapping[str, float]:
     weights: Mapping[str, float] = given.get("weights", {})
-    if weights and decide != "weighted":
-        raise BadInput("weights go with decide='weighted'; state both or none")
+    if weights and decide not in RULES[:3]:
+        raise BadInput("weights go with decide='majority', 'plurality' or 'weighted'")
     for name in weights:
         if name not in members:
             raise BadInput(f"weights: {name!r} is no voter: {remedy(str(name), members)}")
