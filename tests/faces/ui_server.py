@@ -51,10 +51,12 @@ class ServedUi(NamedTuple):
             client.close()
 
     def page(self, path: str) -> str:
-        """With the cookie of one who opened the link."""
-        answer = self.ask(path, Cookie=f"fanfold-{self.port}={self.token}")
-        assert answer.status == 200, answer
-        return answer.text
+        """With the cookie of one who opened the link; again until all of it is counted."""
+        while True:
+            answer = self.ask(path, Cookie=f"fanfold-{self.port}={self.token}")
+            assert answer.status == 200, answer
+            if " data-late>" not in answer.text:
+                return answer.text
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import webbrowser
-from pathlib import Path
 
 import click
 
@@ -49,7 +48,7 @@ def ui(
     def up(link: str) -> None:
         """Only the link goes to stdout, for programs."""
         click.echo(link)
-        _say(f"the runs of {Path(store) if '://' not in store else store}; Ctrl-C ends it")
+        _say("Ctrl-C ends it")
         if not no_open:
             webbrowser.open(link)
 

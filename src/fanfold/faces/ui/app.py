@@ -85,7 +85,7 @@ class UiEndpoint:
         return self._html(await self._reader.ask(made))
 
     def _html(self, page: UiPage, status: int = 200) -> Response:
-        text = document(page, self._reader.place, read_only=True)
+        text = document(page, self._reader.shown, read_only=True)
         return Response(text.encode(errors="replace"), status, HEADERS, "text/html; charset=utf-8")
 
     async def _events(self, request: Request) -> Response:

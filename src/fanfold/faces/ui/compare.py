@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
 from fanfold.faces.ui.reading import StoreReader
 from fanfold.faces.ui.seen import SeenRun, seen_run
 from fanfold.faces.ui.shell import (
@@ -38,14 +40,23 @@ def compare_page(reader: StoreReader, view: StoreView, query: Mapping[str, str])
     a, b = _chosen(every, query.get("a", ""), query.get("b", ""))
     form = _form(every[:MOST_CHOICES], a, b)
     body = [f"<h1>Compare</h1>{form}"]
-    follow = ""
+    follow, late = "", False
     if a is None or b is None:
         body.append(note("Choose two runs: of one plan, best, before and after a change."))
     else:
-        seen = [seen_run(reader, view, one, query) for one in (a, b)]
-        body += [panel("Both", _both(*seen)), panel("Items that differ", "".join(_items(*seen)))]
-        follow = "*" if any(one.runs_now for one in seen) else ""
-    return UiPage(title="Compare", at="/compare", body="\n".join(body), follow=follow)
+        first, second = (seen_run(reader, view, one, query) for one in (a, b))
+        found = reader.later(("compare", a.no, b.no), lambda own: _compared(own, first, second))
+        body.append(found.value or note("They are being compared."))
+        follow = "*" if first.runs_now or second.runs_now else ""
+        late = first.late or second.late or found.late
+    return UiPage(title="Compare", at="/compare", body="\n".join(body), follow=follow, late=late)
+
+
+def _compared(view: StoreView, a: SeenRun, b: SeenRun) -> str:
+    a, b = (
+        msgspec.structs.replace(one, view=one.reader.over(view, one.record.no)) for one in (a, b)
+    )
+    return panel("Both", _both(a, b)) + panel("Items that differ", "".join(_items(a, b)))
 
 
 def _chosen(

@@ -177,7 +177,7 @@ def _figures(seen: SeenRun, one: WorkerView) -> str:
 
 
 def _commands(seen: SeenRun, one: WorkerView) -> Iterator[str]:
-    words, where = f"{seen.record.id} {shlex.quote(one.id)}", store_words(seen.reader.place)
+    words, where = f"{seen.record.id} {shlex.quote(one.id)}", store_words(seen.reader.shown)
     yield f"<h3>Look on in a terminal</h3>{copied(f'fanfold view {words} -f{where}', 'Copy')}"
     if one.command:
         yield f"<h3>Continue its session</h3>{copied(one.command, 'Copy')}"

@@ -48,21 +48,27 @@ class Exchange(msgspec.Struct, frozen=True):
 
 def item_page(seen: SeenRun) -> UiPage:
     record, id = seen.record, seen.query.get("id", "")
+    found = seen.later(f"item {id}", _body)
+    up = (run_path(record.id, tab="items"), "items")
+    head = crumbs(("/", "Runs"), (run_path(record.id), record.name), up) + f"<h1>{esc(id)}</h1>"
+    body = found.value or note("It is being looked for.")
+    return UiPage(
+        title=id, body=head + body, follow=str(record.no), late=found.late,
+        tick=5 if seen.runs_now else 0,
+    )  # fmt: skip
+
+
+def _body(seen: SeenRun) -> str:
+    record = seen.record
     try:
-        views = find_item(seen.view, record, id)
+        views = find_item(seen.view, record, seen.query.get("id", ""))
     except BadInput as error:
         raise RequestRefused(str(error), status=404) from None
-    plan = run_plan(record)
-    whole = item_json(record, views).decode()
-    body = [crumbs(("/", "Runs"), (run_path(record.id), record.name),
-                   (run_path(record.id, tab="items"), "items")), f"<h1>{esc(id)}</h1>"]  # fmt: skip
-    for view in views:
-        body += _item(seen, plan, view)
+    plan, whole = run_plan(record), item_json(record, views).decode()
+    body = [part for view in views for part in _item(seen, plan, view)]
     if len(whole) <= MOST_COPIED:
         body.append(copied(whole, "Copy as JSON", shown="All of this page:"))
-    return UiPage(
-        title=id, body="\n".join(body), follow=str(record.no), tick=5 if seen.runs_now else 0
-    )
+    return "\n".join(body)
 
 
 def _item(seen: SeenRun, plan: RunPlan, view: ItemView) -> Iterator[str]:

@@ -33,19 +33,22 @@ _Name = Callable[[DaySpending], str]
 def money_page(reader: StoreReader, view: StoreView, query: Mapping[str, str]) -> UiPage:
     days = query.get("days", "")
     days = days if days in PERIODS else "30"
-    now = time.time()
-    start = (int(now) // DAY - int(days) + 1) * DAY
-    found = view.read.spending(start)
-    records = {one.no: one for one in view.read.records(sorted({row.run for row in found}))}
     periods = chips(
         (address("/money", days=key), name, key == days) for key, name in PERIODS.items()
     )
-    body = [
-        f"<h1>Money</h1>{periods}", _figures(found),
-        '<div class="grid">', *_panels(view, found, records, now), "</div>",
+    found = reader.later(f"money {days}", lambda own: _body(reader, own, int(days)))
+    body = f"<h1>Money</h1>{periods}{found.value or note('It is being counted.')}"
+    return UiPage(title="Money", at="/money", body=body, follow="*", late=found.late)
+
+
+def _body(reader: StoreReader, view: StoreView, days: int) -> str:
+    now = time.time()
+    found = view.read.spending((int(now) // DAY - days + 1) * DAY)
+    records = {one.no: one for one in view.read.records(sorted({row.run for row in found}))}
+    return "\n".join([
+        _figures(found), '<div class="grid">', *_panels(view, found, records, now), "</div>",
         panel("Saved", "".join(_saved(reader, view, records))),
-    ]  # fmt: skip
-    return UiPage(title="Money", at="/money", body="\n".join(body), follow="*")
+    ])  # fmt: skip
 
 
 def _figures(found: Sequence[DaySpending]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from fanfold.faces.ui.fleet import has_workers, workers_tab
 from fanfold.faces.ui.flow import flow_html
 from fanfold.faces.ui.items import items_tab
+from fanfold.faces.ui.reading import LateAnswer
 from fanfold.faces.ui.seen import STATES, SeenRun
 from fanfold.faces.ui.shell import (
     UiPage,
@@ -36,6 +37,8 @@ from fanfold.price import dollars
 from fanfold.run.inherited import named_store
 from fanfold.work.outcome import Receipt
 
+COUNTING = "This run is large: it is being counted, and the page shows it when it is."
+QUICK = ("items", "workers")
 BINS = 160
 MOST_LOG = 200
 MOST_STARTED = 10_000
@@ -48,16 +51,25 @@ def run_page(seen: SeenRun) -> UiPage:
     shown = {key: one for key, one in TABS.items() if key != "workers" or has_workers(seen)}
     tab = seen.query.get("tab", "")
     tab = tab if tab in shown else "overview"
+    make = shown[tab][1]
+    part = (
+        LateAnswer("\n".join(make(seen)), late=False)
+        if tab in QUICK
+        else seen.later(f"{tab} {seen.runs_now}", lambda own: "\n".join(make(own)))
+    )
+    late = seen.late or part.late
     body = [
-        crumbs(("/", "Runs")), head(seen.summary, receipt, _pace(seen)), _parent(seen),
+        "" if seen.counted else note(COUNTING), crumbs(("/", "Runs")),
+        head(seen.summary, receipt, _pace(seen)), _parent(seen),
         f'<div class="whole">{outcome_bar(receipt)}</div>', _legend(receipt),
         tabs((run_path(record.id, tab=key), title, key == tab) for key, (title, _) in shown.items()),
-        *TABS[tab][1](seen),
+        part.value or note(COUNTING),
     ]  # fmt: skip
     return UiPage(
         title=record.name,
         body="\n".join(body),
         follow=str(record.no),
+        late=late,
         tick=2 if seen.runs_now else 0,
     )
 
@@ -107,7 +119,7 @@ def _now(seen: SeenRun) -> Iterator[str]:
     s = seen.summary
     if not seen.runs_now:
         if s.resumable and seen.record.plan:
-            command = resume_command(s.receipt, named_store(seen.reader.place))
+            command = resume_command(s.receipt, named_store(seen.reader.shown))
             yield f"<p>To continue it:</p><pre>{esc(command)}</pre>"
         else:
             yield note("Nothing is under way.")

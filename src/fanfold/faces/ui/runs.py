@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 from fanfold.faces.ui.reading import StoreReader
+from fanfold.faces.ui.seen import seen_run
 from fanfold.faces.ui.shell import UiPage, address, linked, outcome_bar, pill, run_path
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
@@ -14,7 +15,7 @@ from fanfold.observe.closing import status_reason
 from fanfold.observe.html.page import esc, note
 from fanfold.observe.html.plots import bar
 from fanfold.observe.html.tables import Html, HtmlColumn, row_html, table
-from fanfold.observe.status import RunSummary, summarize
+from fanfold.observe.status import RunSummary
 from fanfold.work.outcome import Receipt
 
 SHOWN = 50
@@ -39,25 +40,21 @@ def runs_page(reader: StoreReader, view: StoreView, query: Mapping[str, str]) ->
         and state in ("", status.get(run.no, run.status))
     ]  # fmt: skip
     now = time.time()
-    shown = [_summary(reader, view, run, now) for run in found[skip : skip + SHOWN]]
+    shown = [seen_run(reader, view, run, query) for run in found[skip : skip + SHOWN]]
     names = {run.id: run.name for run in every}
-    rows = [Html(_row(one, names, now)) for one in shown]
+    rows = [Html(_row(one.summary, names, now)) for one in shown]
     body = table(_COLUMNS, rows, "list") if rows else note(_nothing(bool(every)))
-    going = any(one.status == "running" for one in shown)
+    going = any(one.runs_now for one in shown)
     head = f"<h1>Runs</h1>{_form(text, state, len(found), len(every))}"
     return UiPage(
         title="Runs", at="/", follow="*", tick=5 if going else 0,
+        late=any(one.late for one in shown),
         body=head + body + _pager(text, state, skip, len(found)),
     )  # fmt: skip
 
 
 def _status(run: RunRecord, lives: bool) -> str:
     return run.status if lives else "crashed"
-
-
-def _summary(reader: StoreReader, view: StoreView, run: RunRecord, now: float) -> RunSummary:
-    seen = reader.over(view, run.no)
-    return summarize(seen.read, run, view.sessions.alive, now, view.sent)
 
 
 def _nothing(any_run: bool) -> str:

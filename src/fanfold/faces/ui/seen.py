@@ -1,16 +1,18 @@
-"""A run as all its pages see it."""
+"""A run as all its pages see it: the figures as they are, or as they were when they take long."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from fanfold.faces.ui.reading import StoreReader
+from fanfold.faces.ui.reading import LateAnswer, StoreReader
+from fanfold.journal.answers import Unsettled
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import AttemptState, RunRecord
 from fanfold.observe.status import RunSummary, summarize
+from fanfold.work.outcome import Receipt
 
 STATES: dict[AttemptState, str] = {
     "ok": "replied", "error": "no reply", "in_doubt": "in doubt", "late": "too late",
@@ -19,7 +21,7 @@ STATES: dict[AttemptState, str] = {
 
 
 class SeenRun(msgspec.Struct, frozen=True):
-    """`view` remembers its answers until something happens to the run."""
+    """`late`: there may be newer figures soon; `counted`: there are some."""
 
     reader: StoreReader
     view: StoreView
@@ -27,15 +29,43 @@ class SeenRun(msgspec.Struct, frozen=True):
     summary: RunSummary
     now: float
     query: Mapping[str, str]
+    late: bool = False
+    counted: bool = True
 
     @property
     def runs_now(self) -> bool:
         return self.summary.status == "running"
 
+    def later(self, key: str, make: Callable[[SeenRun], str]) -> LateAnswer[str]:
+        """A piece of a page that may take long: as it is, or as it was."""
+
+        def made(view: StoreView) -> str:
+            remembered = self.reader.over(view, self.record.no)
+            return make(msgspec.structs.replace(self, view=remembered))
+
+        return self.reader.later((self.record.no, key), made)
+
 
 def seen_run(
     reader: StoreReader, view: StoreView, record: RunRecord, query: Mapping[str, str]
 ) -> SeenRun:
-    remembered, now = reader.over(view, record.no), time.time()
-    summary = summarize(remembered.read, record, view.sessions.alive, now, view.sent)
-    return SeenRun(reader, remembered, record, summary, now, query)
+    found = summary_of(reader, record)
+    summary = found.value or _uncounted(view, record)
+    counted = found.value is not None
+    return SeenRun(reader, view, record, summary, time.time(), query, found.late, counted)
+
+
+def summary_of(reader: StoreReader, record: RunRecord) -> LateAnswer[RunSummary]:
+    def count(view: StoreView) -> RunSummary:
+        read = reader.over(view, record.no).read
+        return summarize(read, record, view.sessions.alive, time.time(), view.sent)
+
+    return reader.later((record.no, record.status, record.session), count)
+
+
+def _uncounted(view: StoreView, run: RunRecord) -> RunSummary:
+    """What is known at once."""
+    lives = run.status != "running" or view.sessions.alive(run.session)
+    receipt = Receipt(run.id, run.name, run.status, run.reason, view.read.planned(run.no))
+    none = Unsettled()
+    return RunSummary(run, run.status if lives else "crashed", receipt, run.active, none, none)

@@ -42,13 +42,15 @@ def kind_of(name: str) -> str:
 
 class UiPage(msgspec.Struct, frozen=True, kw_only=True):
     """`body` is HTML. `follow`: the number of the run whose changes it shows, `*` for any, "" for
-    none; `tick`: seconds after which it is read again in any case, 0 is never."""
+    none; `tick`: seconds after which it is read again in any case, 0 is never. `late`: some of it is
+    being counted, so it is read again soon."""
 
     title: str
     body: str
     at: str = ""
     follow: str = ""
     tick: float = 0.0
+    late: bool = False
 
 
 def document(page: UiPage, store: str, *, read_only: bool) -> str:
@@ -59,6 +61,7 @@ def document(page: UiPage, store: str, *, read_only: bool) -> str:
         f'<a href="{path}"{_current(path == page.at)}>{name}</a>' for path, name in _PAGES
     )
     mode = '<span class="mode">read only</span>' if read_only else ""
+    tick, late = (1.0, " data-late") if page.late else (page.tick, "")
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -79,7 +82,7 @@ def document(page: UiPage, store: str, *, read_only: bool) -> str:
 <span id="live" class="live" role="status">connecting</span>
 <button type="button" id="keys" aria-label="Keyboard shortcuts">?</button>
 </div>
-<main id="main" tabindex="-1" data-follow="{esc(page.follow)}" data-tick="{page.tick:g}">
+<main id="main" tabindex="-1" data-follow="{esc(page.follow)}" data-tick="{tick:g}"{late}>
 {page.body}
 </main>
 {_HELP}
