@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.operators import blocking, load
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work.blocking import (
     Block,
@@ -128,3 +129,13 @@ def test_words_that_nearly_all_have_in_common_do_not_make_pairs() -> None:
     texts = [f"common thing{n:03}" for n in range(250)]
     found = pairs_within(records(*texts), Block(neighbours=2))
     assert len(found.pairs) < len(list(combinations(texts, 2)))
+
+
+@pytest.mark.parametrize("name", ["abt_buy", "beer"])
+def test_nearly_all_true_pairs_are_asked_about_and_few_others(name: str) -> None:
+    """On records that others labelled: at least 0.98 of the matches, at most 2 % of all pairs."""
+    data = load(name)
+    recall, many = blocking(data, Block())
+    assert recall >= 0.98
+    assert many <= 0.02 * len(data.left) * len(data.right)
+    assert many <= Block().bound(len(data.left) + len(data.right))
