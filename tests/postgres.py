@@ -74,6 +74,11 @@ class PostgresServer:
     def stop(self) -> None:
         self._end(signal.SIGINT)
 
+    def start_again(self) -> None:
+        """If it was killed."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
+
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self._data.parent, ignore_errors=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.clock import RealClock
+from fanfold.errors import StoreUnavailable
 from fanfold.journal.opening import open_store
 from fanfold.members.openai import OpenAI
 from fanfold.price import Price
@@ -46,10 +47,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     usd: float | None = None
     usd_month: float | None = None
     operator: str | None = None
+    state: str = ""
+    """The user's folder for what is kept beside a store on a server."""
 
 
 class Told(msgspec.Struct, frozen=True):
-    receipt: Receipt
+    """The receipt, or why the store did not take it."""
+
+    receipt: Receipt | None = None
+    trouble: str = ""
 
 
 def progress(store: Path) -> int:
@@ -94,8 +100,12 @@ async def carried_out(job: Job) -> Told:
         if job.die_at is not None and progress(Path(job.store)) >= job.die_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    if job.state:
+        os.environ["XDG_STATE_HOME"] = job.state
     journal = open_store(job.store, after_commit=die)
     try:
         return Told(await carry_out(journal, scene_of(job), RealClock(), job.resume))
+    except StoreUnavailable as trouble:
+        return Told(trouble=str(trouble))
     finally:
         journal.close()

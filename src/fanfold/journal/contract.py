@@ -102,7 +102,8 @@ class SentMarks(Protocol):
     """Which claimed attempts were really sent, known more cheaply than by a durable fact."""
 
     def mark(self, attempt: int) -> None:
-        """It is sent from now on. Survives the process, not necessarily the machine."""
+        """It is sent from now on. Survives the process, not necessarily the machine. StoreFenced: it
+        must not be sent, for the session of this process may count as dead."""
 
     def unsent(self, attempts: Mapping[int, str]) -> tuple[int, ...]:
         """Those, each with its dead session, that were surely never sent; others are in doubt."""

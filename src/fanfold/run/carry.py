@@ -11,6 +11,7 @@ from fanfold.errors import (
     RateLimited,
     RunStopped,
     StoreError,
+    StoreFenced,
     TimedOut,
     Transient,
 )
@@ -183,6 +184,8 @@ class Obtain:
                     claim = await carry_out_hedged(ctx, attempt, hedge)
                 if claim is None or not claim.broke:
                     return claim
+            except StoreFenced as error:  # it was not sent, and nothing else is
+                ctx.stopping.pause(str(error))
             except (StoreError, RunStopped):
                 raise
             except Exception as error:
