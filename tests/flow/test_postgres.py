@@ -198,6 +198,16 @@ def break_something(random: Random, database: PostgresServer, proxy: Proxy, proc
             process.process.join()
 
 
+def has_begun(process: Child, database: PostgresServer, place: str) -> bool:
+    """It has a session, or is over. One that cannot reach its store at all is refused."""
+    schema, pid = place.rpartition("=")[2], process.process.pid
+    if not database.run(f"select 1 from pg_tables where schemaname = '{schema}'"):
+        return False
+    owners = database.run(f"select convert_from(owner, 'UTF8') from {schema}.sessions")
+    mine = any(f'"pid":{pid},' in owner for (owner,) in owners)
+    return mine or not process.process.is_alive()
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(100))
 def test_random_faults_cost_nothing_twice_and_lose_nothing(
@@ -210,6 +220,7 @@ def test_random_faults_cost_nothing_twice_and_lose_nothing(
         work = job(place, model, tmp_path, usd=1.0, concurrency=random.choice((8, 64)))
         running, again = child(work), msgspec.structs.replace(work, resume=True)
         for _ in range(3):
+            wait_until(lambda one=running: has_begun(one, database, place))
             time.sleep(random.random())
             break_something(random, database, proxy, running)
             if running.process.exitcode == -signal.SIGKILL:

@@ -77,6 +77,11 @@ def outlives_process(place: str | Path) -> bool:
     return not _in_memory(place)
 
 
+def server(place: str | Path) -> str:
+    """Where it is, if it is not in a folder of this machine; else ""."""
+    return str(place) if _on_server(place) else ""
+
+
 def files(place: str | Path) -> Path:
     """The local folder for files that belong to the store: workers, spooled inputs, orders."""
     if str(place) == "memory:":

@@ -239,7 +239,7 @@ class CommandMember:
         own = self._env or {}
         if not request.span:
             return own
-        return {**own, PARENT: request.span, STORE: request.store}
+        return {**own, PARENT: request.span, STORE: request.server or request.store}
 
     def _reply(self, out: bytes, ask: Ask) -> Reply:
         out, report = _without_report(out)

@@ -142,7 +142,7 @@ class Attempt:
         span = f"{ctx.record.id}:{self.number}" if self.number else ctx.record.id
         self.grant.request = Request(
             request.ask, request.body, request.input_tokens, request.output_tokens, span,
-            ctx.place, request.most,
+            ctx.place, request.most, None, ctx.server,
         )  # fmt: skip
         if ctx.settings.keep_prompts:
             self._keep_prompt()

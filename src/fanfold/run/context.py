@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass
 
 from fanfold.clock import Clock
+from fanfold.journal import opening
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
 from fanfold.run.choose import Chooser
@@ -30,12 +31,13 @@ from fanfold.work.task import AskPower
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """`place`: the store's, as requests name it. `do` carries one task out, for gates that ask."""
+    """`place`, `server`: the store's, as requests name it. `do` carries one task out, for gates that ask."""
 
     record: RunRecord
     settings: Settings
     store: Store
     place: str
+    server: str
     clock: Clock
     rng: random.Random
     account: Account
@@ -100,7 +102,8 @@ def build(
     counts, stopping = Counts(), Stopping(shared.dispatch)
     crashes = store.read.gate_crashes(record.no) if record.resumed else {}
     return Context(
-        record=record, settings=settings, store=store, place=str(store.files.absolute()), clock=clock,
+        record=record, settings=settings, store=store, place=str(store.files.absolute()),
+        server=opening.server(store.place), clock=clock,
         rng=shared.rng, account=shared.account, limits=shared.limits,
         dispatch=shared.dispatch, executor=shared.executor, choose=shared.choose,
         steps=Steps(store, record.no, shared.account, shared.choose, shared.dispatch),

@@ -86,7 +86,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """An ask made ready for one member. The token counts are its worst case, never an estimate.
 
     `span` is the attempt that it is sent for, `RUNID:NO` (the run's id alone where attempts are not
-    on record), in the store at `store`: what is started on its behalf names it as parent.
+    on record), in the store at `store`: what is started on its behalf names it as parent. `server`: where
+    that store is, if the folder `store` has only its files.
     `most`: nano-dollars that it can cost at most, where tokens do not bound it (an agent, which decides
     itself how often it asks its model). `least`: so many would do for it too, where less than `most`
     remains; then it is sent with `most` as granted.
@@ -100,6 +101,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     store: str = ""
     most: int | None = None
     least: int | None = None
+    server: str = ""
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -55,7 +55,7 @@ _answer = msgspec.json.Decoder(WireReply | WireError).decode
 
 
 def encode_request(request: Request) -> bytes:
-    return _encode(msgspec.structs.replace(request, store=""))
+    return _encode(msgspec.structs.replace(request, store="", server=""))
 
 
 def decode_request(data: bytes) -> Request:

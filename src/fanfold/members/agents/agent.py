@@ -240,7 +240,7 @@ class Agent:
         unseen = self._site.hidden - references(self._fields.env)
         shown = {name: value for name, value in os.environ.items() if name not in unseen}
         made = self._dialect.environment(shown, self._traits, self._fields)
-        made |= {PARENT: request.span, STORE: request.store}
+        made |= {PARENT: request.span, STORE: request.server or request.store}
         if self._site.place is not None:
             made |= {"WORKER_ID": self._traits.id, "FLEET_ROOT": str(self._site.folder),
                      "WORKER_OUTPUT_DIR": str(place / OUTPUT)}  # fmt: skip
