@@ -1,7 +1,6 @@
 """What a store is: durable facts in, questions answered, a stream of what was committed.
 
-Backends implement these protocols; nobody outside `journal/` knows which one there is. `opening` opens
-them by place.
+Nobody outside `journal/` knows which backend there is. `opening` opens them by place.
 """
 
 from __future__ import annotations
@@ -102,8 +101,8 @@ class SentMarks(Protocol):
     """Which claimed attempts were really sent, known more cheaply than by a durable fact."""
 
     def mark(self, attempt: int) -> None:
-        """It is sent from now on. Survives the process, not necessarily the machine. StoreFenced: it
-        must not be sent, for the session of this process may count as dead."""
+        """It is sent from now on. Survives the process, perhaps not the machine. StoreFenced: it must
+        not be sent, for this process may count as dead."""
 
     def unsent(self, attempts: Mapping[int, str]) -> tuple[int, ...]:
         """Those, each with its dead session, that were surely never sent; others are in doubt."""
@@ -320,7 +319,7 @@ class ReportQuestions(RunQuestions, Protocol):
 
 
 class StoreView(Protocol):
-    """A store opened only to read: status and reports. It never creates or changes anything."""
+    """A store opened only to read: it never creates or changes anything."""
 
     @property
     def place(self) -> str:
