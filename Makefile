@@ -69,6 +69,9 @@ postgres: ## the PostgreSQL that the tests of its store start; Debian's package,
 	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null
 
+browser: ## the browser that tests of pages drive; without one they are skipped. Needs apt-get
+	@command -v chromium >/dev/null || apt-get install -y -q chromium
+
 build: $(DEV) ## the wheel and the source archive, in dist/
 	@$(BIN)/python -m build --no-isolation --outdir dist
 

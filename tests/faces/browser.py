@@ -50,6 +50,11 @@ class Browser:
 
     def visit(self, url: str, *, width: int = 1200, scheme: str = "light") -> Seen:
         """A new page at this address, as it is when it has loaded."""
+        self.enter(url, width=width, scheme=scheme)
+        return self.seen()
+
+    def enter(self, url: str, *, width: int = 1200, scheme: str = "light") -> None:
+        """The same for a page that leads on to another one at once."""
         target = self._do("Target.createTarget", url="about:blank")["targetId"]
         session = self._do("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._session = session
@@ -65,7 +70,6 @@ class Browser:
         self._do("Page.navigate", session, url=url)
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._events.append(self._next())
-        return self.seen()
 
     def seen(self) -> Seen:
         """The last page as it is now, with all that it asked for since it was visited."""

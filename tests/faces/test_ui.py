@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fanfold.observe.amounts import usd
@@ -17,6 +19,7 @@ from tests.faces.ui_server import ServedUi, served
 from tests.unit.fleet.fleets import worker
 from tests.unit.fleet.staged import Stage
 from tests.unit.fleet.talk import said
+from tests.waiting import LONG
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,8 @@ def run_of(folder: Path) -> str:
 
 def test_the_token_of_the_link_becomes_a_strict_cookie_and_leaves_the_address(ui: ServedUi) -> None:
     answer = ui.ask(f"/?token={ui.token}&q=x")
-    assert (answer.status, answer.headers["location"]) == (303, "/?q=x")
+    assert answer.status == 200 and 'content="0;url=/?q=x"' in answer.text
+    assert ui.token not in answer.text
     cookie = answer.headers["set-cookie"].lower()
     assert (
         "httponly" in cookie
@@ -110,6 +114,33 @@ def test_a_signal_ends_it(ended: Path) -> None:
     with served(ended) as found:
         found.program.send(signal.SIGINT)
         assert found.program.end().code == 0
+
+
+def test_a_run_may_bring_its_page_along_which_outlives_it(tmp_path: Path) -> None:
+    write_function_project(tmp_path)
+    ended = fanfold(tmp_path, "run", "plan.yaml", "--ui", "--json", "--quiet")
+    (page,) = [one for one in psutil.process_iter() if is_page(one, tmp_path)]
+    try:
+        assert ended.receipt["passed"] == 2, "stdout is the receipt alone"
+        link = re.findall(r"page: +(\S+)", ended.err)[0]
+        with started(tmp_path, "status") as any_program:
+            assert "shout" in ServedUi(any_program, link).page("/")
+    finally:
+        page.terminate()
+        page.wait(LONG)
+
+
+def is_page(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return "ui" in process.cmdline() and process.cwd() == str(folder)
+    except psutil.Error:
+        return False
+
+
+def test_a_page_is_refused_before_the_run_starts(tmp_path: Path) -> None:
+    write_function_project(tmp_path)
+    refused = fanfold(tmp_path, "run", "plan.yaml", "--ui", "--store", "memory:")
+    assert refused.code == 2 and "only by its own process" in refused.err
 
 
 # ── what it shows ────────────────────────────────────────────────────────────────────────────
@@ -211,8 +242,7 @@ def test_the_page_follows_a_run_without_reload_and_closing_it_changes_nothing(
         with started(tmp_path, "run", "plan.yaml", "--roster", "roster.yaml") as run:
             run.until(lambda: server.totals().in_flight == 2)
             with served(tmp_path) as ui:
-                browser.visit(ui.link)
-                browser.until("document.querySelector('#live').textContent === 'live'")
+                browser.enter(ui.link)
                 browser.visit(f"{ui.base}/run/{run_of(tmp_path)}")
                 browser.until("document.body.innerText.includes('0 of 4')")
                 browser.value("window.kept = 1")
@@ -228,7 +258,8 @@ def test_the_page_follows_a_run_without_reload_and_closing_it_changes_nothing(
 
 
 def test_the_keyboard_searches_moves_and_helps(ui: ServedUi, browser: Browser) -> None:
-    browser.visit(ui.link)
+    browser.enter(ui.link)
+    browser.visit(f"{ui.base}/")
     browser.press("/")
     assert browser.value("document.activeElement.type") == "search"
     browser.value("document.activeElement.blur()")
@@ -242,7 +273,7 @@ def test_the_keyboard_searches_moves_and_helps(ui: ServedUi, browser: Browser) -
 def test_no_page_is_wider_than_the_screen(
     ui: ServedUi, ended: Path, browser: Browser, width: int
 ) -> None:
-    browser.visit(ui.link)
+    browser.enter(ui.link)
     run = run_of(ended)
     tabs = ("overview", "items", "tree", "members", "result", "receipt", "log")
     others = ("/", "/money", "/compare", f"/run/{run}/item?id=two")

@@ -106,7 +106,7 @@ def test_nothing_that_a_model_wrote_runs_loads_or_becomes_markup(
     ui: ServedUi, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as browser:
-        browser.visit(ui.link)
+        browser.enter(ui.link)
         for path in pages():
             seen = browser.visit(ui.base + path, width=1000)
             refused = [one for one in seen.complaints if "404 (Not Found)" not in one]

@@ -22,6 +22,7 @@ from fanfold.faces.cli.options import (
     refuse_overrides,
 )
 from fanfold.faces.cli.store import registry, store_option
+from fanfold.faces.cli.ui import show_page, start_page, ui_option
 from fanfold.fleet.launch import Launched, forced, open_panes, prepare_launch, register
 from fanfold.fleet.launch import launch as begin
 from fanfold.fleet.load import is_fleet
@@ -43,10 +44,12 @@ from fanfold.plans.execute import keep_input
 @governed
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 @outside_option
+@ui_option
 @json_option
 def launch(
-    target: str, force_relaunch: bool, attach: bool, no_tmux: bool, as_json: bool, **given: Any
-) -> None:
+    target: str, force_relaunch: bool, attach: bool, no_tmux: bool, as_json: bool,
+    with_page: bool, **given: Any,
+) -> None:  # fmt: skip
     """Start a fleet or a plan and return: it goes on by itself, whatever happens to the terminal.
 
     ROOT is a folder with a fleet.json, PLAN a plan file.
@@ -60,8 +63,11 @@ def launch(
     for line in job.warnings:
         click.echo(f"warning: {line}", err=True)
     keep_input(job)
+    link = start_page(job.options.store) if with_page else ""
     launched = begin(job, force=force_relaunch)
     show_launched(launched, "launched", as_json=as_json)
+    if link:
+        show_page(link, launched.run)
     look_on(launched, attach=attach, no_tmux=no_tmux)
 
 

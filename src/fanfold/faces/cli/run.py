@@ -30,6 +30,7 @@ from fanfold.faces.cli.report import writable, write_report
 from fanfold.faces.cli.store import find_run, located, opened
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.terminal import raw
+from fanfold.faces.cli.ui import show_page, start_page, ui_option
 from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
 from fanfold.fleet.launch import resume_detached, starting
 from fanfold.fleet.load import is_fleet
@@ -76,9 +77,10 @@ _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid ma
 @_paid
 @outside_option
 @_report
+@ui_option
 @_json
 @_quiet
-def run(plan: str, dry_run: bool, read_input: bool, **given: Any) -> int:
+def run(plan: str, dry_run: bool, read_input: bool, with_page: bool, **given: Any) -> int:
     """Run a plan or a fleet: PLAN is a file, or a folder with a fleet.json."""
     output = _output_options(given)
     if read_input and not dry_run:
@@ -95,6 +97,8 @@ def run(plan: str, dry_run: bool, read_input: bool, **given: Any) -> int:
     with ExitStack() as alone:
         if fleet:
             alone.enter_context(starting(job, force=options.fresh))
+        if with_page:
+            show_page(start_page(job.options.store))
         return perform(job, output, alone)
 
 

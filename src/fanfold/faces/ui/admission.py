@@ -7,11 +7,12 @@ cookie, and a name of its own that leads here (DNS rebinding) is not among the h
 from __future__ import annotations
 
 from collections.abc import Iterable
+from html import escape
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.types import Scope
 
 from fanfold.faces.web import RequestRefused, is_same
@@ -60,8 +61,10 @@ class PageAdmission:
             raise RequestRefused("a page of another site may not ask this", status=403)
 
     def _welcome(self, path: str, query: list[tuple[str, str]]) -> Response:
-        """The cookie, and the same address without the token, so that nobody sees it by accident."""
-        local = "/" + path.lstrip("/\\")
-        answer = RedirectResponse(local + (f"?{urlencode(query)}" if query else ""), 303, HEADERS)
+        """The cookie, and the way to the same address without the token, so that nobody sees it by
+        accident. Not a redirect: a browser that came from elsewhere would not send the cookie after it."""
+        to = escape("/" + path.lstrip("/\\") + (f"?{urlencode(query)}" if query else ""))
+        text = f'<!doctype html><meta http-equiv="refresh" content="0;url={to}"><a href="{to}">Continue</a>'
+        answer = Response(text, 200, HEADERS, "text/html; charset=utf-8")
         answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
         return answer
