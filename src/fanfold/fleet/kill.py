@@ -13,7 +13,7 @@ import msgspec
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
 from fanfold.fleet.detach import KILLED, Orders, run_lock
 from fanfold.fleet.runs import find_record, may_live, may_run, reading, signal_process
-from fanfold.fleet.workers import FleetWorker, cost_at_most, worker_of, workers_of
+from fanfold.fleet.worker_view import FleetWorker, cost_at_most, worker_of, workers_of
 from fanfold.journal import opening
 from fanfold.journal.contract import Store, StoreView
 from fanfold.journal.facts import CloseRun, EndAttempt, LoseAttempts, RunRecord

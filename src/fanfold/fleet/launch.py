@@ -24,7 +24,7 @@ from fanfold.fleet.load import is_fleet
 from fanfold.fleet.preflight import refuse_unaffordable
 from fanfold.fleet.run_plan import started_with
 from fanfold.fleet.runs import Registry, RegistryEntry, find_record, may_run, reading, runs_of, utc
-from fanfold.fleet.workers import living_workers
+from fanfold.fleet.worker_view import living_workers
 from fanfold.journal.facts import RunRecord
 from fanfold.plans.execute import Job, Options, prepare
 from fanfold.plans.steps.graph import Graph

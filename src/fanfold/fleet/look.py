@@ -21,7 +21,9 @@ from fanfold.fleet.worker_view import (
     WorkerFiles,
     WorkerView,
     cost_of,
+    files_in,
     last_output,
+    place_of,
     settled,
     under_way,
     with_below,
@@ -29,7 +31,6 @@ from fanfold.fleet.worker_view import (
     with_reading,
     with_reasons,
 )
-from fanfold.fleet.workers import files_in, place_of
 from fanfold.journal.answers import AttemptRecord, EndedItem
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import AttemptState, RunRecord

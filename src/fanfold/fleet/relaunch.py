@@ -15,7 +15,7 @@ from fanfold.fleet.detach import Orders, lasting, run_lock
 from fanfold.fleet.job import prepare_fleet
 from fanfold.fleet.launch import Launched, start
 from fanfold.fleet.runs import find_record, may_live, reading, signal_process
-from fanfold.fleet.workers import worker_of
+from fanfold.fleet.worker_view import worker_of
 from fanfold.journal import opening
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord

@@ -12,7 +12,7 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.fleet.run_plan import started_with
 from fanfold.fleet.runs import may_run
-from fanfold.fleet.workers import living_workers
+from fanfold.fleet.worker_view import living_workers
 from fanfold.journal import opening
 from fanfold.journal.answers import RemovedReplies
 from fanfold.journal.contract import StoreView

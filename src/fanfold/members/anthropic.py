@@ -6,23 +6,22 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fanfold.members.endpoint import ApiFields, Endpoint
+from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
-from fanfold.members.reported import Reported, ended, merged, of_messages
+from fanfold.members.reported import ended, merged, of_messages
 from fanfold.members.status import table
-from fanfold.members.structured import closed, find, in_words
+from fanfold.members.structured import closed, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
 from fanfold.work.ask import Ask, Call, Reply, Schema
-from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
+from fanfold.work.member import Event, Request, Tell, Traits
 from fanfold.work.nesting import too_deep
 
 ROWS = table(
     quota=("billing_error", "credit balance", "usage limit"),
     too_long=("too long", "too large", "context limit", "context window"),
 )
-_STREAMED = b',"stream":true}'
 
 
 class AnthropicFields(ApiFields, frozen=True, tag="anthropic"):
@@ -97,7 +96,7 @@ _decode = msgspec.json.Decoder(_Answer).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
 
 
-class Anthropic:
+class Anthropic(ApiMember):
     """`base_url` with or without `/v1`. The API knows no seed, so none is sent.
 
     A schema goes into `output_config.format`: the newest models refuse a forced tool, and this
@@ -105,20 +104,11 @@ class Anthropic:
     bounds and patterns are left to the gate, a schema it cannot take at all goes into the prompt.
     """
 
+    streamed = b',"stream":true}'
+
     def __init__(self, traits: Traits, base_url: str, key: Key) -> None:
-        self._traits, self._model = traits, traits.model or ""
-        self._endpoint = Endpoint(traits, _url(base_url), key, _headers, ROWS)
+        super().__init__(traits, Endpoint(traits, _url(base_url), key, _headers, ROWS))
         self._config: tuple[Schema, msgspec.Raw | None] | None = None
-
-    @property
-    def traits(self) -> Traits:
-        return self._traits
-
-    async def open(self) -> None:
-        await self._endpoint.open()
-
-    async def close(self) -> None:
-        await self._endpoint.close()
 
     def prepare(self, ask: Ask) -> Request:
         params, messages, schema, tools = ask.params, ask.conversation(), ask.schema, ask.tools
@@ -154,17 +144,14 @@ class Anthropic:
             self._config = schema, msgspec.Raw(_encode(config)) if shape else None
         return self._config[1]
 
-    async def ask(self, request: Request, tell: Tell) -> Reply:
-        if tell is tell_nobody:
-            return self._reply(request, await self._endpoint.ask(request.body))
-        heard = _Heard(self._endpoint, tell)
-        body = await self._endpoint.listen(request.body[:-1] + _STREAMED, heard.take)
-        return heard.reply(request) if body is None else self._reply(request, body)
+    def pieces(self, tell: Tell) -> _Heard:
+        return _Heard(self._endpoint, tell)
 
-    def _reply(self, request: Request, body: bytes) -> Reply:
+    def whole(self, request: Request, body: bytes) -> Reply:
         answer = self._endpoint.read(_decode, body)
         text = "".join(block.text for block in answer.content if block.type == "text")
-        made = _made(request, text, answer.stop_reason, of_messages(answer.usage), answer.model)
+        end, used = ended(answer.stop_reason, request.ask), of_messages(answer.usage)
+        made = reply_of(request, text, end, used, answer.model)
         uses = [block for block in answer.content if block.type == "tool_use"]
         # What is nested too deeply to be followed is no object; whoever uses the tool will say so
         calls = tuple(
@@ -219,18 +206,9 @@ class _Heard:
         if not self._ended:
             raise self._endpoint.broke_off()
         text = "".join(self._text)
-        made = _made(request, text, self._stop, of_messages(self._usage), self._model)
+        end, used = ended(self._stop, request.ask), of_messages(self._usage)
+        made = reply_of(request, text, end, used, self._model)
         return calling(request.ask, made, self._calls.calls())
-
-
-def _made(
-    request: Request, text: str, stop: object, reported: Reported, model: str | None
-) -> Reply:
-    end = ended(stop, request.ask)
-    wanted = request.ask.schema is not None and end.finish != "refusal"
-    data = find(text) if wanted else None
-    usage, unusable = reported
-    return Reply(text, data, usage, end.finish, model, unusable=unusable, reason=end.reason)
 
 
 def _headers(key: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,8 +17,11 @@ from fanfold.errors import BadInput, InvalidReply, Terminal, Transient
 from fanfold.members.http import OK, Http
 from fanfold.members.keys import Key, KeyReference, scrubbed
 from fanfold.members.kinds import BuildContext, MemberFields
+from fanfold.members.reported import ReplyEnd, Reported
 from fanfold.members.status import ErrorRow, refused, shortened, told
-from fanfold.work.member import MAX_BYTES, Tier, Traits
+from fanfold.members.structured import find
+from fanfold.work.ask import Reply
+from fanfold.work.member import MAX_BYTES, Request, Tell, Tier, Traits, tell_nobody
 from fanfold.work.nesting import TooDeep
 from fanfold.work.reader import Count, Misfit, Text
 
@@ -166,6 +169,56 @@ class Endpoint:
             f"{self._member}: the key contains a character that is not allowed in a header",
             scope="pool",
         )
+
+
+class StreamedReply(Protocol):
+    """A streamed reply, as far as it has come."""
+
+    def take(self, data: bytes) -> None: ...
+
+    def reply(self, request: Request) -> Reply: ...
+
+
+class ApiMember:
+    """A member behind an API. A kind prepares requests, and reads answers that come whole and those
+    that come in pieces; `streamed` takes the place of the end of a body to ask for these."""
+
+    streamed: ClassVar[bytes]
+
+    def __init__(self, traits: Traits, endpoint: Endpoint) -> None:
+        self._traits, self._model, self._endpoint = traits, traits.model or "", endpoint
+
+    @property
+    def traits(self) -> Traits:
+        return self._traits
+
+    async def open(self) -> None:
+        await self._endpoint.open()
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        if tell is tell_nobody:
+            return self.whole(request, await self._endpoint.ask(request.body))
+        pieces = self.pieces(tell)
+        body = await self._endpoint.listen(request.body[:-1] + self.streamed, pieces.take)
+        return pieces.reply(request) if body is None else self.whole(request, body)
+
+    def whole(self, request: Request, body: bytes) -> Reply:
+        raise NotImplementedError
+
+    def pieces(self, tell: Tell) -> StreamedReply:
+        raise NotImplementedError
+
+
+def reply_of(
+    request: Request, text: str, end: ReplyEnd, reported: Reported, model: str | None
+) -> Reply:
+    """Where a schema was asked for, with the data that is in the text."""
+    wanted = request.ask.schema is not None and end.finish != "refusal"
+    data, (usage, unusable) = find(text) if wanted else None, reported
+    return Reply(text, data, usage, end.finish, model, unusable=unusable, reason=end.reason)
 
 
 def http_client(

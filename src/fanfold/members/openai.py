@@ -7,14 +7,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fanfold.errors import MemberError
-from fanfold.members.endpoint import ApiFields, Endpoint
+from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
 from fanfold.members.reported import ReplyEnd, ended, of_completions
 from fanfold.members.status import table
-from fanfold.members.structured import find, in_words, is_object
+from fanfold.members.structured import in_words, is_object
 from fanfold.members.toolcalls import (
     Gathering,
     WantedCall,
@@ -24,13 +23,12 @@ from fanfold.members.toolcalls import (
     wanted,
 )
 from fanfold.work.ask import Ask, Message, Reply, Schema
-from fanfold.work.member import Event, Request, Tell, Traits, tell_nobody
+from fanfold.work.member import Event, Request, Tell, Traits
 
 ROWS = table(
     quota=("insufficient_quota", "billing", "exceeded your current quota"),
     too_long=("context_length_exceeded", "context length", "context size", "too long", "too large"),
 )
-_STREAMED = b',"stream":true,"stream_options":{"include_usage":true}}'
 
 
 class OpenAIFields(ApiFields, frozen=True, tag="openai"):
@@ -101,7 +99,7 @@ _decode = msgspec.json.Decoder(_Answer).decode
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
-class OpenAI:
+class OpenAI(ApiMember):
     """`base_url` as the SDKs have it, with `/v1`; one without a path gets it.
 
     OpenAI's own newer models refuse `max_tokens` and other servers ignore its successor (an answer
@@ -110,22 +108,14 @@ class OpenAI:
     our own server (`members/local`), which takes any schema, and no proxy is in between.
     """
 
+    streamed = b',"stream":true,"stream_options":{"include_usage":true}}'
+
     def __init__(self, traits: Traits, base_url: str, key: Key, *, own: bool = False) -> None:
-        self._traits, self._model, self._own = traits, traits.model or "", own
-        self._endpoint = Endpoint(traits, _url(base_url), key, bearer, ROWS, direct=own)
+        super().__init__(traits, Endpoint(traits, _url(base_url), key, bearer, ROWS, direct=own))
+        self._own = own
         host = urlsplit(base_url).hostname or ""
         self._completion = host.endswith((".openai.com", ".openai.azure.com"))
         self._format: tuple[Schema, msgspec.Raw] | None = None
-
-    @property
-    def traits(self) -> Traits:
-        return self._traits
-
-    async def open(self) -> None:
-        await self._endpoint.open()
-
-    async def close(self) -> None:
-        await self._endpoint.close()
 
     def prepare(self, ask: Ask) -> Request:
         params, tools = ask.params, ask.tools
@@ -162,14 +152,10 @@ class OpenAI:
             self._format = schema, msgspec.Raw(_encode(format))
         return self._format[1]
 
-    async def ask(self, request: Request, tell: Tell) -> Reply:
-        if tell is tell_nobody:
-            return self._reply(request, await self._endpoint.ask(request.body))
-        heard = _Heard(self._endpoint, tell)
-        body = await self._endpoint.listen(request.body[:-1] + _STREAMED, heard.take)
-        return heard.reply(request) if body is None else self._reply(request, body)
+    def pieces(self, tell: Tell) -> _Heard:
+        return _Heard(self._endpoint, tell)
 
-    def _reply(self, request: Request, body: bytes) -> Reply:
+    def whole(self, request: Request, body: bytes) -> Reply:
         answer = self._endpoint.read(_decode, body)
         if not answer.choices:
             raise self._endpoint.unreadable("it has no choices")
@@ -196,7 +182,7 @@ class _Heard:
             return
         chunk = self._endpoint.read(_decode_chunk, data)
         if chunk.error is not None:
-            raise self._broke_off(chunk.error)
+            raise self._endpoint.broke_off(chunk.error)
         self._model = chunk.model or self._model
         self._usage = self._usage if chunk.usage is None else chunk.usage
         for piece in chunk.choices[:1]:
@@ -212,22 +198,16 @@ class _Heard:
 
     def reply(self, request: Request) -> Reply:
         if self._finish is None:
-            raise self._broke_off()
+            raise self._endpoint.broke_off()
         said = _Said("".join(self._content), "".join(self._refusal) or None)
         made = _made(request, said, self._finish, self._usage, self._model)
         return calling(request.ask, made, self._calls.calls())
-
-    def _broke_off(self, error: object = None) -> MemberError:
-        return self._endpoint.broke_off(error)
 
 
 def _made(request: Request, said: _Said, finish: object, usage: Any, model: str | None) -> Reply:
     text = said.refusal or said.content or ""
     end = ReplyEnd("refusal") if said.refusal else ended(finish, request.ask)
-    wanted = request.ask.schema is not None and end.finish != "refusal"
-    used, unusable = of_completions(usage)
-    data = find(text) if wanted else None
-    return Reply(text, data, used, end.finish, model, unusable=unusable, reason=end.reason)
+    return reply_of(request, text, end, of_completions(usage), model)
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -25,8 +25,7 @@ from fanfold.observe.detail import ids_text
 from fanfold.observe.shown import Grid, Pairs, Parts, Prose, RawJson, Shown, Values, lines_of, shown
 from fanfold.observe.status import RunSummary
 from fanfold.observe.table import one_line
-from fanfold.observe.tree import RunNode
-from fanfold.observe.tree_view import draw_tree
+from fanfold.observe.tree import RunNode, draw_tree
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Receipt, StepAccount
 

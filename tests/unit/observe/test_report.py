@@ -9,7 +9,7 @@ import msgspec
 
 from fanfold.observe.amounts import duration, local_time
 from fanfold.observe.report import report
-from fanfold.observe.tree_view import draw_tree
+from fanfold.observe.tree import draw_tree
 from fanfold.patterns.fold import concat
 from fanfold.testing.clock import EPOCH
 from fanfold.testing.member import Scripted, traits

@@ -10,8 +10,7 @@ from fanfold.gates.checks import require
 from fanfold.journal import opening
 from fanfold.journal.facts import AddRun, EndAttempt, NameStep, RunRecord, StartAttempt
 from fanfold.journal.opening import open_store
-from fanfold.observe.tree import ALL, SHOWN, RunNode, tree
-from fanfold.observe.tree_view import draw_tree, tree_json
+from fanfold.observe.tree import ALL, SHOWN, RunNode, draw_tree, tree, tree_json
 from fanfold.testing.clock import VirtualClock, run_virtual
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply, Usage

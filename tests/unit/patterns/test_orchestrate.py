@@ -12,8 +12,7 @@ import pytest
 
 from fanfold.errors import Terminal
 from fanfold.journal import opening
-from fanfold.observe.tree import tree
-from fanfold.observe.tree_view import tree_json
+from fanfold.observe.tree import tree, tree_json
 from fanfold.patterns.delegate import new_run
 from fanfold.patterns.delegate_tools import TOOLS
 from fanfold.patterns.delegated_task import DelegatedTask, DelegationRules

@@ -20,7 +20,7 @@ COMMANDS = {
     "run": ("fanfold.faces.cli.run:run", "Run a plan."),
     "init": ("fanfold.faces.cli.examples:init", "Write a small plan that runs without a key."),
     "graph": ("fanfold.faces.cli.preview:graph", "Draw a plan."),
-    "schema": ("fanfold.faces.cli.schema:schema", "Print the JSON Schema of a file, for editors."),
+    "schema": ("fanfold.faces.cli.preview:schema", "Print the JSON Schema of a file, for editors."),
     "resume": (
         "fanfold.faces.cli.run:resume",
         "Continue a run after a crash, a pause or a kill.",

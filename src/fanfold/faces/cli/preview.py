@@ -1,8 +1,10 @@
-"""`fanfold run --dry-run` and `fanfold graph`: what a plan would do and take. Nothing is asked or paid."""
+"""`fanfold run --dry-run` and `fanfold graph`: what a plan would do and take; `fanfold schema`: what may be
+written in a file. Nothing is asked or paid."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,8 +16,9 @@ from fanfold.errors import BadInput, FanfoldError
 from fanfold.faces.cli.options import outside_option, overrides_of, overriding
 from fanfold.fleet.draw import layered, mermaid_of
 from fanfold.fleet.load import is_fleet, outline
+from fanfold.fleet.records import fleet_schema
 from fanfold.journal import opening
-from fanfold.members.roster import find_roster, load_roster
+from fanfold.members.roster import find_roster, load_roster, roster_schema
 from fanfold.observe.amounts import count
 from fanfold.observe.draw import WIDTH, draw, mermaid
 from fanfold.observe.item import message_lines
@@ -23,6 +26,7 @@ from fanfold.observe.preview import preview_json, preview_text
 from fanfold.observe.table import one_line
 from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.execute import Job
+from fanfold.plans.file import plan_schema
 from fanfold.plans.item import first_prompt
 from fanfold.plans.load import load_plan
 from fanfold.plans.preview.asks import Premises
@@ -144,3 +148,22 @@ def _put(text: str, output: str | None) -> None:
         Path(output).write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{output}: cannot be written: {error.strerror}") from error
+
+
+# ── `fanfold schema` ─────────────────────────────────────────────────────────────────────────
+
+SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
+    "plan": plan_schema,
+    "roster": roster_schema,
+    "fleet": fleet_schema,
+}
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@click.command()
+@click.argument("file", type=click.Choice(list(SCHEMAS)))
+def schema(file: str) -> None:
+    """Print the JSON Schema of plan, roster or fleet files. An editor that knows it completes and
+    checks what you write."""
+    whole = {"$schema": _DIALECT, "title": f"fanfold {file}", **SCHEMAS[file]()}
+    click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())

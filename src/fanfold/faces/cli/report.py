@@ -24,9 +24,8 @@ from fanfold.observe.html.account import account_page
 from fanfold.observe.item import item_json, item_text
 from fanfold.observe.report import report as markdown
 from fanfold.observe.status import summarize
-from fanfold.observe.tree import ALL, SHOWN
+from fanfold.observe.tree import ALL, SHOWN, draw_tree, tree_json
 from fanfold.observe.tree import tree as build_tree
-from fanfold.observe.tree_view import draw_tree, tree_json
 from fanfold.plans.item import find_item
 from fanfold.work.files import replacing
 from fanfold.work.text import visible

@@ -29,8 +29,7 @@ from fanfold.fleet.stream import (
     feed_line,
     view_lines,
 )
-from fanfold.fleet.worker_view import WorkerFiles
-from fanfold.fleet.workers import files_in
+from fanfold.fleet.worker_view import WorkerFiles, files_in
 from fanfold.journal.facts import RunRecord
 from fanfold.members.agents.worker import read_spec
 from fanfold.plans.execute import Options

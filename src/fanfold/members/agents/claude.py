@@ -18,11 +18,11 @@ from fanfold.members.agents.claude_events import ClaudeReader, ClaudeReading
 from fanfold.members.agents.claude_meter import CONTEXT, worst_call
 from fanfold.members.agents.dialect import (
     CommandLine,
+    Dialect,
     Start,
     WorkerReading,
     from_outside,
     reply_of,
-    with_cost,
     without_result,
     without_servers,
 )
@@ -56,7 +56,7 @@ _OTHERS = (*_SMALL, "CLAUDE_CODE_SUBAGENT_MODEL")
 """Variables that name further models."""
 
 
-class Claude:
+class Claude(Dialect):
     """Success is: exit code 0, a last result that is no error, and data where a schema was asked for."""
 
     name = "claude"
@@ -110,13 +110,25 @@ class Claude:
     ) -> ClaudeReader:
         return ClaudeReader(price, resumed=resumed, call=call)
 
-    def conclude(
+    def outcome(
         self, member: str, reading: WorkerReading, exit: Exit, ask: Ask
     ) -> Reply | MemberError:
-        made = _concluded(member, reading, exit, ask)
-        if isinstance(made, Reply):
-            return made
-        return with_cost(made, reading, reading.unknown(exit.at))
+        well = reading.ended and not reading.error and exit.code == 0
+        if not well and (ended := from_outside(member, reading, exit)):
+            return ended
+        if missing := without_servers(member, reading):
+            return missing
+        if not reading.ended:
+            return without_result(member, reading, exit)
+        if reading.finish == "refusal":
+            return reply_of(reading)
+        if reading.error:
+            return _failed(member, reading, exit)
+        if exit.code:
+            return InvalidReply(f"{member}: exit code {exit.code} although there is a result")
+        if ask.schema is not None and reading.data is None:
+            return InvalidReply(f"{member}: it never gave the data that the schema asks for")
+        return reply_of(reading)
 
     def most(self, traits: Traits, fields: AgentFields) -> int | None:
         """It looks at its budget after each call, so one call more is possible."""
@@ -234,25 +246,6 @@ def _worst(prices: list[Price], context: int, output: int) -> int:
 
 
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────
-
-
-def _concluded(member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
-    well = reading.ended and not reading.error and exit.code == 0
-    if not well and (ended := from_outside(member, reading, exit)):
-        return ended
-    if missing := without_servers(member, reading):
-        return missing
-    if not reading.ended:
-        return without_result(member, reading, exit)
-    if reading.finish == "refusal":
-        return reply_of(reading)
-    if reading.error:
-        return _failed(member, reading, exit)
-    if exit.code:
-        return InvalidReply(f"{member}: exit code {exit.code} although there is a result")
-    if ask.schema is not None and reading.data is None:
-        return InvalidReply(f"{member}: it never gave the data that the schema asks for")
-    return reply_of(reading)
 
 
 def _failed(member: str, reading: WorkerReading, exit: Exit) -> MemberError:

@@ -16,11 +16,11 @@ from fanfold.members.agents.codex_meter import BEGUN, CONTEXT, LONG, OUTPUT
 from fanfold.members.agents.codex_reader import CodexReader, CodexReading, failed
 from fanfold.members.agents.dialect import (
     CommandLine,
+    Dialect,
     Start,
     WorkerReading,
     from_outside,
     reply_of,
-    with_cost,
     without_result,
 )
 from fanfold.members.agents.logs import SESSION
@@ -54,7 +54,7 @@ _ROLLOUT = ("sessions", "*", "*", "*", f"rollout-*-{SESSION}.jsonl")
 _encode = msgspec.json.Encoder().encode
 
 
-class Codex:
+class Codex(Dialect):
     """It has no limits of its own, neither for money nor for turns: the host carries them out, by
     the rollout file that codex keeps of each session."""
 
@@ -102,9 +102,6 @@ class Codex:
             most=self.most(traits, fields) if kept and fields.overrun != "allow" else None,
         )
 
-    def rates(self, traits: Traits) -> Price | None:
-        return traits.price
-
     def call(self, traits: Traits, fields: AgentFields) -> CallSize:
         return CallSize(traits.context or CONTEXT, OUTPUT)
 
@@ -133,13 +130,28 @@ class Codex:
     ) -> CodexReader:
         return CodexReader(price, resumed=resumed, call=call)
 
-    def conclude(
+    def outcome(
         self, member: str, reading: WorkerReading, exit: Exit, ask: Ask
     ) -> Reply | MemberError:
-        made = _concluded(member, reading, exit, ask)
-        if isinstance(made, Reply):
-            return made
-        return with_cost(made, reading, _unknown(reading, exit))
+        """codex does not check the schema: what is no JSON stays text, for the gate."""
+        if exit.code == 0 and reading.subtype == "turn.completed":
+            reading.data = None if ask.schema is None else decoded(reading.text.encode())
+            return reply_of(reading)
+        if ended := from_outside(member, reading, exit):
+            return ended
+        if reading.subtype == "turn.failed":
+            return failed(member, reading.error)
+        if reading.subtype == "turn.completed":
+            return InvalidReply(f"{member}: exit code {exit.code} although there is a result")
+        return without_result(member, reading, exit)
+
+    def unknown(self, reading: WorkerReading, exit: Exit) -> int:
+        """One that was stopped at its budget was stopped as soon as its host looked, so the next call
+        had only begun."""
+        if isinstance(reading, CodexReading) and reading.under_way and exit.why == "budget":
+            meter = reading.meter
+            return meter.one_call(min(BEGUN, meter.context.written(exit.at)))
+        return reading.unknown(exit.at)
 
 
 def _sandbox(fields: AgentFields) -> Sandbox:
@@ -163,33 +175,6 @@ def _settings(traits: Traits, fields: AgentFields, start: Start) -> Iterator[str
         yield from mcp_settings(traits.id, fields.mcp, Path(start.folder))
 
 
-def _unknown(reading: WorkerReading, exit: Exit) -> int:
-    """One that was stopped at its budget was stopped as soon as its host looked, so the next call
-    had only begun."""
-    if isinstance(reading, CodexReading) and reading.under_way and exit.why == "budget":
-        meter = reading.meter
-        return meter.one_call(min(BEGUN, meter.context.written(exit.at)))
-    return reading.unknown(exit.at)
-
-
-# ── how it ended ─────────────────────────────────────────────────────────────────────────────
-
-
-def _concluded(member: str, reading: WorkerReading, exit: Exit, ask: Ask) -> Reply | MemberError:
-    """codex does not check the schema: what is no JSON stays text, for the gate."""
-    if exit.code == 0 and reading.subtype == "turn.completed":
-        reading.data = None if ask.schema is None else decoded(reading.text.encode())
-        return reply_of(reading)
-    if ended := from_outside(member, reading, exit):
-        return ended
-    if reading.subtype == "turn.failed":
-        return failed(member, reading.error)
-    if reading.subtype == "turn.completed":
-        return InvalidReply(f"{member}: exit code {exit.code} although there is a result")
-    return without_result(member, reading, exit)
-
-
-_encode = msgspec.json.Encoder().encode
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 # Without these it speaks to its maker's servers and others before the first call of the model.

@@ -154,11 +154,27 @@ class Dialect(Protocol):
         self, price: Price | None, *, resumed: bool = False, call: CallSize | None = None
     ) -> LogReader: ...
 
+    def outcome(
+        self, member: str, reading: WorkerReading, exit: Exit, ask: Ask
+    ) -> Reply | MemberError:
+        """How it ended: a reply, or what went wrong."""
+        ...
+
+    def unknown(self, reading: WorkerReading, exit: Exit) -> int:
+        """The most that a call under way at its end can have cost, in nano-dollars."""
+        return reading.unknown(exit.at)
+
     def conclude(
         self, member: str, reading: WorkerReading, exit: Exit, ask: Ask
     ) -> Reply | MemberError:
-        """How it ended: a reply, or what went wrong, with what it took all the same."""
-        ...
+        """How it ended; what went wrong has what it took all the same: as far as it reported, and what
+        a call under way may have taken."""
+        made = self.outcome(member, reading, exit, ask)
+        if isinstance(made, MemberError):
+            made.usage, made.cost = reading.usage, reading.cost
+            if more := self.unknown(reading, exit):
+                made.cost, made.bound = (reading.cost or 0) + more, True
+        return made
 
     def most(self, traits: Traits, fields: AgentFields) -> int | None:
         """The most that one ask can cost, in nano-dollars: its own cap and one worst call above it.
@@ -270,14 +286,6 @@ def without_result(member: str, reading: WorkerReading, exit: Exit) -> MemberErr
         return Terminal(text, scope="ask")
     how = f"signal {-exit.code}" if exit.code < 0 else f"exit code {exit.code}"
     return MemberError(f"{member}: ended by {how} without a result{_session(reading)}", lost=True)
-
-
-def with_cost(error: MemberError, reading: WorkerReading, more: int = 0) -> MemberError:
-    """What it took all the same: as far as it reported, and what a call under way may have taken."""
-    error.usage, error.cost = reading.usage, reading.cost
-    if more:
-        error.cost, error.bound = (reading.cost or 0) + more, True
-    return error
 
 
 def reply_of(reading: WorkerReading) -> Reply:

@@ -22,7 +22,6 @@ from fanfold.members.agents.dialect import (
     one_line,
     reply_of,
     tool_line,
-    with_cost,
     without_result,
 )
 from fanfold.members.agents.program_settings import may_run, may_write, resolved
@@ -64,11 +63,22 @@ class Gemini(Dialect):
     ) -> GeminiReader:
         return GeminiReader(price)
 
-    def conclude(
+    def outcome(
         self, member: str, reading: WorkerReading, exit: Exit, ask: Ask
     ) -> Reply | MemberError:
-        made = _concluded(member, reading, exit)
-        return made if isinstance(made, Reply) else with_cost(made, reading)
+        """An exit code of 256 or more is cut to its lowest byte, so it is not the status it looks like."""
+        well = reading.ended and not reading.error and exit.code == 0
+        if not well and (ended := from_outside(member, reading, exit)):
+            return ended
+        if not reading.ended:
+            return without_result(member, reading, exit)
+        if "max session turns" in reading.error:
+            return Terminal(said_by(member, "stopped at its limit of turns"), scope="ask")
+        if reading.error:
+            return failure(member, reading.status, reading.error)
+        if exit.code:
+            return InvalidReply(f"{member}: exit code {exit.code} although there is a result")
+        return reply_of(reading)
 
 
 def _approval(fields: AgentFields) -> str:
@@ -136,19 +146,3 @@ class GeminiReader:
         code = re.search(r'"code":\s*(\d{3})\b', reading.error)
         reading.status = int(code[1]) if code else None
         return "failed", one_line(reading.error)
-
-
-def _concluded(member: str, reading: WorkerReading, exit: Exit) -> Reply | MemberError:
-    """An exit code of 256 or more is cut to its lowest byte, so it is not the status it looks like."""
-    well = reading.ended and not reading.error and exit.code == 0
-    if not well and (ended := from_outside(member, reading, exit)):
-        return ended
-    if not reading.ended:
-        return without_result(member, reading, exit)
-    if "max session turns" in reading.error:
-        return Terminal(said_by(member, "stopped at its limit of turns"), scope="ask")
-    if reading.error:
-        return failure(member, reading.status, reading.error)
-    if exit.code:
-        return InvalidReply(f"{member}: exit code {exit.code} although there is a result")
-    return reply_of(reading)

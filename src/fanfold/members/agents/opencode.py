@@ -23,7 +23,6 @@ from fanfold.members.agents.dialect import (
     one_line,
     reply_of,
     tool_line,
-    with_cost,
     without_result,
 )
 from fanfold.members.agents.program_settings import may_run, may_write, resolved
@@ -80,11 +79,21 @@ class Opencode(Dialect):
     ) -> OpencodeReader:
         return OpencodeReader(price)
 
-    def conclude(
+    def outcome(
         self, member: str, reading: WorkerReading, exit: Exit, ask: Ask
     ) -> Reply | MemberError:
-        made = _concluded(member, reading, exit)
-        return made if isinstance(made, Reply) else with_cost(made, reading)
+        well = reading.ended and not reading.error and exit.code == 0
+        if not well and (ended := from_outside(member, reading, exit)):
+            return ended
+        if reading.error:
+            return failure(member, reading.status, reading.error)
+        if exit.code or not reading.lines:
+            return without_result(member, reading, exit)
+        if reading.denied and not reading.text:
+            return InvalidReply(f"{member}: it gave up, not allowed to use {reading.denied[-1]}")
+        if not reading.ended:
+            return InvalidReply(f"{member}: it ended in the middle of its work, without an answer")
+        return reply_of(reading)
 
 
 class OpencodeReader:
@@ -171,18 +180,3 @@ def _usage(tokens: Any) -> Usage:
     return Usage(
         count(told.get("input")), output, count(cache.get("read")), count(cache.get("write"))
     )
-
-
-def _concluded(member: str, reading: WorkerReading, exit: Exit) -> Reply | MemberError:
-    well = reading.ended and not reading.error and exit.code == 0
-    if not well and (ended := from_outside(member, reading, exit)):
-        return ended
-    if reading.error:
-        return failure(member, reading.status, reading.error)
-    if exit.code or not reading.lines:
-        return without_result(member, reading, exit)
-    if reading.denied and not reading.text:
-        return InvalidReply(f"{member}: it gave up, not allowed to use {reading.denied[-1]}")
-    if not reading.ended:
-        return InvalidReply(f"{member}: it ended in the middle of its work, without an answer")
-    return reply_of(reading)
