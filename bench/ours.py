@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from data import MAX_TOKENS, MODEL, PROMPT, SCHEMA, row
+from data import MAX_TOKENS, MODEL, PROMPT, SCHEMA, row, rows
 
+from fanfold.journal.facts import CloseRun
+from fanfold.journal.following import StoreFollower
+from fanfold.journal.opening import look
+from fanfold.journal.stream import Commit
 from fanfold.members.command import CommandMember
 from fanfold.members.endpoint import http_client
 from fanfold.members.function import Function
@@ -70,14 +76,16 @@ def openai(url: str, concurrency: int) -> OpenAI:
 
 
 async def mapped(run: Run, items: int, concurrency: int) -> dict[str, Any]:
+    begun = time.monotonic()
     found = await map_reduce(
         run, Reviews(items), prompt=PROMPT, schema=SCHEMA, concurrency=concurrency,
         reduce=fold.count("rating"),
     )  # fmt: skip
+    took = time.monotonic() - begun
     receipt = found.receipt
     if receipt.passed != items:
         raise RuntimeError(f"{receipt.passed} of {items} passed: {receipt}")
-    return {"calls": receipt.calls}
+    return {"calls": receipt.calls, "took": took}
 
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
@@ -92,12 +100,76 @@ async def function_map(folder: str, items: int, concurrency: int) -> dict[str, A
         return await mapped(run, items, concurrency)
 
 
-async def http_map(folder: str, items: int, concurrency: int, url: str) -> dict[str, Any]:
+async def http_map(
+    folder: str, items: int, concurrency: int, url: str, slots: int | None = None
+) -> dict[str, Any]:
+    """`slots`: so many calls at once does the member take; more workers wait."""
+    member = openai(url, slots or concurrency)
     async with open_run(
-        "bench", members=[openai(url, concurrency)], store=folder, budget=Budget(usd=1000.0),
+        "bench", members=[member], store=folder, budget=Budget(usd=1000.0),
         max_concurrency=concurrency,
     ) as run:  # fmt: skip
         return await mapped(run, items, concurrency)
+
+
+async def http_script(folder: str, items: int, concurrency: int, url: str) -> dict[str, Any]:
+    """The same as a user writes it, with what `fanfold` exports and nothing else."""
+    import fanfold as ff
+
+    member = ff.openai(
+        MODEL, base_url=url, price={"input": 1.0, "output": 5.0}, max_tokens=MAX_TOKENS,
+        limits={"concurrency": concurrency},
+    )  # fmt: skip
+    async with ff.open_run(
+        "bench", members=[member], store=folder, budget=ff.Budget(usd=1000.0),
+        max_concurrency=concurrency,
+    ) as run:  # fmt: skip
+        found = await ff.map_reduce(
+            run, rows(items), prompt=PROMPT, schema=SCHEMA, concurrency=concurrency,
+            reduce=ff.fold.count("rating"),
+        )  # fmt: skip
+    if found.receipt.passed != items:
+        raise RuntimeError(f"not all passed: {found.receipt}")
+    return {"calls": found.receipt.calls}
+
+
+async def followed(folder: str, items: int, concurrency: int) -> dict[str, Any]:
+    """The function map with a subscriber, and with another process that follows the store."""
+    member = Function(function_traits(concurrency), rate)
+    seen = 0
+
+    def hook(commit: Commit) -> None:
+        nonlocal seen
+        seen += len(commit.facts)
+
+    async with open_run(
+        "bench", members=[member], store=folder, budget=Budget(usd=1.0, calls=10 * items),
+        max_concurrency=concurrency,
+    ) as run:  # fmt: skip
+        run.store.subscribe(hook)
+        command = (sys.executable, __file__, folder)
+        follower = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        assert follower.stdout is not None
+        await follower.stdout.readline()
+        found = await mapped(run, items, concurrency)
+    told, _ = await follower.communicate()
+    if seen < items or int(told) < items:
+        raise RuntimeError(f"{items} items; {seen} facts were heard, {int(told)} endings followed")
+    return found
+
+
+def follow(folder: str) -> None:
+    """Ten looks a second, until the run has ended. Prints when it is ready, and in the end how many
+    endings of items it saw."""
+    follower, ended, closed = StoreFollower(), 0, False
+    follower.news(look(folder))
+    print("ready", flush=True)
+    while not closed:
+        time.sleep(0.1)
+        for fact, _ in follower.news(look(folder)) or ():
+            closed = closed or isinstance(fact, CloseRun)
+            ended += len(getattr(fact, "endings", ()))
+    print(ended)
 
 
 async def command_map(folder: str, items: int, concurrency: int) -> None:
@@ -167,3 +239,7 @@ async def resume(folder: str, kind: str, done: int, items: int, url: str) -> dic
     if found["calls"] != items - done:
         raise RuntimeError(f"{found['calls']} calls for {items - done} items")
     return {**found, "first": member.first}
+
+
+if __name__ == "__main__":
+    follow(sys.argv[1])

@@ -132,6 +132,46 @@ def http(way: Way) -> Iterator[Line]:
     yield Line("the same: wall time", "s", median(pair.raw, _wall), median(pair.ours, _wall), 1.15)
 
 
+def http_waiting(way: Way) -> Iterator[Line]:
+    given = {"target": "ours:http_map", "items": way.size.posts, "slots": 64}
+    yield _http_line(
+        way, {**given, "concurrency": 64}, {**given, "concurrency": 256},
+        "HTTP, 64 slots, 256 workers against 64: CPU per item", 1.05,
+    )  # fmt: skip
+
+
+def http_script(way: Way) -> Iterator[Line]:
+    given = {"items": way.size.posts, "concurrency": 256}
+    yield _http_line(
+        way, {"target": "ours:http_map", **given}, {"target": "ours:http_script", **given},
+        "HTTP, 256 at once, as a user's script against the benchmark's own: CPU per item", 1.1,
+    )  # fmt: skip
+
+
+def _http_line(
+    way: Way, one: dict[str, Any], other: dict[str, Any], what: str, target: float
+) -> Line:
+    """Ours against ours."""
+    with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:
+        price = Price(input=1.0, output=5.0)
+        with running_server(Path(folder) / "books.jsonl", price=price, latency_ms=50) as server:
+            url = f"{server.url}/v1"
+            pair = way.in_turn(way.job(**one, url=url), way.job(**other, url=url))
+    each = _cpu(one["items"])
+    return Line(what, "µs", median(pair.raw, each), median(pair.ours, each), target,
+                note="raw: ours")  # fmt: skip
+
+
+def followed(way: Way) -> Iterator[Line]:
+    given = {"items": way.size.many, "concurrency": 64}
+    pair = way.in_turn(way.job("ours:function_map", **given), way.job("ours:followed", **given))
+    raw, ours = (median(samples, lambda sample: sample.found["took"]) for samples in pair)
+    yield Line(
+        f"function map, {way.size.many:,} items, a subscriber and a process that follows: wall time",
+        "s", raw, ours, 1.05, note="raw: ours without them",
+    )  # fmt: skip
+
+
 def resume(way: Way) -> Iterator[Line]:
     yield _resumed(way, "function", "function member")
     yield _resumed(way, "openai", "openai member")
@@ -228,6 +268,9 @@ ROWS: dict[str, Callable[[Way], Iterable[Line]]] = {
     "map": function_map,
     "linear": linear,
     "http": http,
+    "waiting": http_waiting,
+    "script": http_script,
+    "followed": followed,
     "resume": resume,
     "command": command,
     "start": start,
