@@ -145,7 +145,7 @@ class Governor:
         meter, tasks, measured = Meter(self._cast(terms)), 0, 0
         rest = iter(asks)
         while chunk := [Task("", ask, terms) for ask in islice(rest, CHUNK)]:
-            for left in survey.left(chunk):
+            for left in survey.remaining(chunk):
                 tasks += left.asks
                 if measured < SAMPLED:
                     meter.add(left)

@@ -10,8 +10,7 @@ import msgspec
 
 from fanfold.journal.answers import CallHistory
 from fanfold.run.demand import worst_case
-from fanfold.run.forecast import Forecast, Note
-from fanfold.run.likely import Likely, Share, likely_of
+from fanfold.run.forecast import ExpectedCalls, Forecast, Note, Share, expected_calls
 from fanfold.run.remaining import RemainingAsks
 from fanfold.run.throttle import HEADROOM
 from fanfold.work.ask import WHY_BYTES, Ask, kicked_bytes
@@ -134,7 +133,7 @@ class Meter:
     def forecast(self) -> Forecast:
         cast = self._cast
         shares = [share for share in self._shares.values() if share.calls]
-        likely = [likely_of(share) for share in shares]
+        likely = [expected_calls(share) for share in shares]
         unpriced = [t.id for t in cast.everyone if t.metered and t.price is None and self._calls]
         unbounded = [share.traits.id for share in shares if share.unbounded]
         notes = [Note(one.note, cast.step) for one in likely if one.note]
@@ -192,7 +191,7 @@ def _worst(one: _Ready, more: int) -> Amount:
 # ── time ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _time(cast: StepMembers, likely: Sequence[Likely]) -> tuple[float | None, bool]:
+def _time(cast: StepMembers, likely: Sequence[ExpectedCalls]) -> tuple[float | None, bool]:
     """Waves of calls at the usual latency, but not faster than the stated rates allow. Where no
     latency is known, the rates alone say how long it takes at least."""
     calls = sum(one.calls for one in likely)
@@ -208,7 +207,7 @@ def _time(cast: StepMembers, likely: Sequence[Likely]) -> tuple[float | None, bo
     return max(ceil(calls / slots) * usual, rated or 0.0), False
 
 
-def _rated(one: Likely) -> Iterator[float]:
+def _rated(one: ExpectedCalls) -> Iterator[float]:
     limits = one.traits.limits
     if limits.rpm:
         yield one.calls * 60.0 / (limits.rpm * HEADROOM)

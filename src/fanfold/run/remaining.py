@@ -59,7 +59,7 @@ class Survey:
         self._takes, self._look, self._once, self._careful = takes, look, once, careful
         self._seen: set[bytes] = set()
 
-    def left(self, tasks: Sequence[Task]) -> list[RemainingAsks]:
+    def remaining(self, tasks: Sequence[Task]) -> list[RemainingAsks]:
         """Looked up together, so give it some dozens at a time."""
         found = [
             RemainingAsks(None if task.flaw else task.ask, task.ask, task.terms.revise)

@@ -347,7 +347,7 @@ def surveyed(
     made = Terms(step="map", gate=gate or (lambda task, reply, power: PASS), **terms)
     found = {key: KnownReply(1, "a", "m", reply) for key, reply in known.items()}
     survey = Survey(("messages",), lambda keys: {k: found[k] for k in keys if k in found})
-    return survey.left([Task(str(n), one, made) for n, one in enumerate(asks)])
+    return survey.remaining([Task(str(n), one, made) for n, one in enumerate(asks)])
 
 
 def test_what_is_on_record_is_not_left() -> None:
@@ -401,7 +401,7 @@ def test_a_survey_within_a_run_calls_no_code_of_the_users() -> None:
     known = {a.key("messages"): KnownReply(1, "m", "m", Reply("A"))}
     gate = predicate(lambda value: called.append(value))
     survey = Survey(("messages",), lambda keys: known, careful=True)
-    (left,) = survey.left([Task("", a, Terms("map", gate))])
+    (left,) = survey.remaining([Task("", a, Terms("map", gate))])
     assert (left.asks, left.answered, called) == (False, True, [])
 
 
@@ -411,7 +411,7 @@ def test_items_that_are_filtered_out_or_flawed_have_nothing_left() -> None:
     assert kept == [RemainingAsks(None, a, 1, reused=1)]
     terms = Terms(step="map", gate=lambda task, reply, power: PASS)
     survey = Survey(("messages",), lambda keys: {})
-    assert survey.left([Task("0", a, terms, flaw="no field")]) == [RemainingAsks(None, a, 1)]
+    assert survey.remaining([Task("0", a, terms, flaw="no field")]) == [RemainingAsks(None, a, 1)]
 
 
 async def _nobody(task: Task) -> Outcome:

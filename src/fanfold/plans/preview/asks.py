@@ -23,8 +23,7 @@ from fanfold.plans.ready import Ready
 from fanfold.run.choose import Chooser
 from fanfold.run.demand import expected_parts
 from fanfold.run.executor import LocalExecutor
-from fanfold.run.forecast import Forecast, Note
-from fanfold.run.likely import BYTES_PER_TOKEN, PART_OF_MOST
+from fanfold.run.forecast import BYTES_PER_TOKEN, PART_OF_MOST, Forecast, Note
 from fanfold.run.limits import Limits
 from fanfold.run.meter import Meter, StepMembers
 from fanfold.run.remaining import Look, RemainingAsks, Survey
@@ -201,7 +200,7 @@ class AskEstimate:
     def left(self, tasks: Sequence[Task]) -> list[RemainingAsks]:
         """What is left of each. Asks that wait for replies cannot be on record."""
         whole = [task for task in tasks if not self._waits(task)]
-        known = dict(zip(map(id, whole), self._survey.left(whole), strict=True))
+        known = dict(zip(map(id, whole), self._survey.remaining(whole), strict=True))
         return [known.get(id(task)) or self._unwritten(task) for task in tasks]
 
     def count(self, task: Task, left: RemainingAsks) -> None:
