@@ -22,8 +22,8 @@ from fanfold.run.run import Run
 from fanfold.work.ask import Ask
 from fanfold.work.cut import Cutter
 from fanfold.work.item import Item, Source
-from fanfold.work.nesting import decode_json
 from fanfold.work.outcome import Missing, Outcome
+from fanfold.work.parts import list_in
 from fanfold.work.pieces import (
     Held,
     Leaf,
@@ -272,13 +272,7 @@ def ending(id: str, first_missing: Missing | None) -> Outcome:
 
 def _listed(value: Any, whole: Any) -> Any:
     """The pieces in a reply: a list, alone or as the only field, or the JSON of one in its text."""
-    if isinstance(value, str):
-        try:
-            value = decode_json(value[value.find("[") : value.rfind("]") + 1])
-        except ValueError:
-            return value
-    if isinstance(value, dict) and len(value) == 1:
-        value = next(iter(value.values()))
+    value = list_in(value)
     if not isinstance(value, list) or not (isinstance(whole, dict) and "text" in whole):
         return value
     return [with_text(whole, part) if isinstance(part, str) else part for part in value]

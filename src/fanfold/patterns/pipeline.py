@@ -115,12 +115,22 @@ async def pipe_batch(
     The steps must have been begun in this order. The replies are in the journal afterwards.
     """
     if mode == "streaming":
-        await _stream(run, batch, stages, earlier)
+        await _stream(run, batch, _ahead(stages), earlier)
     else:
         for n, stage in enumerate(stages):
             before = [*earlier, *(one.terms for one in stages[:n])]
             await _whole(run, onward(run, batch, before), stage)
     await run.flush()
+
+
+def _ahead(stages: Sequence[Stage]) -> list[Stage]:
+    """A stage that starts on parts of the reply before has a say in how that is asked for."""
+    found = list(stages)
+    for n, stage in enumerate(stages[1:]):
+        ahead = getattr(stage.by, "ahead", None)
+        if ahead is not None and found[n].by is ask_member and found[n].shard is None:
+            found[n] = msgspec.structs.replace(found[n], by=ahead)
+    return found
 
 
 def _checked(stages: tuple[Stage, ...], mode: str) -> tuple[Stage, ...]:

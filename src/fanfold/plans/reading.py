@@ -54,6 +54,7 @@ class StepContext(msgspec.Struct, frozen=True):
     targets: dict[str, int] = {}
     when: dict[str, str] = {}
     allow_outside: bool = False
+    in_stage: bool = False
     vars: dict[str, Any] = {}
 
     @property

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, Meta
 
 from fanfold.patterns.map_reduce import fold_batch, map_batch, sharding_of
 from fanfold.patterns.pipeline import Stage
 from fanfold.patterns.reduce import Reducing
+from fanfold.patterns.streamed import WAITING
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import gate_line, joined, many
@@ -24,6 +26,7 @@ from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.reduce import Reduce
 from fanfold.run.stream import Sharding
 from fanfold.work.document import Node
+from fanfold.work.parts import PartKind
 from fanfold.work.picture import Box
 from fanfold.work.reader import Count, Misfit, Text
 from fanfold.work.task import Terms, Who
@@ -57,6 +60,10 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> Map:
         made = reading.asking(node, given)
+        for field in ("stream", "waiting"):
+            if field in node.value and not reading.in_stage:
+                what = f"`{field}` is for a stage of a pipeline, after another one"
+                raise node.child(field).bad(what)
         if "prompt" not in made and reading.task is not None:
             made["prompt"] = f"{_literally(reading.task.strip())}\n\n{{{{ item.text }}}}"
         if given.over is not None:
@@ -160,4 +167,8 @@ def _literally(words: str) -> str:
     return "{% raw %}" + words + "{% endraw %}" if "{" in words else words
 
 
-Map.written = written(Map, "a map", "command")
+Map.written = written(
+    Map, "a map", "command",
+    stream=(Annotated[PartKind, Meta(description="Start on parts of the reply before.")], UNSET),
+    waiting=(Count, WAITING),
+)  # fmt: skip

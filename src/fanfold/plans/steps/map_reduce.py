@@ -9,9 +9,10 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.patterns.arguments import TaskHandler
-from fanfold.patterns.nested import map_reduce_inside
+from fanfold.patterns.nested import NestedMapReduce, map_reduce_inside
 from fanfold.patterns.pipeline import Stage
 from fanfold.patterns.prompt import Prompt
+from fanfold.patterns.streamed import WAITING, OnParts, reply_parts
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.describe import joined
@@ -29,6 +30,7 @@ from fanfold.run.forecast import StepPreview
 from fanfold.run.sources import as_item
 from fanfold.work.document import Node
 from fanfold.work.item import Item
+from fanfold.work.parts import PartKind
 from fanfold.work.picture import Box
 from fanfold.work.reader import Count, Text
 from fanfold.work.task import Terms
@@ -37,18 +39,22 @@ from fanfold.work.task import Terms
 class MapReduce(
     Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="map_reduce", kw_only=True
 ):
-    """For each item a map and a reduce of its own, over the list at `over` (`item.files`, say)."""
+    """For each item a map and a reduce of its own, over the list at `over` (`item.files`, say). With
+    `stream` that is what a stage is that starts on parts of the reply before."""
 
     name: Text = "map_reduce"
     over: Text
     map: Map
     reduce: Reduce
     concurrency: Count = 8
+    stream: PartKind | None = None
+    waiting: Count = WAITING
     line: int | None = None
 
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> MapReduce:
         """`over` is where the item's list is: `item.files`, `steps.NAME`, `steps.NAME.parts`."""
+        reading = msgspec.structs.replace(reading, in_stage=False)
         inner = Map.read(node.child("map"), given.map, reading)
         reduce = Reduce.read(node.child("reduce"), given.reduce, reading)
         root, _, rest = given.over.partition(".")
@@ -58,6 +64,15 @@ class MapReduce(
             name=given.name, over=given.over, concurrency=given.concurrency, line=node.line,
             map=msgspec.structs.replace(inner, name=f"{given.name}.map"),
             reduce=msgspec.structs.replace(reduce, name=f"{given.name}.reduce"),
+        )  # fmt: skip
+
+    @classmethod
+    def on_parts(cls, stage: Map, given: Any, before: str) -> MapReduce:
+        """Of a map that starts on the parts of the reply of the stage `before`."""
+        return cls(
+            name=stage.name, over=f"steps.{before}", stream=given.stream, waiting=given.waiting,
+            map=msgspec.structs.replace(stage, name=f"{stage.name}.map"),
+            reduce=Reduce(name=f"{stage.name}.reduce", kind="collect"), line=stage.line,
         )  # fmt: skip
 
     # ── items ──
@@ -92,6 +107,10 @@ class MapReduce(
         (terms,) = self.map.item_terms(ready)
         into_one = self.reduce.into_one(ready)
         prompt = ready.prompt(self.map)
+        if self.stream is not None:
+            over = reply_parts(self.stream)
+            inner = NestedMapReduce(over, prompt, terms, self.reduce.as_reducing(ready))
+            return OnParts(inner, self.stream, self.waiting)
         return map_reduce_inside(_list_at(self.over), prompt, terms, into_one, self.reduce.fan_in)
 
     async def carry(self, state: PlanState) -> None:
@@ -108,6 +127,9 @@ class MapReduce(
     def draw(self, id: str, sketch: Sketch) -> Box:
         at_once = f"{self.concurrency} of them at once"
         lines = joined([f"for each item, over {self.over}", at_once])
+        if self.stream is not None:
+            early = f"starts on its {self.stream} as they come, at most {self.waiting} ahead"
+            lines = (*lines, early)
         fold = self.reduce.box("reduce", "reduce", sketch)
         inside = rows(lanes("ask", None), [gate_box(self.map)], [fold])
         heading = title(self.name, "map_reduce")
@@ -116,7 +138,9 @@ class MapReduce(
     draw_stage = draw
 
 
-MapReduce.written = written(MapReduce, "a map_reduce", map=Map.written, reduce=ReduceEntry)
+MapReduce.written = written(
+    MapReduce, "a map_reduce", "stream", "waiting", map=Map.written, reduce=ReduceEntry
+)
 
 
 def _list_at(path: str) -> Callable[[dict[str, Any]], list[Any]]:

@@ -45,6 +45,19 @@ class StageEntry(StepEntry):
     unknown = "`{}` cannot be a stage"
 
 
+def _on_parts(node: Node, stage: Map, given: Any, before: list[StageStep]) -> MapReduce:
+    last = before[-1] if before else None
+    if not isinstance(last, Map) or last.shard is not None or last.command is not None:
+        what = "`stream` needs a `map` without `shard` as the stage before it"
+        raise node.child("stream").bad(
+            f"{what}: only a reply that is asked for alone comes in parts"
+        )
+    if stage.shard is not None or stage.keep is not None:
+        field = "shard" if stage.shard is not None else "keep"
+        raise node.child(field).bad(f"a stage with `stream` has no `{field}`")
+    return MapReduce.on_parts(stage, given, last.name)
+
+
 class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipeline", kw_only=True):
     """Stages one after the other; `streaming`: each item goes on as soon as it is ready."""
 
@@ -63,12 +76,14 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
         for n, entry in enumerate(given.stages):
             inner = listed.child(n).child(entry.kind)
             seen = (*reading.replies, *(stage.name for stage in stages))
-            around = msgspec.structs.replace(reading, replies=seen)
+            around = msgspec.structs.replace(reading, replies=seen, in_stage=True)
             stage = entry.kinds[entry.kind].read(inner, entry.given, around)
             if "name" not in inner.value:
                 stage = msgspec.structs.replace(stage, name=f"stage{n + 1}")
             if stage.produced_by is not None:
                 raise inner.child("over").bad("`over` has no use in a stage; use `map_reduce`")
+            if "stream" in inner.value:
+                stage = _on_parts(inner, stage, entry.given, stages)
             stages.append(stage)
         return cls(
             name=given.name, over=over, mode=given.mode, stages=tuple(stages), line=node.line
