@@ -59,8 +59,9 @@ def test_what_lasts_can_be_ordered_when_nothing_runs(folder: Path, server: Runni
     assert server.totals().asked == 3, "what was ordered holds before anything is sent"
 
 
-def test_bad_orders_start_nothing(folder: Path, server: RunningServer) -> None:
-    server.release()
+def test_bad_orders_start_nothing(tmp_path: Path, quick_server: RunningServer) -> None:
+    folder = tmp_path / "project"
+    write_project(folder, quick_server.url)
     ok(folder, "run", "plan.yaml", "--quiet")
 
     def last(*words: str) -> str:

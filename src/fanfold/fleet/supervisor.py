@@ -26,6 +26,7 @@ from fanfold.observe.closing import again_command, closing, interrupted, resume_
 from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import Progress
 from fanfold.observe.status import may_resume
+from fanfold.observe.traces import trace
 from fanfold.plans.execute import Audience, Job, execute
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
@@ -100,6 +101,7 @@ class RunWatch:
         assert main is not None
         self._run, self._main = run, main
         run.store.when_waiting(self._log.say)
+        trace(run)
         store = run.store
         self._orders = Orders(store.files, run.record.session)
         self._orders.open(store.sessions.alive)

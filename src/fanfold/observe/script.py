@@ -19,6 +19,7 @@ from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import Roster
 from fanfold.observe.closing import interrupted
 from fanfold.observe.progress import NoProgress, Progress, watched
+from fanfold.observe.traces import trace
 from fanfold.run import loop
 from fanfold.run.open import RunOptions, open_quietly
 from fanfold.run.run import Run
@@ -69,6 +70,7 @@ async def open_run(
         **cast(RunOptions, options),
     )
     async with opened as run:
+        trace(run)
         progress = _progress(run, sys.stderr, wanted)
         with _interruptible(run, progress):
             async with watched(progress):

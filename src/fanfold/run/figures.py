@@ -15,6 +15,7 @@ from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, receipt
 from fanfold.run.task_state import TaskState
 from fanfold.work.budget import Amount
+from fanfold.work.member import Traits
 from fanfold.work.outcome import WENT_WRONG, Missing, Part, Receipt
 from fanfold.work.task import Budget, Task, Terms
 
@@ -83,6 +84,11 @@ class RunFigures:
             account.reserved_usd - ctx.dispatch.reserved_ahead,
             account.max_usd, self.clock.monotonic() - ctx.active.began, ctx.dispatch.held,
         )  # fmt: skip
+
+    def member_traits(self, id: str) -> Traits | None:
+        """None when there is no such member any more."""
+        found = self._ctx.choose.known(id)
+        return None if found is None else found.traits
 
     def load(self) -> dict[str, int]:
         """How many calls are under way, by member; who was not needed so far is not there."""

@@ -74,6 +74,7 @@ class Run(RunFigures):
         self._orders = OrderTaker(self._ctx, self._governor)
         self._result: Any = None
         self._flaw: str | None = None
+        self.at_close: list[Callable[[Receipt], None]] = []
         self.closing: Receipt | None = None  # the closing account, once the run is closed
         if whole is None:
             store.when_in_trouble(lambda why: self._ctx.stopping.halt(Stop("paused", why)))
@@ -373,6 +374,8 @@ class Run(RunFigures):
                      cause=None if lacking is None else lacking.cause)
         )  # fmt: skip
         self.closing = self.receipt(tally if settled else None)
+        for tell in self.at_close:
+            tell(self.closing)
         return self.closing
 
     def _end(self, tally: Tally, planned: int) -> tuple[str, str | None]:

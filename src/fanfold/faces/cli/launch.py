@@ -17,6 +17,7 @@ from fanfold.faces.cli.options import (
     governed,
     json_option,
     options_of,
+    otel_option,
     outside_option,
     overriding,
     refuse_overrides,
@@ -42,6 +43,7 @@ from fanfold.plans.execute import keep_input
 @click.option("--attach", is_flag=True, help="Watch it afterwards: in tmux, else as a feed.")
 @click.option("--no-tmux", is_flag=True, help="No windows in tmux.")
 @governed
+@otel_option
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 @outside_option
 @ui_option

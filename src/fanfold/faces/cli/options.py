@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fanfold.errors import BadInput
+from fanfold.observe.traces import switch_on
 from fanfold.plans.execute import Options
 from fanfold.plans.header import Overrides
 from fanfold.plans.inputs import is_stream_name
@@ -29,6 +30,17 @@ _SOME = click.IntRange(min=1)
 outside_option = click.option(
     "--allow-outside", is_flag=True,
     help="Allow writing, and reading prompts and schemas, outside the plan's folder.",
+)  # fmt: skip
+
+
+def _switch_on(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        switch_on()
+
+
+otel_option = click.option(
+    "--otel", is_flag=True, expose_value=False, callback=_switch_on,
+    help="Export OpenTelemetry traces and metrics; where to, say the OTEL_* variables.",
 )  # fmt: skip
 
 

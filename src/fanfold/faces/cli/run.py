@@ -20,6 +20,7 @@ from fanfold.faces.cli.launch import show_launched
 from fanfold.faces.cli.options import (
     governed,
     options_of,
+    otel_option,
     outside_option,
     overriding,
     refuse_overrides,
@@ -39,6 +40,7 @@ from fanfold.observe.detail import receipt_json
 from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import NoProgress, Progress, watched
 from fanfold.observe.status import may_resume
+from fanfold.observe.traces import trace
 from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import told
@@ -75,6 +77,7 @@ _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid ma
 )
 @governed
 @_paid
+@otel_option
 @outside_option
 @_report
 @ui_option
@@ -111,6 +114,7 @@ def run(plan: str, dry_run: bool, read_input: bool, with_page: bool, **given: An
 @_store
 @governed
 @_paid
+@otel_option
 @click.option("--detach", is_flag=True, help="In the background, as launch does.")
 @_report
 @_json
@@ -273,6 +277,7 @@ def _watch(quiet: bool, alone: ExitStack) -> Watch:
         assert main is not None
         progress = Progress(run, raw(sys.stderr), live=sys.stderr.isatty(), clock=RealClock())
         run.store.when_waiting(progress.say)
+        trace(run)
         remove = on_ending_signals(
             lambda number: _on_signal(run, main, number, progress), signal.SIGINT
         )
