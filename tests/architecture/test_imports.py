@@ -25,8 +25,8 @@ EVERYWHERE = {"msgspec"}
 
 # Packages that users install as extras: imported where they are used, never before.
 EXTRAS = {
-    "aiohttp_socks", "mcp", "openpyxl", "psycopg", "pyarrow", "pydantic", "pyreqwest", "starlette", "uvicorn",
-    "xllamacpp",
+    "aiohttp_socks", "mcp", "openpyxl", "opentelemetry", "psycopg", "pyarrow", "pydantic", "pyreqwest",
+    "starlette", "uvicorn", "xllamacpp",
 }  # fmt: skip
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.
@@ -42,6 +42,7 @@ LAZY = {
     ): "another face, with its own extra",
     ("fanfold.faces.cli.ui", "fanfold.faces.ui.session"): "another face, with its own extra",
     ("fanfold.faces.cli.ui", "fanfold.faces.web"): "only for a server, with its own extra",
+    ("fanfold.observe.traces", "fanfold.observe.otel"): "has its own extra",
     ("fanfold.observe.html.prose", "markdown_it"): "only pages need it, and it is slow to import",
     ("fanfold.journal.opening", "fanfold.journal.postgres.store"): "has its own extra",
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
@@ -64,12 +65,14 @@ LATE = {
     "fanfold.journal.postgres.home": {"psycopg"},
     "fanfold.journal.postgres.sessions": {"psycopg"},
     "fanfold.members.http_pyreqwest": {"pyreqwest"},
+    "fanfold.observe.otel": {"opentelemetry"},
 }
 
 # How a package is called in pyproject.toml, where that is not the name it is imported by.
 PACKAGE_NAMES = {
     "aiohttp_socks": "aiohttp-socks", "jsonschema_rs": "jsonschema-rs",
-    "markdown_it": "markdown-it-py", "yaml": "pyyaml",
+    "markdown_it": "markdown-it-py", "opentelemetry": "opentelemetry-exporter-otlp-proto-http",
+    "yaml": "pyyaml",
 }  # fmt: skip
 
 
