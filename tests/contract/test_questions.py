@@ -76,7 +76,7 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-async def _filled(store: Store) -> None:
+async def fill(store: Store) -> None:
     await store.write(
         AddRun(record(RUN_ID, session="s", budget=b'{"usd": 1}', plan=b'{"kind": "fleet"}'))
     )
@@ -143,7 +143,7 @@ async def _changed(store: Store) -> None:
     assert await store.write(RemoveRuns(((2, "t"),), True)) is not None
 
 
-def _asked(read: ReportQuestions) -> dict[str, Any]:
+def answers_of(read: ReportQuestions) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for question, calls in QUESTIONS.items():
         answers = [getattr(read, question)(*call) for call in calls]
@@ -159,10 +159,10 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 def _answers(backend: Backend) -> list[dict[str, Any]]:
     async def main() -> list[dict[str, Any]]:
         store = backend.open()
-        await _filled(store)
-        before = _asked(store.read)
+        await fill(store)
+        before = answers_of(store.read)
         await _changed(store)
-        after = _asked(store.read)
+        after = answers_of(store.read)
         store.close()
         return [before, after]
 

@@ -6,7 +6,7 @@ Trap: on the wire a fact is an array, so a new field goes to the end and has a d
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -361,32 +361,19 @@ class AnswerOrder(msgspec.Struct, frozen=True, tag=True, array_like=True):
     budget: bytes | None = None
 
 
+class CopyRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Rows of a table of another store, which this one takes as they are."""
+
+    table: str
+    rows: list[tuple[Any, ...]]
+
+
 Fact = (
-    AddRun
-    | ReopenRun
-    | CloseRun
-    | DropRun
-    | RemoveRuns
-    | Heartbeat
-    | NameStep
-    | DeclareCascade
-    | PlanItems
-    | PlanBatch
-    | DropBatch
-    | StartAttempt
-    | EndAttempt
-    | RecordFailure
-    | EndItems
-    | KeepPrompt
-    | ReleaseClaims
-    | LoseAttempts
-    | AdoptAttempts
-    | DiscardReply
-    | BeginJudging
-    | EndJudging
-    | GiveOrder
-    | AnswerOrder
-)
+    AddRun | ReopenRun | CloseRun | DropRun | RemoveRuns | Heartbeat | NameStep | DeclareCascade
+    | PlanItems | PlanBatch | DropBatch | StartAttempt | EndAttempt | RecordFailure | EndItems
+    | KeepPrompt | CopyRows | ReleaseClaims | LoseAttempts | AdoptAttempts | DiscardReply
+    | BeginJudging | EndJudging | GiveOrder | AnswerOrder
+)  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode
 """The wire form of a fact."""

@@ -15,6 +15,7 @@ from fanfold.journal.answers import Claim
 from fanfold.journal.facts import (
     AddRun,
     BeginJudging,
+    CopyRows,
     EndAttempt,
     EndItems,
     EndJudging,
@@ -26,7 +27,7 @@ from fanfold.journal.facts import (
     StartAttempt,
 )
 
-_SILENT = (PlanItems, KeepPrompt, BeginJudging, EndJudging)
+_SILENT = (PlanItems, CopyRows, KeepPrompt, BeginJudging, EndJudging)
 
 
 class Commit(msgspec.Struct, frozen=True):

@@ -40,6 +40,7 @@ COMMANDS = {
         "Show one item: input, prompt, reply, verdict, cost.",
     ),
     "runs": ("fanfold.faces.cli.runs:runs", "List all runs, or remove some."),
+    "store": ("fanfold.faces.cli.stores:store", "Copy a store, or check one."),
     "report": ("fanfold.faces.cli.report:report", "A run's report, as Markdown or HTML."),
     "view": ("fanfold.faces.cli.workers:view", "Show what one worker says and does."),
     "feed": ("fanfold.faces.cli.workers:feed", "Show the events of all workers as they happen."),

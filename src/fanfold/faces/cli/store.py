@@ -33,7 +33,7 @@ store_option = click.option(
     "--store",
     default=lambda: inherited().store,
     metavar="DIR",
-    help="The folder that runs are stored in; memory: keeps nothing.",
+    help="Where runs are stored: a folder, or postgresql://…; memory: keeps nothing.",
     callback=_place,
 )
 

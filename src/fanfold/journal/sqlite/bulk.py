@@ -29,8 +29,9 @@ def upsert(table: str, columns: str, key: int) -> tuple[str, str]:
     one statement must not have two rows of the same key."""
     names = columns.split(", ")
     changes = ", ".join(f"{name} = excluded.{name}" for name in names[key:])
+    then = f"update set {changes}" if changes else "nothing"
     target = ", ".join(names[:key])
-    return f"insert into {table} ({columns})", f"on conflict ({target}) do update set {changes}"
+    return f"insert into {table} ({columns})", f"on conflict ({target}) do {then}"
 
 
 def put(db: Database, into: str, rows: Sequence[Sequence[Any]], after: str = "") -> None:

@@ -14,6 +14,7 @@ from fanfold.journal.facts import (
     AnswerOrder,
     BeginJudging,
     CloseRun,
+    CopyRows,
     DeclareCascade,
     DiscardReply,
     DropBatch,
@@ -37,6 +38,7 @@ from fanfold.journal.facts import (
 )
 from fanfold.journal.sqlite import attempts, bulk, checksum
 from fanfold.journal.sqlite.bulk import Database
+from fanfold.journal.sqlite.read_tables import TABLES
 
 SUMMED = ("id", "name", "folder", "plan", "budget", "result", "parent")
 """The columns of a run that its checksum is of."""
@@ -232,12 +234,22 @@ def _plan_items(db: Database, facts: list[PlanItems]) -> list[None]:
 
 
 def _keep_prompt(db: Database, facts: list[KeepPrompt]) -> list[None]:
-    for f in facts:
-        rows = [
-            (f.run, f.step, id, f.member, key, f.messages)
-            for id, key in zip(f.ids, f.keys, strict=True)
-        ]
-        bulk.put(db, "insert into prompts (run, step, id, member, key, messages)", rows)
+    first = next_number(db, "prompts")
+    rows = [
+        (f.run, f.step, id, f.member, key, f.messages)
+        for f in facts
+        for id, key in zip(f.ids, f.keys, strict=True)
+    ]
+    numbered = [(no, *row) for no, row in enumerate(rows, first)]
+    bulk.put(db, "insert into prompts (no, run, step, id, member, key, messages)", numbered)
+    return [None] * len(facts)
+
+
+def _copy_rows(db: Database, facts: list[CopyRows]) -> list[None]:
+    for fact in facts:
+        columns, key = TABLES[fact.table]
+        into, after = bulk.upsert(fact.table, columns, key)
+        bulk.put(db, into, fact.rows, after)
     return [None] * len(facts)
 
 
@@ -359,6 +371,7 @@ _APPLY: dict[type, Callable[[Database, list[Any]], list[Any]]] = {
     RecordFailure: attempts.record_failure,
     EndItems: attempts.end_items,
     KeepPrompt: _keep_prompt,
+    CopyRows: _copy_rows,
     ReleaseClaims: attempts.release_claims,
     LoseAttempts: attempts.lose,
     AdoptAttempts: attempts.adopt,

@@ -19,6 +19,7 @@ from fanfold.journal.sqlite.read_items import ItemRows
 from fanfold.journal.sqlite.read_members import MemberRows
 from fanfold.journal.sqlite.read_pages import PageRows
 from fanfold.journal.sqlite.read_runs import RunRows
+from fanfold.journal.sqlite.read_tables import TableRows
 from fanfold.journal.sqlite.writer import Backing, Hook, Writer
 
 PLAN_CHUNK = 1000
@@ -57,7 +58,7 @@ class Home(Backing, Protocol):
     def detach(self) -> None: ...
 
 
-class Reader(RunRows, ItemRows, AttemptRows, MemberRows, PageRows, LogRows):
+class Reader(RunRows, ItemRows, AttemptRows, MemberRows, PageRows, LogRows, TableRows):
     """All questions, on one connection. Only what is durable is seen."""
 
     def __init__(self, statements: ReadConnection) -> None:
