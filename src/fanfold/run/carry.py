@@ -124,7 +124,9 @@ class Obtain:
         shard, replies = self._shard, self._ctx.replies
         alone, in_flight = len(shard.tasks) == 1, replies.in_flight
         # the same content asked of others, whose replies do not serve here, is not the same
-        marks = tuple([(key, who) for key in shard.all_keys() for who in shard.eligible.accept])
+        eligible = shard.eligible
+        keys = [one.key(takes) for takes in eligible.takes for one in shard.tasks]
+        marks = tuple([(key, who) for key in keys for who in eligible.accept])
         while True:
             others = [in_flight[mark] for mark in marks if mark in in_flight]
             if others:  # another task of this process asks the same: its reply may serve us too

@@ -190,7 +190,7 @@ class Dispatch:
             closed = late or waits.done() or broken(grant.gauge)
             may = False if closed else self._may_start(grant, now)
             if may is None:
-                if self.limits.full:
+                if self.limits.in_flight >= self.limits.max_concurrency:
                     return
                 continue
             self._claimed.remove(entry)

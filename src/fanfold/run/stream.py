@@ -10,11 +10,12 @@ from itertools import islice
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.run.carry import SKIPPED, carry_one_of_many, carry_separately, carry_shard
+from fanfold.run.carry import SKIPPED, carry, carry_one_of_many, carry_separately, carry_shard
 from fanfold.run.context import Context
 from fanfold.run.demand import StepState
 from fanfold.run.pool import Feed, Pool, ends_gracefully
 from fanfold.run.task_state import NoReply, Shard, TaskState
+from fanfold.run.unpaid import CannotPay
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.outcome import Outcome
 from fanfold.work.split import Filling
@@ -175,7 +176,10 @@ class Stream:
         if not isinstance(unit, TaskState):
             await self._work_otherwise(unit)
         elif unit.reply is None and unit.task.flaw is None:
-            await carry_one_of_many(unit)
+            try:
+                await carry(unit)
+            except CannotPay as short:  # the others go on without it
+                unit.end_unpaid(short)
             self._land(unit)
         else:
             await self._work_without_asking(unit)

@@ -236,10 +236,6 @@ class Shard:
     def keys(self, takes: Takes) -> tuple[bytes, ...]:
         return tuple([p.key(takes) for p in self.tasks])
 
-    def all_keys(self) -> tuple[bytes, ...]:
-        """Under every form in which one of the candidates may take them."""
-        return tuple([p.key(takes) for takes in self.eligible.takes for p in self.tasks])
-
     def take_apart(self, reply: Reply) -> list[tuple[TaskState, Reply]]:
         assert self.apart is not None
         answers = self.apart(reply)
