@@ -133,7 +133,16 @@ def _replace(path: Path, before: str, after: str) -> None:
         mark = b"\xef\xbb\xbf" if old.startswith(b"\xef\xbb\xbf") else b""
         if old != mark + before.encode():
             raise BadInput("was changed by someone else meanwhile; try again", file=str(path))
-        _write_like(path, new, mark + after.encode())
+        # A new file beside the old one, with its mode and, where that is allowed, its owner
+        found = path.stat()
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(handle, "wb") as stream:
+            stream.write(mark + after.encode())
+            stream.flush()
+            with contextlib.suppress(PermissionError):
+                os.fchown(handle, found.st_uid, found.st_gid)
+            os.fchmod(handle, found.st_mode & 0o7777)
+            os.fsync(handle)
         os.replace(new, path)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
@@ -141,19 +150,6 @@ def _replace(path: Path, before: str, after: str) -> None:
     finally:
         with contextlib.suppress(OSError):
             new.unlink()
-
-
-def _write_like(old: Path, new: Path, content: bytes) -> None:
-    """A new file beside the old one, with its mode and, where that is allowed, its owner."""
-    found = old.stat()
-    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(handle, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        with contextlib.suppress(PermissionError):
-            os.fchown(handle, found.st_uid, found.st_gid)
-        os.fchmod(handle, found.st_mode & 0o7777)
-        os.fsync(handle)
 
 
 def _differences(before: str, after: str) -> Iterator[Changed]:

@@ -47,7 +47,18 @@ class ApiFields(_AddressFields, frozen=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         usual_key = "none" if self.base_url else self.usual_key
-        self.put(base_url=_checked_url(self.base_url or self.usual_host), key=self.key or usual_key)
+        url = (self.base_url or self.usual_host).rstrip("/")
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+            secret = parts.username is not None or parts.password is not None
+        except ValueError:
+            usable, secret = False, False
+        if secret:
+            raise Misfit("`base_url` must not hold a name or password; use `key`", "base_url")
+        if not usable:
+            raise Misfit(f"`base_url` must begin with http:// or https://, not `{url}`", "base_url")
+        self.put(base_url=url, key=self.key or usual_key)
 
     @property
     def key_reference(self) -> str:
@@ -82,21 +93,6 @@ class ApiFields(_AddressFields, frozen=True):
             return f"{parts.hostname}:{port} cannot be reached"
         writer.close()
         return None
-
-
-def _checked_url(written: str) -> str:
-    url = written.rstrip("/")
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-        secret = parts.username is not None or parts.password is not None
-    except ValueError:
-        usable, secret = False, False
-    if secret:
-        raise Misfit("`base_url` must not hold a name or password; use `key`", "base_url")
-    if not usable:
-        raise Misfit(f"`base_url` must begin with http:// or https://, not `{url}`", "base_url")
-    return url
 
 
 class Endpoint:

@@ -122,10 +122,6 @@ def scrubbed(text: str, key: str) -> str:
     text = text[:_MOST]
     if len(key) < 4:
         return text
-    return _without_ends(_without_parts(text, key), key)
-
-
-def _without_parts(text: str, key: str) -> str:
     plain, size = _lower(text), min(SHORTEST, len(key))
     seen = bytearray(len(text))
     for grams, width in _forms(key, size):
@@ -136,7 +132,7 @@ def _without_parts(text: str, key: str) -> str:
     for found in re.finditer(rb"x+", seen):
         made += [text[at : found.start()], MASK]
         at = found.end()
-    return "".join([*made, text[at:]])
+    return _without_ends("".join([*made, text[at:]]), key)
 
 
 @lru_cache(8)

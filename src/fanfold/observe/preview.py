@@ -152,7 +152,18 @@ def preview_json(preview: Preview) -> bytes:
     return _encode(
         {
             "name": preview.name,
-            "steps": [_step(step) for step in preview.steps],
+            "steps": [
+                {
+                    "name": step.name,
+                    "kind": step.kind,
+                    "members": step.who,
+                    "tasks": step.tasks,
+                    "tasks_at_most": step.most if step.tasks is None else step.tasks,
+                    "governed": step.watched,
+                    **_amounts(step.forecast, sized=step.tasks is not None),
+                }
+                for step in preview.steps
+            ],
             "total": _amounts(preview.total, sized=True),
             "sized": preview.sized,
             "budget": preview.budget,
@@ -160,18 +171,6 @@ def preview_json(preview: Preview) -> bytes:
             "notes": [*_bounds(preview), *in_words(preview.notes)],
         }
     )
-
-
-def _step(step: StepPreview) -> dict[str, Any]:
-    return {
-        "name": step.name,
-        "kind": step.kind,
-        "members": step.who,
-        "tasks": step.tasks,
-        "tasks_at_most": step.most if step.tasks is None else step.tasks,
-        "governed": step.watched,
-        **_amounts(step.forecast, sized=step.tasks is not None),
-    }
 
 
 def _amounts(made: Forecast, *, sized: bool) -> dict[str, Any]:

@@ -266,19 +266,6 @@ def load_script(target: str | None) -> Script:
     return script
 
 
-async def _serve(server: ModelServer, until_stdin_closes: bool) -> None:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    if until_stdin_closes:
-        ending = (loop, stop)
-        threading.Thread(target=_wait_for_stdin, args=ending, daemon=True).start()
-    async with server:
-        sys.stdout.write(encode({"url": server.url}).decode() + "\n")
-        sys.stdout.flush()
-        await stop.wait()
-
-
 def _wait_for_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
@@ -299,7 +286,16 @@ async def _main(options: argparse.Namespace) -> None:
         port=options.port,
         books=options.books,
     )
-    await _serve(server, options.until_stdin_closes)
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if options.until_stdin_closes:
+        ending = (loop, stop)
+        threading.Thread(target=_wait_for_stdin, args=ending, daemon=True).start()
+    async with server:
+        sys.stdout.write(encode({"url": server.url}).decode() + "\n")
+        sys.stdout.flush()
+        await stop.wait()
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from fanfold.journal import opening
 from fanfold.journal.decide import month_of
 from fanfold.members.edit import edit_roster, parse_edit
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
-from fanfold.members.route import ORDER, Need, Ranking, explain, rank
+from fanfold.members.route import ORDER, Need, explain, rank
 from fanfold.observe.menu import menu, menu_json
 from fanfold.run.choose import months_used_up
 from fanfold.work.member import MemberStats, Traits
@@ -50,17 +50,6 @@ class TaskQuery(msgspec.Struct, frozen=True):
 
 def explain_choice(roster: Roster, store: str, asked: TaskQuery, as_json: bool) -> None:
     """Nobody fits: everyone with what is in the way, then refused with the nearest miss."""
-    ranking = _ranking(roster, store, asked)
-    if as_json:
-        said = {"ranked": ranking.ranked, "barred": ranking.barred, "miss": ranking.miss or None}
-        click.echo(msgspec.json.encode(said))
-    elif lines := explain(ranking):
-        click.echo("\n".join([*lines, *([ORDER] if len(ranking.ranked) > 1 else ())]))
-    if ranking.miss:
-        raise BadInput(ranking.miss)
-
-
-def _ranking(roster: Roster, store: str, asked: TaskQuery) -> Ranking:
     traits = {id: entry.traits for id, entry in roster.entries.items()}
     stats, closed = _past(traits, store)
     need = Need(
@@ -69,7 +58,14 @@ def _ranking(roster: Roster, store: str, asked: TaskQuery) -> Ranking:
         allow_paid=asked.allow_paid or roster.settings.allow_paid,
         closed=closed,
     )
-    return rank(tuple(traits.values()), need, stats)
+    ranking = rank(tuple(traits.values()), need, stats)
+    if as_json:
+        said = {"ranked": ranking.ranked, "barred": ranking.barred, "miss": ranking.miss or None}
+        click.echo(msgspec.json.encode(said))
+    elif lines := explain(ranking):
+        click.echo("\n".join([*lines, *([ORDER] if len(ranking.ranked) > 1 else ())]))
+    if ranking.miss:
+        raise BadInput(ranking.miss)
 
 
 def _past(
