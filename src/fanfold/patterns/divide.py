@@ -30,6 +30,7 @@ from fanfold.work.check import whole
 from fanfold.work.cut import Cutter, SplitMethod, Splitter
 from fanfold.work.item import Item, Source, canonical
 from fanfold.work.nearest import remedy
+from fanfold.work.neighbours import Around, Neighbours
 from fanfold.work.options import needed, reducer
 from fanfold.work.outcome import Outcome
 from fanfold.work.pieces import Fits, Piece
@@ -47,6 +48,7 @@ class Division(msgspec.Struct, frozen=True):
     `split` is how one item that does not fit alone is split: `items` (not at all), `paragraphs`, a
     function from its data to a list of data, or a member that is asked for such a list.
     `max_pieces` are the pieces that are asked about, `max_depth` the splits above any of them.
+    `around`: what goes with a stretch of a text of those beside it.
     """
 
     combine: Reducer | AskedReduce
@@ -54,6 +56,7 @@ class Division(msgspec.Struct, frozen=True):
     split: str | Splitter | AskedReduce = "items"
     max_depth: int = 8
     max_pieces: int = 1000
+    around: Around = Around()
 
     def __post_init__(self) -> None:
         if not isinstance(self.combine, AskedReduce):
@@ -64,6 +67,8 @@ class Division(msgspec.Struct, frozen=True):
             raise BadInput(f"`split` is a word, a function or asked(...), not {self.split!r}")
         for name, limit in (("max_depth", self.max_depth), ("max_pieces", self.max_pieces)):
             needed(name, limit, whole(least=1))
+        if self.around and self.split != "paragraphs":
+            raise BadInput('`context_before` and `context_after` need `split="paragraphs"`')
 
     @property
     def method(self) -> SplitMethod:
@@ -93,6 +98,8 @@ async def divide_and_conquer(
     split: str | Splitter | AskedReduce = "items",
     max_depth: int = 8,
     max_pieces: int = 1000,
+    context_before: Neighbours | None = None,
+    context_after: Neighbours | None = None,
     **how: Unpack[PatternOptions],
 ) -> Folded:
     """Split all items, or one text, into pieces that fit, ask `prompt` about each, and combine.
@@ -105,8 +112,13 @@ async def divide_and_conquer(
     `combine` works on the parts of each split, bottom-up: a reducer, also on a single piece, or
     `asked(...)`, which is not asked for one piece alone. Of no items it is the reducer of nothing,
     or None. An item passes when every piece of it did; what did not is missing from the result.
+
+    With `split="paragraphs"`, `context_before=Neighbours(paragraphs=1)` gives each piece so much of
+    what stands before it as its field `context_before`, and `context_after` of what comes after it.
+    These are for reading only: a gate looks for quotes in the piece's own `text`.
     """
-    division = Division(combine, fits, split, max_depth, max_pieces)
+    around = Around(context_before, context_after)
+    division = Division(combine, fits, split, max_depth, max_pieces, around)
     asked = prompt_of(prompt, schema)
     terms = terms_of(how, asked.schema, "divide")
     given = items
@@ -144,6 +156,8 @@ def divided(
     split: str | Splitter | AskedReduce = "paragraphs",
     max_depth: int = 8,
     max_pieces: int = 1000,
+    context_before: Neighbours | None = None,
+    context_after: Neighbours | None = None,
     **how: Unpack[PatternOptions],
 ) -> TaskHandler:
     """A divide of each item for a stage, with the arguments of `divide_and_conquer`:
@@ -151,7 +165,8 @@ def divided(
     one, which the stage's gate judges."""
     made = prompt_of(prompt, schema)
     terms = terms_of(how, made.schema, "divide")
-    return DividedItem(made, terms, Division(combine, fits, split, max_depth, max_pieces))
+    around = Around(context_before, context_after)
+    return DividedItem(made, terms, Division(combine, fits, split, max_depth, max_pieces, around))
 
 
 class DividedItem(msgspec.Struct, frozen=True):
@@ -193,7 +208,7 @@ def cutting(
 ) -> tuple[Cutter, PieceAsk]:
     """How items become pieces, and a piece an ask."""
     fits = _measure(run, terms, prompt, division.fits)
-    cutter = Cutter(fits, division.method, division.max_depth, division.max_pieces)
+    cutter = Cutter(fits, division.method, division.max_depth, division.max_pieces, division.around)
     alone = _limit(prompt, division.fits) == 1
     return cutter, PieceAsk(prompt_for(run, terms, prompt), alone)
 

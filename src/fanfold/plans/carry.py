@@ -46,6 +46,8 @@ class CarriedStep(FlowStep, Protocol):
     @property
     def asks_about_parts(self) -> bool: ...
     @property
+    def fields_added(self) -> tuple[str, ...]: ...
+    @property
     def names(self) -> tuple[str, ...]: ...
     def all_terms(self, ready: Ready) -> list[Terms]: ...
     def check_size(self, size: int) -> None: ...
@@ -311,10 +313,10 @@ def check_fields(plan: PlanHeader, items: Iterable[tuple[int, Item]]) -> None:
     if first is None or step.asks_about_parts:
         return
     _, asking = next(step.asks())
-    view = first[1].view()
+    view = {**dict.fromkeys(step.fields_added), **first[1].view()}
     missing = sorted(field for field in asking.fields_read("item") if field not in view)
     if missing:
-        has = ", ".join(map(str, list(view)[:8]))
+        has = ", ".join(map(str, list(first[1].view())[:8]))
         raise BadInput(
             f"the prompt reads item.{missing[0]}, but items have: {has}",
             file=plan.file,

@@ -10,6 +10,7 @@ import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work.item import Item, canonical
+from fanfold.work.neighbours import BEFORE, Around, with_context
 from fanfold.work.pieces import (
     Branch,
     Held,
@@ -20,6 +21,7 @@ from fanfold.work.pieces import (
     longest,
     name_of,
     stretches,
+    surrounded,
     text_of,
     with_text,
 )
@@ -36,12 +38,20 @@ class Cutter:
     """Splits until every piece fits, and counts the pieces.
 
     `fits` may raise a FanfoldError: nothing can be asked about that piece, whatever its size.
+    `around`: the context that goes with a stretch of a text.
     """
 
     def __init__(
-        self, fits: Callable[[Piece], bool], method: SplitMethod, max_depth: int, max_pieces: int
+        self,
+        fits: Callable[[Piece], bool],
+        method: SplitMethod,
+        max_depth: int,
+        max_pieces: int,
+        around: Around = Around(),
     ) -> None:
-        self._fits, self._method = fits, method
+        self._fits, self._method, self._around = fits, method, around
+        if around:
+            self._fits = lambda piece: fits(_in_context(piece))
         self._max_depth, self._max_pieces = max_depth, max_pieces
         self.pieces = 0
 
@@ -112,6 +122,8 @@ class Cutter:
         return self._leaf(Leaf(_piece(held).id, start, end + 1, depth, ends=ends))
 
     def _leaf(self, leaf: Leaf) -> Leaf:
+        if self._around and leaf.around is None:
+            leaf = msgspec.structs.replace(leaf, around=(0, 0))
         self.pieces += 1
         if self.pieces > self._max_pieces:
             raise BadInput(
@@ -161,11 +173,14 @@ class Cutter:
         text = text_of(item)
         most = len(text) // 2 + len(text) % 2 if halve else len(text)
         longest_id = f"{leaf.id}/{self._max_pieces}"
+        around = self._around
+        beside, at = surrounded(item) if around else (text, 0)
+        filler = around.longest(beside) if around else ("", "")
 
         def fits(part: str) -> bool:
-            return len(part) <= most and self._fit(
-                Piece(longest_id, (Item(longest_id, with_text(item.data, part)),))
-            )
+            made = Item(longest_id, with_text(item.data, part))
+            made = with_context(made, *filler) if around else made
+            return len(part) <= most and self._fit(Piece(longest_id, (made,)))
 
         try:
             spans = list(islice(stretches(text, fits), self._max_pieces + 1))
@@ -174,9 +189,14 @@ class Cutter:
         if len(spans) < 2:
             raise NoSplit(f"`{leaf.id}`: its text cannot be made shorter")
         parts = [
-            self._leaf(msgspec.structs.replace(_part(leaf, n), cut=span))
-            for n, span in enumerate(spans, 1)
-        ]
+            self._leaf(
+                msgspec.structs.replace(
+                    _part(leaf, n), cut=(start, end),
+                    around=around.span(beside, at + start, at + end) if around else None,
+                )
+            )
+            for n, (start, end) in enumerate(spans, 1)
+        ]  # fmt: skip
         return Branch(leaf.id, leaf.start, tuple(parts), leaf.origin is None)
 
     def _called(self, split: Splitter, item: Item) -> Any:
@@ -205,6 +225,16 @@ class Cutter:
         groups = chain(self._groups(iter(held[:at])), self._groups(iter(held[at:])))
         parts = tuple(self._tree(group, leaf.depth + 1) for group in groups)
         return Branch(leaf.id, leaf.start, parts)
+
+
+def _in_context(piece: Piece) -> Piece:
+    """What is not cut has no context; a prompt may show it all the same."""
+    items = tuple([one if _has_context(one) else with_context(one) for one in piece.items])
+    return Piece(piece.id, items)
+
+
+def _has_context(item: Item) -> bool:
+    return isinstance(item.data, dict) and BEFORE in item.data
 
 
 def _piece(held: Held) -> Piece:

@@ -12,6 +12,7 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work.arguments import Checked
 from fanfold.work.item import Item
+from fanfold.work.neighbours import context_of, with_context
 
 Held: TypeAlias = tuple[tuple[int, Item], ...]
 """Items with their positions in the plan, in planned order."""
@@ -53,7 +54,9 @@ class Leaf(msgspec.Struct, frozen=True, gc=False):
 
     A part belongs to the item `origin`, and is the stretch `cut` of its text or what a splitter
     made, `data`. `flaw`: why nothing can be asked. `unsplit`: a member is to split it first.
-    `ends` are the ids of its first and last item, when it has several.
+    `ends` are the ids of its first and last item, when it has several. `around`: where the context
+    begins and ends that goes with it, in the item's text and the context that it has; for what was
+    not cut there is none.
     """
 
     id: str
@@ -66,6 +69,7 @@ class Leaf(msgspec.Struct, frozen=True, gc=False):
     flaw: str | None = None
     unsplit: bool = False
     ends: tuple[str, str] | None = None
+    around: tuple[int, int] | None = None
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -139,10 +143,21 @@ def content(leaf: Leaf, held: Iterable[tuple[int, Item]]) -> Held:
         return ((leaf.start, Item(leaf.id, leaf.data)),)
     own = tuple(one for one in held if leaf.start <= one[0] < leaf.stop)
     if leaf.cut is None:
-        return own
+        return own if leaf.around is None else tuple((n, with_context(one)) for n, one in own)
     position, item = own[0]
     start, end = leaf.cut
-    return ((position, Item(leaf.id, with_text(item.data, text_of(item)[start:end]))),)
+    piece = Item(leaf.id, with_text(item.data, text_of(item)[start:end]))
+    if leaf.around is None:
+        return ((position, piece),)
+    whole, at = surrounded(item)
+    first, last = leaf.around
+    return ((position, with_context(piece, whole[first : at + start], whole[at + end : last])),)
+
+
+def surrounded(item: Item) -> tuple[str, int]:
+    """The text with the context that it has, and where in that it begins."""
+    before, after = context_of(item.data)
+    return f"{before}{text_of(item)}{after}", len(before)
 
 
 def text_of(item: Item) -> str:

@@ -33,9 +33,10 @@ from fanfold.run.remaining import RemainingAsks
 from fanfold.work.ask import Ask, Message
 from fanfold.work.document import Node
 from fanfold.work.item import Item
+from fanfold.work.neighbours import AFTER, BEFORE, Around, Neighbours
 from fanfold.work.picture import Box
 from fanfold.work.pieces import Fits, Leaf, Piece, Tree, contents, grouped, leaves_of
-from fanfold.work.reader import Count, Text
+from fanfold.work.reader import Count, Misfit, Text
 from fanfold.work.task import Task, Terms
 
 _encode = msgspec.json.Encoder().encode
@@ -49,6 +50,23 @@ class FitsFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     called = "fits"
     tokens: Count | None = None
     items: Count | None = None
+
+
+class ContextFields(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How much of the text beside a piece goes with it; one of the two is stated."""
+
+    called = "a context"
+    tokens: Count | None = None
+    paragraphs: Count | None = None
+
+    def __post_init__(self) -> None:
+        if (self.tokens is None) == (self.paragraphs is None):
+            raise Misfit("a context is {tokens: 200} or {paragraphs: 1}")
+
+    def __str__(self) -> str:
+        return (
+            many(self.tokens, "token") if self.tokens else many(self.paragraphs or 0, "paragraph")
+        )
 
 
 class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_only=True):
@@ -66,6 +84,8 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
     combine: Reduce
     max_depth: Count = 8
     max_pieces: Count = 1000
+    context_before: ContextFields | None = None
+    context_after: ContextFields | None = None
 
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> Divide:
@@ -79,14 +99,22 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
                 what = f"`split` is items, paragraphs or module:function, not {given.split!r}"
                 raise node.child("split").bad(what)
             read_target(node.child("split"), reading)
+        for field in ("context_before", "context_after"):
+            if field in node.value and given.split != "paragraphs":
+                raise node.child(field).bad(f"`{field}` needs `split: paragraphs`")
         return cls(
             **made, name=given.name, tokens=fits.tokens, items=fits.items, split=given.split,
             combine=msgspec.structs.replace(combine, name=f"{given.name}.combine"),
             max_depth=given.max_depth, max_pieces=given.max_pieces,
+            context_before=given.context_before, context_after=given.context_after,
         )  # fmt: skip
 
     takes_items = True
     folds_items = True
+
+    @property
+    def fields_added(self) -> tuple[str, ...]:
+        return (BEFORE, AFTER) if self.context_before or self.context_after else ()
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield self.name, self
@@ -99,7 +127,8 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
         split = ready.resolve(self.split) if ":" in self.split else self.split
         fits = Fits(self.tokens, self.items)
         into_one = self.combine.into_one(ready)
-        return Division(into_one, fits, split, self.max_depth, self.max_pieces)
+        around = Around(_neighbours(self.context_before), _neighbours(self.context_after))
+        return Division(into_one, fits, split, self.max_depth, self.max_pieces, around)
 
     def stage(self, ready: Ready) -> Stage:
         """Each item by itself. The gate is for pieces; of the whole only the default is asked."""
@@ -125,7 +154,13 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
                  f"{self.tokens:,} tokens" if self.tokens else ""]  # fmt: skip
         fits = " and ".join(size for size in sizes if size) or "the member's context"
         caps = f"at most {self.max_depth} deep, {many(self.max_pieces, 'piece')}"
-        split = Box("split", f"split by {self.split}", (f"until a piece fits {fits}", caps), "fold")
+        beside = [
+            f"with {one} {side} it"
+            for one, side in ((self.context_before, "before"), (self.context_after, "after"))
+            if one is not None
+        ]
+        lines = (f"until a piece fits {fits}", caps, *beside)
+        split = Box("split", f"split by {self.split}", lines, "fold")
         combine = self.combine.box("combine", "combine", sketch)
         inside = rows([split], lanes("piece", None), [gate_box(self)], [combine])
         return Box(id, title(self.name, "divide"), sketch.asked(self), inside=inside)
@@ -136,6 +171,10 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
 Divide.written = written(
     Divide, "a divide", "tokens", "items", fits=(FitsFields, UNSET), combine=IntoOneEntry
 )
+
+
+def _neighbours(stated: ContextFields | None) -> Neighbours | None:
+    return None if stated is None else Neighbours(stated.tokens, stated.paragraphs)
 
 
 class DivideStation:

@@ -138,6 +138,11 @@ class Step:
         """Whether its prompts are about parts of an item, not about items."""
         return False
 
+    @property
+    def fields_added(self) -> tuple[str, ...]:
+        """What its prompts read of an item that the item has not by itself."""
+        return ()
+
     def lists_read(self) -> set[str]:
         """The steps whose lists it works on, or finds in its items."""
         return set() if self.produced_by is None else {self.produced_by}

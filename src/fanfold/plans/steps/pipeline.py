@@ -106,6 +106,10 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
     def asks_about_parts(self) -> bool:
         return self.stages[0].asks_about_parts
 
+    @property
+    def fields_added(self) -> tuple[str, ...]:
+        return self.stages[0].fields_added
+
     def asks(self) -> Iterator[tuple[str, Asking]]:
         for stage in self.stages:
             yield from stage.asks()
