@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+import fanfold as ff
 from bench.operators import Matcher, fits, joined, knows, load
+from fanfold.errors import BadInput
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.blocking import Block
 from tests.faces.cli import Ended, fanfold
@@ -93,6 +95,91 @@ def test_a_member_may_be_asked_for_names_and_groups_follow_from_entities(tmp_pat
     first = written(tmp_path)[0]
     assert first["key"] == "ACME WORKS NO0" and first["ids"] == ["r0", "r6", "r12"]
     assert first["value"] == "r0 r6 r12"
+
+
+def test_asks_for_names_are_in_the_preview_as_a_bound(tmp_path: Path) -> None:
+    step = "resolve: {member: same, block: {on: name}, canonical: {member: name}}"
+    seen = ran(tmp_path, f"  - {step}\n", "--dry-run")
+    (row,) = [line for line in seen.out.splitlines() if line.startswith("resolve.canonical")]
+    assert row.split()[2:4] == ["≤", "9"]
+
+
+async def resolved(folder: Path, **how: Any) -> tuple[Any, int]:
+    """Functions that say that all but one pair with a `z` are the same, and that name an entity."""
+
+    def alike(item: Any) -> bool:
+        return not (item["a"]["name"].endswith("z") and item["b"]["name"].endswith("z"))
+
+    def called(item: Any) -> str:
+        return "/".join(one["name"] for one in item["records"])
+
+    members = [ff.function(alike, id="alike"), ff.function(called, id="called")]
+    rows = [{"id": str(n), "name": name} for n, name in enumerate(["lamp az", "lamp b", "lamp cz"])]
+    async with ff.open_run("r", members=members, store=str(folder), progress=False) as run:
+        made = await ff.resolve(run, rows, member="alike", block=ff.Block(on=["name"]), **how)
+        return made.value, made.receipt.calls
+
+
+def test_answers_that_contradict_one_another_are_told(tmp_path: Path) -> None:
+    """0 and 2 are said to differ, both are said to be the same as 1."""
+    strict, _ = asyncio.run(resolved(tmp_path / "strict"))
+    assert sorted(map(len, (one["ids"] for one in strict["entities"]))) == [1, 2]
+    (told,) = strict["conflicts"]
+    assert told["answer"] == "same" and "1" in (told["a"], told["b"])
+    loose, _ = asyncio.run(resolved(tmp_path / "loose", closure="transitive"))
+    assert [one["ids"] for one in loose["entities"]] == [["0", "1", "2"]]
+    assert loose["conflicts"] == [{"a": "0", "b": "2", "answer": "different"}]
+
+
+def test_in_python_a_stage_is_asked_for_the_names(tmp_path: Path) -> None:
+    naming = ff.stage(member="called")
+    made, calls = asyncio.run(resolved(tmp_path, closure="transitive", canonical=naming))
+    assert made["entities"] == [
+        {"id": "0", "name": "lamp az/lamp b/lamp cz", "ids": ["0", "1", "2"]}
+    ]
+    assert calls == 3 + 1
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda run: ff.resolve(run, [], closure="loose"), "`closure` is strict or transitive"),
+        (lambda run: ff.resolve(run, [], canonical=3), "canonical"),
+        (lambda run: ff.rank(run, [], window=1), "window"),
+        (lambda run: ff.rank(run, [], window=30), "at most 26"),
+        (lambda run: ff.rank(run, [], rounds=0), "rounds"),
+        (lambda run: ff.sample(run, [], 0), "`n`"),
+        (lambda run: ff.group(run, [], by="", reduce=ff.collect()), "by"),
+        (lambda run: ff.group(run, [], by="x", reduce=ff.collect), "call it"),
+    ],
+)
+def test_python_refuses_the_same_mistakes(call: Any, says: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        members = [ff.function(lambda item: True, id="f")]
+        async with ff.open_run("r", members=members, store=str(tmp_path), progress=False) as run:
+            await call(run)
+
+    with pytest.raises(BadInput, match=says):
+        asyncio.run(main())
+
+
+def test_of_nothing_and_of_one_item(tmp_path: Path) -> None:
+    async def main(rows: list[Any]) -> list[Any]:
+        members = [ff.function(lambda item: True, id="f")]
+        store = str(tmp_path / str(len(rows)))
+        async with ff.open_run("r", members=members, store=store, progress=False) as run:
+            return [
+                (await ff.resolve(run, rows)).value["entities"], (await ff.join(run, rows, rows[:0])).value,
+                (await ff.rank(run, rows)).value, (await ff.sample(run, rows, 5)).value,
+                (await ff.group(run, rows, by="k", reduce=ff.collect())).value,
+            ]  # fmt: skip
+
+    assert asyncio.run(main([])) == [[], [], [], [], []]
+    one = {"id": "x", "k": 1}
+    entity, none, ranked, sampled, groups = asyncio.run(main([one]))
+    assert (entity, none) == ([{"id": "x", "ids": ["x"]}], [])
+    assert [row["rank"] for row in ranked] == [1] and sampled == [one]
+    assert [(row["key"], row["ids"]) for row in groups] == [(1, ["x"])]
 
 
 def test_group_makes_one_of_each_by_any_reduce_and_feeds_a_map(tmp_path: Path) -> None:

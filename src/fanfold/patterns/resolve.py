@@ -12,16 +12,19 @@ from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
 from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody
 from fanfold.patterns.map_reduce import map_batch
 from fanfold.patterns.pairs import PairSource, ask_pairs, one_of_words, pair_prompt, pair_terms
-from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
+from fanfold.patterns.pipeline import Stage
+from fanfold.patterns.prompt import Prompt, check_prompt, make_task, prompt_of
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows, source_of
+from fanfold.work import check
 from fanfold.work.arguments import public
 from fanfold.work.blocking import Block, Blocked, blocked_record, item_path, pairs_within
 from fanfold.work.cluster import CLOSURES, Closure, Entities, PairAnswer, entities
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import MISSING, leaves
 from fanfold.work.item import Item, Source, canonical
+from fanfold.work.options import option
 from fanfold.work.task import Terms
 
 
@@ -57,7 +60,7 @@ async def resolve(
     schema: dict[str, Any] | type | None = None,
     block: Block = Block(),
     closure: Closure = "strict",
-    canonical: str | None = None,
+    canonical: str | Stage | None = None,
     **how: Unpack[PatternOptions],
 ) -> Folded:
     """Find the items that are about one thing. `block` chooses the pairs that are asked about; the
@@ -66,18 +69,31 @@ async def resolve(
     The value is {"entities": [{"id", "name", "ids"}], "conflicts", "bridges", "unanswered", …}. An
     item's reply is {"entity", "name", "size"}. Two groups become one only where no answer says
     `different`; `closure="transitive"` joins them nevertheless. Either way `conflicts` lists the
-    answers that the result contradicts. `canonical`: the field that names an entity.
+    answers that the result contradicts. `canonical`: the field that names an entity, or a
+    `stage(...)` that is asked for a name of each with several records (`item.records`).
     """
     one_of_words("closure", closure, CLOSURES)
     asked = prompt_of(pair_prompt(prompt, "a", "b"), schema)
     terms = terms_of(how, asked.schema, "resolve")
-    way = ResolvingWay(terms.step, pair_terms(terms), asked, block, closure, Naming(canonical))
+    way = ResolvingWay(
+        terms.step, pair_terms(terms), asked, block, closure, _naming(canonical, terms.step)
+    )
     check_prompt(asked, way.terms.step, run.traits(way.terms))
     await run.begin(way.terms)
+    if way.naming.terms is not None and way.naming.prompt is not None:
+        check_prompt(way.naming.prompt, way.naming.terms.step, run.traits(way.naming.terms))
+        await run.begin(way.naming.terms)
     batch = await run.plan(source_of(items, run.spool), way.items)
     value = await resolve_batch(run, batch, way)
     run.set_result(value)
     return Folded(value, run.receipt(), run, batch, way.items)
+
+
+def _naming(canonical: Any, step: str) -> Naming:
+    if isinstance(canonical, Stage):
+        terms = msgspec.structs.replace(canonical.terms, step=f"{step}.canonical")
+        return Naming(None, canonical.prompt, terms)
+    return Naming(option("canonical", canonical, check.text))
 
 
 async def resolve_batch(
@@ -89,7 +105,7 @@ async def resolve_batch(
     answered = await ask_pairs(run, pairs, way.terms, way.prompt, govern=govern)
     found = entities(len(records.distinct), answered.answers, way.closure)
     groups = records.spread(found.groups)
-    names = await _names(run, gathered.items, groups, way.naming)
+    names = await _names(run, gathered.items, groups, way.naming, govern=govern)
     of = {at: n for n, group in enumerate(groups) for at in group}
     said = []
     for at, item in enumerate(gathered.items):
@@ -153,20 +169,23 @@ def _doubts(items: Sequence[Item], found: Entities) -> dict[str, Any]:
 
 
 async def _names(
-    run: Run, items: Sequence[Item], groups: Sequence[Sequence[int]], naming: Naming
+    run: Run,
+    items: Sequence[Item],
+    groups: Sequence[Sequence[int]],
+    naming: Naming,
+    *,
+    govern: bool,
 ) -> list[dict[str, Any]]:
     """{"name": …} of each group, or nothing where nothing names it."""
     names = [_usual(items, group, naming.field) for group in groups]
     if naming.terms is None or naming.prompt is None:
         return names
     several = [n for n, group in enumerate(groups) if len(group) > 1]
-    rows = [
-        Item(
-            items[groups[n][0]].id, {**names[n], "records": [items[at].view() for at in groups[n]]}
-        )
-        for n in several
-    ]
+    rows = [named_entity(items, groups[n], naming.field) for n in several]
     batch = await run.plan(Rows(rows), naming.terms)
+    if govern:
+        asks = (make_task(naming.prompt, row, naming.terms, None).ask for row in rows)
+        await run.govern(naming.terms, asks)
     await map_batch(run, batch, naming.terms, naming.prompt)
     run.pause_if_unpaid()
     for part in run.passed(batch, naming.terms):
@@ -174,6 +193,12 @@ async def _names(
         if value is not None:
             names[several[part.position]] = {"name": value}
     return names
+
+
+def named_entity(items: Sequence[Item], group: Sequence[int], field: str | None) -> Item:
+    """What is asked about: its records, and the name that they give it."""
+    records = [items[at].view() for at in group]
+    return Item(items[group[0]].id, {**_usual(items, group, field), "records": records})
 
 
 def _usual(items: Sequence[Item], group: Sequence[int], field: str | None) -> dict[str, Any]:

@@ -32,13 +32,19 @@ class ComparedStation:
         self._reply = context.stand_ins.make(_REPLY)
         self._items: list[Item] = []
         self._reads: Sequence[str] = ()
+        self._bound = False
         self._compared: Callable[[Sequence[Item], bool], Iterable[Item]] = lambda items, known: ()
 
     def over(
-        self, compared: Callable[[Sequence[Item], bool], Iterable[Item]], reads: Sequence[str] = ()
+        self,
+        compared: Callable[[Sequence[Item], bool], Iterable[Item]],
+        reads: Sequence[str] = (),
+        *,
+        bound: bool = False,
     ) -> ComparedStation:
-        """`compared` is given all items, and whether the fields that it `reads` are known."""
-        self._compared, self._reads = compared, reads
+        """`compared` is given all items, and whether the fields that it `reads` are known. `bound`: it
+        gives as many as there can be."""
+        self._compared, self._reads, self._bound = compared, reads, bound
         return self
 
     @property
@@ -66,7 +72,7 @@ class ComparedStation:
         for first in range(0, len(tasks), CHUNK):
             estimated.take(tasks[first : first + CHUNK])
         rows = rows_of(self._terms.step, kind, estimated, len(tasks), times)
-        return rows if known else [_bounded(row) for row in rows]
+        return rows if known and not self._bound else [_bounded(row) for row in rows]
 
 
 def awaits_reply(item: Item, field: str) -> bool:

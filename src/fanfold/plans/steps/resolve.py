@@ -10,10 +10,16 @@ from msgspec import UNSET
 
 from fanfold.patterns.gathered import terms_of_nobody
 from fanfold.patterns.pairs import PairSource, pair_prompt, pair_terms
-from fanfold.patterns.resolve import Naming, ResolvingWay, resolve_batch, similar_pairs
+from fanfold.patterns.resolve import (
+    Naming,
+    ResolvingWay,
+    named_entity,
+    resolve_batch,
+    similar_pairs,
+)
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
-from fanfold.plans.drawing.describe import gate_line, joined, many
+from fanfold.plans.drawing.describe import joined, many
 from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.preview.compared import ComparedStation
 from fanfold.plans.preview.estimate import Estimate, PartPreview
@@ -28,7 +34,7 @@ from fanfold.work.document import Node
 from fanfold.work.item import Item
 from fanfold.work.picture import Box
 from fanfold.work.reader import Count, Stated, Text, Texts, stated_in
-from fanfold.work.task import Terms
+from fanfold.work.task import Terms, Who
 
 _RECORDS = ("item", "items", "steps", "task")
 
@@ -75,7 +81,7 @@ class CanonicalName(Asking, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def is_asked(self) -> bool:
-        return self.prompt is not None or "member" in self.lines
+        return self.prompt is not None or self.who != Who()
 
 
 class Resolve(Asking, Step, frozen=True, omit_defaults=True, tag="resolve", kw_only=True):
@@ -159,26 +165,35 @@ class Resolve(Asking, Step, frozen=True, omit_defaults=True, tag="resolve", kw_o
             return (item for _, item in source.walk())
 
         context.record(self.name, station.size)
-        return estimate.through([station.over(pairs, self.block.fields)])
+        stations = [station.over(pairs, self.block.fields), *self._preview_names(estimate, way)]
+        return estimate.through(stations)
+
+    def _preview_names(self, estimate: Estimate, way: ResolvingWay) -> list[ComparedStation]:
+        """There are at most half as many entities of several records as there are records."""
+        naming = way.naming
+        if self.canonical is None or naming.prompt is None or naming.terms is None:
+            return []
+        station = ComparedStation(
+            estimate.context, self.name, self.canonical, naming.terms, naming.prompt
+        )
+
+        def named(items: Sequence[Item], known: bool) -> Iterable[Item]:
+            return (
+                named_entity(items, (n, n + 1), way.naming.field)
+                for n in range(0, len(items) - 1, 2)
+            )
+
+        return [station.over(named, bound=True)]
 
     def draw(self, id: str, sketch: Sketch) -> Box:
-        conflicts = (
-            "no merge against an answer" if self.closure == "strict" else "all that is linked"
-        )
-        inside = rows(
-            lanes("pair", None), [gate_box(self)],
-            [Box("closure", f"closure: {self.closure}", (conflicts,), "fold")],
-        )  # fmt: skip
-        lines = (*sketch.asked(self), *joined([f"over {self.over}" if self.over else ""]))
+        merged = "no merge against an answer" if self.closure == "strict" else "all that is linked"
+        then = [[Box("closure", f"closure: {self.closure}", (merged,), "fold")]]
         if self.canonical is not None and self.canonical.is_asked:
-            inside = rows(
-                lanes("pair", None), [gate_box(self)],
-                [Box("closure", f"closure: {self.closure}", (conflicts,), "fold")],
-                [Box("canonical", "canonical name", gate_line(self.canonical))],
-            )  # fmt: skip
-        return Box(
-            id, title(self.name, "resolve"), (*lines, describe_block(self.block)), inside=inside
-        )
+            then.append([sketch.leaf("canonical", "canonical name", self.canonical)])
+        inside = rows(lanes("pair", None), [gate_box(self)], *then)
+        over = joined([f"over {self.over}" if self.over else ""])
+        lines = (*sketch.asked(self), *over, describe_block(self.block))
+        return Box(id, title(self.name, "resolve"), lines, inside=inside)
 
 
 def note_bound(estimate: Estimate, name: str, block: Block, records: int | None) -> None:
