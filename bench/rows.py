@@ -162,6 +162,31 @@ def _http_line(
                 note="raw: ours")  # fmt: skip
 
 
+def team_store(way: Way) -> Iterator[Line]:
+    """Ours against ours: the calls of `http`, in a new store for each run."""
+    what = "HTTP, 64 at once, store on PostgreSQL against SQLite: CPU per item, our process"
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests import postgres  # its server is that of the tests
+
+    try:
+        places = postgres.server().place
+    except BaseException as skipped:  # as pytest says it
+        yield Line(what, "µs", None, None, 3.0, note=str(skipped))
+        return
+    n = way.size.posts
+    with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:
+        price = Price(input=1.0, output=5.0)
+        with running_server(Path(folder) / "books.jsonl", price=price, latency_ms=50) as server:
+            given = {"items": n, "concurrency": 64, "url": f"{server.url}/v1"}
+            pair = way.in_turn(
+                way.job("ours:http_map", **given),
+                lambda: way.job("ours:http_map", **given, folder=places())(),
+            )
+    postgres.shut_down()
+    raw, ours = median(pair.raw, _cpu(n)), median(pair.ours, _cpu(n))
+    yield Line(what, "µs", raw, ours, 3.0, note="raw: ours on SQLite")
+
+
 def followed(way: Way) -> Iterator[Line]:
     given = {"items": way.size.many, "concurrency": 64}
     pair = way.in_turn(way.job("ours:function_map", **given), way.job("ours:followed", **given))
@@ -271,6 +296,7 @@ ROWS: dict[str, Callable[[Way], Iterable[Line]]] = {
     "waiting": http_waiting,
     "script": http_script,
     "followed": followed,
+    "team": team_store,
     "resume": resume,
     "command": command,
     "start": start,

@@ -153,7 +153,7 @@ def test_a_process_that_was_stopped_past_its_lease_sends_and_writes_nothing_more
     os.kill(running.process.pid, signal.SIGCONT)
     told = finished(running)
     assert told is not None
-    assert "longer than its lease (6 s)" in told.trouble and "replies are kept in" in told.trouble
+    assert "longer than its lease (6 s)" in told.trouble and " kept in " in told.trouble
     assert (asked(model, work), contents(database, schema)) == (sent, rows)
 
     database.run(f"update {schema}.store set lease = 180")

@@ -87,7 +87,8 @@ def may_have_run(error: Exception) -> bool:
 
 def one_line(error: Exception) -> str:
     text = str(error) if isinstance(error, MemberError) else error_text(error)
-    return " ".join(text.encode("utf-8", "replace").decode().split())[:500]
+    clean = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    return " ".join(clean.split())[:500]
 
 
 def shares(total: int, count: int) -> list[int]:

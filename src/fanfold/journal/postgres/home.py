@@ -17,7 +17,7 @@ from zlib import crc32
 import msgspec
 import psycopg
 
-from fanfold.errors import StoreBusy, StoreError
+from fanfold.errors import BadInput, StoreBusy, StoreError
 from fanfold.journal.answers import Claim, RemovedReplies
 from fanfold.journal.facts import EndAttempt, Fact, RemoveRuns, StartAttempt
 from fanfold.journal.postgres.connection import (
@@ -115,9 +115,12 @@ class PostgresHome:
     def commit(self, db: PostgresConnection, facts: list[Any]) -> list[Any]:
         try:
             return self._transact(db, facts)
-        except psycopg.DataError:
+        except psycopg.DataError as error:
             db.rollback()
-            raise  # a fact that PostgreSQL cannot hold
+            said = str(error).partition("\n")[0]
+            raise BadInput(
+                f"{self.place}: a text cannot be stored there ({said}); take NUL characters out of ids"
+            ) from error
         except psycopg.Error as error:
             db.rollback()
             if db.lost:

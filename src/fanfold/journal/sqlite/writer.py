@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from fanfold.errors import InvalidReply, RunStopped, StoreBusy, StoreError, StoreFull
+from fanfold.errors import BadInput, InvalidReply, RunStopped, StoreBusy, StoreError, StoreFull
 from fanfold.journal.contract import Patience
 from fanfold.journal.facts import AdoptAttempts, EndAttempt, Fact, StartAttempt
 from fanfold.journal.sqlite.disk import FIRST_GUESS
@@ -242,7 +242,8 @@ class Writer:
             raise
         except Exception as error:
             if len(facts) == 1:
-                return [InvalidReply(f"cannot be recorded: {error}")]
+                bad = isinstance(error, BadInput)
+                return [error if bad else InvalidReply(f"cannot be recorded: {error}")]
             return [answer for fact in facts for answer in self._transact([fact])]
         self.commits += 1
         self._store.committed(facts, answers)
