@@ -249,11 +249,13 @@ def test_an_asked_reduce_that_never_passes_gives_no_result_and_flags_the_run(
     assert len(reduces(provider.sent)) <= 2 * 2
 
 
-def test_a_reduce_nobody_answers_gives_no_result_and_flags_the_run(memory_path: Path) -> None:
+def test_a_reduce_nobody_answers_gives_no_result_and_pauses_the_run(memory_path: Path) -> None:
     provider = Provider(except_for({JOIN: Terminal("too long", scope="ask")}))
     receipt = play(Scene(memory_path, (provider,), words(5), how={"reduce": joined(2)}))
-    assert (receipt.status, receipt.result, outcomes(receipt)) == ("flagged", None, {"passed": 5})
-    assert receipt.reason == "reduce: failed: too long"
+    assert (receipt.status, receipt.result, outcomes(receipt)) == ("paused", None, {"passed": 5})
+    assert receipt.reason == (
+        "reduce: failed: too long; all that passed is on record, resume to try this again"
+    )
 
 
 def test_a_prompt_that_cannot_be_rendered_flags_the_run(memory_path: Path) -> None:

@@ -4,7 +4,7 @@ happens when it goes wrong."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
@@ -40,7 +40,7 @@ class PatternOptions(TypedDict, total=False):
     gate: Gate
     revise: int
     escalate: Sequence[str | Named]
-    on_failure: OnFailure
+    on_failure: OnFailure | Literal["partial"]
     in_doubt: InDoubt
     hedge: Hedge
     attempts: int

@@ -17,6 +17,7 @@ from fanfold.patterns.arguments import (
     terms_of,
 )
 from fanfold.patterns.fold import collect
+from fanfold.patterns.piecewise import knowing
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.run.pool import in_order
 from fanfold.run.run import Run
@@ -49,12 +50,14 @@ class SourcedPart(msgspec.Struct, frozen=True, gc=False):
 
 
 class AskedReduce(msgspec.Struct, frozen=True):
-    """Who is asked to make one of many, and how. `fan_in`: at most so many in one ask."""
+    """Who is asked to make one of many, and how. `fan_in`: at most so many in one ask. `partial`: one
+    of several such asks that fails is done without, and those behind it count as missing."""
 
     prompt: Prompt
     terms: Terms
     fan_in: int = 10
     by: TaskHandler = ask_member
+    partial: bool = False
 
 
 @public
@@ -74,10 +77,17 @@ def asked(
     the ask out: a vote, say. A reduce of more than `fan_in` parts is a tree of such asks: higher up
     a part is an answer of this ask, and its `ids` are all the items behind it. Each is told who is
     missing among the items below it; the last one, of all.
+
+    When one of them gets no reply, however often it is tried, the run pauses; resumed, it tries that
+    one again. With `on_failure="partial"` the others go on: the items behind it are `missing` in the
+    ask above it, and the run ends flagged. The last ask has none above it.
     """
     check_fan_in(fan_in)
     made = prompt_of(prompt, schema, PART_NAMES)
-    return AskedReduce(made, terms_of(how, made.schema, "reduce"), fan_in, by)
+    partial = how.get("on_failure") == "partial"
+    if partial:
+        del how["on_failure"]
+    return AskedReduce(made, terms_of(how, made.schema, "reduce"), fan_in, by, partial)
 
 
 async def begin_asked(run: Run, reduce: AskedReduce) -> None:
@@ -122,6 +132,31 @@ def value_or_flag(run: Run, step: str, outcome: Outcome) -> Any:
     why = "; ".join(outcome.reasons) or "no reason was given"
     run.flawed(f"{step}: {outcome.state}: {why}")
     return None
+
+
+def value_or_pause(run: Run, step: str, outcome: Outcome) -> Any:
+    """The value that passed. Where somebody was asked and there is no reply the run pauses, to try it
+    again; else there is none, and the run is flagged with the reason."""
+    if outcome.state == "failed" and outcome.calls:
+        why = "; ".join(outcome.reasons) or "no reason was given"
+        run.pause(f"{step}: failed: {why}; all that passed is on record, resume to try this again")
+        run.pause_if_unpaid()
+    return value_or_flag(run, step, outcome)
+
+
+def left_out(node: str, parts: Sequence[SourcedPart], outcome: Outcome) -> list[Missing]:
+    """The items behind an ask that failed, as those above it are told. Why it failed is not told: a
+    resumed run asks the same then."""
+    why = (f"{node} of the reduce {outcome.state}",)
+    return [Missing(id, -1, outcome.state, why) for part in parts for id in part.ids]
+
+
+def say_left_out(run: Run, step: str, lost: Sequence[Missing], first: Outcome | None) -> None:
+    """The result lacks these, though they passed."""
+    if first is not None:
+        why = "; ".join(first.reasons) or first.state
+        run.left_out += lost
+        run.flawed(f"{step}: {len(lost)} items that passed are not in the result: {why}")
 
 
 def _listing(prompt: Prompt, parts: Sequence[SourcedPart], absent: list[dict[str, Any]]) -> str:
@@ -183,6 +218,7 @@ async def synthesis(
 
 def _reduced(run: Run, reduce: Reducer, outcomes: Sequence[Outcome]) -> Any:
     passed = (one for one in outcomes if one.state == "passed")
+    reduce = knowing(reduce, lambda: _missing(outcomes))
     try:
         value = reduce(Part(one.id, one.position, one.value) for one in passed)
         _encode(value)
@@ -197,53 +233,63 @@ def _reduced(run: Run, reduce: Reducer, outcomes: Sequence[Outcome]) -> Any:
     return None
 
 
+def _missing(outcomes: Sequence[Outcome]) -> list[Missing]:
+    return [Missing(o.id, o.position, o.state, o.reasons) for o in outcomes if o.state != "passed"]
+
+
 async def _synthesised(run: Run, reduce: AskedReduce, outcomes: Sequence[Outcome]) -> Any:
     """Groups are fixed by the planned order, so that one without an answer shifts no other."""
     step = reduce.terms.step
     slots = [SourcedPart(o.id, (o.id,), o.value) if o.state == "passed" else None for o in outcomes]
-    missing = [
-        Missing(o.id, o.position, o.state, o.reasons) for o in outcomes if o.state != "passed"
-    ]
+    missing = _missing(outcomes)
     if len(missing) == len(outcomes):
         if missing:
             run.flawed(f"{step}: no answer passed, so there is nothing to combine")
         return None
     absent = {one.position: one for one in missing}
     lost = [[absent[o.position]] if o.state != "passed" else [] for o in outcomes]
-    level = 0
+    level, first = 0, None
     while sum(slot is not None for slot in slots) > reduce.fan_in:
         level += 1
-        groups = [
+        lost = [
             list(chain(*lost[n : n + reduce.fan_in])) for n in range(0, len(lost), reduce.fan_in)
         ]
-        grouped = await _grouped(run, reduce, slots, groups, f"{step} {level}")
-        if grouped is None:
-            return None
-        slots, lost = grouped, groups
+        groups = [
+            [slot for slot in slots[n : n + reduce.fan_in] if slot is not None]
+            for n in range(0, len(slots), reduce.fan_in)
+        ]
+        slots = []
+        for n, made in enumerate(await _grouped(run, reduce, groups, lost, f"{step} {level}")):
+            if isinstance(made, Outcome) and not reduce.partial:
+                return value_or_pause(run, step, made)
+            if isinstance(made, Outcome):
+                gone, first = left_out(made.id, groups[n], made), first or made
+                lost[n] += gone
+                missing += gone
+            slots.append(None if isinstance(made, Outcome) else made)
+    say_left_out(run, step, [one for one in missing if one.position < 0], first)
     parts = [slot for slot in slots if slot is not None]
-    return value_or_flag(run, step, await compose(run, reduce, step, parts, missing))
+    if not parts:
+        return None
+    return value_or_pause(run, step, await compose(run, reduce, step, parts, missing))
 
 
 async def _grouped(
     run: Run,
     reduce: AskedReduce,
-    slots: list[SourcedPart | None],
-    lost: list[list[Missing]],
+    groups: Sequence[list[SourcedPart]],
+    lost: Sequence[list[Missing]],
     name: str,
-) -> list[SourcedPart | None] | None:
+) -> list[SourcedPart | Outcome | None]:
     """The next level: one for each group, which is told whom it has `lost`. A group of one goes up
-    as it is. None: one did not pass."""
-    chunks = [slots[n : n + reduce.fan_in] for n in range(0, len(slots), reduce.fan_in)]
-    groups = [[slot for slot in chunk if slot is not None] for chunk in chunks]
-    above: list[SourcedPart | None] = [group[0] if group else None for group in groups]
+    as it is. An outcome: it did not pass."""
+    above: list[SourcedPart | Outcome | None] = [group[0] if group else None for group in groups]
     several = [n for n, group in enumerate(groups) if len(group) > 1]
     made = await in_order(
         several, lambda n: compose(run, reduce, f"{name}.{n + 1}", groups[n], lost[n])
     )
     for n, outcome in zip(several, made, strict=True):
-        if outcome.state != "passed":
-            value_or_flag(run, reduce.terms.step, outcome)
-            return None
         ids = tuple(id for part in groups[n] for id in part.ids)
-        above[n] = SourcedPart(outcome.id, ids, outcome.value)
+        passed = outcome.state == "passed"
+        above[n] = SourcedPart(outcome.id, ids, outcome.value) if passed else outcome
     return above

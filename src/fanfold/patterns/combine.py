@@ -10,6 +10,7 @@ import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.patterns.asked_reduce import AskedReduce, SourcedPart, compose, value_or_flag
+from fanfold.patterns.piecewise import knowing
 from fanfold.run.run import Run
 from fanfold.work.outcome import Missing, Part
 from fanfold.work.pieces import Branch, Leaf, Tree
@@ -113,14 +114,16 @@ class Combiner:
         made = [] if root is None or root.state == "nothing" else [root]
         if made and not made[0].whole:
             return self._plain(made[0].value)
-        found = self._reduced(self._reduce, made)
+        found = self._reduced(
+            knowing(self._reduce, lambda: () if root is None else root.missing), made
+        )
         return None if found is None else self._plain(found[0])
 
     async def _made_of(
         self, branch: Branch, made: list[Solution], missing: tuple[Missing, ...]
     ) -> Made:
         if not isinstance(self._reduce, AskedReduce):
-            return self._reduced(self._reduce, made)
+            return self._reduced(knowing(self._reduce, lambda: missing), made)
         parts = [SourcedPart(part.id, part.ids, part.value) for part in made]
         outcome = await compose(self._run, self._reduce, branch.id, parts, missing)
         value = value_or_flag(self._run, self._reduce.terms.step, outcome)

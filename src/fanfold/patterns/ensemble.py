@@ -12,6 +12,7 @@ from fanfold.errors import BadInput
 from fanfold.patterns.arguments import Folded, PatternOptions, TaskHandler, prompt_for, terms_of
 from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
 from fanfold.patterns.question_vote import QuestionVote, decision, escalated, put_to_vote
+from fanfold.patterns.reduce import Reducing, reduce_batch
 from fanfold.patterns.vote_rules import (
     Decide,
     VoteJudge,
@@ -80,7 +81,9 @@ async def ensemble(
     batch = await run.plan(source_of(items, run.spool), terms)
     records: dict[int, dict[str, Any]] = {}
     await vote_batch(run, batch, terms, asked, rules, records.__setitem__ if not reduce else None)
-    value = reduce(run.passed(batch, terms)) if reduce else [records[at] for at in sorted(records)]
+    value: Any = [records[at] for at in sorted(records)]
+    if reduce is not None:
+        value = await reduce_batch(run, batch, terms, Reducing(reduce))
     run.set_result(value)
     return Folded(value, run.receipt(), run, batch, terms)
 

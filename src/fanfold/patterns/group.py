@@ -12,7 +12,7 @@ from fanfold.patterns.arguments import Folded, NoValue, PatternOptions, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce, placeholder_asks
 from fanfold.patterns.gathered import passed, settle_all, terms_of_nobody
 from fanfold.patterns.nested import settle_value, value_of
-from fanfold.patterns.piecewise import piecewise
+from fanfold.patterns.piecewise import knowing, piecewise
 from fanfold.patterns.pipeline import Stage, pipe_batch
 from fanfold.patterns.prompt import Prompt
 from fanfold.patterns.reduce import Landing, Reducing, begin_reduce, grow, reducing
@@ -92,7 +92,7 @@ def group_way(by: str, reduction: Reducing, terms: Terms) -> GroupingWay:
             how = msgspec.structs.replace(reduction.how, terms=asked)
             reduction = msgspec.structs.replace(reduction, how=how)
     terms = msgspec.structs.replace(terms, who=who, escalate=(), keep=None, revise=0)
-    return GroupingWay(by, reduction, terms)
+    return GroupingWay(by, msgspec.structs.replace(reduction, inside=True), terms)
 
 
 async def group_batch(
@@ -168,7 +168,7 @@ class _OfGroup:
         how = self._reduction.how
         if self._reduction.fan_in is None:
             assert how is not None and not isinstance(how, AskedReduce)
-            return piecewise(how)(parts)
+            return piecewise(knowing(how, tuple))(parts)
         return await grow(run, len(parts), _landing(parts), self._reduction)
 
 

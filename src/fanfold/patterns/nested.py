@@ -58,7 +58,8 @@ def map_reduce_inside(
             f"map_reduce is nested {levels} levels deep; at most {MOST_LEVELS} are possible:"
             " make one list of the inner ones"
         )
-    return NestedMapReduce(over, prompt, terms, reducing(reduce, fan_in), by, levels)
+    reduction = msgspec.structs.replace(reducing(reduce, fan_in), inside=True)
+    return NestedMapReduce(over, prompt, terms, reduction, by, levels)
 
 
 @public

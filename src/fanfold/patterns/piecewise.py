@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import msgspec
 
 from fanfold.work.item import canonical
-from fanfold.work.outcome import Part
+from fanfold.work.options import takes_missing
+from fanfold.work.outcome import Missing, Part
 from fanfold.work.task import Reducer
 
 UNIT = 1 << 1074  # every float is a whole number of these parts of 1
@@ -34,6 +36,12 @@ class Piecewise(msgspec.Struct, frozen=True):
 def piecewise(reduce: Reducer) -> Piecewise:
     """Any other function is applied to its own results higher up: it must be made for that."""
     return reduce if isinstance(reduce, Piecewise) else Piecewise(reduce, reduce)
+
+
+def knowing(reduce: Reducer, missing: Callable[[], Iterable[Missing]]) -> Reducer:
+    """A function with a parameter `missing` gets the items that have no part, as a list."""
+    informed: Callable[..., Any] = reduce
+    return partial(informed, missing=list(missing())) if takes_missing(reduce) else reduce
 
 
 # ── joining ──────────────────────────────────────────────────────────────────────────────────

@@ -17,13 +17,16 @@ from fanfold.patterns.asked_reduce import (
     SourcedPart,
     begin_asked,
     compose,
+    left_out,
+    say_left_out,
     value_or_flag,
+    value_or_pause,
 )
-from fanfold.patterns.piecewise import Piecewise, piecewise
+from fanfold.patterns.piecewise import Piecewise, knowing, piecewise
 from fanfold.run.planning import Batch
 from fanfold.run.pool import Pool
 from fanfold.run.run import Run
-from fanfold.work.options import reducer
+from fanfold.work.options import reducer, takes_missing
 from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.task import Reducer, Terms
 from fanfold.work.tree import ReduceNode, ReduceTree, check_fan_in
@@ -37,10 +40,12 @@ Absent: TypeAlias = Callable[[int, int], Iterable[Missing]]
 
 
 class Reducing(msgspec.Struct, frozen=True):
-    """`how` is a pure reducer, or an ask, or nothing; with a `fan_in` it goes by a tree."""
+    """`how` is a pure reducer, or an ask, or nothing; with a `fan_in` it goes by a tree. `inside`: of
+    one item among many, so that the run goes on when it fails."""
 
     how: Reducer | AskedReduce | None = None
     fan_in: int | None = None
+    inside: bool = False
 
 
 def reducing(reduce: Reducer | AskedReduce | None, fan_in: int | None = None) -> Reducing:
@@ -65,10 +70,13 @@ async def reduce_batch(run: Run, batch: Batch, terms: Terms, reduction: Reducing
 
     A tree has the same nodes as one that grew with the map, so their asks have the same keys.
     """
+    absent = absent_of(run, batch, terms)
     if reduction.fan_in is None or reduction.how is None:
-        return None if reduction.how is None else _pure(reduction)(run.passed(batch, terms))
-    landings = _on_record(run, batch, terms)
-    return await grow(run, batch.size, landings, reduction, absent_of(run, batch, terms))
+        if reduction.how is None or isinstance(reduction.how, AskedReduce):
+            return None
+        reduce = knowing(reduction.how, lambda: absent(0, batch.size))
+        return piecewise(reduce)(run.passed(batch, terms))
+    return await grow(run, batch.size, _on_record(run, batch, terms), reduction, absent)
 
 
 def absent_of(run: Run, batch: Batch, terms: Terms) -> Absent:
@@ -101,13 +109,11 @@ async def grow(
     async with aclosing(landings):
         if isinstance(reduction.how, AskedReduce):
             composing = Composing(run, ReduceTree(size, reduction.fan_in), reduction.how, absent)
-            return await _grow_asked(run, composing, landings, reduction.how)
-        return await _grow_pure(ReduceTree(size, reduction.fan_in), landings, _pure(reduction))
-
-
-def _pure(reduction: Reducing) -> Piecewise:
-    assert reduction.how is not None and not isinstance(reduction.how, AskedReduce)
-    return piecewise(reduction.how)
+            value_of = value_or_flag if reduction.inside else value_or_pause
+            return await _grow_asked(run, composing, landings, value_of)
+        assert reduction.how is not None
+        growing = PureTree(run, ReduceTree(size, reduction.fan_in), reduction.how, absent)
+        return await growing.grow(landings)
 
 
 async def _on_record(run: Run, batch: Batch, terms: Terms) -> AsyncGenerator[Landing, None]:
@@ -124,30 +130,46 @@ async def _on_record(run: Run, batch: Batch, terms: Terms) -> AsyncGenerator[Lan
 # ── pure ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _grow_pure(
-    tree: ReduceTree[Part], landings: AsyncGenerator[Landing, None], reduce: Piecewise
-) -> Any:
-    try:
-        async for position, part in landings:
-            node = tree.land(position, part)
-            while node is not None:
-                made = (reduce.gather if node.level == 1 else reduce.join)(node.parts)
-                node = tree.reduced(node, Part(node.name, node.index, made))
-    finally:
-        async for _ in landings:  # a reducer that raises does not cut the map short
-            pass
-    assert tree.done
-    return reduce(()) if tree.result is None else reduce.close(tree.result.value)
+class PureTree:
+    """A tree of reducers. One that wants to know who is missing gets those below its node."""
+
+    def __init__(self, run: Run, tree: ReduceTree[Part], how: Reducer, absent: Absent) -> None:
+        self._run, self._tree, self._how, self._absent = run, tree, how, absent
+        self._plain = None if takes_missing(how) else piecewise(how)
+
+    async def grow(self, landings: AsyncGenerator[Landing, None]) -> Any:
+        tree = self._tree
+        try:
+            async for position, part in landings:
+                node = tree.land(position, part)
+                while node is not None:
+                    reduce = self._plain or await self._knowing(*node.span(tree.fan_in))
+                    made = (reduce.gather if node.level == 1 else reduce.join)(node.parts)
+                    node = tree.reduced(node, Part(node.name, node.index, made))
+        finally:
+            async for _ in landings:  # a reducer that raises does not cut the map short
+                pass
+        assert tree.done
+        reduce = self._plain or await self._knowing(0, tree.widths[0])
+        return reduce(()) if tree.result is None else reduce.close(tree.result.value)
+
+    async def _knowing(self, first: int, end: int) -> Piecewise:
+        """All items below have their outcome by now; it is read when it is durable."""
+        await self._run.flush()
+        return piecewise(knowing(self._how, lambda: self._absent(first, end)))
 
 
 # ── asked ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _grow_asked(
-    run: Run, composing: Composing, landings: AsyncGenerator[Landing, None], reduction: AskedReduce
+    run: Run,
+    composing: Composing,
+    landings: AsyncGenerator[Landing, None],
+    value_of: Callable[[Run, str, Outcome], Any],
 ) -> Any:
-    """The map goes on to its end also when a node does not pass."""
-    tree = composing.tree
+    """The map goes on to its end also when a node does not pass; `value_of` says what that means."""
+    tree, terms = composing.tree, composing.reduction.terms
     pool = composing.pool
     pool.open_source()
     pool.start()
@@ -155,7 +177,7 @@ async def _grow_asked(
         async for position, part in landings:
             whole = None if part is None else SourcedPart(part.id, (part.id,), part.value)
             composing.land(position, whole)
-            await pool.room(WAITING * reduction.terms.concurrency)
+            await pool.room(WAITING * terms.concurrency)
         pool.close_source()
         await pool.wait()
     except RunStopped:
@@ -166,7 +188,8 @@ async def _grow_asked(
     if pool.error is not None:
         raise pool.error
     if composing.fallen is not None:
-        return value_or_flag(run, reduction.terms.step, composing.fallen)
+        return value_of(run, terms.step, composing.fallen)
+    say_left_out(run, terms.step, composing.left_out, composing.first_left_out)
     assert tree.done
     return None if tree.result is None else tree.result.value
 
@@ -174,13 +197,16 @@ async def _grow_asked(
 class Composing:
     """The nodes of a tree that are asked for: as many at once as the terms allow, others wait.
 
-    `fallen` is the first that did not pass; after it nothing more is asked for.
+    `fallen` is the first that did not pass; after it nothing more is asked for. If it may be
+    `partial`, those behind a node that did not pass are left out instead, but for the last one.
     """
 
     def __init__(
         self, run: Run, tree: ReduceTree[SourcedPart], reduction: AskedReduce, absent: Absent
     ) -> None:
-        self._run, self.tree, self._way, self._absent = run, tree, reduction, absent
+        self._run, self.tree, self.reduction, self._absent = run, tree, reduction, absent
+        self._lost: dict[tuple[int, int], list[Missing]] = {}  # by the span of the node
+        self.first_left_out: Outcome | None = None
         self._gaps = array("q")  # positions without a part, in order
         self.pool: Pool[ReduceNode[SourcedPart]] = Pool(reduction.terms.concurrency, self._make)
         self.fallen: Outcome | None = None
@@ -197,21 +223,34 @@ class Composing:
 
     async def _make(self, node: ReduceNode[SourcedPart]) -> None:
         absent = await self._absent_below(node)
-        outcome = await compose(self._run, self._way, node.name, node.parts, absent)
+        outcome = await compose(self._run, self.reduction, node.name, node.parts, absent)
         if outcome.state == "passed":
             ids = tuple([id for part in node.parts for id in part.ids])
             self._add(self.tree.reduced(node, SourcedPart(node.name, ids, outcome.value)))
             await asyncio.sleep(
                 0
             )  # one that failed at the same moment is heard before the next ask
+        elif self.reduction.partial and node.level + 1 < len(self.tree.widths):
+            self.first_left_out = self.first_left_out or outcome
+            span = node.span(self.tree.fan_in)
+            self._lost[span] = left_out(node.name, node.parts, outcome)
+            self._add(self.tree.reduced(node, None))
         else:
             self.fallen = self.fallen or outcome
             self.pool.close()
 
+    @property
+    def left_out(self) -> list[Missing]:
+        """Items that passed, but are behind a node that did not."""
+        return [one for span in sorted(self._lost) for one in self._lost[span]]
+
     async def _absent_below(self, node: ReduceNode[SourcedPart]) -> Iterable[Missing]:
         """All items below the node have their outcome by now; it is read when it is durable."""
         first, end = node.span(self.tree.fan_in)
+        lost = [
+            one for span in sorted(self._lost) if first <= span[0] < end for one in self._lost[span]
+        ]
         if bisect_left(self._gaps, first) == bisect_left(self._gaps, end):
-            return ()
+            return lost
         await self._run.flush()
-        return self._absent(first, end)
+        return [*self._absent(first, end), *lost]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,12 +12,19 @@ from fanfold.errors import FanfoldError, RunStopped, StoreError
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.places import EachName, WriteStep, fixed_folder
 from fanfold.plans.tables import Record, Table, columns_of
-from fanfold.plans.write import Page, parsed, write_parts, write_records, write_value
+from fanfold.plans.write import (
+    Page,
+    parsed,
+    write_missing,
+    write_parts,
+    write_records,
+    write_value,
+)
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.files import is_inside
 from fanfold.work.item import Item
-from fanfold.work.outcome import FilesWritten, Part
+from fanfold.work.outcome import FilesWritten, Missing, Part
 from fanfold.work.task import Terms
 
 _STATE = "state"
@@ -37,14 +45,14 @@ class Output:
         self._run, self._plan, self._page = run, plan, page
         self.files: list[FilesWritten] = []
 
-    def value(self, step: WriteStep, value: Any) -> None:
-        self._one(step, lambda path: write_value(path, value, self._page))
+    def value(self, step: WriteStep, value: Any, of: tuple[Batch, Terms] | None = None) -> None:
+        """`of`: the items behind it; which of them are not in it is said too."""
+        self._one(step, lambda path: write_value(path, value, self._page), of)
 
     def parts(self, step: WriteStep, batch: Batch, terms: Terms) -> None:
         """Each passed item with its reply."""
-        self._one(
-            step, lambda path: write_parts(path, lambda: self._run.passed(batch, terms), self._page)
-        )
+        parts = partial(self._run.passed, batch, terms)
+        self._one(step, lambda path: write_parts(path, parts, self._page), (batch, terms))
 
     def with_input(self, step: WriteStep, batch: Batch, terms: Terms) -> None:
         """All items with their own fields, the fields of their replies, and how they ended."""
@@ -82,12 +90,20 @@ class Output:
             folder = Path(self._plan.folder) / fixed_folder(step.path)
             self.files.append(FilesWritten(str(folder), many))
 
-    def _one(self, step: WriteStep, write: Callable[[Path], None]) -> None:
+    def _one(
+        self, step: WriteStep, write: Callable[[Path], None], of: tuple[Batch, Terms] | None = None
+    ) -> None:
         with self._flagging(step):
             path = Path(self._plan.folder) / step.path
             self._stay_inside(path)
             write(path)
-            self.files.append(FilesWritten(str(path)))
+            beside = None if of is None else write_missing(path, self._missing(*of))
+            self.files += [FilesWritten(str(one)) for one in (path, beside) if one is not None]
+
+    def _missing(self, batch: Batch, terms: Terms) -> Iterator[Missing]:
+        """What a filter left out is not missing; what is behind a reduce that failed is."""
+        yield from (one for one in self._run.missing(batch, terms) if one.state != "skipped")
+        yield from self._run.left_out
 
     def _stay_inside(self, path: Path) -> None:
         """Looked at again: links may have been made since the plan was read."""

@@ -24,9 +24,10 @@ from fanfold.plans.tables import (
 )
 from fanfold.work.files import replacing
 from fanfold.work.nesting import decode_json
-from fanfold.work.outcome import Part
+from fanfold.work.outcome import Missing, Part
 
 MOST_ON_A_PAGE = 1000
+MOST_NAMED = 100  # items that are named at the end of a text
 PARSED = frozenset({".json", ".jsonl", *TABLES})
 """Endings of files that hold data: a reply that is JSON goes into them as what it says."""
 RECORDS = frozenset({*PARSED, ".md", ".html"})
@@ -118,6 +119,27 @@ def _write_page(path: Path, rows: Iterator[Any], page: Page | None) -> None:
     """The first of them; how many more there are is said."""
     first = list(islice(rows, MOST_ON_A_PAGE))
     write_value(path, first, page, sum(1 for _ in rows))
+
+
+def write_missing(path: Path, missing: Iterable[Missing]) -> Path | None:
+    """Which items are not in what was written there. A text says so at its end; for data, which has
+    no place for it, and for pages there is a file beside it, whose path is given back. One of an
+    earlier run that is no longer true is removed."""
+    beside = path.with_name(f"{path.name}.missing.json")
+    lost = list(missing)
+    if not lost:
+        beside.unlink(missing_ok=True)
+        return None
+    if path.suffix.lower() in PARSED | {".html"}:
+        rows = [{"id": one.id, "state": one.state, "reasons": one.reasons} for one in lost]
+        with _whole(beside) as out:
+            out.text.write(_pretty(rows))
+        return beside
+    named = [f"{one.id} ({one.state or 'not reached'})" for one in lost[:MOST_NAMED]]
+    more = f", and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+    with path.open("a", encoding="utf-8", errors="replace") as file:
+        file.write(f"\nNot in this result: {', '.join(named)}{more}.\n")
+    return None
 
 
 def parsed(value: Any, ending: str) -> Any:

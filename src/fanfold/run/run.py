@@ -40,7 +40,7 @@ from fanfold.run.unpaid import SEPARATE, CannotPay
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import Item, Source
 from fanfold.work.member import Member, Tell, Traits
-from fanfold.work.outcome import Outcome, Receipt, State, Verdict
+from fanfold.work.outcome import Missing, Outcome, Receipt, State, Verdict
 from fanfold.work.task import Place, Task, Terms, Who, asks_of
 
 _encode = msgspec.json.Encoder().encode
@@ -75,6 +75,7 @@ class Run(RunFigures):
         self._result: Any = None
         self._flaw: str | None = None
         self.at_close: list[Callable[[Receipt], None]] = []
+        self.left_out: list[Missing] = []  # passed, but behind a reduce that failed
         self.closing: Receipt | None = None  # the closing account, once the run is closed
         if whole is None:
             store.when_in_trouble(lambda why: self._ctx.stopping.halt(Stop("paused", why)))

@@ -4,6 +4,7 @@ values in the same words."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import UNSET, Meta
@@ -150,13 +151,21 @@ def check_gate(name: str, given: Any) -> None:
         )
 
 
+def takes_missing(given: Any) -> bool:
+    """Whether a reducer wants to know which items have no part."""
+    try:
+        return callable(given) and "missing" in signature(given).parameters
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return False
+
+
 def reducer(name: str, given: Any) -> None:
     """A function of the parts."""
     if is_uncalled(given):
         raise BadInput(
             f"`{name}` is the function {given.__name__} itself; call it: {given.__name__}(…)"
         )
-    if not takes(given, 1):
+    if not takes(given, 1) and not takes_missing(given):
         raise BadInput(
             f"`{name}` must be a function of the parts or asked(…), not {described(given)}"
         )

@@ -97,6 +97,8 @@ PLANS = [
      "p.yaml:5: unknown field `mebmer` in a map: did you mean `member`?"),
     (in_map("prompt: x\nconcurrency: 0"), "p.yaml:5: `concurrency` must be 1 or more, not 0"),
     (in_map("prompt: x\nrevise: -1"), "p.yaml:5: `revise` must be 0 or more, not -1"),
+    (in_map("prompt: x\non_failure: partial"),
+     "p.yaml:5: unknown on_failure `partial`: known: abort, hold, skip"),
     (in_map("prompt: x\nspread: wide"), "p.yaml:5: unknown spread `wide`: known: best, overflow"),
     (in_map("prompt: x\nmember: a\nspread: best"),
      "p.yaml:6: `spread` goes with `needs`: those that `member` names share the work anyway"),

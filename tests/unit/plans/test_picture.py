@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fanfold.errors import BadInput
@@ -332,6 +333,9 @@ def test_an_asked_reduce_in_a_tree() -> None:
     step = Reduce(name="brief", kind="ask", ask=ask, fan_in=10)
     assert box_of(step) == Box(
         "step 0", "brief (reduce)", ("asked: needs legal · tree of 10", "gate: regex a"), "fold"
+    )
+    assert box_of(msgspec.structs.replace(step, partial=True)).lines[0] == (
+        "asked: needs legal · tree of 10 · on failure: partial"
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
 from fanfold.errors import BadInput
 from fanfold.patterns import fold as reduces
@@ -32,7 +32,7 @@ from fanfold.work.document import Lines, Node
 from fanfold.work.nearest import remedy
 from fanfold.work.picture import Box
 from fanfold.work.reader import Count, Misfit, Text, read_part
-from fanfold.work.task import Reducer
+from fanfold.work.task import OnFailure, Reducer
 
 KINDS = (*reduces.KINDS, "ask", "ensemble")
 _OWN = ("kind", "name", "fan_in")
@@ -46,7 +46,7 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
     """Many into one: the passed replies, the answers of a scatter, the parts of a divided whole.
 
     For the kind `ask`, `ask` says who writes it how; for `ensemble` it is `vote`. `fan_in`: in a
-    tree, so many at a time.
+    tree, so many at a time. `partial`: a node of it that fails is done without.
     """
 
     name: str = "reduce"
@@ -55,6 +55,7 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
     ask: Asking | None = None
     vote: Ensemble | None = None
     fan_in: int | None = None
+    partial: bool = False
     lines: dict[str, int] = {}
     line: int | None = None
 
@@ -97,7 +98,7 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
     def _asked(self, ready: Ready, asking: Asking, by: TaskHandler) -> AskedReduce:
         terms = ready.terms(asking, self.name)
         return AskedReduce(
-            ready.prompt(asking, PART_NAMES), terms, self.fan_in or _USUAL_FAN_IN, by
+            ready.prompt(asking, PART_NAMES), terms, self.fan_in or _USUAL_FAN_IN, by, self.partial
         )
 
     def as_reducing(self, ready: Ready) -> Reducing:
@@ -158,15 +159,22 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
             for name, value in self.options.items() if name not in _SILENT
         ]  # fmt: skip
         tree = f"tree of {self.fan_in}" if self.fan_in else ""
+        partial = "on failure: partial" if self.partial else ""
         if self.ask is None:
             return joined([self.kind, *options, tree])
-        said = joined([f"asked: {describe_who(self.ask.who, sketch.roster)}", tree])
+        said = joined([f"asked: {describe_who(self.ask.who, sketch.roster)}", tree, partial])
         return (*said, *gate_line(self.ask))
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-_TREE: dict[str, Any] = {"name": (Text, ""), "fan_in": (Count, _USUAL_FAN_IN)}
+_FAILURE = Annotated[
+    OnFailure | Literal["partial"],
+    Meta(description="A node of the tree that fails: the run pauses, or does without (partial)."),
+]
+_TREE: dict[str, Any] = {
+    "name": (Text, ""), "fan_in": (Count, _USUAL_FAN_IN), "on_failure": (_FAILURE, "skip"),
+}  # fmt: skip
 AskedReduceFields = written(Asking, "an asked reduce", kind=(Literal["ask"], "ask"), **_TREE)
 VotedReduceFields = written(
     Ensemble, "a reduce by an ensemble", "keep", "over", "picks", prompt=Text,
@@ -265,15 +273,19 @@ def _read_asked(node: Node, given: Any, reading: StepContext, name: str) -> Redu
     made = reading.asking(node, given, _NAMES)
     if "prompt" not in made and not made.get("who"):
         raise node.bad("an asked reduce needs a `prompt`")
+    if partial := given.on_failure == "partial":
+        del made["on_failure"]
     return Reduce(
         name=given.name or name, kind="ask", ask=Asking(**made), fan_in=given.fan_in,
-        lines=lines_of(node), line=node.line,
+        partial=partial, lines=lines_of(node), line=node.line,
     )  # fmt: skip
 
 
 def _read_voted(node: Node, given: Any, reading: StepContext, name: str) -> Reduce:
     vote = Ensemble.read_votes(node, given, reading, given.name or name, _NAMES)
+    if partial := given.on_failure == "partial":
+        vote = msgspec.structs.replace(vote, on_failure="skip")
     return Reduce(
-        name=vote.name, kind="ensemble", vote=vote, fan_in=given.fan_in, lines=lines_of(node),
-        line=node.line,
+        name=vote.name, kind="ensemble", vote=vote, fan_in=given.fan_in, partial=partial,
+        lines=lines_of(node), line=node.line,
     )  # fmt: skip

@@ -82,7 +82,8 @@ class Write(WriteStep, Step, frozen=True, omit_defaults=True, tag="write", kw_on
                 output.each(self, batch, passed)
         elif state.folded:
             if state.value is not None:
-                output.value(self, state.value)
+                of = None if batch is None or passed is None else (batch, passed)
+                output.value(self, state.value, of)
         elif batch is not None and passed is not None:
             output.parts(self, batch, passed)
 
