@@ -72,6 +72,9 @@ postgres: ## the PostgreSQL that the tests of its store start; Debian's package,
 browser: ## the browser that tests of pages drive; without one they are skipped. Needs apt-get
 	@command -v chromium >/dev/null || apt-get install -y -q chromium
 
+mlflow: $(DEV) ## a real backend for traces, which tests/faces/test_mlflow.py starts; 850 MB
+	@test -x .mlflow/bin/mlflow || ($(BIN)/python -m venv .mlflow && .mlflow/bin/pip install --quiet --disable-pip-version-check 'mlflow>=3.6,<4')
+
 build: $(DEV) ## the wheel and the source archive, in dist/
 	@$(BIN)/python -m build --no-isolation --outdir dist
 

@@ -172,4 +172,4 @@ def test_a_collector_that_is_not_there_costs_nothing_but_its_spans(
     )  # fmt: skip
     assert (ended.code, ended.out.splitlines()[0]) == (0, "talk complete")
     assert [line for line in ended.err.splitlines() if "warning" in line] == ended.err.splitlines()
-    assert ended.err.count("traces were not exported") == 1
+    assert ended.err.count("telemetry was not exported") == 1

@@ -146,7 +146,7 @@ class _Export:
         span = self._steps.setdefault(step, [began, end.at])
         span[0], span[1] = min(span[0], began), max(span[1], end.at)
         reply = end.landed[0].reply if end.landed else None
-        operation = "invoke_agent" if traits is not None and traits.agent else "chat"
+        operation = _operation(traits)
         attributes = {
             **_of_member(traits, member), **_of_usage(end.usage), **_of_reply(reply),
             "gen_ai.operation.name": operation,
@@ -160,7 +160,7 @@ class _Export:
             attributes["fanfold.key"] = end.landed[0].key.hex()
             if self._content and reply is not None:
                 attributes["gen_ai.output.messages"] = _message(reply)
-        name = f"{operation} {attributes.get('gen_ai.request.model', member)}"
+        name = f"{operation} {attributes.get('gen_ai.request.model') or member}"
         own = f"{self._run.record.id}:{attempt}"
         self._emit(name, own, self._step_key(step), (began, end.at), attributes, end.error)
         seconds = end.took if end.took is not None else max(0.0, end.at - began)
@@ -235,7 +235,7 @@ class _Failures(logging.Handler):
 
     def tell(self) -> None:
         if self.last and sys.stderr is not None:
-            sys.stderr.write(f"fanfold: warning: traces were not exported: {self.last}\n")
+            sys.stderr.write(f"fanfold: warning: telemetry was not exported: {self.last}\n")
 
 
 class _Ids:
@@ -255,6 +255,13 @@ class _Ids:
 
 
 # ── attributes ───────────────────────────────────────────────────────────────────────────────
+
+
+def _operation(traits: Traits | None) -> str:
+    """A program is a tool; what is not known any more was most likely a model."""
+    if traits is None or traits.model:
+        return "invoke_agent" if traits is not None and traits.agent else "chat"
+    return "invoke_agent" if traits.agent else "execute_tool"
 
 
 def _of_member(traits: Traits | None, member: str) -> dict[str, Any]:
@@ -299,8 +306,9 @@ class _Metrics:
 
     def __init__(self, resource: Any) -> None:
 
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
-        self._provider = MeterProvider([reader], resource, shutdown_on_exit=False)
+        wanted = os.environ.get("OTEL_METRICS_EXPORTER", "otlp") != "none"
+        readers = [PeriodicExportingMetricReader(OTLPMetricExporter())] if wanted else []
+        self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
         meter = self._provider.get_meter("fanfold")
         self._tokens = meter.create_histogram("gen_ai.client.token.usage", "{token}")
         self._seconds = meter.create_histogram("gen_ai.client.operation.duration", "s")
