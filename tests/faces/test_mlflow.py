@@ -47,7 +47,8 @@ def test_one_trace_with_the_sums_of_the_receipt(
             wait_until(lambda: answers(f"{url}/health"))
             ended = fanfold(
                 folder, "run", "plan.yaml", "--json", "--otel", OTEL_EXPORTER_OTLP_ENDPOINT=url,
-                OTEL_EXPORTER_OTLP_HEADERS="x-mlflow-experiment-id=0", OTEL_METRICS_EXPORTER="none", OTEL_EXPORTER_OTLP_TIMEOUT="170",
+                OTEL_EXPORTER_OTLP_HEADERS="x-mlflow-experiment-id=0",
+                OTEL_METRICS_EXPORTER="none", OTEL_EXPORTER_OTLP_TIMEOUT="170",
             )  # fmt: skip
             assert (ended.code, ended.err) == (0, ""), ended
             told = subprocess.run(
