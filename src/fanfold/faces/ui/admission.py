@@ -64,7 +64,10 @@ class PageAdmission:
         """The cookie, and the way to the same address without the token, so that nobody sees it by
         accident. Not a redirect: a browser that came from elsewhere would not send the cookie after it."""
         to = escape("/" + path.lstrip("/\\") + (f"?{urlencode(query)}" if query else ""))
-        text = f'<!doctype html><meta http-equiv="refresh" content="0;url={to}"><a href="{to}">Continue</a>'
+        text = (
+            f'<!doctype html><title>fanfold</title><link rel="icon" href="/static/icon.svg">'
+            f'<meta http-equiv="refresh" content="0;url={to}"><a href="{to}">Continue</a>'
+        )
         answer = Response(text, 200, HEADERS, "text/html; charset=utf-8")
         answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
         return answer

@@ -77,7 +77,7 @@ def _form(every: Sequence[RunRecord], a: RunRecord | None, b: RunRecord | None) 
     def options(chosen: RunRecord | None) -> str:
         return "".join(
             f'<option value="{esc(one.id)}"{" selected" if one == chosen else ""}>'
-            f"{esc(one.name[:40])} · {local_time(one.created)}</option>"
+            f"{esc(one.name[:40])} · {local_time(one.created)} · {esc(one.id[-4:])}</option>"
             for one in every
         )
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from fanfold.errors import FanfoldError
+from fanfold.faces.ui.runs import age
 from fanfold.faces.ui.seen import SeenRun
 from fanfold.faces.ui.shell import (
     UiPage,
@@ -68,7 +69,7 @@ def _card(seen: SeenRun, one: WorkerView) -> str:
     took, heard = elapsed_of(one, seen.now), one.heard
     figures = [
         ("cost", cost_of_cap(one)), ("elapsed", "–" if took is None else duration(took)),
-        ("last output", "–" if heard is None else f"{duration(max(0.0, seen.now - heard))} ago"),
+        ("last output", "–" if heard is None else age(heard, seen.now)),
     ]  # fmt: skip
     shown = "".join(f"<div><dt>{name}</dt><dd>{esc(text)}</dd></div>" for name, text in figures)
     cap = ""
@@ -165,7 +166,7 @@ def _figures(seen: SeenRun, one: WorkerView) -> str:
     shown: Mapping[str, str] = {
         "member": one.member, "model": one.model, "paid by": one.lane or "",
         "cost": cost_of_cap(one), "elapsed": "" if took is None else duration(took),
-        "last output": "" if one.heard is None else f"{duration(seen.now - one.heard)} ago",
+        "last output": "" if one.heard is None else age(one.heard, seen.now),
         "turns": f"{one.turns:,}" if one.turns else "",
         "tokens": f"{one.usage.total:,}" if one.usage.total else "",
         "attempts": f"{one.tries:,}" if one.tries else "",

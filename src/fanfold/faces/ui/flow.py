@@ -12,7 +12,7 @@ from fanfold.observe.amounts import count, usd
 from fanfold.observe.html.page import esc
 from fanfold.plans.drawing.picture import picture
 from fanfold.plans.execute import stored_with
-from fanfold.work.outcome import Receipt, StepAccount
+from fanfold.work.outcome import STATES, Receipt, StepAccount
 from fanfold.work.picture import Box
 
 
@@ -46,14 +46,15 @@ def _box(
     accounts: dict[str, StepAccount],
     planned: int,
 ) -> str:
-    found: Counter[str] = Counter()
+    whole: Counter[str] = Counter()
     for name in own:
-        found += tally.get(name, Counter())
+        whole += tally.get(name, Counter())
+    found: dict[str, int] = {state: whole[state] for state in STATES if whole[state]}
     several = [accounts[name] for name in own if name in accounts]
     calls, cost = sum(one.calls for one in several), sum(one.cost_usd for one in several)
     figures = [count(calls, "call")] if calls else []
     figures += [usd(cost)] if cost else []
-    bar = tally_bar(found, max(planned, found.total())) if found else ""
+    bar = tally_bar(found, max(planned, whole.total())) if found else ""
     lit = " lit" if found or calls else ""
     lines = "".join(f"<span>{esc(line[:120])}</span>" for line in box.lines[:3])
     ended = ", ".join(f"{many:,} {state.replace('_', ' ')}" for state, many in found.items())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
@@ -28,6 +30,7 @@ from fanfold.work.text import from_here
 MOST = 20_000  # characters of one text
 MOST_COPIED = 200_000
 MOST_COMPARED = 4_000  # characters of two replies that are compared word by word
+_WORD = re.compile(r"\s+|\S+")
 _HOW = {
     "stored": "as sent",
     "matches": "rendered again: it is what was sent",
@@ -126,24 +129,38 @@ def _step(plan: RunPlan, step: StepView) -> str:
         one for one in _exchanges(step) if not (asked_within and one.prompt.state == "unknown")
     ]
     body += [_exchange(plan, step, n, one, len(exchanges)) for n, one in enumerate(exchanges)]
-    body += [_changes(a, b) for a, b in pairwise(exchanges) if a.reply and b.reply]
+    body += [
+        _changes(n, a, b) for n, (a, b) in enumerate(pairwise(exchanges), 1) if a.reply and b.reply
+    ]
     body.append(_attempts(step))
     return panel(f"Step {step.step}", "".join(body), "step")
 
 
 def _exchanges(step: StepView) -> list[Exchange]:
-    """The last one has the reply that counts."""
+    """The last one has the reply that counts. A request that was kicked back has its reply in the next
+    one, where it is not shown again."""
     found: list[Exchange] = []
     before: tuple[Message, ...] = ()
     for n, prompt in enumerate(step.prompts):
         last = n == len(step.prompts) - 1
         shared = len(before) if before and prompt.messages[: len(before)] == before else 0
+        new = prompt.messages[shared:]
+        if shared and new and new[0].role == "assistant":
+            if found[-1].reply is None:
+                answered = _answered(new[0].content)
+                found[-1] = msgspec.structs.replace(found[-1], reply=answered)
+            new = new[1:]
         reply = step.reply if last and prompt.reply is None else prompt.reply
-        found.append(
-            Exchange(prompt, prompt.messages[shared:], reply, last and reply is step.reply)
-        )
+        found.append(Exchange(prompt, new, reply, last and reply is step.reply))
         before = prompt.messages
     return found or ([Exchange(PromptView("unknown"), (), step.reply, True)] if step.reply else [])
+
+
+def _answered(content: str) -> Reply:
+    """A reply as it was sent back: data where it is JSON."""
+    with suppress(msgspec.DecodeError):
+        return Reply(data=msgspec.json.decode(content))
+    return Reply(content)
 
 
 def _exchange(plan: RunPlan, step: StepView, n: int, one: Exchange, many: int) -> str:
@@ -176,24 +193,24 @@ def _text(value: Any) -> str:
     return f"<pre>{esc(text[:MOST] + more)}</pre>"
 
 
-def _changes(first: Exchange, second: Exchange) -> str:
+def _changes(n: int, first: Exchange, second: Exchange) -> str:
     """What a revision or another member changed, word by word."""
     assert first.reply is not None and second.reply is not None
     a, b = (_plain(one.reply.value) for one in (first, second) if one.reply is not None)
     if len(a) + len(b) > MOST_COMPARED or a == b:
-        return note("The next reply is the same.") if a == b else ""
-    old, new = a.split(" "), b.split(" ")
+        return note(f"Reply {n + 1} is the same as reply {n}.") if a == b else ""
+    old, new = _WORD.findall(a), _WORD.findall(b)
     made = []
     for how, i, j, first_new, end_new in SequenceMatcher(
         None, old, new, autojunk=False
     ).get_opcodes():
-        gone, come = " ".join(old[i:j]), " ".join(new[first_new:end_new])
+        gone, come = "".join(old[i:j]), "".join(new[first_new:end_new])
         if how == "equal":
             made.append(esc(gone))
             continue
         made += [f"<del>{esc(gone)}</del>"] if gone else []
         made += [f"<ins>{esc(come)}</ins>"] if come else []
-    return f'<h3>What changed</h3><pre class="diff">{" ".join(made)}</pre>'
+    return f'<h3>What changed from reply {n} to {n + 1}</h3><pre class="diff">{"".join(made)}</pre>'
 
 
 def _plain(value: Any) -> str:

@@ -148,7 +148,7 @@
       this.plot = new uPlot({
         ...size, legend: { show: false }, cursor: { show: false }, padding: [8, 8, 0, 0],
         scales: { x: { time: false }, y: { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-        axes: [{ ...axis, values: (plot, all) => all.map(clock) },
+        axes: [{ ...axis, size: 30, values: (plot, all) => all.map(clock) },
           { ...axis, size: 62, values: (plot, all) => all.map(dollars) }],
         series: [{}, ...lines.map(([, style]) => {
           const { stroke, fill, ...rest } = looks[style] || looks.spent;
