@@ -221,6 +221,22 @@ def test_only_what_passed_counts_towards_the_first_k(memory_path: Path) -> None:
     assert [part["id"] for part in told.value] == ["a", "g"]
 
 
+def test_an_entry_that_failed_and_is_not_needed_does_not_flag_the_run(memory_path: Path) -> None:
+    """It is skipped, and its reasons say how it ended; where it is needed it has failed."""
+
+    def script(ask: Ask, n: int) -> Reply | Exception:
+        return Terminal("refused", scope="ask") if about(ask) == "a" else Reply(f"{about(ask)}!")
+
+    told = Told(entries("abc"), first=2, concurrency=1)
+    receipt = play(Scene(memory_path / "two", (Scripted(script),), pattern=told))
+    assert (receipt.status, outcomes(receipt)) == ("complete", {"passed": 2, "skipped": 1})
+    why = ("not needed: the first 2 had answered", "failed: refused")
+    assert (told.value, told.missing) == (collected("bc"), [Missing("a", 0, "skipped", why)])
+    told = Told(entries("abc"), first=3, concurrency=1)
+    receipt = play(Scene(memory_path / "three", (Scripted(script),), pattern=told))
+    assert (receipt.status, outcomes(receipt)) == ("flagged", {"passed": 2, "failed": 1})
+
+
 def test_a_finished_first_k_again_makes_no_call(memory_path: Path) -> None:
     """Also in a new run: the replies on record come first, and they are enough."""
     first = Told(entries(), first=3, synthesise=asked("Sum up.", step="sum"))
@@ -680,7 +696,7 @@ def test_under_a_dollar_budget_no_entry_is_for_a_member_without_a_price(memory_p
 
 def test_a_prompt_that_does_not_fit_one_entry_fails_only_that_one(memory_path: Path) -> None:
     over = [{"id": "a", "topic": "auth"}, {"id": "b"}]
-    told = Told(over, prompt="Look at {{ item.topic }}", first=1)
+    told = Told(over, prompt="Look at {{ item.topic }}")
     receipt = play(Scene(memory_path, (Scripted(lambda ask, n: Reply("fine")),), pattern=told))
     assert (outcomes(receipt), told.value) == (
         {"passed": 1, "failed": 1}, [{"id": "a", "value": "fine"}],

@@ -179,6 +179,7 @@ class _Gathering:
         self._run, self._batch, self._tasks, self._reach = run, batch, tasks, reach
         self._ended: dict[str, Outcome] = {}
         self._gone: dict[str, Outcome] = {}
+        self._unsettled: dict[str, Outcome] = {}  # did not pass, and may turn out not to be needed
         self._passed = 0
 
     async def outcomes(self) -> dict[str, Outcome]:
@@ -202,15 +203,24 @@ class _Gathering:
         if outcome.state == "cancelled":
             self._gone[outcome.id] = outcome
             return False
+        if self._reach.first is not None and outcome.state in ("failed", "kicked", "unjudged"):
+            self._unsettled[outcome.id] = outcome
+            return False
         self._ended[outcome.id] = self._run.settle(self._tasks[outcome.id], outcome)
         self._passed += outcome.state == "passed"
         return self._enough
 
     def _left(self, id: str) -> Outcome:
-        """Cases: not needed any more; nobody is left who could answer; too late."""
+        """Cases: not needed any more, or not needed though it did not pass; it did not pass; nobody
+        is left who could answer; too late."""
+        ended = self._unsettled.get(id)
         if self._enough:
             why = f"not needed: the first {self._reach.first} had answered"
-            return Outcome(id, "skipped", reasons=(why,))
+            ended = ended or Outcome(id, "skipped")
+            but = [f"{ended.state}: {reason}" for reason in ended.reasons]
+            return msgspec.structs.replace(ended, state="skipped", reply=None, reasons=(why, *but))
+        if ended is not None:
+            return ended
         if id in self._gone:
             return Outcome(id, "failed", reasons=self._gone[id].reasons)
         return Outcome(id, "failed", reasons=(f"no answer within {self._reach.within or 0:g} s",))
