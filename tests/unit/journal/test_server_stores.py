@@ -40,6 +40,14 @@ def test_a_server_that_is_not_there_is_named_in_one_line() -> None:
     assert "\n" not in str(away.value)
 
 
+def test_a_role_or_database_that_is_not_there_is_not_waited_for() -> None:
+    for place in (server().place().replace("fanfold@", "nobody@"),
+                  server().place().replace("/postgres?", "/nothing?")):  # fmt: skip
+        with pytest.raises(StoreError, match="does not exist") as refused:
+            opening.open_store(place)
+        assert not isinstance(refused.value, StoreAway)
+
+
 def test_a_newer_store_is_left_alone() -> None:
     place = server().place()
     opening.open_store(place).close()

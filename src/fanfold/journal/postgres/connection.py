@@ -19,7 +19,7 @@ from fanfold.journal.postgres.dialect import translate
 from fanfold.journal.sqlite.trouble import FULL
 
 ANSWERS = 20_000  # milliseconds in which the network must have taken what was sent
-IDLE = 10_000  # milliseconds after which the server ends a transaction whose client has stopped
+IDLE = 5_000  # milliseconds after which the server ends a transaction whose client has stopped
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _BUSY = (
     errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure,
@@ -29,6 +29,10 @@ _REFUSED = (
     errors.InvalidPassword, errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName,
     errors.InsufficientPrivilege, errors.InvalidSchemaName, errors.UndefinedTable,
 )  # fmt: skip
+
+
+_DENIED = ("does not exist", "authentication failed", "pg_hba.conf", "no password supplied")
+"""How a server says that it will not let us in; a connection that fails has no code."""
 
 
 class _WholeNumber(numeric.NumericBinaryLoader):
@@ -162,6 +166,8 @@ def named(error: psycopg.Error, place: str) -> StoreError:
             return StoreBusy(f"{place}: locked by another process; try again when it is done")
         case _ if isinstance(error, _REFUSED):
             return StoreError(f"{place}: {said}")
+        case psycopg.OperationalError() if any(words in said for words in _DENIED):
+            return StoreError(f"{place}: refused ({said})")
         case (
             psycopg.OperationalError() | psycopg.InterfaceError() | errors.ReadOnlySqlTransaction()
         ):

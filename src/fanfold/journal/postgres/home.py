@@ -38,7 +38,7 @@ from fanfold.journal.sqlite.sessions import this_process
 from fanfold.journal.sqlite.unsaved import SideFile, left_behind
 from fanfold.work.folders import user_folder
 
-OUTAGE = 120.0  # seconds that questions wait for a server that does not answer
+OUTAGE = 150.0  # seconds that questions wait for a server that does not answer
 _encode = msgspec.msgpack.Encoder().encode
 _ANSWERS: dict[type, Any] = {StartAttempt: Claim, RemoveRuns: RemovedReplies | None}
 
@@ -75,7 +75,7 @@ class PostgresHome:
         self.identity = self._known_identity()
         self.log: Log = ServerLog()
         self._writer, self._number = secrets.token_hex(8), 0
-        self._unsure: list[Any] = []  # facts of a commit that nobody knows the end of
+        self._unsure: dict[int, list[Any]] = {}  # facts of commits that nobody knows the end of
         lock = f"{self.address.schema} {self.identity}".encode()
         self._begin = (
             f"begin; select pg_advisory_xact_lock({0x46464C44}, {crc32(lock) - (1 << 31)})"
@@ -135,14 +135,16 @@ class PostgresHome:
         self.sessions.check_held(db)
         known = self._known(db) if self._unsure else {}
         new = [fact for fact in facts if id(fact) not in known]
-        fresh = iter(apply(db, new) if new else ())
+        given = apply(db, new) if new else []
+        self.log.append(db, new, given)
+        fresh = iter(given)
         answers = [known[id(fact)] if id(fact) in known else next(fresh) for fact in facts]
-        self.log.append(db, facts, answers)
         self._number += 1
         self._sign(db, answers)
-        self._unsure = facts
+        self.sessions.check()  # it may have stood still meanwhile, but less than the server waits
+        self._unsure[self._number] = list(facts)
         db.script("commit")
-        self._unsure = []
+        self._unsure.clear()
         return answers
 
     def _sign(self, db: PostgresConnection, answers: list[Any]) -> None:
@@ -154,13 +156,13 @@ class PostgresHome:
 
     def _known(self, db: PostgresConnection) -> dict[int, Any]:
         """The connection was lost at the end of a commit. It is on record, with its answers, or it
-        did not take place."""
+        did not take place. Each later try has the facts of those before it."""
         row = db.execute(
             "select number, answers from writers where id = ?", (self._writer,)
         ).fetchone()
-        unsure, self._unsure = self._unsure, []
-        if row is None or row[0] != self._number:
+        if row is None or row[0] not in self._unsure:
             return {}
+        unsure = self._unsure[row[0]]
         answers = msgspec.msgpack.decode(row[1])
         return {
             id(fact): _answer(fact, answer) for fact, answer in zip(unsure, answers, strict=True)
