@@ -40,7 +40,7 @@ def docs() -> str:
 def code_words() -> frozenset[str]:
     """The words that stand in code on the pages: in `spans` and in fenced blocks."""
     code = [*FENCE.findall(docs()), *SPAN.findall(FENCE.sub("", docs()))]
-    return frozenset(re.findall(r"--[a-z-]+|\w+|\$schema", "\n".join(code)))
+    return frozenset(re.findall(r"--[a-z0-9-]+|\w+|\$schema", "\n".join(code)))
 
 
 # ── commands ─────────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ ROWS = (
     {"run"},
     {"patterns"},
     {"plans", "observe"},
-    {"fleet"},
+    {"fleet", "tune"},
     {"faces"},
 )
 HEIGHT = {name: height for height, row in enumerate(ROWS) for name in row}

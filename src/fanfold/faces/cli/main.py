@@ -45,6 +45,7 @@ COMMANDS = {
     "view": ("fanfold.faces.cli.workers:view", "Show what one worker says and does."),
     "feed": ("fanfold.faces.cli.workers:feed", "Show the events of all workers as they happen."),
     "tree": ("fanfold.faces.cli.report:tree", "Show which run, step and attempt started what."),
+    "tune": ("fanfold.faces.cli.tune:tune", "Find the cheapest members that are good enough."),
     "members": (
         "fanfold.faces.cli.members:members",
         "List the members: skills and prices.",

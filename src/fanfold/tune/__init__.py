@@ -1,0 +1,1 @@
+"""WHO SHOULD ANSWER: from recorded replies, the cheapest way to an answer that is good enough."""

@@ -1,0 +1,168 @@
+"""Ways to an answer: one member, a vote that stops early, another way for each group of items.
+
+Each is judged on recorded replies, without another call: who would have been asked, in which order,
+what that costs, and whether the answer is right. Votes are counted by the rules that an ensemble has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+import msgspec
+
+from fanfold.work.vote import Rule, Vote, Voter, decided, enough, wave
+
+TURNOUT = 2  # answers without which an ensemble decides nothing
+_ABSENT, _FAILED = -2, -1
+
+Pattern: TypeAlias = tuple[int, ...]
+"""Which of the members say the same, by number; or that one was never asked, or gave no answer."""
+
+
+class LabelledReply(msgspec.Struct, frozen=True):
+    """`answer` as votes compare it; None where there was no reply that passed."""
+
+    answer: str | None
+    right: bool
+    usd: float = 0.0
+    seconds: float = 0.0
+
+
+class Labelled(msgspec.Struct, frozen=True):
+    """An item whose right answer is known. `features`: what is known of it before anybody is asked."""
+
+    id: str
+    replies: dict[str, LabelledReply]
+    features: dict[str, str] = {}
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """What a way comes to for one item, or in sum."""
+
+    right: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+    calls: int = 0
+
+
+class Single(msgspec.Struct, frozen=True, tag="single"):
+    member: str
+
+    def tried(self, item: Labelled) -> Tried:
+        reply = item.replies.get(self.member)
+        return Tried() if reply is None else Tried(int(reply.right), reply.usd, reply.seconds, 1)
+
+    def text(self) -> str:
+        return self.member
+
+    def step(self) -> str:
+        return f"map:\n  member: {self.member}"
+
+
+class VoteInOrder(msgspec.Struct, frozen=True, tag="vote"):
+    """An ensemble: asked in this order, with these weights, until the leading answer has so large a
+    share (`confidence`) or can no longer change."""
+
+    members: tuple[str, ...]
+    weights: tuple[float, ...] = ()
+    confidence: float | None = None
+
+    def tried(self, item: Labelled) -> Tried:
+        replies = [item.replies.get(name) for name in self.members]
+        asked, chosen = _course(self.weights, self.confidence, _pattern(replies))
+        paid = [reply for reply in replies[:asked] if reply is not None]
+        right = chosen >= 0 and (one := replies[chosen]) is not None and one.right
+        return Tried(
+            int(right), sum(one.usd for one in paid), sum(one.seconds for one in paid), len(paid)
+        )
+
+    def text(self) -> str:
+        if self.weights:
+            pairs = zip(self.members, self.weights, strict=True)
+            return "weighted: " + " > ".join(f"{name} ({weight:g})" for name, weight in pairs)
+        until = "" if self.confidence is None else f" until {self.confidence:.0%} agree"
+        return " > ".join(self.members) + until
+
+    def step(self) -> str:
+        lines = ["ensemble:", f"  members: [{', '.join(self.members)}]"]
+        if self.weights:
+            pairs = zip(self.members, self.weights, strict=True)
+            named = ", ".join(f"{name}: {weight:g}" for name, weight in pairs)
+            lines += ["  decide: weighted", f"  weights: {{{named}}}"]
+        stop = "stop_early: true" if self.confidence is None else f"confidence: {self.confidence:g}"
+        return "\n".join([*lines, f"  {stop}"])
+
+
+Plain: TypeAlias = Single | VoteInOrder
+
+
+class Routed(msgspec.Struct, frozen=True, tag="routed"):
+    """Another way for each value of a feature that is known beforehand."""
+
+    feature: str
+    ways: dict[str, Plain]
+    default: Plain
+
+    def tried(self, item: Labelled) -> Tried:
+        return self.ways.get(item.features.get(self.feature, ""), self.default).tried(item)
+
+    def text(self) -> str:
+        grouped: dict[str, list[str]] = {}
+        for value, way in sorted(self.ways.items()):
+            if way != self.default:
+                grouped.setdefault(way.text(), []).append(value)
+        told = "".join(f"{', '.join(values)}: {way}; " for way, values in grouped.items())
+        return f"by {self.feature}: {told}else {self.default.text()}"
+
+
+Way: TypeAlias = Plain | Routed
+
+
+def total(way: Way, items: Iterable[Labelled]) -> Tried:
+    tried = [way.tried(item) for item in items]
+    return Tried(
+        sum(one.right for one in tried),
+        sum(one.usd for one in tried),
+        sum(one.seconds for one in tried),
+        sum(one.calls for one in tried),
+    )
+
+
+def _pattern(replies: Sequence[LabelledReply | None]) -> Pattern:
+    numbers: dict[str, int] = {}
+    return tuple(
+        _ABSENT if one is None
+        else _FAILED if one.answer is None
+        else numbers.setdefault(one.answer, len(numbers))
+        for one in replies
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 18)
+def _course(
+    weights: tuple[float, ...], confidence: float | None, pattern: Pattern
+) -> tuple[int, int]:
+    """How many are asked, and whose answer is the decision; -1 for none."""
+    rule = Rule(turnout=TURNOUT, confidence=confidence)
+    rest = [
+        Voter(str(place), place, weights[place] if weights else 1.0)
+        for place, said in enumerate(pattern)
+        if said != _ABSENT
+    ]
+    votes: list[Vote] = []
+    asked = 0
+    while rest:
+        many = wave(rule, votes, rest)
+        taken, rest = rest[:many], rest[many:]
+        asked = taken[-1].place + 1
+        votes += [
+            Vote(voter, None, str(pattern[voter.place]))
+            for voter in taken
+            if pattern[voter.place] != _FAILED
+        ]
+        if enough(rule, votes, rest):
+            break
+    found = decided(rule, votes)
+    return asked, -1 if found is None else found.voter.place

@@ -1,0 +1,205 @@
+"""Which ways are worth considering: single members, votes, weights, routers, by what half of a sample says.
+
+The best of many looks better than it is. So a vote is expected to do what it and its neighbours (one
+member more, less, or another) did on average, a router what it did on items that it was not learned
+from, and a single member, which has no neighbours, half a standard error less than it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from math import log, sqrt
+
+import msgspec
+
+from fanfold.tune.policy import Labelled, Plain, Routed, Single, Tried, VoteInOrder, Way, total
+
+MOST_MEMBERS = 8  # that take part in votes; those that no other beats in price and accuracy first
+LONGEST = 5  # members in a vote
+COVERED = 0.8  # of the items that a member must have been asked about
+SHRINK = 30.0  # items of the overall share that a group's own share is mixed with
+FOLDS = 5
+POOL = 8  # ways that a router chooses from, of each kind
+GROUPS = range(2, 31)  # values that a feature may have to route by
+PRICES = (1.0, 3.0, 10.0, 30.0, 100.0)
+"""What an error may cost, in dollars: a router is made for each, from saving money to saving errors."""
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """A way, what it came to on so many items, and the share that is `expected` on others."""
+
+    way: Way
+    tried: Tried
+    of: int
+    expected: float
+
+    @property
+    def share(self) -> float:
+        return self.tried.right / self.of
+
+    @property
+    def usd(self) -> float:
+        return self.tried.usd / self.of
+
+
+def frontier(scored: Iterable[Scored], step: float = 0.0) -> list[Scored]:
+    """Those that nothing cheaper or equally cheap beats, the cheapest first; each better than the one
+    before by more than `step`."""
+    best: list[Scored] = []
+    for one in sorted(scored, key=lambda one: (one.usd, -one.expected, one.way.text())):
+        if not best or one.expected > best[-1].expected + step:
+            best.append(one)
+    return best
+
+
+def search(items: Sequence[Labelled]) -> list[Scored]:
+    """All ways that were tried on these items."""
+    names = sorted({name for item in items for name in item.replies})
+    singles = [_careful(_scored(Single(name), items)) for name in names]
+    asked = {name: sum(name in item.replies for item in items) for name in names}
+    able = [one for one in singles if asked[one.way.text()] >= COVERED * len(items)]
+    plain = [*able, *_votes(_layers(able, MOST_MEMBERS), items)]
+    return [*plain, *_routers(plain, items)]
+
+
+def _scored(way: Way, items: Sequence[Labelled], expected: float | None = None) -> Scored:
+    tried = total(way, items)
+    return Scored(
+        way, tried, len(items), tried.right / len(items) if expected is None else expected
+    )
+
+
+def _careful(one: Scored) -> Scored:
+    error = sqrt(one.share * (1 - one.share) / one.of)
+    return msgspec.structs.replace(one, expected=one.share - error / 2)
+
+
+def _layers(scored: Sequence[Scored], most: int) -> list[Scored]:
+    """Frontier after frontier, until there are enough."""
+    rest, taken = list(scored), list[Scored]()
+    while rest and len(taken) < most:
+        layer = frontier(rest)
+        taken += sorted(layer, key=lambda one: -one.expected)
+        rest = [one for one in rest if one not in layer]
+    return taken[:most]
+
+
+# ── votes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _votes(able: Sequence[Scored], items: Sequence[Labelled]) -> list[Scored]:
+    """Every set of three to five, the cheapest or the best first, under each rule."""
+    known = {one.way.text(): one for one in able}
+    orders: tuple[Callable[[str], float], ...] = (
+        lambda name: known[name].usd,
+        lambda name: -known[name].share,
+    )
+    found: list[Scored] = []
+    for rule in (_all_agree, _most_agree, _weighted):
+        for order in orders:
+            tried = {}
+            for size in range(3, LONGEST + 1):
+                for chosen in combinations(sorted(known), size):
+                    way = rule([known[name] for name in sorted(chosen, key=order)])
+                    tried[frozenset(chosen)] = _scored(way, items)
+            found += _smoothed(tried, frozenset(known))
+    return list({one.way: one for one in found}.values())
+
+
+def _all_agree(members: list[Scored]) -> Plain:
+    """The first two must say the same; else all are asked."""
+    return VoteInOrder(tuple(one.way.text() for one in members), confidence=1.0)
+
+
+def _most_agree(members: list[Scored]) -> Plain:
+    """Two of two, two of three, three of five are enough."""
+    return VoteInOrder(tuple(one.way.text() for one in members), confidence=0.6)
+
+
+def _weighted(members: list[Scored]) -> Plain:
+    """By the log odds of each member's share; one that is more often wrong than right hardly counts."""
+    shares = [(one.tried.right + 1) / (one.of + 2) for one in members]
+    weights = (round(max(0.05, log(share / (1 - share))), 2) for share in shares)
+    return VoteInOrder(tuple(one.way.text() for one in members), tuple(weights))
+
+
+def _smoothed(tried: dict[frozenset[str], Scored], names: frozenset[str]) -> list[Scored]:
+    found = []
+    for chosen, one in tried.items():
+        near = [chosen - {name} for name in chosen] + [chosen | {name} for name in names - chosen]
+        near += [chosen - {out} | {name} for out in chosen for name in names - chosen]
+        shares = [tried[other].share for other in near if other in tried]
+        mean = sum(shares) / len(shares) if shares else one.share
+        found.append(msgspec.structs.replace(one, expected=(one.share + mean) / 2))
+    return found
+
+
+# ── routers ──────────────────────────────────────────────────────────────────────────────────
+
+
+class _Pool(msgspec.Struct, frozen=True):
+    """Ways that a router may choose from, and what each came to on each item."""
+
+    ways: tuple[Plain, ...]
+    tried: tuple[tuple[Tried, ...], ...]
+
+    def sums(self, numbers: Sequence[int]) -> list[tuple[int, float]]:
+        return [
+            (sum(own[n].right for n in numbers), sum(own[n].usd for n in numbers))
+            for own in self.tried
+        ]
+
+
+def _routers(plain: Sequence[Scored], items: Sequence[Labelled]) -> list[Scored]:
+    """For each feature with a few values, at several prices of an error; judged on other folds."""
+    singles = [one for one in plain if isinstance(one.way, Single)]
+    votes = [one for one in plain if not isinstance(one.way, Single)]
+    chosen = [*_layers(singles, POOL), *_layers(votes, POOL)]
+    ways = tuple(one.way for one in chosen if not isinstance(one.way, Routed))
+    pool = _Pool(ways, tuple(tuple(way.tried(item) for item in items) for way in ways))
+    found: dict[str, Scored] = {}
+    for feature in sorted({name for item in items for name in item.features}):
+        values = [item.features.get(feature, "") for item in items]
+        if len(set(values)) not in GROUPS:
+            continue
+        for price in PRICES:
+            picked, default = _learned(pool, values, range(len(items)), price)
+            named = {value: ways[n] for value, n in picked.items() if n != default}
+            way = Routed(feature, named, ways[default])
+            if named and way.text() not in found:
+                found[way.text()] = _scored(way, items, _held_out(pool, values, price))
+    return list(found.values())
+
+
+def _held_out(pool: _Pool, values: Sequence[str], price: float) -> float:
+    """The share that is right where each item is routed by what was learned from other folds."""
+    right, numbers = 0, range(len(values))
+    for fold in range(FOLDS):
+        others = [n for n in numbers if n % FOLDS != fold]
+        picked, default = _learned(pool, values, others, price)
+        for n in numbers[fold::FOLDS]:
+            right += pool.tried[picked.get(values[n], default)][n].right
+    return right / len(values)
+
+
+def _learned(
+    pool: _Pool, values: Sequence[str], numbers: Sequence[int], price: float
+) -> tuple[dict[str, int], int]:
+    """The best of the pool for each value, and on the whole. The share in a group is mixed with the
+    share in all items: few cases say little."""
+    whole, of = pool.sums(numbers), len(numbers)
+    groups: dict[str, list[int]] = {}
+    for n in numbers:
+        groups.setdefault(values[n], []).append(n)
+
+    def best(own: Sequence[int]) -> int:
+        def worth(pair: tuple[tuple[int, float], tuple[int, float]]) -> float:
+            (right, usd), (every, spent) = pair
+            share = (right + SHRINK * every / of) / (len(own) + SHRINK)
+            return share * price / 1000 - (usd + SHRINK * spent / of) / (len(own) + SHRINK)
+
+        worths = [worth(pair) for pair in zip(pool.sums(own), whole, strict=True)]
+        return worths.index(max(worths))
+
+    return {value: best(own) for value, own in sorted(groups.items())}, best(numbers)
