@@ -24,7 +24,7 @@ from tests.unit.fleet.talk import said
 from tests.waiting import LONG, wait_until
 
 pytestmark = pytest.mark.skipif(
-    not Tmux().there, reason="needs tmux: apt-get install tmux, brew install tmux"
+    not Tmux().installed, reason="needs tmux: apt-get install tmux, brew install tmux"
 )
 
 REAL = shutil.which("tmux") or ""

@@ -68,7 +68,7 @@ class Tmux:
         self._environ, self._seconds = environ, seconds
 
     @property
-    def there(self) -> bool:
+    def installed(self) -> bool:
         return shutil.which("tmux", path=self._environ.get("PATH", os.defpath)) is not None
 
     def open_session(self, shown: ShownRun) -> str:
@@ -191,7 +191,7 @@ class Panes:
 def show(name: str, run: str, store: Path, log: Log, tmux: Tmux | None = None) -> Panes | None:
     """The windows of a run; None where there is no tmux."""
     tmux = Tmux() if tmux is None else tmux
-    return Panes(ShownRun(name, run, str(store.absolute())), log, tmux) if tmux.there else None
+    return Panes(ShownRun(name, run, str(store.absolute())), log, tmux) if tmux.installed else None
 
 
 def open_windows(shown: ShownRun, workers: Iterable[str], tmux: Tmux) -> str:

@@ -10,7 +10,7 @@ from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
-from fanfold.members.reported import ended, merged, of_messages
+from fanfold.members.reported import merged, of_messages, reply_end
 from fanfold.members.status import table
 from fanfold.members.structured import closed, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
@@ -150,7 +150,7 @@ class Anthropic(ApiMember):
     def whole(self, request: Request, body: bytes) -> Reply:
         answer = self._endpoint.read(_decode, body)
         text = "".join(block.text for block in answer.content if block.type == "text")
-        end, used = ended(answer.stop_reason, request.ask), of_messages(answer.usage)
+        end, used = reply_end(answer.stop_reason, request.ask), of_messages(answer.usage)
         made = reply_of(request, text, end, used, answer.model)
         uses = [block for block in answer.content if block.type == "tool_use"]
         # What is nested too deeply to be followed is no object; whoever uses the tool will say so
@@ -206,7 +206,7 @@ class _Heard:
         if not self._ended:
             raise self._endpoint.broke_off()
         text = "".join(self._text)
-        end, used = ended(self._stop, request.ask), of_messages(self._usage)
+        end, used = reply_end(self._stop, request.ask), of_messages(self._usage)
         made = reply_of(request, text, end, used, self._model)
         return calling(request.ask, made, self._calls.calls())
 

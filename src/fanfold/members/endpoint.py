@@ -18,7 +18,7 @@ from fanfold.members.http import OK, Http
 from fanfold.members.keys import Key, KeyReference, scrubbed
 from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.members.reported import ReplyEnd, Reported
-from fanfold.members.status import ErrorRow, refused, shortened, told
+from fanfold.members.status import ErrorRow, error_parts, refused, shortened
 from fanfold.members.structured import find
 from fanfold.work.ask import Reply
 from fanfold.work.member import MAX_BYTES, Request, Tell, Tier, Traits, tell_nobody
@@ -153,7 +153,7 @@ class Endpoint:
         """A stream that ended before the reply did, or with an error in it: it may be billed."""
         if error is None:
             return Transient(f"{self._member}: the stream ended before the reply did", lost=True)
-        code, message = told(msgspec.json.encode(error))
+        code, message = error_parts(msgspec.json.encode(error))
         why = shortened(scrubbed(message or code, self._resolved()))
         return Transient(f"{self._member}: failed in mid-reply: {why}", lost=True)
 

@@ -11,7 +11,7 @@ from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
-from fanfold.members.reported import ReplyEnd, ended, of_completions
+from fanfold.members.reported import ReplyEnd, of_completions, reply_end
 from fanfold.members.status import table
 from fanfold.members.structured import in_words, is_object
 from fanfold.members.toolcalls import (
@@ -206,7 +206,7 @@ class _Heard:
 
 def _made(request: Request, said: _Said, finish: object, usage: Any, model: str | None) -> Reply:
     text = said.refusal or said.content or ""
-    end = ReplyEnd("refusal") if said.refusal else ended(finish, request.ask)
+    end = ReplyEnd("refusal") if said.refusal else reply_end(finish, request.ask)
     return reply_of(request, text, end, of_completions(usage), model)
 
 

@@ -36,7 +36,7 @@ class ReplyEnd(NamedTuple):
     reason: str = ""
 
 
-def ended(reason: object, ask: Ask) -> ReplyEnd:
+def reply_end(reason: object, ask: Ask) -> ReplyEnd:
     """A call of a tool is a good end only where tools were offered."""
     word = reason.lower() if isinstance(reason, str) else ""
     finish = "stop" if word in _TOOLS and ask.tools is not None else _ENDS.get(word)

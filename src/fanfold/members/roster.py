@@ -38,7 +38,7 @@ class RosterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_concurrency: Count = 64
     max_wait: NonNegative = 600.0
 
-    def said(self, allow_paid: bool, at_once: int | None = None) -> RosterSettings:
+    def with_options(self, allow_paid: bool, at_once: int | None = None) -> RosterSettings:
         """With what the command line says: `--allow-paid`, `--concurrency`."""
         return msgspec.structs.replace(
             self, allow_paid=self.allow_paid or allow_paid,

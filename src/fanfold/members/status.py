@@ -86,7 +86,7 @@ def table(*, quota: tuple[str, ...], too_long: tuple[str, ...]) -> tuple[ErrorRo
 
 
 def refused(member: str, answer: Answer, rows: tuple[ErrorRow, ...], key: str) -> MemberError:
-    code, message = told(answer.body)
+    code, message = error_parts(answer.body)
     said = shortened(scrubbed(message or code, key))
     refusal = Refusal(member, answer.status, said, retry_after(answer.header))
     text, own = f"{code} {message}".lower(), answer.whole and is_own(answer.body)
@@ -143,7 +143,7 @@ def _elsewhere(refusal: Refusal) -> Terminal:
 # ── what the server said ─────────────────────────────────────────────────────────────────────
 
 
-def told(body: bytes) -> tuple[str, str]:
+def error_parts(body: bytes) -> tuple[str, str]:
     """Code and message of an error body, however it is shaped; the text as it is if it is none."""
     try:
         whole = msgspec.json.decode(body)

@@ -59,7 +59,7 @@ class ListedMembers:
         self, roster: Roster, folder: Path, *, allow_paid: bool = False, at_once: int | None = None
     ) -> None:
         self._roster, self._folder = roster, folder
-        self.settings = roster.settings.said(allow_paid, at_once)
+        self.settings = roster.settings.with_options(allow_paid, at_once)
         self.traits: Mapping[str, Traits] = {id: e.traits for id, e in roster.entries.items()}
 
     def build(self, id: str) -> Member:

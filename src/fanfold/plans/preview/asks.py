@@ -54,7 +54,7 @@ class UnopenedMembers:
 
     def __init__(self, roster: Roster, folder: Path, *, allow_paid: bool) -> None:
         self._roster, self._folder = roster, folder
-        self.settings, self.given = roster.settings.said(allow_paid), frozenset[str]()
+        self.settings, self.given = roster.settings.with_options(allow_paid), frozenset[str]()
         self.traits: Mapping[str, Traits] = {id: e.traits for id, e in roster.entries.items()}
 
     def build(self, id: str) -> Member:
