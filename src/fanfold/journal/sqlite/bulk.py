@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Protocol
 
-MOST = 128  # rows per statement
+MOST = 64  # rows per statement; each size is a statement that a connection keeps
 STATEMENTS = 1024  # that a connection keeps prepared: a group has any size up to MOST
 
 
