@@ -614,3 +614,17 @@ def test_over_the_model_server_and_again_for_nothing(tmp_path: Path) -> None:
     assert all(prompt.count("\n### ") >= 1 for prompt in reduces(prompts))
     assert isinstance(first.result, str) and first.result.startswith(JOIN)
     assert (second.calls, second.reused, second.result) == (0, len(prompts), first.result)
+
+
+def test_a_shard_by_bytes_takes_as_many_items_as_fit(memory_path: Path) -> None:
+    """`Say word 0` has ten bytes."""
+
+    def says(ask: Ask, n: int) -> Said:
+        ids = re.findall(r'^### "(\d+)"$', ask.messages[0].content, re.MULTILINE)
+        return Said(Reply(data={"answers": [{"id": id, "answer": "fine"} for id in ids]}))
+
+    provider = Provider(says)
+    receipt = play(Scene(memory_path, (provider,), words(8), how={"shard": {"bytes": 40}}))
+    assert (outcomes(receipt), len(provider.sent)) == ({"passed": 8}, 2)
+    with pytest.raises(BadInput, match="state `tokens` or `bytes` of a shard, not both"):
+        play(Scene(memory_path, (provider,), words(1), how={"shard": {"bytes": 4, "tokens": 1}}))

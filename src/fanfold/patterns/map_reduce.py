@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Unpack
 
@@ -27,10 +27,12 @@ from fanfold.run.task_state import TaskState
 from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.check import whole
+from fanfold.work.document import Node
 from fanfold.work.item import Item, Source, canonical
 from fanfold.work.options import option
 from fanfold.work.outcome import Part
-from fanfold.work.split import estimate_tokens, fields_of, shard_ask, take_apart
+from fanfold.work.reader import read_record
+from fanfold.work.split import ShardSize, fields_of, shard_ask, take_apart
 from fanfold.work.task import Reducer, Task, Terms
 
 
@@ -41,7 +43,7 @@ async def map_reduce(
     *,
     prompt: str | None = None,
     schema: dict[str, Any] | type | None = None,
-    shard: int | None = None,
+    shard: int | Mapping[str, int] | None = None,
     reduce: Reducer | AskedReduce | None = None,
     fan_in: int | None = None,
     **how: Unpack[PatternOptions],
@@ -49,7 +51,8 @@ async def map_reduce(
     """Ask `prompt` about each item, gate the replies, and reduce what passed.
 
     Without `reduce` the value is None and the replies stay in the journal: a million of them
-    never sit in memory. `shard=n` sends n items in one ask.
+    never sit in memory. `shard=n` sends n items in one ask; `shard={"tokens": n}` or `{"bytes": n}`
+    as many as fit.
 
     With `fan_in`, and always with `reduce=asked(...)`, the reduce is a tree that grows while the
     map goes on: at most `fan_in` neighbours become one, and so on up. A reducer of your own is then
@@ -59,8 +62,8 @@ async def map_reduce(
     reduction = reducing(reduce, fan_in)
     asked = prompt_of(prompt, schema)
     terms = terms_of(how, asked.schema, "map")
-    size = option("shard", shard, whole(least=1))
-    sharding = None if size is None else sharding_of(asked, items=size)
+    size = option("shard", shard, read_shard)
+    sharding = None if size is None else sharding_of(asked, size)
     check_prompt(asked, terms.step, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
     value = await fold_batch(run, batch, terms, asked, sharding, reduction)
@@ -141,7 +144,14 @@ class _Walk:
             yield from gap
 
 
-def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None = None) -> Sharding:
+def read_shard(node: Node) -> ShardSize:
+    """So many items, or a mapping as in a plan."""
+    if isinstance(node.value, dict):
+        return read_record(node, ShardSize)
+    return ShardSize(items=whole(least=1)(node))
+
+
+def sharding_of(prompt: Prompt, size: ShardSize) -> Sharding:
     """How several of these asks become one, and its reply several again."""
     fields = fields_of(prompt.schema)
 
@@ -163,11 +173,10 @@ def sharding_of(prompt: Prompt, *, items: int | None = None, tokens: int | None 
             return str(error)
         return None
 
-    return Sharding(together, _size, flaw, items, tokens)
+    def measure(task: Task) -> int:
+        """The prompt, or what a function receives."""
+        if said := sum(size.measure(message.content) for message in task.ask.messages):
+            return said
+        return sum(size.measure(canonical(item.data).decode()) for item in task.ask.items)
 
-
-def _size(task: Task) -> int:
-    """About how many tokens: of the prompt, or of what a function receives."""
-    if said := sum(estimate_tokens(message.content) for message in task.ask.messages):
-        return said
-    return sum(estimate_tokens(canonical(item.data).decode()) for item in task.ask.items)
+    return Sharding(together, measure, flaw, size.items, size.limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from itertools import pairwise
@@ -21,7 +21,7 @@ from fanfold.patterns.arguments import (
     terms_of,
 )
 from fanfold.patterns.asked_reduce import AskedReduce
-from fanfold.patterns.map_reduce import map_batch, sharding_of
+from fanfold.patterns.map_reduce import map_batch, read_shard, sharding_of
 from fanfold.patterns.prompt import Prompt, make_task, make_tasks, prompt_of
 from fanfold.patterns.reduce import begin_reduce, reduce_batch, reducing
 from fanfold.run.planning import Batch
@@ -29,7 +29,7 @@ from fanfold.run.run import Run
 from fanfold.run.sources import source_of
 from fanfold.run.stream import Sharding
 from fanfold.work.arguments import public
-from fanfold.work.check import described, whole
+from fanfold.work.check import described
 from fanfold.work.item import Item, Source
 from fanfold.work.options import option
 from fanfold.work.outcome import Outcome, Part
@@ -53,7 +53,7 @@ def stage(
     prompt: str | None = None,
     *,
     schema: dict[str, Any] | type | None = None,
-    shard: int | None = None,
+    shard: int | Mapping[str, int] | None = None,
     by: TaskHandler = ask_member,
     **how: Unpack[PatternOptions],
 ) -> Stage:
@@ -65,9 +65,9 @@ def stage(
     """
     if shard is not None and by is not ask_member:
         raise BadInput("a stage with `by` takes items one by one; leave `shard` out")
-    size = option("shard", shard, whole(least=1))
+    size = option("shard", shard, read_shard)
     made = prompt_of(prompt, schema)
-    sharding = None if size is None else sharding_of(made, items=size)
+    sharding = None if size is None else sharding_of(made, size)
     terms, inside = terms_of(how, made.schema, ""), getattr(by, "terms", None)
     if isinstance(inside, Terms) and terms.who == Who():  # who answers is named in there
         terms = msgspec.structs.replace(terms, who=inside.who)

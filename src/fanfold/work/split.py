@@ -13,6 +13,7 @@ from fanfold.errors import BadInput
 from fanfold.price import dollars, nanos
 from fanfold.work.ask import Ask, Message, Params, Reply, Schema, Usage
 from fanfold.work.nesting import decode_json, too_deep
+from fanfold.work.reader import Count, Misfit
 
 T = TypeVar("T")
 
@@ -36,6 +37,34 @@ def estimate_tokens(text: str) -> int:
     """
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return max(1, -(-size // _BYTES_PER_TOKEN))
+
+
+class ShardSize(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How many items go into one ask: so many, or as many as have so many tokens or bytes."""
+
+    called = "a shard"
+    items: Count | None = None
+    tokens: Count | None = None
+    bytes: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.items is None and self.limit is None:
+            raise Misfit("`shard` needs `items`, `tokens` or `bytes`")
+        if self.tokens is not None and self.bytes is not None:
+            raise Misfit("state `tokens` or `bytes` of a shard, not both", "bytes")
+
+    @property
+    def limit(self) -> int | None:
+        return self.tokens or self.bytes
+
+    def measure(self, text: str) -> int:
+        """What counts towards the limit."""
+        return estimate_tokens(text) if self.bytes is None else len(text.encode())
+
+    def describe(self) -> str:
+        if self.items is not None:
+            return f"{self.items:,} {'item' if self.items == 1 else 'items'}"
+        return f"{self.limit or 0:,} {'tokens' if self.bytes is None else 'bytes'}"
 
 
 class Filling(Generic[T]):

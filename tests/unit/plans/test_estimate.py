@@ -107,6 +107,10 @@ SIZES: list[tuple[str, dict[str, tuple[int | None, int, int]]]] = [
         {"map": (12, 12, 48)},
     ),
     (
+        "- map: {prompt: 'Say {{ item.text }}', member: a, revise: 0, shard: {bytes: 35}}",
+        {"map": (12, 4, 16)},
+    ),
+    (
         "- map: {prompt: 'Say {{ item.text }}', member: a, revise: 0, shard: {items: 5}}",
         {"map": (12, 3, 3 + 12)},
     ),

@@ -15,11 +15,12 @@ from fanfold.plans.header import Input
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import check_plan, load_plan
 from fanfold.plans.plan import Plan
-from fanfold.plans.steps.map import Map, ShardSize
+from fanfold.plans.steps.map import Map
 from fanfold.plans.steps.reduce import Reduce
 from fanfold.plans.steps.write import Write
 from fanfold.work.ask import Params, Schema
 from fanfold.work.options import parse_budget, parse_budgets
+from fanfold.work.split import ShardSize
 from fanfold.work.task import Budget, Who
 from fanfold.work.template import Template
 

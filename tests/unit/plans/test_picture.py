@@ -21,7 +21,7 @@ from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.graph import Graph
 from fanfold.plans.steps.graph import GraphTask as Task
 from fanfold.plans.steps.kind import Step
-from fanfold.plans.steps.map import Map, ShardSize
+from fanfold.plans.steps.map import Map
 from fanfold.plans.steps.map_reduce import MapReduce
 from fanfold.plans.steps.pipeline import Pipeline
 from fanfold.plans.steps.reduce import Reduce
@@ -30,6 +30,7 @@ from fanfold.plans.steps.scatter import ScatterEntry as Entry
 from fanfold.plans.steps.write import Write
 from fanfold.work.ask import Schema
 from fanfold.work.picture import Arrow, Box, Picture
+from fanfold.work.split import ShardSize
 from fanfold.work.task import Budget, Who
 
 JSONL = Input("jsonl", "contracts.jsonl")

@@ -18,7 +18,7 @@ from fanfold.run.forecast import StepPreview, at_once
 from fanfold.run.remaining import RemainingAsks
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item
-from fanfold.work.split import Filling, estimate_tokens, shard_ask
+from fanfold.work.split import Filling, ShardSize, shard_ask
 from fanfold.work.task import Task, Terms
 from fanfold.work.tree import ReduceTree
 
@@ -77,9 +77,13 @@ class MapStation:
         self._tasks = 0
         self._filling: Filling[tuple[Task, RemainingAsks]] | None = None
 
-    def in_shards(self, items: int | None, tokens: int | None) -> MapStation:
+    def in_shards(self, size: ShardSize) -> MapStation:
         """So many go into one ask."""
-        self._filling = Filling(items, tokens, lambda one: _size(one[0].ask))
+
+        def measure(one: tuple[Task, RemainingAsks]) -> int:
+            return sum(size.measure(message.content) for message in one[0].ask.messages) or 1
+
+        self._filling = Filling(size.items, size.limit, measure)
         return self
 
     @property
@@ -119,10 +123,6 @@ class MapStation:
         return rows_of(
             self._name, self._kind, self._estimate, self._tasks, times, watched=self._watched
         )
-
-
-def _size(ask: Ask) -> int:
-    return sum(estimate_tokens(message.content) for message in ask.messages) or 1
 
 
 class ReduceStation:

@@ -15,7 +15,7 @@ from fanfold.patterns.reduce import Reducing
 from fanfold.patterns.streamed import WAITING
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
-from fanfold.plans.drawing.describe import gate_line, joined, many
+from fanfold.plans.drawing.describe import gate_line, joined
 from fanfold.plans.drawing.sketch import Sketch, gate_box, lanes, rows, title
 from fanfold.plans.preview.asks import PreviewContext
 from fanfold.plans.preview.estimate import Estimate, PartPreview
@@ -28,20 +28,9 @@ from fanfold.run.stream import Sharding
 from fanfold.work.document import Node
 from fanfold.work.parts import PartKind
 from fanfold.work.picture import Box
-from fanfold.work.reader import Count, Misfit, Text
+from fanfold.work.reader import Count, Text
+from fanfold.work.split import ShardSize
 from fanfold.work.task import Terms, Who
-
-
-class ShardSize(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How many items go into one ask; one of the two is stated."""
-
-    called = "a shard"
-    items: Count | None = None
-    tokens: Count | None = None
-
-    def __post_init__(self) -> None:
-        if self.items is None and self.tokens is None:
-            raise Misfit("`shard` needs `items` or `tokens`")
 
 
 class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True):
@@ -97,7 +86,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     def sharding(self, ready: Ready) -> Sharding | None:
         if self.shard is None:
             return None
-        return sharding_of(ready.prompt(self), items=self.shard.items, tokens=self.shard.tokens)
+        return sharding_of(ready.prompt(self), self.shard)
 
     def stage(self, ready: Ready) -> Stage:
         return Stage(ready.prompt(self), self.item_terms(ready)[0], self.sharding(ready))
@@ -125,9 +114,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     def station(self, context: PreviewContext, *, watched: bool = False) -> MapStation:
         kind = "map" if self.command is None else "command"
         mapped = MapStation(context, self, kind, self.item_terms(context.ready)[0], watched=watched)
-        return (
-            mapped if self.shard is None else mapped.in_shards(self.shard.items, self.shard.tokens)
-        )
+        return mapped if self.shard is None else mapped.in_shards(self.shard)
 
     def preview(self, estimate: Estimate) -> PartPreview:
         return estimate.through([self.station(estimate.context, watched=self.over is not None)])
@@ -147,11 +134,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         who, *options = sketch.asked(self)
         if self.command is not None:
             who = f"command {' '.join(map(str, self.command.get('cmd', ())))}"
-        shard = ""
-        if self.shard is not None:
-            items = self.shard.items
-            shard = many(items, "item") if items else f"{self.shard.tokens or 0:,} tokens"
-            shard = f"{shard} in one ask"
+        shard = "" if self.shard is None else f"{self.shard.describe()} in one ask"
         return (who, *options, *joined([shard, f"keep {self.keep}" if self.keep else ""]))
 
     def _how_many(self, items: int | None) -> int | None:
