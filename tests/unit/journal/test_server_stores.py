@@ -48,6 +48,15 @@ def test_a_role_or_database_that_is_not_there_is_not_waited_for() -> None:
         assert not isinstance(refused.value, StoreAway)
 
 
+def test_a_transaction_that_the_server_has_ended_is_tried_again() -> None:
+    """It stood still for too long: a network that swallowed a statement, a process that was stopped."""
+    from psycopg import errors
+
+    from fanfold.journal.postgres.connection import named
+
+    assert isinstance(named(errors.IdleInTransactionSessionTimeout("ended"), "place"), StoreAway)
+
+
 def test_a_newer_store_is_left_alone() -> None:
     place = server().place()
     opening.open_store(place).close()

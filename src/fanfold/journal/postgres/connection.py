@@ -169,7 +169,10 @@ def named(error: psycopg.Error, place: str) -> StoreError:
         case psycopg.OperationalError() if any(words in said for words in _DENIED):
             return StoreError(f"{place}: refused ({said})")
         case (
-            psycopg.OperationalError() | psycopg.InterfaceError() | errors.ReadOnlySqlTransaction()
+            psycopg.OperationalError()
+            | psycopg.InterfaceError()
+            | errors.ReadOnlySqlTransaction()
+            | errors.IdleInTransactionSessionTimeout()
         ):
             return StoreAway(f"{place}: the server does not answer ({said})")
         case _:
