@@ -227,6 +227,23 @@ def test_what_was_surely_never_sent_is_refunded(backend: Backend) -> None:
     ]
 
 
+def test_a_repetition_that_was_never_sent_is_not_the_one_that_counts(backend: Backend) -> None:
+    """Two deaths: the first call is in doubt, its repetition was claimed and not sent. The third is
+    what may be paid twice, and is counted as that, once."""
+
+    async def act(store: Store) -> list[Any]:
+        await store.write(AddRun(record()))
+        await store.write(start(session="dead"))
+        await store.write(LoseAttempts((1,), 5.0))
+        await store.write(start(session="dead too", take_over=True))
+        await store.write(LoseAttempts((2,), 6.0, unsent=(2,)))
+        await store.write(start(take_over=True))
+        known = store.read.attempts(1)
+        return [(one.lost, one.again, one.repeats) for one in known]
+
+    assert within(backend, act) == [("died", True, 0), ("unsent", False, 0), ("", False, 1)]
+
+
 def test_an_attempt_in_doubt_can_be_adopted_once(backend: Backend) -> None:
     async def act(store: Store) -> list[Any]:
         await store.write(AddRun(record()))

@@ -174,6 +174,9 @@ def _settle(db: Database, facts: list[EndAttempt]) -> None:
              f.error, f.tokens, f.unusable, int(f.bound), f.took, f.lost)
         )  # fmt: skip
     bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
+    for f in facts:
+        if f.lost == "unsent":
+            _not_repeated(db, f.attempt)
     landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
     bulk.put(db, "delete from claims where (key, answerer) in (", landed, ")")
     failed = [(k, f.answerer, f.attempt) for f in facts if f.state != "ok" for k in f.released]
@@ -317,7 +320,21 @@ def _refund(db: Database, numbers: tuple[int, ...], at: float) -> None:
             " lost = 'unsent' where no = ?",
             (at, UNSENT, number),
         )
+        _not_repeated(db, number)
         db.execute("delete from claims where attempt = ?", (number,))
+
+
+def _not_repeated(db: Database, number: int) -> None:
+    """It would have repeated attempts in doubt, but was not sent. They wait for another that does,
+    which is then counted as the one."""
+    db.execute(
+        "update attempts set again = 0 where no in (select other.attempt from claims own"
+        " join claims other on other.key = own.key join attempts a on a.no = other.attempt"
+        " where own.attempt = ? and other.attempt < ? and a.state = 'in_doubt'"
+        " order by other.attempt desc limit (select repeats from attempts where no = ?))",
+        (number, number, number),
+    )
+    db.execute("update attempts set repeats = 0, repeated = 0 where no = ?", (number,))
 
 
 def adopt(db: Database, facts: list[AdoptAttempts]) -> list[tuple[int, ...]]:
