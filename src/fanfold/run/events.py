@@ -39,7 +39,7 @@ class RunEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-class Events:
+class RunEvents:
     """Of one run, from the moment it is made until the run is closed. Nothing waits for the one who reads
     them: what is not fetched is kept."""
 

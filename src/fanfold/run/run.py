@@ -25,7 +25,7 @@ from fanfold.members.entry import ScriptedEntry
 from fanfold.run.adopt import Adopted
 from fanfold.run.carry import carry, carry_one_of_many, carry_separately
 from fanfold.run.context import Shared, build, share
-from fanfold.run.events import Events
+from fanfold.run.events import RunEvents
 from fanfold.run.figures import RunFigures
 from fanfold.run.govern import Governor
 from fanfold.run.member_sources import MemberSource, with_members
@@ -128,9 +128,9 @@ class Run(RunFigures):
         self._ctx.choose.update(source)
         self._ctx.dispatch.members_changed()
 
-    def events(self) -> Events:
+    def events(self) -> RunEvents:
         """What happens from now on, for `async for event in run.events()`, until the run is closed."""
-        events = Events(self.store, self.record.no)
+        events = RunEvents(self.store, self.record.no)
         self.at_close.append(events.end)
         return events
 
