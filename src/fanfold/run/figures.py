@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
 from fanfold.price import dollars
 from fanfold.run.context import Context
+from fanfold.run.events import RunEvents
 from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, receipt
 from fanfold.run.task_state import TaskState
@@ -45,6 +46,7 @@ class RunFigures:
 
     record: RunRecord
     clock: Clock
+    at_close: list[Callable[[Receipt], None]]
     _ctx: Context
 
     @property
@@ -72,6 +74,12 @@ class RunFigures:
         or those at the positions from `first` up to `end`."""
         step = self._ctx.steps.by_name[terms.step].no
         return self.store.read.items_missing(self.record.no, batch.no, step, first, end)
+
+    def events(self) -> RunEvents:
+        """What happens from now on, for `async for event in run.events()`, until the run is closed."""
+        events = RunEvents(self.store, self.record.no)
+        self.at_close.append(events.end)
+        return events
 
     # ── what it takes ──
 

@@ -25,7 +25,6 @@ from fanfold.members.entry import ScriptedEntry
 from fanfold.run.adopt import Adopted
 from fanfold.run.carry import carry, carry_one_of_many, carry_separately
 from fanfold.run.context import Shared, build, share
-from fanfold.run.events import RunEvents
 from fanfold.run.figures import RunFigures
 from fanfold.run.govern import Governor
 from fanfold.run.member_sources import MemberSource, with_members
@@ -75,7 +74,7 @@ class Run(RunFigures):
         self._orders = OrderTaker(self._ctx, self._governor)
         self._result: Any = None
         self._flaw: str | None = None
-        self.at_close: list[Callable[[Receipt], None]] = []
+        self.at_close = []
         self.left_out: list[Missing] = []  # passed, but behind a reduce that failed
         self.closing: Receipt | None = None  # the closing account, once the run is closed
         if whole is None:
@@ -127,12 +126,6 @@ class Run(RunFigures):
         self._source = source
         self._ctx.choose.update(source)
         self._ctx.dispatch.members_changed()
-
-    def events(self) -> RunEvents:
-        """What happens from now on, for `async for event in run.events()`, until the run is closed."""
-        events = RunEvents(self.store, self.record.no)
-        self.at_close.append(events.end)
-        return events
 
     async def order(self, what: Verb, value: str = "") -> None:
         """The same for one given here: on record, and in effect when this returns. Raises BadInput when
