@@ -17,7 +17,7 @@ import msgspec
 
 from fanfold.errors import MemberError
 from fanfold.members.agents.claude import Claude
-from fanfold.members.agents.dialect import Start, Words
+from fanfold.members.agents.dialect import CommandLine, Start
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.worker import Exit
 from fanfold.price import Price
@@ -210,7 +210,7 @@ async def run(program: str, folder: Path, case: Case, session: str) -> Ran:
 
 
 async def carry_out(
-    words: Words,
+    words: CommandLine,
     files: tuple[Path, Path],
     env: dict[str, str],
     meanwhile: Callable[[Process], Awaitable[None]] | None,

@@ -76,7 +76,7 @@ def test_a_file_for_each_item_that_passed_and_nowhere_else(folder: Path) -> None
     assert [name[:4] for name in names] == ["_._.", "a_b-", "d.js"]
     assert (folder / "out" / "d.json").read_text() == '{\n  "size": 4,\n  "name": "theirs"\n}\n'
     assert ended.receipt["written"] == [{"path": str(folder / "out"), "files": 3}]
-    assert not list(folder.parent.glob("e*"))
+    assert not list(folder.parent.glob("e.json*"))
 
 
 def test_the_closing_lines_name_what_was_written(folder: Path) -> None:

@@ -111,7 +111,10 @@ def test_the_embedded_model_without_its_weights_is_one_line(tmp_path: Path) -> N
     """In an application too, when a roster names it."""
     assert fanfold(tmp_path, "new", "mine", "--from", "contracts").code == 0
     roster = tmp_path / "mine" / "local.yaml"
-    roster.write_text("members: [{id: small, kind: local, good_at: [legal]}]\n", encoding="utf-8")
+    stated = (tmp_path / "mine" / "roster.yaml").read_text(encoding="utf-8")
+    small = "  - {id: small, kind: local, good_at: [legal]}\n"
+    assert "[legal" in stated
+    roster.write_text(stated.replace("[legal", "[law") + small, encoding="utf-8")
     given = ("run", "plan.yaml", "--roster", "local.yaml", "--quiet")
     ended = fanfold(tmp_path / "mine", *given, XDG_CACHE_HOME=str(tmp_path))
     said = "fanfold: the weights of the embedded model are not there; run: fanfold local setup\n"
