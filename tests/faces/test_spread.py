@@ -48,6 +48,7 @@ def folder(tmp_path: Path, held: RunningServer) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_three_members_of_two_slots_each_work_at_six_and_a_fourth_that_comes_at_two_more(
     folder: Path, held: RunningServer
 ) -> None:
@@ -79,6 +80,7 @@ def test_three_members_of_two_slots_each_work_at_six_and_a_fourth_that_comes_at_
     assert len(often) == ITEMS and len(books) <= ITEMS + 6
 
 
+@pytest.mark.slow
 def test_a_member_that_is_switched_off_by_the_command_gets_no_more(
     folder: Path, held: RunningServer
 ) -> None:

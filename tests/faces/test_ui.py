@@ -234,6 +234,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield found
 
 
+@pytest.mark.slow
 def test_the_page_follows_a_run_without_reload_and_closing_it_changes_nothing(
     tmp_path: Path, browser: Browser
 ) -> None:
@@ -257,6 +258,7 @@ def test_the_page_follows_a_run_without_reload_and_closing_it_changes_nothing(
             assert run.end().code == 0
 
 
+@pytest.mark.slow
 def test_the_keyboard_searches_moves_and_helps(ui: ServedUi, browser: Browser) -> None:
     browser.enter(ui.link)
     browser.visit(f"{ui.base}/")
@@ -269,6 +271,7 @@ def test_the_keyboard_searches_moves_and_helps(ui: ServedUi, browser: Browser) -
     assert browser.value("document.getElementById('help').open") is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [500, 1400])
 def test_no_page_is_wider_than_the_screen(
     ui: ServedUi, ended: Path, browser: Browser, width: int

@@ -102,6 +102,7 @@ def test_at_least_forty_ways_to_attack_are_tried() -> None:
     assert len(set(ATTACKS)) >= 40
 
 
+@pytest.mark.slow
 def test_nothing_that_a_model_wrote_runs_loads_or_becomes_markup(
     ui: ServedUi, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def under_way(work: Job, model: RunningServer) -> Child:
     return running
 
 
+@pytest.mark.slow
 def test_when_the_server_crashes_no_call_is_sent_and_nothing_is_lost(
     database: PostgresServer, model: RunningServer, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_when_the_server_crashes_no_call_is_sent_and_nothing_is_lost(
     assert counts(model, work) == [1] * ITEMS
 
 
+@pytest.mark.slow
 def test_connections_that_are_cut_again_and_again_lose_nothing(
     database: PostgresServer, model: RunningServer, tmp_path: Path
 ) -> None:
@@ -118,6 +120,7 @@ def test_connections_that_are_cut_again_and_again_lose_nothing(
     assert counts(model, work) == [1] * ITEMS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["to_server", "from_server", "both"])
 def test_a_network_that_swallows_what_is_sent_loses_nothing(
     database: PostgresServer, model: RunningServer, tmp_path: Path, direction: str
@@ -133,6 +136,7 @@ def test_a_network_that_swallows_what_is_sent_loses_nothing(
     assert counts(model, work) == [1] * ITEMS
 
 
+@pytest.mark.slow
 def test_a_process_that_was_stopped_past_its_lease_sends_and_writes_nothing_more(
     database: PostgresServer,
     model: RunningServer,

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from fanfold.work.dag import remaining
 from tests.examples import examples
 
 
+@pytest.mark.slow
 def test_real_workflows_come_close_to_what_no_schedule_can_beat(memory_path: Path) -> None:
     """38 of them on 2, 8 and 32 slots, against the longer of critical path and work over slots."""
     lines = [measured(memory_path, one, slots) for one in workflows() for slots in SLOTS]

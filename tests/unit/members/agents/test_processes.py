@@ -121,6 +121,7 @@ def test_below_are_children_and_theirs_but_not_the_dead() -> None:
 
 def test_psutil_says_the_same_where_there_is_no_proc(sleeper: subprocess.Popen[bytes]) -> None:
     """But for the start, which it counts from the epoch; and it is the same whenever it is asked."""
+    until(lambda: look_at(sleeper.pid).state == "S")
     (row,) = processes.by_psutil(sleeper.pid)
     assert row._replace(started=0) == look_at(sleeper.pid)._replace(started=0)
     assert row in processes.by_psutil()
