@@ -340,7 +340,7 @@ def test_demo_runs_without_a_key_and_leaves_its_report(tmp_path: Path) -> None:
     assert report.read_text().startswith("# Contract risk report\n")
     again = fanfold(tmp_path, "demo", "--quiet")
     assert (again.code, again.err) == (0, "")
-    assert "\n0 calls, 163 reused, " in again.out
+    assert "\n0 calls, 489 reused, " in again.out
     (page,) = re.findall(r"^page: +(.+)$", again.out, re.MULTILINE)
     assert (tmp_path / page).read_text().startswith("<!doctype html>")
     account = re.findall(r"report:  fanfold (.+)$", again.out, re.MULTILINE)[0].split()
