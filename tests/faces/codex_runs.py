@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import MemberError
-from fanfold.members.agents.agent import Agent, Site
+from fanfold.members.agents.agent import Agent, AgentFolders
 from fanfold.members.agents.codex import Codex
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.worker import read_host
@@ -172,7 +172,7 @@ class Lab:
             timeout=SECONDS, agent=True,
         )  # fmt: skip
         ask = Ask(messages=(Message("user", f"[{name}]"),), schema=case.schema)
-        agent = Agent(traits, setup, Codex(), Site(folder))
+        agent = Agent(traits, setup, Codex(), AgentFolders(folder))
         span, store = f"{name}:1", str(self._folder / "store")
         request = msgspec.structs.replace(agent.prepare(ask), span=span, store=store)
         before = self._billed(name)
