@@ -19,7 +19,7 @@ PATHS  := src tests tools $(wildcard bench)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format format-check lint types bench score sweep browser build lock agents postgres clean
+.PHONY: help demo test test-slow check format format-check lint types bench score sweep browser build lock agents postgres mlflow clean
 
 help: ## this list
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-9s %s\n' "$$name" "$$does"; done
@@ -47,6 +47,7 @@ lint: $(DEV) ## ruff
 
 types: $(DEV) ## mypy, strict
 	@$(BIN)/python -m mypy
+	@$(BIN)/python -m mypy --explicit-package-bases tests/faces/*_runs.py
 	@for app in $(APPS); do $(BIN)/python -m mypy --no-namespace-packages $$app/*.py || exit 1; done
 
 bench: $(DEV) ## the numbers, each against a raw baseline in the same run

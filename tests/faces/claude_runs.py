@@ -9,7 +9,6 @@ import os
 import sys
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,10 +197,7 @@ async def run(program: str, folder: Path, case: Case, session: str) -> Ran:
 
     async with ModelServer(script, prices=PRICE) as server:
         env = DIALECT.environment(around(folder, server.url), traits, setup)
-        meanwhile = (
-            None if case.meanwhile is None else partial(case.meanwhile, asked_twice=asked_twice)
-        )
-        code = await carry_out(words, (work, log), env, meanwhile)
+        code = await carry_out(words, (work, log), env, case.meanwhile, asked_twice)
         bill, asked = server.books.bill, len(server.books)
     ran = read(log, code, case, ask)
     ran.bill, ran.asked, ran.output = bill, asked, limits
@@ -213,7 +209,8 @@ async def carry_out(
     words: CommandLine,
     files: tuple[Path, Path],
     env: dict[str, str],
-    meanwhile: Callable[[Process], Awaitable[None]] | None,
+    meanwhile: Meanwhile | None,
+    asked_twice: asyncio.Event,
 ) -> int:
     work, log = files
     prompt, errors = log.with_suffix(".txt"), log.with_suffix(".err")
@@ -225,7 +222,7 @@ async def carry_out(
         try:
             async with asyncio.timeout(SECONDS):
                 if meanwhile is not None:
-                    await meanwhile(process)
+                    await meanwhile(process, asked_twice)
                 return await process.wait()
         finally:
             if process.returncode is None:
@@ -236,7 +233,8 @@ async def carry_out(
 def read(log: Path, code: int, case: Case, ask: Ask) -> Ran:
     price, resumed = PRICE if case.stated else None, case.setup.session is not None
     reader, live = DIALECT.reader(price, resumed=resumed), DIALECT.reader(price, resumed=resumed)
-    told, tools = [], []
+    told: list[tuple[str, str]] = []
+    tools: list[str] = []
     for line in log.read_bytes().splitlines():
         told += [(one.kind, one.text) for one in reader.feed(line)]
         event = msgspec.json.decode(line)

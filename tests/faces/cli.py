@@ -138,7 +138,8 @@ def forked(folder: Path, *words: str, **env: str) -> Ended | None:
     call = Call(folder.absolute(), words, environment(folder, env), out, err)
     code = _WARM.run(call, LONG)
     if code is None:
-        out.unlink(), err.unlink()
+        out.unlink()
+        err.unlink()
         return None
     said = PROGRESS.sub("", err.read_text(encoding="utf-8"))
     return Ended(code, out.read_text(encoding="utf-8"), said)
