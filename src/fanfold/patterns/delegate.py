@@ -175,7 +175,7 @@ class Desk:
             for position, (index, item) in enumerate(zip(indexes, items, strict=True))
         ]
         try:
-            async with aclosing(self._run.stream(tasks, way=self._run.do)) as landing:
+            async with aclosing(self._run.stream(tasks, do=self._run.do)) as landing:
                 async for outcome in landing:
                     yield indexes[outcome.position], outcome
         except RunStopped:

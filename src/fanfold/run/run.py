@@ -34,7 +34,7 @@ from fanfold.run.receipt import Tally, status_of
 from fanfold.run.record import new_id
 from fanfold.run.settings import Settings
 from fanfold.run.stopping import Stop
-from fanfold.run.stream import Sharding, Stream, Way
+from fanfold.run.stream import Do, Sharding, Stream
 from fanfold.run.task_state import NoReply, TaskState
 from fanfold.run.unpaid import SEPARATE, CannotPay
 from fanfold.work.ask import Ask, Reply
@@ -286,21 +286,21 @@ class Run(RunFigures):
         tasks: Iterable[Task] | AsyncIterable[Task],
         shard: Sharding | None = None,
         terms: Terms | None = None,
-        way: Way | None = None,
+        do: Do | None = None,
     ) -> AsyncGenerator[Outcome, None]:
         """Carry many tasks of one step to their outcomes; outcomes come as they land.
 
         Tasks that come only while others are carried out are given as an async iterable, with the
         `terms` they have in common. Both ends are bounded: outcomes that nobody fetches hold up the
-        work, and work that does not get on holds up the source of the tasks. With a `way` each task
-        is carried to its outcome by that, as many at once as its terms say.
+        work, and work that does not get on holds up the source of the tasks. `do`: each task is carried to
+        its outcome by that, as many at once as its terms say.
         """
         if isinstance(tasks, AsyncIterable):
             assert terms is not None, "an async iterable of tasks needs their terms"
             step = self._ctx.steps.open(terms)
-            stream: Stream | None = Stream(self._ctx, tasks, shard, step, way)
+            stream: Stream | None = Stream(self._ctx, tasks, shard, step, do)
         else:
-            stream = self._stream(tasks, shard, way)
+            stream = self._stream(tasks, shard, do)
         if stream is not None:
             async with aclosing(stream.outcomes()) as landing:
                 async for outcome in landing:
@@ -314,14 +314,14 @@ class Run(RunFigures):
         await self.store.flush()
 
     def _stream(
-        self, tasks: Iterable[Task], shard: Sharding | None, way: Way | None = None
+        self, tasks: Iterable[Task], shard: Sharding | None, do: Do | None = None
     ) -> Stream | None:
         rest = iter(tasks)
         first = next(rest, None)
         if first is None:
             return None
         step = self._ctx.steps.open(first.terms)
-        return Stream(self._ctx, chain((first,), rest), shard, step, way)
+        return Stream(self._ctx, chain((first,), rest), shard, step, do)
 
     async def flush(self) -> None:
         """Everything that has landed so far can be read from the journal when this returns."""

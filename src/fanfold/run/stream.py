@@ -28,7 +28,7 @@ ROOM = 4  # results waiting to be fetched, per worker, before the workers wait
 
 Together = Callable[[tuple[TaskState, ...]], tuple[Ask, Callable[[Reply], dict[str, Reply]]]]
 Unit = TaskState | Shard | Task
-Way = Callable[[Task], Awaitable[Outcome]]
+Do = Callable[[Task], Awaitable[Outcome]]
 
 
 class Sharding(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Sharding(msgspec.Struct, frozen=True):
 class Stream:
     """One pass over tasks: given as an iterable, or as an async one whose tasks come meanwhile.
 
-    Recorded replies are looked up a chunk at a time. With a `way` of their own, tasks are carried
+    Recorded replies are looked up a chunk at a time. With a `do` of their own, tasks are carried
     out by that instead; it looks for itself.
     """
 
@@ -57,10 +57,10 @@ class Stream:
         tasks: Iterable[Task] | AsyncIterable[Task],
         shard: Sharding | None,
         step: StepState,
-        way: Way | None = None,
+        do: Do | None = None,
     ) -> None:
         self._ctx, self._step = ctx, step
-        self._shard, self._way = shard, way
+        self._shard, self._carry_out = shard, do
         self._filling: Filling[TaskState] | None = None
         if shard is not None:
             size = shard.size
@@ -79,7 +79,7 @@ class Stream:
         """A few more than calls at once: some wait for their reply to be durable. Where calls are
         free, which are over soon, most do: the more wait, the fewer commits there are."""
         most = self._step.concurrency
-        if self._way is not None:
+        if self._carry_out is not None:
             return most
         return most + max(2, min(3 * most, MOST_WAITING) if self._step.free else most // 4)
 
@@ -204,19 +204,19 @@ class Stream:
                 await self._ctx.store.flush()
 
     async def _work_otherwise(self, unit: Shard | Task) -> None:
-        """A shard, or a task that has a way of its own."""
+        """A shard, or a task that is carried out by `do`."""
         if isinstance(unit, Shard):
             await carry_shard(unit)
             for state in unit.tasks:
                 self._land(state)
             return
-        assert self._way is not None
+        assert self._carry_out is not None
         if unit.id in self._ctx.outcomes.skipped_ids:
             state = TaskState(self._ctx, unit, self._ctx.choose.eligible(unit.terms.who))
             state.end_without(NoReply(SKIPPED, "skipped"))
             self._land(state)
             return
-        outcome = await carry_separately(self._ctx, unit, self._way)
+        outcome = await carry_separately(self._ctx, unit, self._carry_out)
         if outcome is None:
             self._unpaid = True
         elif self._room:
@@ -238,10 +238,10 @@ class Stream:
         """None: nothing is there now. A shard that is not full goes out when all has come."""
         units = self._units
         while not units:
-            chunk = list(islice(self._tasks, 1 if self._way else CHUNK))
+            chunk = list(islice(self._tasks, 1 if self._carry_out else CHUNK))
             if not chunk:
                 return self._last_unit()
-            if self._way is not None and chunk[0].flaw is None:
+            if self._carry_out is not None and chunk[0].flaw is None:
                 return chunk[0]
             for state in self._looked_up(chunk):
                 settled = state.reply is not None or state.task.flaw or state.damage
