@@ -77,6 +77,8 @@ class StepContext(msgspec.Struct, frozen=True):
         made |= {"schema": read_schema(node, self), "gate": read_gate(node, self)}
         if (budget := getattr(given, "budget", UNSET)) is not UNSET:
             made["budget"] = budget_of(budget)
+        if isinstance(getattr(given, "over", None), str):
+            made["over"] = self.over(node.child("over"))
         if given.hedge is not UNSET:
             made["hedge"] = Hedge(**stated_in(given.hedge))
         if given.escalate:

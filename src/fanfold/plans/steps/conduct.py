@@ -45,8 +45,6 @@ class Conduct(Asking, Step, frozen=True, omit_defaults=True, tag="conduct", kw_o
     def read(cls, node: Node, given: Any, reading: StepContext) -> Conduct:
         made = reading.asking(node, given)
         made["synthesise"] = read_synthesise(node, given, reading)
-        if given.over is not None:
-            made["over"] = reading.over(node.child("over"))
         if given.over_all is not None:
             made["over_all"] = read_target(node.child("over_all"), reading)
         return cls(**made, name=given.name, most=given.most)

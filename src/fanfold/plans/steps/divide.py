@@ -90,8 +90,6 @@ class Divide(Asking, Step, frozen=True, omit_defaults=True, tag="divide", kw_onl
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> Divide:
         made = reading.asking(node, given)
-        if given.over is not None:
-            made["over"] = reading.over(node.child("over"))
         combine = Reduce.read(node.child("combine"), given.combine, reading, "combine")
         fits = FitsFields() if given.fits is UNSET else given.fits
         if given.split not in _SPLITS:

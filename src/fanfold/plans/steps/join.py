@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec import UNSET
 
-from fanfold.patterns.gathered import terms_of_nobody
 from fanfold.patterns.join import SIDES, JoiningWay, join_batch, pairs_of_both
 from fanfold.patterns.pairs import PairSource, pair_prompt, pair_terms
 from fanfold.plans.asking import Asking, written
@@ -20,22 +19,22 @@ from fanfold.plans.preview.compared import ComparedStation
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext, read_input
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.kind import Comparing, Step
 from fanfold.plans.steps.resolve import BlockFields, describe_block, note_bound, read_block
 from fanfold.work.blocking import Block, Blocked, CandidatePair
 from fanfold.work.document import Node
 from fanfold.work.item import Item
 from fanfold.work.picture import Box
 from fanfold.work.reader import Text
-from fanfold.work.task import Terms
 
 _RECORDS = ("item", "items", "steps", "task")
 _ONCE = ("command", "http")
 
 
-class Join(Asking, Step, frozen=True, omit_defaults=True, tag="join", kw_only=True):
+class Join(Comparing, Asking, Step, frozen=True, omit_defaults=True, tag="join", kw_only=True):
     """Find the records of `right` that are the same as an item."""
 
+    compares = "pairs of records"
     name: Text = "join"
     right: Input
     block: Block = Block()
@@ -45,8 +44,6 @@ class Join(Asking, Step, frozen=True, omit_defaults=True, tag="join", kw_only=Tr
     def read(cls, node: Node, given: Any, reading: StepContext) -> Join:
         made = reading.asking(node, given)
         made["prompt"] = pair_prompt(made.get("prompt"), *SIDES)
-        if given.over is not None:
-            made["over"] = reading.over(node.child("over"))
         right = read_input(node.child("right"), given.right, reading.vars)
         if right.kind in _ONCE or is_stream(right):
             raise node.child("right").bad(
@@ -58,19 +55,8 @@ class Join(Asking, Step, frozen=True, omit_defaults=True, tag="join", kw_only=Tr
 
     # ── items ──
 
-    takes_items = True
-    gives_replies = True
-    gives_result = True
-    asks_about_parts = True
-
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield f"{self.name}.pairs", self
-
-    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
-        yield self.name, f"{self.name} asks about pairs of records"
-
-    def item_terms(self, ready: Ready) -> list[Terms]:
-        return [terms_of_nobody(self.name)]
 
     # ── run ──
 

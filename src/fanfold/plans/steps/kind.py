@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Union
 import msgspec
 from msgspec import UNSET
 
+from fanfold.patterns.gathered import terms_of_nobody
 from fanfold.plans.asking import Asking
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.sketch import Sketch
@@ -165,6 +166,25 @@ class Step:
 
     def draw(self, id: str, sketch: Sketch) -> Box:
         return Box(id, self.name)
+
+
+class Comparing:
+    """What the steps have in common that compare the items of the flow with one another, and give each
+    a reply of a few fields in the end. `compares`: what they ask about."""
+
+    __slots__ = ()
+    name: str
+    compares: ClassVar[str]
+    takes_items = True
+    gives_replies = True
+    gives_result = True
+    asks_about_parts = True
+
+    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
+        yield self.name, f"{self.name} asks about {self.compares}"
+
+    def item_terms(self, ready: Ready) -> list[Terms]:
+        return [terms_of_nobody(self.name)]
 
 
 def _produced(over: Any) -> str | None:

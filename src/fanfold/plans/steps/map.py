@@ -55,8 +55,6 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
                 raise node.child(field).bad(what)
         if "prompt" not in made and reading.task is not None:
             made["prompt"] = f"{_literally(reading.task.strip())}\n\n{{{{ item.text }}}}"
-        if given.over is not None:
-            made["over"] = reading.over(node.child("over"))
         if given.keep is not None:
             made["keep"] = reading.keep(node.child("keep"))
         return cls(**made, name=given.name, shard=given.shard)

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from fanfold.patterns.gathered import terms_of_nobody
 from fanfold.patterns.rank import (
     RankingWay,
     check_window,
@@ -24,19 +23,19 @@ from fanfold.plans.preview.compared import ComparedStation
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.kind import Comparing, Step
 from fanfold.work.check import at
 from fanfold.work.document import Node
 from fanfold.work.item import Item
 from fanfold.work.picture import Box
 from fanfold.work.ranking import planned_windows
 from fanfold.work.reader import Count, Text, Whole
-from fanfold.work.task import Terms
 
 
-class Rank(Asking, Step, frozen=True, omit_defaults=True, tag="rank", kw_only=True):
+class Rank(Comparing, Asking, Step, frozen=True, omit_defaults=True, tag="rank", kw_only=True):
     """Put the items in order, the best first."""
 
+    compares = "several items at a time"
     name: Text = "rank"
     window: Annotated[int, Meta(ge=2, description="So many items in one ask.")] = 2
     rounds: Count | None = None
@@ -48,8 +47,6 @@ class Rank(Asking, Step, frozen=True, omit_defaults=True, tag="rank", kw_only=Tr
         made = reading.asking(node, given)
         if "prompt" in made:
             made["prompt"] = rank_prompt(made["prompt"])
-        if given.over is not None:
-            made["over"] = reading.over(node.child("over"))
         if "window" in node.value:
             at(node.child("window"), lambda: check_window(given.window))
         return cls(
@@ -58,19 +55,8 @@ class Rank(Asking, Step, frozen=True, omit_defaults=True, tag="rank", kw_only=Tr
 
     # ── items ──
 
-    takes_items = True
-    gives_replies = True
-    gives_result = True
-    asks_about_parts = True
-
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield f"{self.name}.compare", self
-
-    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
-        yield self.name, f"{self.name} asks about several items at a time"
-
-    def item_terms(self, ready: Ready) -> list[Terms]:
-        return [terms_of_nobody(self.name)]
 
     # ── run ──
 

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from fanfold.patterns.gathered import terms_of_nobody
 from fanfold.patterns.pairs import PairSource, pair_prompt, pair_terms
 from fanfold.patterns.resolve import (
     Naming,
@@ -25,7 +24,7 @@ from fanfold.plans.preview.compared import ComparedStation
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.kind import Comparing, Step
 from fanfold.run.forecast import Note
 from fanfold.work.blocking import Block, Blocked, CandidatePair
 from fanfold.work.check import at
@@ -34,7 +33,7 @@ from fanfold.work.document import Node
 from fanfold.work.item import Item
 from fanfold.work.picture import Box
 from fanfold.work.reader import Count, Stated, Text, Texts, stated_in
-from fanfold.work.task import Terms, Who
+from fanfold.work.task import Who
 
 _RECORDS = ("item", "items", "steps", "task")
 
@@ -84,9 +83,12 @@ class CanonicalName(Asking, frozen=True, omit_defaults=True, kw_only=True):
         return self.prompt is not None or self.who != Who()
 
 
-class Resolve(Asking, Step, frozen=True, omit_defaults=True, tag="resolve", kw_only=True):
+class Resolve(
+    Comparing, Asking, Step, frozen=True, omit_defaults=True, tag="resolve", kw_only=True
+):
     """Find the items that are about one thing."""
 
+    compares = "pairs of items"
     name: Text = "resolve"
     block: Block = Block()
     closure: Closure = "strict"
@@ -97,8 +99,6 @@ class Resolve(Asking, Step, frozen=True, omit_defaults=True, tag="resolve", kw_o
     def read(cls, node: Node, given: Any, reading: StepContext) -> Resolve:
         made = reading.asking(node, given)
         made["prompt"] = pair_prompt(made.get("prompt"), "a", "b")
-        if given.over is not None:
-            made["over"] = reading.over(node.child("over"))
         if given.canonical is not UNSET:
             child = node.child("canonical")
             field = given.canonical.field
@@ -111,21 +111,10 @@ class Resolve(Asking, Step, frozen=True, omit_defaults=True, tag="resolve", kw_o
 
     # ── items ──
 
-    takes_items = True
-    gives_replies = True
-    gives_result = True
-    asks_about_parts = True
-
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield f"{self.name}.pairs", self
         if self.canonical is not None and self.canonical.is_asked:
             yield f"{self.name}.canonical", self.canonical
-
-    def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
-        yield self.name, f"{self.name} asks about pairs of items"
-
-    def item_terms(self, ready: Ready) -> list[Terms]:
-        return [terms_of_nobody(self.name)]
 
     # ── run ──
 

@@ -78,9 +78,7 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
     def read(cls, node: Node, given: Any, reading: StepContext) -> Scatter:
         made = reading.asking(node, given)
         gather = given.gather if isinstance(given.gather, GatherFields) else GatherFields()
-        if isinstance(given.over, str):
-            made["over"] = reading.over(node.child("over")) or ()
-        elif given.over is not UNSET:
+        if isinstance(given.over, tuple):
             over = node.child("over")
             made["over"] = tuple(
                 _read_entry(over.child(n), one, reading) for n, one in enumerate(given.over)
