@@ -616,14 +616,61 @@ def test_over_the_model_server_and_again_for_nothing(tmp_path: Path) -> None:
     assert (second.calls, second.reused, second.result) == (0, len(prompts), first.result)
 
 
+def fine_for_each(ask: Ask, n: int) -> Said:
+    answers = [{"id": id, "answer": "fine"} for id in together_in(ask.messages[0].content)]
+    return Said(Reply(data={"answers": answers} if answers else None, text="fine"))
+
+
+def together_in(prompt: str) -> list[str]:
+    return re.findall(r'^### "(\w+)"$', prompt, re.MULTILINE)
+
+
+PAPERS = [
+    {"id": f"p{n}", "text": f"paper {n}", "by": "abc"[n % 3], "year": 1980 + 4 * n}
+    for n in range(9)
+]
+BY_YEAR = {"range": "item.year", "bounds": [1990, 2000]}
+
+
+@pytest.mark.parametrize(
+    ("shard", "together"),
+    [
+        ({"count": 4}, ["p0 p1 p2", "p3 p4", "p5 p6", "p7 p8"]),
+        ({"count": 2, "items": 3}, ["p0 p1 p2", "p3 p4", "p5 p6 p7", "p8"]),
+        (BY_YEAR, ["p0 p1 p2", "p3 p4", "p5 p6 p7 p8"]),
+        (BY_YEAR | {"items": 3}, ["p0 p1 p2", "p3 p4", "p5 p6 p7", "p8"]),
+        ({"hash": "item.by", "count": 64}, ["p0 p3 p6", "p1 p4 p7", "p2 p5 p8"]),
+    ],
+    ids=repr,
+)
+def test_a_shard_has_the_items_of_a_part_a_range_or_a_hash(
+    memory_path: Path, shard: dict[str, Any], together: list[str]
+) -> None:
+    provider = Provider(fine_for_each)
+    receipt = play(Scene(memory_path, (provider,), PAPERS, how={"shard": shard}))
+    asked = [" ".join(together_in(ask) or ["p8"]) for ask in provider.sent]
+    assert (sorted(asked), outcomes(receipt)) == (together, {"passed": 9})
+
+
+def test_an_item_without_the_field_of_its_shard_fails_and_only_it(memory_path: Path) -> None:
+    papers = [*PAPERS[:4], {"id": "x", "text": "?"}, {"id": "y", "text": "!", "year": "soon"}]
+    reasons = {}
+
+    async def pattern(run: Run) -> None:
+        found = await map_reduce(run, papers, prompt="Say {{ item.text }}", shard=BY_YEAR)
+        reasons.update({one.id: one.reasons for one in found.missing()})
+
+    receipt = play(Scene(memory_path, (Provider(fine_for_each),), pattern=pattern))
+    assert outcomes(receipt) == {"passed": 4, "failed": 2}
+    assert reasons == {
+        "x": ("it has no field `item.year` to shard by",),
+        "y": ("its `item.year` is not a number",),
+    }
+
+
 def test_a_shard_by_bytes_takes_as_many_items_as_fit(memory_path: Path) -> None:
     """`Say word 0` has ten bytes."""
-
-    def says(ask: Ask, n: int) -> Said:
-        ids = re.findall(r'^### "(\d+)"$', ask.messages[0].content, re.MULTILINE)
-        return Said(Reply(data={"answers": [{"id": id, "answer": "fine"} for id in ids]}))
-
-    provider = Provider(says)
+    provider = Provider(fine_for_each)
     receipt = play(Scene(memory_path, (provider,), words(8), how={"shard": {"bytes": 40}}))
     assert (outcomes(receipt), len(provider.sent)) == ({"passed": 8}, 2)
     with pytest.raises(BadInput, match="state `tokens` or `bytes` of a shard, not both"):

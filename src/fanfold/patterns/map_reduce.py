@@ -28,11 +28,12 @@ from fanfold.work.arguments import public
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.check import whole
 from fanfold.work.document import Node
-from fanfold.work.item import Item, Source, canonical
+from fanfold.work.item import Item, Source
 from fanfold.work.options import option
 from fanfold.work.outcome import Part
 from fanfold.work.reader import read_record
-from fanfold.work.split import ShardSize, fields_of, shard_ask, take_apart
+from fanfold.work.shard import ShardSize
+from fanfold.work.split import fields_of, shard_ask, take_apart
 from fanfold.work.task import Reducer, Task, Terms
 
 
@@ -43,7 +44,7 @@ async def map_reduce(
     *,
     prompt: str | None = None,
     schema: dict[str, Any] | type | None = None,
-    shard: int | Mapping[str, int] | None = None,
+    shard: int | Mapping[str, Any] | None = None,
     reduce: Reducer | AskedReduce | None = None,
     fan_in: int | None = None,
     **how: Unpack[PatternOptions],
@@ -51,8 +52,9 @@ async def map_reduce(
     """Ask `prompt` about each item, gate the replies, and reduce what passed.
 
     Without `reduce` the value is None and the replies stay in the journal: a million of them
-    never sit in memory. `shard=n` sends n items in one ask; `shard={"tokens": n}` or `{"bytes": n}`
-    as many as fit.
+    never sit in memory. `shard=n` sends n items in one ask, `shard={"tokens": n}` or `{"bytes": n}`
+    as many as fit; `{"count": n}` makes n asks of all of them, with `"hash": "item.FIELD"` those with
+    equal values in one, and `{"range": "item.FIELD", "bounds": [a, b]}` goes by what lies between.
 
     With `fan_in`, and always with `reduce=asked(...)`, the reduce is a tree that grows while the
     map goes on: at most `fan_in` neighbours become one, and so on up. A reducer of your own is then
@@ -63,21 +65,20 @@ async def map_reduce(
     asked = prompt_of(prompt, schema)
     terms = terms_of(how, asked.schema, "map")
     size = option("shard", shard, read_shard)
-    sharding = None if size is None else sharding_of(asked, size)
     check_prompt(asked, terms.step, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
-    value = await fold_batch(run, batch, terms, asked, sharding, reduction)
+    value = await fold_batch(run, batch, terms, asked, size, reduction)
     if reduce is not None:
         run.set_result(value)
     return Folded(value, run.receipt(), run, batch, terms)
 
 
 async def map_batch(
-    run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: Sharding | None = None
+    run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: ShardSize | None = None
 ) -> None:
     """Carry every item of a batch through one step. The replies are in the journal afterwards."""
     tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, prompt_for(run, terms, prompt))
-    await run.drain(tasks, shard)
+    await run.drain(tasks, sharding_of(prompt, shard, batch.size))
 
 
 async def fold_batch(
@@ -85,7 +86,7 @@ async def fold_batch(
     batch: Batch,
     terms: Terms,
     prompt: Prompt,
-    shard: Sharding | None,
+    shard: ShardSize | None,
     reduction: Reducing,
 ) -> Any:
     """Carry every item of a batch through one step, and reduce: in a tree, while they land."""
@@ -100,14 +101,14 @@ async def fold_batch(
 
 
 async def _mapped(
-    run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: Sharding | None
+    run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: ShardSize | None
 ) -> AsyncGenerator[Landing, None]:
     """Each planned position as it lands. The source is walked in planned order, also on resume, so
     that a tree over it waits for few at a time."""
     run.recall(batch, terms)
     walk = _Walk(batch)
     tasks = make_tasks(walk.items(), batch.no, terms, prompt_for(run, terms, prompt))
-    async with aclosing(run.stream(tasks, shard)) as landing:
+    async with aclosing(run.stream(tasks, sharding_of(prompt, shard, batch.size))) as landing:
         async for outcome in landing:
             for position in walk.passed_over():
                 yield position, None
@@ -151,8 +152,10 @@ def read_shard(node: Node) -> ShardSize:
     return ShardSize(items=whole(least=1)(node))
 
 
-def sharding_of(prompt: Prompt, size: ShardSize) -> Sharding:
-    """How several of these asks become one, and its reply several again."""
+def sharding_of(prompt: Prompt, size: ShardSize | None, of: int) -> Sharding | None:
+    """How several of these asks become one, and its reply several again. There are `of` items."""
+    if size is None:
+        return None
     fields = fields_of(prompt.schema)
 
     def together(
@@ -173,10 +176,4 @@ def sharding_of(prompt: Prompt, size: ShardSize) -> Sharding:
             return str(error)
         return None
 
-    def measure(task: Task) -> int:
-        """The prompt, or what a function receives."""
-        if said := sum(size.measure(message.content) for message in task.ask.messages):
-            return said
-        return sum(size.measure(canonical(item.data).decode()) for item in task.ask.items)
-
-    return Sharding(together, measure, flaw, size.items, size.limit)
+    return Sharding(together, flaw, size, of)

@@ -27,12 +27,12 @@ from fanfold.patterns.reduce import begin_reduce, reduce_batch, reducing
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
-from fanfold.run.stream import Sharding
 from fanfold.work.arguments import public
 from fanfold.work.check import described
 from fanfold.work.item import Item, Source
 from fanfold.work.options import option
 from fanfold.work.outcome import Outcome, Part
+from fanfold.work.shard import ShardSize
 from fanfold.work.task import Place, Reducer, Task, Terms, Who
 
 Mode: TypeAlias = Literal["streaming", "batch"]
@@ -44,7 +44,7 @@ class Stage(msgspec.Struct, frozen=True):
 
     prompt: Prompt
     terms: Terms
-    shard: Sharding | None = None
+    shard: ShardSize | None = None
     by: TaskHandler = ask_member
 
 
@@ -53,7 +53,7 @@ def stage(
     prompt: str | None = None,
     *,
     schema: dict[str, Any] | type | None = None,
-    shard: int | Mapping[str, int] | None = None,
+    shard: int | Mapping[str, Any] | None = None,
     by: TaskHandler = ask_member,
     **how: Unpack[PatternOptions],
 ) -> Stage:
@@ -67,11 +67,10 @@ def stage(
         raise BadInput("a stage with `by` takes items one by one; leave `shard` out")
     size = option("shard", shard, read_shard)
     made = prompt_of(prompt, schema)
-    sharding = None if size is None else sharding_of(made, size)
     terms, inside = terms_of(how, made.schema, ""), getattr(by, "terms", None)
     if isinstance(inside, Terms) and terms.who == Who():  # who answers is named in there
         terms = msgspec.structs.replace(terms, who=inside.who)
-    return Stage(made, terms, sharding, by)
+    return Stage(made, terms, size, by)
 
 
 @public
@@ -242,7 +241,7 @@ class _Leg:
     """A stage while items go through it. It keeps those that are under way here, and no others."""
 
     def __init__(self, run: Run, batch: Batch, stage: Stage) -> None:
-        self._run, self._batch, self.stage = run, batch.no, stage
+        self._run, self._batch, self.stage = run, batch, stage
         self._prompt = stage.prompt
         if stage.by is ask_member:
             self._prompt = prompt_for(run, stage.terms, stage.prompt)
@@ -253,7 +252,8 @@ class _Leg:
     ) -> AsyncGenerator[Outcome, None]:
         stage = self.stage
         handler = None if stage.by is ask_member else partial(_by, self._run, stage.by)
-        return self._run.stream(tasks, stage.shard, stage.terms, handler)
+        shard = sharding_of(stage.prompt, stage.shard, self._batch.size)
+        return self._run.stream(tasks, shard, stage.terms, handler)
 
     def entering(self, items: Iterable[tuple[int, Item]], has_steps: bool) -> Iterator[Task]:
         """The first stage. What it is given is kept apart, so that a function may change its own."""
@@ -280,7 +280,7 @@ class _Leg:
         return self._under_way.pop(outcome.position)
 
     def _task(self, position: int, item: Item) -> Task:
-        return make_task(self._prompt, item, self.stage.terms, Place(self._batch, position))
+        return make_task(self._prompt, item, self.stage.terms, Place(self._batch.no, position))
 
 
 async def _by(run: Run, by: TaskHandler, task: Task) -> Outcome:

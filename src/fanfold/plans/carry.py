@@ -314,11 +314,12 @@ def check_fields(plan: PlanHeader, items: Iterable[tuple[int, Item]]) -> None:
         return
     _, asking = next(step.asks())
     view = {**dict.fromkeys(step.fields_added), **first[1].view()}
-    missing = sorted(field for field in asking.fields_read("item") if field not in view)
-    if missing:
-        has = ", ".join(map(str, list(first[1].view())[:8]))
-        raise BadInput(
-            f"the prompt reads item.{missing[0]}, but items have: {has}",
-            file=plan.file,
-            line=asking.lines.get("prompt", asking.line),
-        )
+    for field, by in asking.fields_needed().items():
+        if field not in view:
+            has = ", ".join(map(str, list(first[1].view())[:8]))
+            said = "the prompt" if by == "prompt" else f"`{by}`"
+            raise BadInput(
+                f"{said} reads item.{field}, but items have: {has}",
+                file=plan.file,
+                line=asking.lines.get(by, asking.line),
+            )

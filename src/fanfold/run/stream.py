@@ -18,7 +18,7 @@ from fanfold.run.task_state import NoReply, Shard, TaskState
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.outcome import Outcome
-from fanfold.work.split import Filling
+from fanfold.work.shard import Filling, ShardSize
 from fanfold.work.task import Task
 
 CHUNK = 64  # tasks looked up in the journal at once
@@ -32,16 +32,15 @@ Do = Callable[[Task], Awaitable[Outcome]]
 
 
 class Sharding(msgspec.Struct, frozen=True):
-    """Several items in one ask: at most so many, or so many tokens. `together` makes that ask.
+    """Several of `of` items in one ask: which ones, `size` says; `together` makes that ask.
 
     `flaw`: why an item cannot be asked about together with others, asked when `together` fails.
     """
 
     together: Together
-    size: Callable[[Task], int]
     flaw: Callable[[Task], str | None]
-    items: int | None = None
-    tokens: int | None = None
+    size: ShardSize
+    of: int
 
 
 class Stream:
@@ -63,8 +62,7 @@ class Stream:
         self._shard, self._carry_out = shard, do
         self._filling: Filling[TaskState] | None = None
         if shard is not None:
-            size = shard.size
-            self._filling = Filling(shard.items, shard.tokens, lambda p: size(p.task))
+            self._filling = Filling(shard.size, shard.of, lambda state: state.task)
         self._source = tasks
         self._tasks: Iterator[Task] = iter(())
         self._feed: Feed[Task] | None = None
@@ -247,14 +245,24 @@ class Stream:
                 settled = state.reply is not None or state.task.flaw or state.damage
                 if self._filling is None or settled:
                     units.append(state)
-                elif full := self._filling.add(state):
-                    units.extend(self._grouped(full))
+                else:
+                    units.extend(self._filled(state, self._filling))
         return units.popleft()
+
+    def _filled(self, state: TaskState, filling: Filling[TaskState]) -> Iterator[Unit]:
+        """The shards that are full with it. An item that belongs into none fails."""
+        try:
+            full = filling.add(state)
+        except FanfoldError as error:
+            state.task = msgspec.structs.replace(state.task, flaw=str(error))
+            yield state
+        else:
+            yield from (unit for shard in full for unit in self._grouped(shard))
 
     def _last_unit(self) -> Unit | None:
         if self._filling is None or (self._feed is not None and not self._feed.complete):
             return None
-        self._units.extend(self._grouped(self._filling.rest()))
+        self._units.extend(unit for shard in self._filling.rest() for unit in self._grouped(shard))
         return self._units.popleft() if self._units else None
 
     def _looked_up(self, chunk: list[Task]) -> list[TaskState]:

@@ -1,21 +1,17 @@
-"""Shards: several items in one ask, and its reply split into one for each item."""
+"""Several items in one ask, and its reply split into one for each item."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from fanfold.errors import BadInput
 from fanfold.price import dollars, nanos
 from fanfold.work.ask import Ask, Message, Params, Reply, Schema, Usage
 from fanfold.work.nesting import decode_json, too_deep
-from fanfold.work.reader import Count, Misfit
-
-T = TypeVar("T")
 
 _BYTES_PER_TOKEN = 4
 _AROUND_AN_ANSWER = 16  # tokens of {"id": , "answer": }, with room to spare
@@ -37,77 +33,6 @@ def estimate_tokens(text: str) -> int:
     """
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return max(1, -(-size // _BYTES_PER_TOKEN))
-
-
-class ShardSize(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How many items go into one ask: so many, or as many as have so many tokens or bytes."""
-
-    called = "a shard"
-    items: Count | None = None
-    tokens: Count | None = None
-    bytes: Count | None = None
-
-    def __post_init__(self) -> None:
-        if self.items is None and self.limit is None:
-            raise Misfit("`shard` needs `items`, `tokens` or `bytes`")
-        if self.tokens is not None and self.bytes is not None:
-            raise Misfit("state `tokens` or `bytes` of a shard, not both", "bytes")
-
-    @property
-    def limit(self) -> int | None:
-        return self.tokens or self.bytes
-
-    def measure(self, text: str) -> int:
-        """What counts towards the limit."""
-        return estimate_tokens(text) if self.bytes is None else len(text.encode())
-
-    def describe(self) -> str:
-        if self.items is not None:
-            return f"{self.items:,} {'item' if self.items == 1 else 'items'}"
-        return f"{self.limit or 0:,} {'tokens' if self.bytes is None else 'bytes'}"
-
-
-class Filling(Generic[T]):
-    """A shard that is being filled: items go in one by one, and a full one comes out.
-
-    `size` gives the tokens of an item. An item above the token limit gets a shard of its own.
-    """
-
-    def __init__(
-        self, items: int | None, tokens: int | None, size: Callable[[T], int] | None
-    ) -> None:
-        _check_limits(items, tokens, size)
-        self._most, self._tokens, self._size = items, tokens, size
-        self._shard: list[T] = []
-        self._filled = 0
-
-    def add(self, item: T) -> tuple[T, ...]:
-        """What was gathered, when this item no longer fits in; else nothing."""
-        tokens = self._tokens
-        more = 0 if tokens is None or self._size is None else self._size(item)
-        over = tokens is not None and self._filled + more > tokens
-        full: tuple[T, ...] = ()
-        if self._shard and (over or len(self._shard) == self._most):
-            full = self.rest()
-        self._shard.append(item)
-        self._filled += more
-        return full
-
-    def rest(self) -> tuple[T, ...]:
-        gathered, self._shard, self._filled = tuple(self._shard), [], 0
-        return gathered
-
-
-def _check_limits(items: int | None, tokens: int | None, size: Callable[[T], int] | None) -> None:
-    for name, limit in (("items", items), ("tokens", tokens)):
-        if limit is not None and (
-            not isinstance(limit, int) or isinstance(limit, bool) or limit < 1
-        ):
-            raise BadInput(f"shard: `{name}` is a whole number from 1 on, not {limit!r}")
-    if items is None and tokens is None:
-        raise BadInput("shard: give `items` or `tokens`")
-    if tokens is not None and size is None:
-        raise BadInput("shard: `tokens` needs to know the size of an item")
 
 
 # ── several asks into one ────────────────────────────────────────────────────────────────────

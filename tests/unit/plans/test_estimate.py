@@ -115,6 +115,10 @@ SIZES: list[tuple[str, dict[str, tuple[int | None, int, int]]]] = [
         {"map": (12, 3, 3 + 12)},
     ),
     (
+        "- map: {prompt: 'Say {{ item.text }}', member: a, revise: 0, shard: {count: 5}}",
+        {"map": (12, 5, 5 + 12)},
+    ),
+    (
         "- map: {prompt: 'Say {{ item.text }}', member: a, revise: 0,"
         " gate: [{judge: {prompt: 'Good?', member: j, revise: 0}}]}",
         {"map": (12, 12, 12), "map.judge": (12, 12, 12)},
@@ -312,7 +316,13 @@ def test_a_divide_is_cut_as_the_run_cuts_it(
     assert (again.total.calls, again.total.reused) == (0, done.calls)
 
 
-@pytest.mark.parametrize("shard", ["{items: 5}", "{tokens: 40}", "{items: 3, tokens: 40}"])
+SHARDS = [
+    "{items: 5}", "{tokens: 40}", "{items: 3, tokens: 40}", "{count: 7}", "{count: 2, items: 4}",
+    "{hash: item.text, count: 4}", "{range: item.text, bounds: [word 15, word 3]}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shard", SHARDS)
 def test_shards_are_filled_as_the_run_fills_them(tmp_path: Path, served: str, shard: str) -> None:
     step = f"  - map: {{prompt: 'Say {{{{ items }}}}', member: shards, shard: {shard}, revise: 0}}"
     plan = write(tmp_path / "p", step, items=23, url=served)

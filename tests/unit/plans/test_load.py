@@ -20,7 +20,7 @@ from fanfold.plans.steps.reduce import Reduce
 from fanfold.plans.steps.write import Write
 from fanfold.work.ask import Params, Schema
 from fanfold.work.options import parse_budget, parse_budgets
-from fanfold.work.split import ShardSize
+from fanfold.work.shard import ShardSize
 from fanfold.work.task import Budget, Who
 from fanfold.work.template import Template
 

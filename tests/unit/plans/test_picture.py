@@ -30,7 +30,7 @@ from fanfold.plans.steps.scatter import ScatterEntry as Entry
 from fanfold.plans.steps.write import Write
 from fanfold.work.ask import Schema
 from fanfold.work.picture import Arrow, Box, Picture
-from fanfold.work.split import ShardSize
+from fanfold.work.shard import ShardSize
 from fanfold.work.task import Budget, Who
 
 JSONL = Input("jsonl", "contracts.jsonl")
@@ -186,6 +186,9 @@ def test_a_map_fans_out_to_a_gate() -> None:
         (Map(prompt="x"), 12000, ["ask 1", "ask 2", "…", "ask 12,000"]),
         (Map(prompt="x"), None, ["ask 1", "ask 2", "…", "ask n"]),
         (Map(prompt="x", shard=ShardSize(tokens=9)), 500, ["ask 1", "ask 2", "…", "ask n"]),
+        (Map(prompt="x", shard=ShardSize(count=3)), 500, ["ask 1", "ask 2", "ask 3"]),
+        (Map(prompt="x", shard=ShardSize(count=3)), 2, ["ask 1", "ask 2"]),
+        (Map(prompt="x", shard=ShardSize(range="n", bounds=(5,))), 9, ["ask 1", "ask 2"]),
         (Map(prompt="x", over="steps.a"), 500, ["ask 1", "ask 2", "…", "ask n"]),
     ],
 )

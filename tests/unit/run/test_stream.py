@@ -22,7 +22,7 @@ from fanfold.testing.member import Scripted
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.item import Item
 from fanfold.work.outcome import Outcome, Receipt
-from fanfold.work.split import ShardSize
+from fanfold.work.shard import ShardSize
 from fanfold.work.task import Place, Task, Terms
 from tests.flow.simulation import Scene, outcomes, pause_at, play
 
@@ -94,7 +94,7 @@ def test_shards_are_filled_as_tasks_come_and_the_rest_goes_out_at_the_end(
     member = Scripted(fine)
 
     async def pattern(run: Run, batch: Batch) -> None:
-        shard = sharding_of(SAY, ShardSize(items=15))
+        shard = sharding_of(SAY, ShardSize(items=15), 40)
         async for _ in run.stream(all_of(batch, pause=1.0), shard, TERMS):
             pass
 
@@ -118,7 +118,7 @@ def test_a_source_that_fails_ends_the_stream_and_no_shard_goes_out_for_it(
     async def pattern(run: Run, batch: Batch) -> None:
         with pytest.raises(ValueError, match="dry"):
             await fetched(
-                run.stream(source(batch), sharding_of(SAY, ShardSize(items=6)), TERMS), 100
+                run.stream(source(batch), sharding_of(SAY, ShardSize(items=6), 40), TERMS), 100
             )
 
     receipt = played(memory_path, member, pattern)
@@ -149,7 +149,7 @@ def test_what_goes_wrong_while_nobody_fetches_is_told_at_the_next_fetch(memory_p
 
 
 @pytest.mark.parametrize(
-    "shard", [None, sharding_of(SAY, ShardSize(items=5))], ids=["alone", "shard"]
+    "shard", [None, sharding_of(SAY, ShardSize(items=5), 40)], ids=["alone", "shard"]
 )
 def test_a_run_stopped_that_only_the_source_knows_of_is_not_taken_for_its_end(
     memory_path: Path, shard: Sharding | None

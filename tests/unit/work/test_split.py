@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -12,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.errors import BadInput
 from fanfold.price import nanos
 from fanfold.work.ask import Ask, Message, Params, Reply, Schema, Usage
 from fanfold.work.item import Item
-from fanfold.work.split import Filling, estimate_tokens, fields_of, shard_ask, take_apart
+from fanfold.work.split import estimate_tokens, fields_of, shard_ask, take_apart
 
 IDS = ["a", "b", "c"]
 JSON = st.recursive(
@@ -37,71 +34,6 @@ JSON = st.recursive(
 )
 def test_the_estimate_is_a_token_for_four_bytes(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
-
-
-def sizes(text: str) -> int:
-    return len(text)
-
-
-def shards(
-    items: Iterable[Any], items_per: Any = None, tokens: Any = None, size: Any = None
-) -> Iterator[tuple[Any, ...]]:
-    """The items in their order, one shard at a time, as a run fills them."""
-    return filled(items, Filling(items_per, tokens, size))
-
-
-def filled(items: Iterable[Any], filling: Filling[Any]) -> Iterator[tuple[Any, ...]]:
-    for item in items:
-        if full := filling.add(item):
-            yield full
-    if rest := filling.rest():
-        yield rest
-
-
-class TestShards:
-    def test_by_items(self) -> None:
-        assert list(shards("abcde", items_per=2)) == [("a", "b"), ("c", "d"), ("e",)]
-
-    def test_by_tokens_with_a_shard_of_its_own_for_a_large_one(self) -> None:
-        found = list(shards(["aa", "a", "bbbb", "cccccc", "d", "e"], tokens=4, size=sizes))
-        assert found == [("aa", "a"), ("bbbb",), ("cccccc",), ("d", "e")]
-
-    def test_lazily(self) -> None:
-        taken = []
-
-        def coming() -> Any:
-            for n in range(100):
-                taken.append(n)
-                yield n
-
-        assert next(shards(coming(), items_per=3)) == (0, 1, 2)
-        assert taken == [0, 1, 2, 3]
-
-    @given(
-        st.lists(st.text("x", max_size=12)),
-        st.integers(1, 5) | st.none(),
-        st.integers(1, 20),
-    )
-    def test_nothing_is_lost_and_no_limit_passed(
-        self, items: list[str], most: int | None, tokens: int
-    ) -> None:
-        found = list(shards(items, items_per=most, tokens=tokens, size=sizes))
-        assert [item for shard in found for item in shard] == items
-        assert all(shard for shard in found)
-        for shard in found:
-            assert len(shard) <= (most or len(items))
-            assert len(shard) == 1 or sum(map(sizes, shard)) <= tokens
-        for shard, after in pairwise(found):
-            full = len(shard) == most or sum(map(sizes, shard)) + sizes(after[0]) > tokens
-            assert full, "a shard was closed before it had to be"
-
-    @pytest.mark.parametrize(
-        "limits",
-        [{}, {"items_per": 0}, {"items_per": True}, {"tokens": 5}, {"tokens": 1.5, "size": sizes}],
-    )
-    def test_bad_limits_are_bad_input_at_once(self, limits: dict[str, Any]) -> None:
-        with pytest.raises(BadInput, match=r"^shard: "):
-            shards(["a"], **limits)
 
 
 SCHEMA = Schema.of({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})

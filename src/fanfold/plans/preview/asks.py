@@ -89,12 +89,17 @@ class SilentMember:
 
 class PreviewContext:
     """What the parts of a preview have in common: who is there, what is on record, what replaces
-    replies that do not exist yet."""
+    replies that do not exist yet, and how many items are measured, of how many (`sample`)."""
 
     def __init__(
-        self, plan: PlanHeader, roster: Roster, archive: StoreView | None, premises: Premises
+        self,
+        plan: PlanHeader,
+        roster: Roster,
+        archive: StoreView | None,
+        premises: Premises,
+        sample: tuple[int, int],
     ) -> None:
-        self.plan, self.premises, self._archive = plan, premises, archive
+        self.plan, self.premises, self.sample, self._archive = plan, premises, sample, archive
         members = UnopenedMembers(roster, Path(plan.folder), allow_paid=premises.allow_paid)
         self._choose = Chooser(members, Limits(1, Random(0)), LocalExecutor(), RealClock())
         self._most_at_once = roster.settings.max_concurrency

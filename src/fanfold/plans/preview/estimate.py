@@ -61,8 +61,9 @@ def estimate(
     them, gate and all. What waits for replies that do not exist yet is measured with stand-ins of
     the usual length. `source` None: the input is not read, so how many items there are is unknown.
     """
-    context = PreviewContext(plan, roster, archive, premises)
-    return Estimate(context, Sample(source, premises.measured)).preview()
+    sample = Sample(source, premises.measured)
+    context = PreviewContext(plan, roster, archive, premises, (sample.many, sample.size or 0))
+    return Estimate(context, sample).preview()
 
 
 class Sample:

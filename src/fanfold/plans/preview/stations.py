@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -18,8 +19,9 @@ from fanfold.run.forecast import StepPreview, at_once
 from fanfold.run.remaining import RemainingAsks
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item
-from fanfold.work.split import Filling, ShardSize, shard_ask
-from fanfold.work.task import Task, Terms
+from fanfold.work.shard import Filling, ShardSize
+from fanfold.work.split import shard_ask
+from fanfold.work.task import Place, Task, Terms
 from fanfold.work.tree import ReduceTree
 
 
@@ -77,13 +79,11 @@ class MapStation:
         self._tasks = 0
         self._filling: Filling[tuple[Task, RemainingAsks]] | None = None
 
-    def in_shards(self, size: ShardSize) -> MapStation:
-        """So many go into one ask."""
-
-        def measure(one: tuple[Task, RemainingAsks]) -> int:
-            return sum(size.measure(message.content) for message in one[0].ask.messages) or 1
-
-        self._filling = Filling(size.items, size.limit, measure)
+    def in_shards(self, size: ShardSize, many: int, of: int) -> MapStation:
+        """These go into one ask. Where only `many` of them are measured, there are fewer shards."""
+        if size.count is not None and of:
+            size = msgspec.structs.replace(size, count=max(1, round(size.count * many / of)))
+        self._filling = Filling(size, many, itemgetter(0))
         return self
 
     @property
@@ -93,7 +93,10 @@ class MapStation:
     def take(self, passing: Sequence[PassingItem], span: range) -> list[PassingItem]:
         self._tasks += len(passing)
         estimated = self._estimate
-        tasks = [make_task(estimated.prompt, one.seen(), self._terms, None) for one in passing]
+        tasks = [
+            make_task(estimated.prompt, one.seen(), self._terms, Place(0, one.at))
+            for one in passing
+        ]
         lefts = estimated.left(tasks)
         for task, left in zip(tasks, lefts, strict=True):
             self._count(task, left)
@@ -105,8 +108,12 @@ class MapStation:
         if self._filling is None or not left.asks:
             return self._estimate.count(task, left)
         self._estimate.count_judges(task, left)
-        if full := self._filling.add((task, left)):
-            self._count_shard(full)
+        try:
+            full = self._filling.add((task, left))
+        except FanfoldError:  # it will fail, or a reply that is not there yet says where it belongs
+            return self._estimate.count(task, left)
+        for shard in full:
+            self._count_shard(shard)
         return None
 
     def _count_shard(self, shard: Sequence[tuple[Task, RemainingAsks]]) -> None:
@@ -118,8 +125,8 @@ class MapStation:
         return self._estimate.count_shard([left for _, left in shard], together)
 
     def rows(self, times: float | None) -> list[StepPreview]:
-        if self._filling is not None and (rest := self._filling.rest()):
-            self._count_shard(rest)
+        for shard in () if self._filling is None else self._filling.rest():
+            self._count_shard(shard)
         return rows_of(
             self._name, self._kind, self._estimate, self._tasks, times, watched=self._watched
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta
 
-from fanfold.patterns.map_reduce import fold_batch, map_batch, sharding_of
+from fanfold.patterns.map_reduce import fold_batch, map_batch
 from fanfold.patterns.pipeline import Stage
 from fanfold.patterns.reduce import Reducing
 from fanfold.patterns.streamed import WAITING
@@ -24,12 +24,12 @@ from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.reduce import Reduce
-from fanfold.run.stream import Sharding
+from fanfold.work.blocking import item_path
 from fanfold.work.document import Node
 from fanfold.work.parts import PartKind
 from fanfold.work.picture import Box
 from fanfold.work.reader import Count, Text
-from fanfold.work.split import ShardSize
+from fanfold.work.shard import ShardSize
 from fanfold.work.task import Terms, Who
 
 
@@ -57,6 +57,9 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
             made["prompt"] = f"{_literally(reading.task.strip())}\n\n{{{{ item.text }}}}"
         if given.keep is not None:
             made["keep"] = reading.keep(node.child("keep"))
+        for field in ("hash", "range") if given.shard is not None else ():
+            if getattr(given.shard, field):
+                reading.item_field(node.child("shard").child(field))
         return cls(**made, name=given.name, shard=given.shard)
 
     def settled(self) -> Map:
@@ -64,6 +67,11 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         if self.command is None:
             return self
         return msgspec.structs.replace(self, who=Who(members=(self.name,)))
+
+    def fields_needed(self) -> dict[str, str]:
+        field = self.shard and (self.shard.hash or self.shard.range)
+        root = item_path(field)[0] if field else "steps"
+        return super().fields_needed() | ({} if root == "steps" else {root: "shard"})
 
     # ── items ──
 
@@ -81,18 +89,13 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
 
     # ── run ──
 
-    def sharding(self, ready: Ready) -> Sharding | None:
-        if self.shard is None:
-            return None
-        return sharding_of(ready.prompt(self), self.shard)
-
     def stage(self, ready: Ready) -> Stage:
-        return Stage(ready.prompt(self), self.item_terms(ready)[0], self.sharding(ready))
+        return Stage(ready.prompt(self), self.item_terms(ready)[0], self.shard)
 
     async def carry(self, state: PlanState) -> None:
         """A reduce in a tree that follows grows while the map goes on."""
         ready, (terms,) = state.ready, self.item_terms(state.ready)
-        prompt, shard = ready.prompt(self), self.sharding(ready)
+        prompt, shard = ready.prompt(self), self.shard
         await state.govern_items(terms, prompt)
         following = state.following
         reduction = following.as_reducing(ready) if isinstance(following, Reduce) else Reducing()
@@ -112,7 +115,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     def station(self, context: PreviewContext, *, watched: bool = False) -> MapStation:
         kind = "map" if self.command is None else "command"
         mapped = MapStation(context, self, kind, self.item_terms(context.ready)[0], watched=watched)
-        return mapped if self.shard is None else mapped.in_shards(self.shard)
+        return mapped if self.shard is None else mapped.in_shards(self.shard, *context.sample)
 
     def preview(self, estimate: Estimate) -> PartPreview:
         return estimate.through([self.station(estimate.context, watched=self.over is not None)])
@@ -132,14 +135,16 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         who, *options = sketch.asked(self)
         if self.command is not None:
             who = f"command {' '.join(map(str, self.command.get('cmd', ())))}"
-        shard = "" if self.shard is None else f"{self.shard.describe()} in one ask"
+        shard = "" if self.shard is None else self.shard.describe()
         return (who, *options, *joined([shard, f"keep {self.keep}" if self.keep else ""]))
 
     def _how_many(self, items: int | None) -> int | None:
         """Asks at most."""
         if self.shard is None or items is None:
             return items
-        size = self.shard.items
+        if self.shard.most is not None:
+            return min(items, self.shard.most)
+        size = None if self.shard.divides else self.shard.items
         return None if size is None else math.ceil(items / size)
 
 

@@ -56,6 +56,9 @@ class MapReduce(
         """`over` is where the item's list is: `item.files`, `steps.NAME`, `steps.NAME.parts`."""
         reading = msgspec.structs.replace(reading, in_stage=False)
         inner = Map.read(node.child("map"), given.map, reading)
+        if inner.shard is not None:
+            what = "the parts of an item are asked about one by one; leave `shard` out"
+            raise node.child("map").child("shard").bad(what)
         reduce = Reduce.read(node.child("reduce"), given.reduce, reading)
         root, _, rest = given.over.partition(".")
         if root not in ("item", "steps") or not rest:
