@@ -153,7 +153,7 @@ servers = [{"name": "fanfold", "status": status}]
 tell(type="system", subtype="init", session_id="s", model="claude-sonnet-4-5", cwd=".",
      mcp_servers=servers, claude_code_version="2.1.325")
 """
-HANGS = "sys.stdin.read()\nimport time\nwhile True: time.sleep(1)\n"
+HANGS = "sys.stdin.read()\nimport signal\nwhile True: signal.pause()\n"
 RESULT = """\
 usage = {"input_tokens": 100, "output_tokens": 20}
 tell(type="result", subtype="success", is_error=False, result="no tools, but an answer",

@@ -130,16 +130,22 @@ def test_a_client_that_takes_too_long_is_cut_off(bound: str, said: str, later: s
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("bound", ["header", "body", "idle", "response"])
-def test_a_client_that_waits_for_us_is_never_cut_off(bound: str) -> None:
-    """However long its answer takes."""
+@pytest.mark.parametrize(
+    ("bound", "said"), [("header", ""), ("body", "h"), ("idle", "hbe"), ("response", "hbW")]
+)
+def test_a_client_that_waits_for_us_is_never_cut_off(bound: str, said: str) -> None:
+    """However long its answer takes: one that came later and lets us wait is cut off before it."""
 
     async def main() -> None:
-        async with letters(changed(**{bound: SOON})) as (connections, connect):
+        lost: list[Letters] = []
+        async with letters(changed(**{bound: SOON}), lost) as (connections, connect):
             client = connect("hb")
             assert await heard(client) == b"yes"
-            await asyncio.sleep(3 * SOON)  # nothing is to happen in this time
+            connect(said)
+            await until(lambda: len(lost) == 1)
             assert (connections.open, connections.served) == (1, 1)
+            client.sendall(b"b")
+            assert await heard(client) == b"yes", "it is the other one that was cut off"
 
     asyncio.run(main())
 

@@ -11,20 +11,19 @@ import multiprocessing
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
 import msgspec
 
-from fanfold.plans.execute import Audience, Options, execute, prepare, prepare_resume
+from fanfold.plans.execute import Options, execute, prepare, prepare_resume
 from fanfold.price import Price
-from fanfold.run.run import Run
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Asked, Says
 from fanfold.work.outcome import Receipt
+from tests.flow.small_plans import UNWATCHED
 
 ROSTER = """\
 members:
@@ -100,11 +99,12 @@ def carried_through(
 
 def _carried(folder: Path, server: RunningServer, *, resume: bool) -> Receipt | None:
     """The receipt; None if it was killed."""
-    told, tell = _READY.Pipe(duplex=False)
+    told, tell = _READY.Pipe()
     process = _READY.Process(target=_carry, args=(str(folder), resume, tell))
     process.start()
     tell.close()
     script.victim = process.pid
+    told.send_bytes(b"begin")  # not before the server knows whom to kill
     with told:
         try:
             out = told.recv_bytes()
@@ -117,13 +117,9 @@ def _carried(folder: Path, server: RunningServer, *, resume: bool) -> Receipt | 
     return msgspec.json.decode(out, type=Receipt) if process.exitcode == 0 else None
 
 
-@asynccontextmanager
-async def _unwatched(run: Run) -> AsyncIterator[None]:
-    yield
-
-
 def _carry(folder: str, resume: bool, tell: Connection) -> None:
+    tell.recv_bytes()
     options = Options(store=f"{folder}/store", yes=True)
     job = prepare_resume("killed", options) if resume else prepare(f"{folder}/p.yaml", options)
-    receipt = asyncio.run(execute(job, Audience(_unwatched, say=lambda line: None)))
+    receipt = asyncio.run(execute(job, UNWATCHED))
     tell.send_bytes(msgspec.json.encode(receipt))

@@ -12,21 +12,13 @@ from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
 from fanfold.observe.closing import closing
 from fanfold.plans.drawing.picture import picture
-from fanfold.plans.execute import Audience, Options, execute, prepare
 from fanfold.plans.file import plan_schema
 from fanfold.plans.load import load_plan
 from fanfold.plans.preview.estimate import estimate, readable_input
-from fanfold.run.loop import run_sync
 from fanfold.testing.script import Asked, Says
-from fanfold.work.outcome import Receipt
 from tests.flow.killed_plans import carried_through
-from tests.flow.test_plans import unwatched
+from tests.flow.small_plans import Functions
 
-ROSTER = """\
-members:
-  - {id: check, kind: function, target: "work:check"}
-  - {id: word, kind: function, target: "work:word"}
-"""
 CODE = """\
 def check(given):
     return {"open": 2, "list": ["p", "q"]}
@@ -38,17 +30,8 @@ def word(item):
 """
 
 
-def written(folder: Path, steps: str, head: str = "") -> Path:
-    (folder / "roster.yaml").write_text(ROSTER)
-    (folder / "work.py").write_text(CODE)
-    (folder / "p.yaml").write_text(f"name: if\n{head}steps:\n{steps}")
-    return folder / "p.yaml"
-
-
-def carried(folder: Path, steps: str, head: str = "") -> Receipt:
-    plan = written(folder, steps, head)
-    job = prepare(str(plan), Options(store=str(folder / "store")))
-    return run_sync(execute(job, Audience(unwatched, say=lambda line: None)))
+FUNCTIONS = Functions("check", "word", code=CODE)
+written, carried = FUNCTIONS.written, FUNCTIONS.carried
 
 
 ASK = "  - ask: {name: first, prompt: x, member: check}\n"

@@ -13,15 +13,14 @@ from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
 from fanfold.patterns.divide import divided
 from fanfold.plans.drawing.picture import picture
-from fanfold.plans.execute import Audience, Options, execute, prepare
+from fanfold.plans.execute import Options, prepare
 from fanfold.plans.load import load_plan
 from fanfold.plans.preview.estimate import estimate, readable_input
-from fanfold.run.loop import run_sync
 from fanfold.testing.script import Asked, Says
 from fanfold.work.outcome import Receipt
 from fanfold.work.pieces import Fits
 from tests.flow.killed_plans import carried_through
-from tests.flow.test_plans import unwatched
+from tests.flow.small_plans import executed
 
 ROSTER = """\
 members:
@@ -74,7 +73,7 @@ def carried(folder: Path, text: str, **options: Any) -> Receipt:
     (folder / "roster.yaml").write_text(ROSTER)
     (folder / "work.py").write_text(CODE)
     job = prepare(str(folder / "p.yaml"), Options(store=str(folder / "store"), **options))
-    return run_sync(execute(job, Audience(unwatched, say=lambda line: None)))
+    return executed(job)
 
 
 FEEDS = [
@@ -140,7 +139,7 @@ def test_more_than_the_governor_allows_pauses_before_the_first_ask(
         " price: {input: 1, output: 1}}\n"
     )
     job = prepare(str(tmp_path / "p.yaml"), Options(store=str(tmp_path / "store")))
-    receipt = run_sync(execute(job, Audience(unwatched, say=lambda line: None)))
+    receipt = executed(job)
     assert (receipt.status, receipt.calls) == ("paused", 1)
     assert "would ask 9 tasks that were not in the preview" in (receipt.reason or "")
 
@@ -165,7 +164,7 @@ def test_a_list_of_tasks_that_cannot_be_carried_out_flags_the_run(
         f"def lister(data):\n    return {tasks}\ndef worker(item):\n    return 1\n"
     )
     job = prepare(str(tmp_path / "p.yaml"), Options(store=str(tmp_path / "store")))
-    receipt = run_sync(execute(job, Audience(unwatched, say=lambda line: None)))
+    receipt = executed(job)
     assert receipt.status == "flagged"
     assert why in (receipt.reason or "") and (receipt.reason or "").startswith("graph: ")
     assert receipt.result is not None  # that of the step after it

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,13 @@ import pytest
 import fanfold as ff
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.ensemble import voters
-from fanfold.plans.execute import Audience, Options, execute, prepare
-from fanfold.run.loop import run_sync
+from fanfold.plans.execute import Options, prepare
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.outcome import Receipt
 from tests.flow.simulation import Scene, play, words
+from tests.flow.small_plans import executed
 
 ROSTER = """\
 members:
@@ -40,17 +38,12 @@ def boom(data): raise ValueError("no")
 """
 
 
-@asynccontextmanager
-async def unwatched(run: Run) -> AsyncIterator[None]:
-    yield
-
-
 def ran(folder: Path, plan: str, **options: Any) -> Receipt:
     (folder / "roster.yaml").write_text(ROSTER)
     (folder / "mine.py").write_text(CODE)
     (folder / "p.yaml").write_text(textwrap.dedent(plan))
     job = prepare(str(folder / "p.yaml"), Options(store=str(folder / "store"), **options))
-    return run_sync(execute(job, Audience(unwatched)))
+    return executed(job)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,12 @@ import pytest
 
 from fanfold.journal import opening
 from fanfold.members.roster import load_roster
-from fanfold.plans.execute import Audience, Options, execute, prepare
+from fanfold.plans.execute import Options, prepare
 from fanfold.plans.load import load_plan
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
-from fanfold.run.loop import run_sync
 from fanfold.work.outcome import STATES, Receipt
-from tests.flow.test_plans import unwatched
+from tests.flow.small_plans import executed
 
 ITEMS = '{"id": "a", "text": "x"}\n{"id": "b"}\n{"id": "c", "text": "y"}\n'
 ROSTER = """\
@@ -71,7 +70,7 @@ def write(folder: Path, plan: str) -> None:
 
 def carried(folder: Path) -> Receipt:
     job = prepare(str(folder / "p.yaml"), Options(store=str(folder / "store")))
-    return run_sync(execute(job, Audience(unwatched)))
+    return executed(job)
 
 
 def ended(folder: Path) -> dict[str, tuple[str, str]]:

@@ -206,26 +206,28 @@ def test_what_is_skipped_is_not_asked_also_after_a_crash(tmp_path: Path) -> None
 
 
 def test_from_a_script_and_from_another_one(tmp_path: Path) -> None:
-    asyncio.run(_scripts(str(tmp_path)))
+    place = str(tmp_path)
 
-
-async def _scripts(place: str) -> None:
-    async with open_run("talk", members=[Counting()], store=place) as run:
-        await run.order("pause")
-        await give_order(place, "talk", "set", "budget=5", by="bob")
-        with pytest.raises(BadInput, match="it is paused already"):
-            await give_order(place, "talk", "pause")
-        with pytest.raises(BadInput, match="no run 'tulk'"):
-            await give_order(place, "tulk", "pause")
-        await run.order("resume")
-        with pytest.raises(BadInput, match="it is not paused"):
+    async def ordered() -> tuple[Receipt, list[tuple[str, str, str]]]:
+        async with open_run("talk", members=[Counting()], store=place) as run:
+            await run.order("pause")
+            await give_order(place, "talk", "set", "budget=5", by="bob")
+            with pytest.raises(BadInput, match="it is paused already"):
+                await give_order(place, "talk", "pause")
+            with pytest.raises(BadInput, match="no run 'tulk'"):
+                await give_order(place, "tulk", "pause")
             await run.order("resume")
-        done = await map_reduce(run, ITEMS[:2], prompt="Say {{ item.text }}")
-        shown = [(one.by, one.what, one.state) for one in run.store.read.orders(run.record.no)]
-    assert (done.receipt.passed, done.receipt.budget_usd) == (2, 5.0)
-    assert ("bob", "set", "done") in shown
+            with pytest.raises(BadInput, match="it is not paused"):
+                await run.order("resume")
+            done = await map_reduce(run, ITEMS[:2], prompt="Say {{ item.text }}")
+            given = run.store.read.orders(run.record.no)
+        return done.receipt, [(one.by, one.what, one.state) for one in given]
+
+    receipt, given = asyncio.run(ordered())
+    assert (receipt.passed, receipt.budget_usd) == (2, 5.0)
+    assert ("bob", "set", "done") in given
     with pytest.raises(BadInput, match="is over: complete"):
-        await give_order(place, "talk", "pause")
+        asyncio.run(give_order(place, "talk", "pause"))
 
 
 # ── what it accepts ──────────────────────────────────────────────────────────────────────────

@@ -3,20 +3,17 @@ pays for nothing twice."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from fanfold.journal import opening
 from fanfold.observe.status import accounts
-from fanfold.plans.execute import Audience, Options, execute, prepare, prepare_resume
-from fanfold.run.loop import run_sync
-from fanfold.run.run import Run
+from fanfold.plans.execute import Options, prepare, prepare_resume
 from fanfold.testing.running import threaded_server
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
+from tests.flow.small_plans import executed
 
 PLAN = """\
 name: all
@@ -42,15 +39,10 @@ members:
 """
 
 
-@asynccontextmanager
-async def unwatched(run: Run) -> AsyncIterator[None]:
-    yield
-
-
 def carry(folder: Path, *, calls: int | None, resume: bool = False) -> Receipt:
     options = Options(store=str(folder / "store"), budget=Budget(calls=calls))
     job = prepare_resume("all", options) if resume else prepare(str(folder / "p.yaml"), options)
-    return run_sync(execute(job, Audience(unwatched)))
+    return executed(job)
 
 
 def write(folder: Path, url: str) -> None:

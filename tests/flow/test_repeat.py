@@ -10,22 +10,13 @@ import pytest
 from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
 from fanfold.plans.drawing.picture import picture
-from fanfold.plans.execute import Audience, Options, execute, prepare
 from fanfold.plans.load import load_plan
 from fanfold.plans.preview.estimate import estimate, readable_input
-from fanfold.run.loop import run_sync
 from fanfold.testing.script import Asked, Says
 from fanfold.work.outcome import Receipt
 from tests.flow.killed_plans import carried_through
-from tests.flow.test_plans import unwatched
+from tests.flow.small_plans import Functions
 
-ROSTER = """\
-members:
-  - {id: draft, kind: function, target: "work:draft"}
-  - {id: check, kind: function, target: "work:check"}
-  - {id: longer, kind: function, target: "work:longer"}
-  - {id: lister, kind: function, target: "work:lister"}
-"""
 CODE = """\
 seen = []
 
@@ -43,6 +34,9 @@ def lister(given):
     if given["steps"].get("each") == "bad":
         raise ValueError("no list")
     return [{"id": "a"}, {"id": "b"}]
+
+def same(item):
+    return item["id"]
 """
 DRAFT = """\
   - repeat:
@@ -55,16 +49,8 @@ DRAFT = """\
 """
 
 
-def written(folder: Path, steps: str, head: str = "") -> Path:
-    (folder / "roster.yaml").write_text(ROSTER)
-    (folder / "work.py").write_text(CODE)
-    (folder / "p.yaml").write_text(f"name: again\n{head}steps:\n{steps}")
-    return folder / "p.yaml"
-
-
-def carried(folder: Path, steps: str, head: str = "") -> Receipt:
-    job = prepare(str(written(folder, steps, head)), Options(store=str(folder / "store")))
-    return run_sync(execute(job, Audience(unwatched, say=lambda line: None)))
+FUNCTIONS = Functions("draft", "check", "longer", "lister", "same", code=CODE)
+written, carried = FUNCTIONS.written, FUNCTIONS.carried
 
 
 def notes(receipt: Receipt) -> dict[str, str]:
@@ -119,17 +105,10 @@ def test_each_round_works_on_a_list_of_its_own(tmp_path: Path) -> None:
     steps = (
         "  - repeat:\n      steps:\n"
         "        - ask: {name: plan, prompt: x, member: lister}\n"
-        "        - conduct: {name: each, over: steps.plan, member: check2}\n"
+        "        - conduct: {name: each, over: steps.plan, member: same}\n"
         "      until: 'round == 3'\n      at_most: 9\n"
-    ).replace("check2", "same")
-    (tmp_path / "more.py").write_text("")
-    written(tmp_path, steps)
-    (tmp_path / "roster.yaml").write_text(
-        ROSTER + '  - {id: same, kind: function, target: "work:same"}\n'
     )
-    (tmp_path / "work.py").write_text(CODE + "def same(item):\n    return item['id']\n")
-    job = prepare(str(tmp_path / "p.yaml"), Options(store=str(tmp_path / "store")))
-    receipt = run_sync(execute(job, Audience(unwatched, say=lambda line: None)))
+    receipt = carried(tmp_path, steps)
     assert (receipt.status, receipt.planned, receipt.passed) == ("complete", 6, 6)
 
 

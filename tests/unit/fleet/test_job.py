@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +23,9 @@ from fanfold.fleet.load import outline
 from fanfold.journal import opening
 from fanfold.journal.facts import RunRecord
 from fanfold.members.agents.fields import AgentFields
-from fanfold.plans.execute import Audience, Job, Options, Stored, execute, prepare
-from fanfold.run.loop import run_sync
-from fanfold.run.run import Run
-from fanfold.work.outcome import Receipt
+from fanfold.plans.execute import Options, Stored, prepare
 from fanfold.work.task import Budget
+from tests.flow.small_plans import executed
 from tests.unit.fleet.fleets import worker, write_fleet, write_prompt
 
 WORKERS = [worker("a"), worker("b"), worker("c", "a", "b")]
@@ -43,11 +39,6 @@ members:
 NOBODY = {"PATH": ""}
 
 
-@asynccontextmanager
-async def unwatched(run: Run) -> AsyncIterator[None]:
-    yield
-
-
 def written(root: Path, **top: Any) -> Path:
     write_fleet(root, WORKERS, **{"fleet_name": "night", "config": QUICK, **top})
     (root / "stand-ins.yaml").write_text(STAND_INS)
@@ -56,10 +47,6 @@ def written(root: Path, **top: Any) -> Path:
 
 def rehearsal(root: Path, **more: Any) -> Options:
     return Options(store=store_of(root), roster=str(root / "stand-ins.yaml"), **more)
-
-
-def carry(job: Job) -> Receipt:
-    return run_sync(execute(job, Audience(unwatched)))
 
 
 def stored(root: Path) -> Stored:
@@ -75,7 +62,7 @@ def stored(root: Path) -> Stored:
 def test_it_runs_as_a_graph_and_leaves_its_runs_beside_it(tmp_path: Path) -> None:
     root = written(tmp_path / "f")
     (root / "ok").touch()
-    receipt = carry(prepare_fleet(root, rehearsal(root)))
+    receipt = executed(prepare_fleet(root, rehearsal(root)))
     assert (receipt.name, receipt.status, receipt.planned, receipt.passed) == (
         "night", "complete", 3, 3,
     )  # fmt: skip
@@ -88,7 +75,7 @@ def test_it_runs_as_a_graph_and_leaves_its_runs_beside_it(tmp_path: Path) -> Non
 
 
 def test_a_failed_parent_fails_what_depends_on_it(tmp_path: Path) -> None:
-    receipt = carry(prepare_fleet(written(tmp_path), rehearsal(tmp_path)))
+    receipt = executed(prepare_fleet(written(tmp_path), rehearsal(tmp_path)))
     assert (receipt.status, receipt.passed, receipt.failed) == ("flagged", 1, 2)
     assert sorted(receipt.result) == ["a"]
 
@@ -96,10 +83,10 @@ def test_a_failed_parent_fails_what_depends_on_it(tmp_path: Path) -> None:
 def test_a_stopped_one_goes_on_with_what_it_was_started_with(tmp_path: Path) -> None:
     root = written(tmp_path)
     (root / "ok").touch()
-    first = carry(prepare_fleet(root, rehearsal(root, budget=Budget(calls=1))))
+    first = executed(prepare_fleet(root, rehearsal(root, budget=Budget(calls=1))))
     assert (first.status, first.passed, first.unfunded) == ("paused", 1, 2)
     options = Options(store=store_of(root), budget=Budget(calls=9))
-    again = carry(prepare_resume("night", options))
+    again = executed(prepare_resume("night", options))
     assert (again.status, again.passed, again.calls) == ("complete", 3, 2)
 
 
@@ -166,7 +153,7 @@ def test_where_a_fleet_is(tmp_path: Path) -> None:
 def paused(tmp_path: Path) -> Path:
     """A run that is not over: one worker is done."""
     root = written(tmp_path)
-    carry(prepare_fleet(root, rehearsal(root, budget=Budget(calls=1))))
+    executed(prepare_fleet(root, rehearsal(root, budget=Budget(calls=1))))
     return root
 
 
@@ -287,7 +274,7 @@ def test_a_fleet_that_is_gone_does_no_harm(paused: Path) -> None:
 def test_a_plan_is_still_held_against_its_own_file(tmp_path: Path) -> None:
     file, root = tmp_path / "p.yaml", written(tmp_path)
     file.write_text("name: night\nsteps: [{ask: {prompt: x, member: a}}]\n")
-    carry(prepare(str(file), rehearsal(root)))
+    executed(prepare(str(file), rehearsal(root)))
     assert prepare_resume("night", Options(store=store_of(root))).stored.kind == "plan"
     file.write_text(file.read_text().replace("prompt: x", "prompt: y"))
     assert refused(root).startswith(

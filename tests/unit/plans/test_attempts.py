@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.plans.execute import Audience, Options, execute, prepare
+from fanfold.plans.execute import Options, prepare
 from fanfold.plans.load import load_plan
 from fanfold.plans.plan import askings
 from fanfold.plans.ready import Ready
-from fanfold.run.loop import run_sync
-from tests.flow.test_plans import unwatched
+from tests.flow.small_plans import executed
 
 STEPS = """\
 input: {count: 2}
@@ -73,5 +72,5 @@ def test_a_call_is_tried_as_often_as_stated(tmp_path: Path) -> None:
         "input: {count: 3}\nsteps:\n  - map: {member: m, attempts: 1}\n"
     )
     job = prepare(str(tmp_path / "p.yaml"), Options(store=str(tmp_path / "store")))
-    receipt = run_sync(execute(job, Audience(unwatched, say=lambda line: None)))
+    receipt = executed(job)
     assert (receipt.planned, receipt.failed, receipt.calls) == (3, 3, 3)

@@ -12,15 +12,14 @@ import pytest
 from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
 from fanfold.plans.drawing.picture import picture
-from fanfold.plans.execute import Audience, Options, execute, prepare
+from fanfold.plans.execute import Options, prepare
 from fanfold.plans.file import plan_schema
 from fanfold.plans.load import load_plan
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.plans.steps.table import KINDS
-from fanfold.run.loop import run_sync
 from fanfold.work.outcome import Receipt
 from tests.docs.pages import ROOT, blocks
-from tests.flow.test_plans import unwatched
+from tests.flow.small_plans import executed
 
 PAGE = ROOT / "docs" / "decisions" / "0023-one-module-for-each-kind-of-step.md"
 MOST_LINES = 120
@@ -108,7 +107,7 @@ def test_it_is_previewed_and_drawn(tmp_path: Path, several: str) -> None:
 def test_it_runs(tmp_path: Path, several: str) -> None:
     options = Options(store=str(tmp_path / "store"))
     job = prepare(written(tmp_path), options)
-    receipt: Receipt = run_sync(execute(job, Audience(unwatched, say=lambda line: None)))
+    receipt: Receipt = executed(job)
     assert (receipt.status, receipt.planned, receipt.passed, receipt.calls) == ("complete", 2, 2, 8)
     out = json.loads((tmp_path / "out.json").read_text())
     assert out == [

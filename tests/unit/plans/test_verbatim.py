@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,15 +10,14 @@ from fanfold.errors import BadInput
 from fanfold.journal import opening
 from fanfold.members.roster import load_roster
 from fanfold.plans.drawing.picture import picture
-from fanfold.plans.execute import Audience, Options, execute, prepare
+from fanfold.plans.execute import Options, prepare
 from fanfold.plans.load import load_plan
 from fanfold.plans.plan import Plan
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate
 from fanfold.plans.steps.ask import Once
 from fanfold.plans.steps.graph import Graph
-from fanfold.run.loop import run_sync
-from fanfold.run.run import Run
+from tests.flow.small_plans import executed
 
 ODD = "{{ parents.nobody }} {% endless {{ steps.x }} {#"
 PLAN = """\
@@ -38,11 +35,6 @@ ROSTER = """\
 members:
   - {id: cat, kind: command, cmd: [cat], price: {call: 0}, version: 1}
 """
-
-
-@asynccontextmanager
-async def unwatched(run: Run) -> AsyncIterator[None]:
-    yield
 
 
 def written(folder: Path, text: str = PLAN) -> Path:
@@ -68,11 +60,11 @@ def test_they_are_read_with_nothing_looked_at(tmp_path: Path) -> None:
 
 def test_they_are_sent_as_they_stand(tmp_path: Path) -> None:
     job = prepare(str(written(tmp_path)), Options(store=str(tmp_path / "store")))
-    receipt = run_sync(execute(job, Audience(unwatched)))
+    receipt = executed(job)
     assert (receipt.status, receipt.result) == ("complete", "{{ steps.graph }}")
     rest = "name: odd\n" + PLAN[PLAN.index("steps:") : PLAN.index("  - ask")]
     again = prepare(str(written(tmp_path, rest)), Options(store=str(tmp_path / "store")))
-    receipt = run_sync(execute(again, Audience(unwatched)))
+    receipt = executed(again)
     assert receipt.result == {
         "a": ODD, "b": "{{ this }} is\n\nno template ", "c": f"<{ODD}>",
     }  # fmt: skip
@@ -82,7 +74,7 @@ def test_they_are_sent_as_they_stand(tmp_path: Path) -> None:
 def test_the_preview_finds_the_reply_to_another_sample_on_record(tmp_path: Path) -> None:
     graph = "name: odd\n" + PLAN[PLAN.index("steps:") : PLAN.index("  - ask")]
     job = prepare(str(written(tmp_path, graph)), Options(store=str(tmp_path / "store")))
-    run_sync(execute(job, Audience(unwatched)))
+    executed(job)
     archive = opening.look(str(tmp_path / "store"))
     try:
         found = estimate(job.stored.plan, job.roster, None, archive, Premises())
