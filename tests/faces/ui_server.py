@@ -60,7 +60,7 @@ class ServedUi(NamedTuple):
 
 
 @contextmanager
-def served(folder: Path, *words: str) -> Iterator[ServedUi]:
-    with started(folder, "ui", "--no-open", *words) as program:
+def served(folder: Path, *words: str, **env: str) -> Iterator[ServedUi]:
+    with started(folder, "ui", "--no-open", *words, **env) as program:
         program.until(lambda: program.shown.endswith("\n"))
         yield ServedUi(program, program.shown.strip())

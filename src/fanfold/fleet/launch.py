@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -96,6 +96,19 @@ def resume_detached(job: Job) -> Launched:
     """An earlier run continues, with a supervisor of its own."""
     with run_lock(lasting(job.options.store), job.name):
         return start(job)
+
+
+def retry_options(store: str, run: str, items: Iterable[str]) -> Options:
+    """To resume a run for these items alone, whatever became of them. BadInput: one is not there."""
+    chosen = frozenset(items)
+    with reading(store) as archive:
+        record = archive.read.find(run)
+        assert record is not None
+        for id in items:
+            if not archive.read.has_item(record.no, id):
+                raise BadInput(f"there is no item {id!r} in {record.name} ({record.id})")
+        doubtful = {one.id for one in archive.read.endings(record.no, ("in_doubt",), 1_000_000)}
+    return Options(store=store, anew=chosen, only=True, retry_in_doubt=chosen & doubtful)
 
 
 def register(launched: Launched, registry: Registry, now: float | None = None) -> str | None:

@@ -28,12 +28,12 @@ from fanfold.faces.cli.options import (
 from fanfold.faces.cli.orders import resume_held
 from fanfold.faces.cli.preview import show_preview
 from fanfold.faces.cli.report import writable, write_report
-from fanfold.faces.cli.store import find_run, located, opened
+from fanfold.faces.cli.store import located
 from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.cli.terminal import raw
 from fanfold.faces.cli.ui import show_page, start_page, ui_option
 from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
-from fanfold.fleet.launch import resume_detached, starting
+from fanfold.fleet.launch import resume_detached, retry_options, starting
 from fanfold.fleet.load import is_fleet
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
@@ -153,17 +153,8 @@ def retry(run: str, items: tuple[str, ...], store: str, **given: Any) -> int:
     """Carry these items out again, whatever became of them, and no others. Attempts in doubt of theirs
     are repeated; replies on record are used again and cost nothing."""
     where = located(run, store)
-    with opened(where.store) as archive:
-        record = find_run(archive, where.run)
-        for id in items:
-            if not archive.read.has_item(record.no, id):
-                raise BadInput(f"there is no item {id!r} in {record.name} ({record.id})")
-        doubtful = {one.id for one in archive.read.endings(record.no, ("in_doubt",), 1_000_000)}
-    chosen = frozenset(items)
-    options = Options(
-        store=where.store, anew=chosen, only=True, retry_in_doubt=chosen & doubtful,
-        allow_paid=given["allow_paid"],
-    )  # fmt: skip
+    options = retry_options(where.store, where.run, items)
+    options = msgspec.structs.replace(options, allow_paid=given["allow_paid"])
     output = OutputOptions(given["as_json"], given["quiet"])
     return perform(prepare_resume(where.run, options), output)
 

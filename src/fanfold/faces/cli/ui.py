@@ -41,15 +41,26 @@ def ui(
     from fanfold.faces.ui.session import UiOptions, is_loopback, serve_ui
     from fanfold.faces.web import new_secret, read_secret
 
+    exposed = "sees every prompt and reply of the store"
+    if not read_only:
+        exposed += ", and can pause, change, kill and continue its runs (--read-only prevents that)"
     if not is_loopback(host):
         if token_file is None:
             raise BadInput(
-                f"--host {host} is not this machine alone: whoever has the link sees every prompt and"
-                " reply of the store; state --token-file FILE with a token of your own"
+                f"--host {host} is not this machine alone: whoever has the link {exposed};"
+                " state --token-file FILE with a token of your own"
             )
-        _say(f"warning: {host} is reachable by others, and the link is not encrypted")
+        _say(f"warning: {host} is reachable by others: whoever has the link {exposed};"
+             " the connection is not encrypted")  # fmt: skip
     token = read_secret("token-file", None if token_file is None else f"file:{token_file}")
-    options = UiOptions(store=store, token=token or new_secret(), host=host, port=port, idle=idle)
+    options = UiOptions(
+        store=store,
+        token=token or new_secret(),
+        host=host,
+        port=port,
+        idle=idle,
+        read_only=read_only,
+    )
 
     def up(link: str) -> None:
         """Only the link goes to stdout, for programs."""

@@ -26,7 +26,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer a form would not say where it comes from
     "X-Content-Type-Options": "nosniff",
 }
 SAFE = ("GET", "HEAD")

@@ -23,6 +23,7 @@ from fanfold.faces.ui.seen import SeenRun, seen_run
 from fanfold.faces.ui.shell import STATIC, UiPage, document, kind_of
 from fanfold.faces.web import Gatekeeper, RequestRefused, WebServer, application, event_stream
 from fanfold.journal.contract import StoreView
+from fanfold.journal.facts import RunRecord
 from fanfold.observe.html.page import esc
 
 BODY = 64 * 1024
@@ -33,7 +34,7 @@ OfRun = Callable[[SeenRun], UiPage]
 
 
 class UiEndpoint:
-    """`start`, then `stop`. It only reads."""
+    """`start`, then `stop`. It only reads, except for the forms of a run's pages."""
 
     def __init__(self, reader: StoreReader, admission: PageAdmission, bounds: Bounds) -> None:
         self._reader, self.announcer = reader, Announcer(reader)
@@ -41,9 +42,8 @@ class UiEndpoint:
             Route("/", self._of_store(runs_page)),
             Route("/money", self._of_store(money_page)),
             Route("/compare", self._of_store(compare_page)),
-            Route("/run/{run}", self._of_run(run_page)),
-            Route("/run/{run}/item", self._of_run(item_page)),
-            Route("/run/{run}/worker", self._of_run(worker_page)),
+            *(Route(path, self._of_run(page)) for path, page in _OF_RUN.items()),
+            *(Route(path, self._order, methods=["POST"]) for path in _OF_RUN),
             Route("/events", self._events),
             Route("/static/{name}", self._static),
         ]
@@ -72,20 +72,26 @@ class UiEndpoint:
             query, id = dict(request.query_params), request.path_params["run"]
 
             def made(view: StoreView) -> UiPage:
-                record = view.read.find(id)
-                if record is None:
-                    raise RequestRefused(f"there is no run {id!r} in this store", status=404)
-                return page(seen_run(self._reader, view, record, query))
+                return page(seen_run(self._reader, view, _found(view, id), query))
 
             return await self._shown(made)
 
         return answer
 
+    async def _order(self, request: Request) -> Response:
+        """The answer is the page again, which says what came of it."""
+        if self._reader.orders is None:
+            raise RequestRefused("this page is read only: it takes no orders", status=403)
+        run = await self._reader.ask(lambda view: _found(view, request.path_params["run"]))
+        await self._reader.orders.take(run, await request.body())
+        back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return Response(status_code=303, headers=HEADERS | {"Location": back})
+
     async def _shown(self, made: Callable[[StoreView], UiPage]) -> Response:
         return self._html(await self._reader.ask(made))
 
     def _html(self, page: UiPage, status: int = 200) -> Response:
-        text = document(page, self._reader.shown, read_only=True)
+        text = document(page, self._reader.shown, read_only=self._reader.orders is None)
         return Response(text.encode(errors="replace"), status, HEADERS, "text/html; charset=utf-8")
 
     async def _events(self, request: Request) -> Response:
@@ -105,4 +111,14 @@ class UiEndpoint:
         return self._html(UiPage(title="Not shown", body=body), error.status)
 
 
+def _found(view: StoreView, id: str) -> RunRecord:
+    record = view.read.find(id)
+    if record is None:
+        raise RequestRefused(f"there is no run {id!r} in this store", status=404)
+    return record
+
+
+_OF_RUN: dict[str, OfRun] = {
+    "/run/{run}": run_page, "/run/{run}/item": item_page, "/run/{run}/worker": worker_page,
+}  # fmt: skip
 _TITLES = {401: "The link is needed", 403: "Refused", 404: "Not found"}

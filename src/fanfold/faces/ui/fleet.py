@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from fanfold.errors import FanfoldError
+from fanfold.faces.ui.controls import last_answer, worker_controls
 from fanfold.faces.ui.runs import age
 from fanfold.faces.ui.seen import SeenRun
 from fanfold.faces.ui.shell import (
@@ -82,7 +83,8 @@ def _card(seen: SeenRun, one: WorkerView) -> str:
     return (
         f'<article class="card {_style(one)}" data-row><h3>{linked(to, one.id)}'
         f'{pill(status_word(one).lower(), _style(one))}</h3><p class="meta">{esc(by)}</p>'
-        f'<dl>{shown}</dl>{cap}<p class="said {style}">{esc(said[:240])}</p></article>'
+        f'<dl>{shown}</dl>{cap}<p class="said {style}">{esc(said[:240])}</p>'
+        f"{worker_controls(seen, one)}</article>"
     )
 
 
@@ -150,6 +152,7 @@ def worker_page(seen: SeenRun) -> UiPage:
         crumbs(("/", "Runs"), (run_path(seen.record.id), seen.record.name), (up, "workers")),
         f"<h1>{esc(id)}</h1>",
         f'<p class="lead">{pill(status_word(one).lower(), _style(one))}{esc(one.waits or one.error)}</p>',
+        worker_controls(seen, one), last_answer(seen),
         '<div class="grid">', panel("Worker", _figures(seen, one)),
         panel("Commands", "".join(_commands(seen, one))), "</div>",
         panel("Changes so far", "".join(_diff(seen, one))),

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput
+from fanfold.faces.ui.controls import item_controls
 from fanfold.faces.ui.seen import STATES, SeenRun
 from fanfold.faces.ui.shell import UiPage, copied, crumbs, panel, pill, run_path, state_name
 from fanfold.faces.web import RequestRefused
@@ -54,6 +55,7 @@ def item_page(seen: SeenRun) -> UiPage:
     found = seen.later(f"item {id}", _body)
     up = (run_path(record.id, tab="items"), "items")
     head = crumbs(("/", "Runs"), (run_path(record.id), record.name), up) + f"<h1>{esc(id)}</h1>"
+    head += item_controls(seen, id)
     body = found.value or note("It is being looked for.")
     return UiPage(
         title=id, body=head + body, follow=str(record.no), late=found.late,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from fanfold.faces.ui.controls import form, item_button
+from fanfold.faces.ui.seen import SeenRun
 from fanfold.faces.ui.shell import address, chips, item_path, linked, pill, run_path, state_name
 from fanfold.journal.answers import ItemFilter, ListedItem
-from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import money
 from fanfold.observe.html.page import esc, note
@@ -20,18 +21,20 @@ _COLUMNS = [
 ]  # fmt: skip
 
 
-def items_tab(
-    view: StoreView, record: RunRecord, receipt: Receipt, query: Mapping[str, str]
-) -> str:
+def items_tab(seen: SeenRun) -> str:
     """`state` is an outcome or `pending`, `q` a part of an id, `after` or `before` a place."""
-    wanted = _wanted(query)
-    found = view.read.list_items(record.no, wanted)
+    record, receipt, wanted = seen.record, seen.summary.receipt, _wanted(seen.query)
+    found = seen.view.read.list_items(record.no, wanted)
     more, found = (
         len(found) > SHOWN,
         found[1:] if wanted.before and len(found) > SHOWN else found[:SHOWN],
     )
-    rows = [Html(_row(record, one)) for one in found]
-    body = table(_COLUMNS, rows, "list") if rows else note("No item is like that.")
+    acts = [item_button(seen, one.id, one.state or "pending") for one in found]
+    with_orders = seen.reader.orders is not None and any(acts)
+    columns = [*_COLUMNS, HtmlColumn("", "act")] if with_orders else _COLUMNS
+    rows = [Html(_row(columns, record, one, act)) for one, act in zip(found, acts, strict=True)]
+    body = table(columns, rows, "list") if rows else note("No item is like that.")
+    body = form(seen, body, "rows") if with_orders else body
     earlier = bool(found) and (more if wanted.before else wanted.place >= (0, 0))
     later = bool(found) and (wanted.before or more)
     return _filter(record, receipt, wanted) + body + _pager(record, wanted, found, earlier, later)
@@ -71,14 +74,14 @@ def _filter(record: RunRecord, r: Receipt, wanted: ItemFilter) -> str:
     )
 
 
-def _row(record: RunRecord, one: ListedItem) -> str:
+def _row(columns: Sequence[HtmlColumn], record: RunRecord, one: ListedItem, act: str) -> str:
     state = one.state or "pending"
     cells = [
         linked(item_path(record.id, one.id), one.id), pill(state_name(state), f"o-{state}"),
         one.member or "", f"{one.calls:,}" if one.calls else "",
-        money(one.cost) if one.state else "", "; ".join(one.reasons)[:300],
+        money(one.cost) if one.state else "", "; ".join(one.reasons)[:300], Html(act),
     ]  # fmt: skip
-    return row_html(_COLUMNS, cells).replace("<tr", "<tr data-row", 1)
+    return row_html(columns, cells[: len(columns)]).replace("<tr", "<tr data-row", 1)
 
 
 def _pager(

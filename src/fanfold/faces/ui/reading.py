@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Unfinished
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from fanfold.faces.ui.orders import PageOrders
 from fanfold.fleet.look import WorkerReader
 from fanfold.journal import opening
 from fanfold.journal.contract import StoreView
@@ -46,10 +47,10 @@ class _Working(NamedTuple):
 
 class StoreReader:
     """Questions of pages to one store. A store that nobody has open shows what came since only when it
-    is opened again, so each question opens it."""
+    is opened again, so each question opens it. Without `orders` its pages only read."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, place: str, orders: PageOrders | None = None) -> None:
+        self.place, self.orders = place, orders
         self.shown = re.sub(r"(?<=://)[^/@]*@", "…@", place)  # no password is on a page
         self._quick, self._slow = ThreadPoolExecutor(1, "quick"), ThreadPoolExecutor(1, "slow")
         self._memories: dict[int, RunMemory] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fanfold.faces.ui.controls import member_switches, orders_table, run_controls
 from fanfold.faces.ui.fleet import has_workers, workers_tab
 from fanfold.faces.ui.flow import flow_html
 from fanfold.faces.ui.items import items_tab
@@ -62,8 +63,10 @@ def run_page(seen: SeenRun) -> UiPage:
         "" if seen.counted else note(COUNTING), crumbs(("/", "Runs")),
         head(seen.summary, receipt, _pace(seen)), _parent(seen),
         f'<div class="whole">{outcome_bar(receipt)}</div>', _legend(receipt),
+        run_controls(seen),
         tabs((run_path(record.id, tab=key), title, key == tab) for key, (title, _) in shown.items()),
-        part.value or note(COUNTING),
+        member_switches(seen) if tab == "members" else "", part.value or note(COUNTING),
+        panel("Orders", orders_table(seen)) if tab == "overview" else "",
     ]  # fmt: skip
     return UiPage(
         title=record.name,
@@ -215,7 +218,7 @@ def _reasons(seen: SeenRun) -> Iterator[str]:
 
 
 def _items(seen: SeenRun) -> Iterator[str]:
-    yield items_tab(seen.view, seen.record, seen.summary.receipt, seen.query)
+    yield items_tab(seen)
 
 
 def _tree(seen: SeenRun) -> Iterator[str]:

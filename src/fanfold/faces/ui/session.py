@@ -14,6 +14,7 @@ from fanfold.errors import BadInput
 from fanfold.faces.connections import bounds
 from fanfold.faces.ui.admission import PageAdmission
 from fanfold.faces.ui.app import UiEndpoint
+from fanfold.faces.ui.orders import PageOrders
 from fanfold.faces.ui.reading import StoreReader
 from fanfold.faces.web import HOST, listen
 from fanfold.journal import opening
@@ -28,6 +29,7 @@ class UiOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str = HOST
     port: int = 0
     idle: float | None = None
+    read_only: bool = False
 
 
 def is_loopback(host: str) -> bool:
@@ -50,7 +52,8 @@ async def serve_ui(options: UiOptions, up: Callable[[str], None]) -> None:
     shown = f"[{options.host}]" if ":" in options.host else options.host
     hosts = {f"{name}:{port}" for name in (shown, HOST, "localhost", "[::1]")}
     admission = PageAdmission(options.token, hosts, port)
-    server = UiEndpoint(StoreReader(options.store), admission, bounds(None))
+    orders = None if options.read_only else PageOrders(options.store, options.token)
+    server = UiEndpoint(StoreReader(options.store, orders), admission, bounds(None))
     remove = on_ending_signals(lambda number: stop.set(), signal.SIGINT)
     server.start(listening)
     try:

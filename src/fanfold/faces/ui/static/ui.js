@@ -13,7 +13,8 @@
     if (!next) return;
     Idiomorph.morph(main(), next, {
       ignoreActiveValue: true,
-      callbacks: { beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS") },
+      callbacks: { beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS")
+        && !(name === "value" && node.form?.method === "post" && node.value !== node.defaultValue) },
     });
     document.title = found.title;
     tick();
@@ -73,6 +74,25 @@
       history.replaceState(null, "", `${location.pathname}?${query}`);
       read();
     }, 200);
+  });
+
+  // An order: sent in the background, and the page that comes back says what came of it.
+  document.addEventListener("submit", async (event) => {
+    const form = event.target, by = event.submitter;
+    if (form.method !== "post" || !by) return;
+    event.preventDefault();
+    const body = new URLSearchParams(new FormData(form, by));
+    by.disabled = true;
+    say("sending", "on");
+    try {
+      const answer = await fetch(location.href, { method: "POST", body, cache: "no-store" });
+      const text = await answer.text();
+      form.reset();
+      form.closest("details")?.removeAttribute("open");
+      put(text);
+      say("live", "on");
+    } catch { say("not sent", "off"); }
+    by.disabled = false;
   });
 
   // ── keyboard ──
