@@ -20,6 +20,8 @@ STEPS = {
     "write in full": "  - map: {{prompt: x}}\n  - write: {{path: {path}}}\n",
     "prompt_file": "  - map: {{prompt_file: {path}}}\n",
     "schema_file": "  - map: {{prompt: x, schema_file: {path}}}\n",
+    "system_file": "  - map: {{prompt: x, system_file: {path}}}\n",
+    "context_file": "  - map: {{prompt: x, context_file: {path}}}\n",
     "a prompt of a reduce": (
         "  - map: {{prompt: x}}\n  - reduce: {{kind: ask, prompt_file: {path}}}\n"
     ),

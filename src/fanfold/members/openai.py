@@ -125,7 +125,7 @@ class OpenAI(ApiMember):
         most = params.max_tokens or self._traits.max_tokens
         spoken = bool(ask.schema and not self._own and not is_object(ask.schema.definition))
         if ask.schema and spoken:
-            messages = (Message("system", in_words(ask.schema)), *messages)
+            messages = with_system(in_words(ask.schema), messages)
         asked = _Asked(
             model=self._model,
             messages=messages,
@@ -208,6 +208,14 @@ def _made(request: Request, said: _Said, finish: object, usage: Any, model: str 
     text = said.refusal or said.content or ""
     end = ReplyEnd("refusal") if said.refusal else reply_end(finish, request.ask)
     return reply_of(request, text, end, of_completions(usage), model)
+
+
+def with_system(text: str, messages: tuple[object, ...]) -> tuple[object, ...]:
+    """Beside a system message that is there: not every model takes two."""
+    first = messages[0] if messages else None
+    if not isinstance(first, Message) or first.role != "system":
+        return (Message("system", text), *messages)
+    return (Message("system", f"{first.content}\n\n{text}"), *messages[1:])
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -3,7 +3,8 @@ happens when it goes wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 import msgspec
@@ -17,6 +18,7 @@ from fanfold.work.arguments import Checked
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.item import canonical
 from fanfold.work.member import Named, Traits
+from fanfold.work.opening import CacheMode
 from fanfold.work.options import HOW, TERMS, stated, who_of
 from fanfold.work.outcome import Missing, Outcome, Receipt
 from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Spread, Task, Terms
@@ -28,7 +30,11 @@ TaskHandler: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 class PatternOptions(TypedDict, total=False):
     """`member` or `members` or `needs` say who; `use`: at most so many of them. `fallback`: these,
     in order, each only when all before it are closed or have failed. `spread`: when the best of
-    those who fit cannot take a call now, the next best does (`overflow`), or it waits (`best`)."""
+    those who fit cannot take a call now, the next best does (`overflow`), or it waits (`best`).
+
+    All asks begin with `system`, `context` (texts, or files as `Path`) and `examples` (pairs of ask and
+    reply, or a `Path` with JSON lines), in this order. Services that keep what many asks begin with
+    are told so, and one ask goes ahead of the others; `cache="off"`: neither."""
 
     step: str
     member: str | Named
@@ -47,6 +53,10 @@ class PatternOptions(TypedDict, total=False):
     concurrency: int
     budget: Budget
     keep: Callable[[Any], bool]
+    system: str | Path
+    context: str | Path | Sequence[str | Path]
+    examples: Path | Sequence[tuple[str, Any] | Mapping[str, Any]]
+    cache: CacheMode
 
 
 def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms:

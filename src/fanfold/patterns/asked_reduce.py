@@ -83,7 +83,7 @@ def asked(
     ask above it, and the run ends flagged. The last ask has none above it.
     """
     check_fan_in(fan_in)
-    made = prompt_of(prompt, schema, PART_NAMES)
+    made = prompt_of(prompt, schema, PART_NAMES, how)
     partial = how.get("on_failure") == "partial"
     if partial:
         del how["on_failure"]

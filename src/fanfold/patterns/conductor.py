@@ -86,7 +86,7 @@ async def conduct(
     if "concurrency" in how:
         raise BadInput("conduct: say `at_once`, not `concurrency`")
     rows = _few(specs, most)
-    made = prompt_of(prompt, schema)
+    made = prompt_of(prompt, schema, how=how)
     stated = how.get("gate")
     whole = stated if isinstance(stated, OverAll) else None
     if whole is not None:

@@ -119,7 +119,7 @@ async def divide_and_conquer(
     """
     around = Around(context_before, context_after)
     division = Division(combine, fits, split, max_depth, max_pieces, around)
-    asked = prompt_of(prompt, schema)
+    asked = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, asked.schema, "divide")
     given = items
     if isinstance(items, str):
@@ -163,7 +163,7 @@ def divided(
     """A divide of each item for a stage, with the arguments of `divide_and_conquer`:
     `stage(by=divided(...))`. The item passes when every piece of it did; its value is the combined
     one, which the stage's gate judges."""
-    made = prompt_of(prompt, schema)
+    made = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, made.schema, "divide")
     around = Around(context_before, context_after)
     return DividedItem(made, terms, Division(combine, fits, split, max_depth, max_pieces, around))

@@ -73,7 +73,7 @@ async def ensemble(
         raise BadInput("a voter has no fallback; escalate is for questions without a decision")
     if reduce is not None:
         reducer("reduce", reduce)
-    asked = prompt_of(prompt, schema)
+    asked = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, asked.schema, "ensemble")
     rules = vote_rules(terms.who.members[: terms.who.use], how)
     await _begin(run, rules, terms)

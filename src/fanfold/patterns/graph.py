@@ -30,6 +30,7 @@ from fanfold.work.ask import Ask
 from fanfold.work.check import number, whole
 from fanfold.work.item import Item
 from fanfold.work.nearest import remedy
+from fanfold.work.opening import opening_of
 from fanfold.work.options import needed
 from fanfold.work.outcome import UNTIL_RESUMED, Outcome, State
 from fanfold.work.task import Place, Task, Terms, Who, asks_of
@@ -95,7 +96,7 @@ def node(
     parents = (depends_on,) if isinstance(depends_on, str) else tuple(dict.fromkeys(depends_on))
     plain = GraphNode(id, Prompt(), _PLAIN, parents, partial, weight, data, by, how, sample)
     _check_node(plain)
-    made = prompt_of(prompt, schema, NAMES.union(plain.fields()))
+    made = prompt_of(prompt, schema, NAMES.union(plain.fields()), how)
     return msgspec.structs.replace(plain, prompt=made, terms=terms_of(how, made.schema, "graph"))
 
 
@@ -180,8 +181,10 @@ def _with_defaults(made: GraphNode, how: PatternOptions) -> GraphNode:
         return made
     who = set(_WHO) if any(name in made.stated for name in _WHO[:3]) else set()
     behind = {name: value for name, value in how.items() if name not in who}
-    terms = terms_of(cast(PatternOptions, {**behind, **made.stated}), made.prompt.schema, "graph")
-    return msgspec.structs.replace(made, terms=terms)
+    options = cast(PatternOptions, {**behind, **made.stated})
+    terms = terms_of(options, made.prompt.schema, "graph")
+    prompt = made.prompt.opened(opening_of(options))
+    return msgspec.structs.replace(made, terms=terms, prompt=prompt)
 
 
 def check_reads(nodes: Iterable[GraphNode]) -> None:

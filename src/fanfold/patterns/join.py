@@ -54,7 +54,7 @@ async def join(
     The value is a list of {"id", "left", "right"}, one for each pair that is the same, with both
     records in it. The reply of each left item is the list of its own.
     """
-    asked = prompt_of(pair_prompt(prompt, *SIDES), schema)
+    asked = prompt_of(pair_prompt(prompt, *SIDES), schema, how=how)
     terms = terms_of(how, asked.schema, "join")
     way = JoiningWay(terms.step, pair_terms(terms), asked, block)
     check_prompt(asked, way.terms.step, run.traits(way.terms))

@@ -62,7 +62,7 @@ async def map_reduce(
     not pass its gate gives None and flags the run.
     """
     reduction = reducing(reduce, fan_in)
-    asked = prompt_of(prompt, schema)
+    asked = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, asked.schema, "map")
     size = option("shard", shard, read_shard)
     check_prompt(asked, terms.step, run.traits(terms))

@@ -74,7 +74,7 @@ def inside(
     **how: Unpack[PatternOptions],
 ) -> TaskHandler:
     """A map_reduce for a stage, with the arguments of `map_reduce`: `stage(by=inside(...))`."""
-    made = prompt_of(prompt, schema)
+    made = prompt_of(prompt, schema, how=how)
     return map_reduce_inside(over, made, terms_of(how, made.schema, "inside"), reduce, fan_in, by)
 
 

@@ -66,7 +66,7 @@ def stage(
     if shard is not None and by is not ask_member:
         raise BadInput("a stage with `by` takes items one by one; leave `shard` out")
     size = option("shard", shard, read_shard)
-    made = prompt_of(prompt, schema)
+    made = prompt_of(prompt, schema, how=how)
     terms, inside = terms_of(how, made.schema, ""), getattr(by, "terms", None)
     if isinstance(inside, Terms) and terms.who == Who():  # who answers is named in there
         terms = msgspec.structs.replace(terms, who=inside.who)

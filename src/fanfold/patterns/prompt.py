@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -14,11 +14,13 @@ from fanfold.work.ask import Ask, Message, Params, Schema
 from fanfold.work.excerpt import as_text, excerpt
 from fanfold.work.item import Item
 from fanfold.work.member import Traits
+from fanfold.work.opening import CacheMode, Opening, opening_of
 from fanfold.work.options import option
 from fanfold.work.task import Place, Task, Terms
 from fanfold.work.template import Template
 
 KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
+LEAST_SHARED = 1024  # characters; no service keeps less than so many tokens
 PARENT_BYTES = 16_384  # of a parent's answer, in a prompt that is no template
 _PLACE = re.compile(r"\{\{\s*parents(?:\.([\w.-]+)|\[\s*([\"'])([^\"'\n]+)\2\s*\])\s*\}\}")
 _MEANT = re.compile(r"\{\{-?\s*parents\b[^\n]*?(?:\}\}|$)", re.MULTILINE)
@@ -26,6 +28,8 @@ _MEANT = re.compile(r"\{\{-?\s*parents\b[^\n]*?(?:\}\}|$)", re.MULTILINE)
 
 class Verbatim:
     """A prompt that is sent as it stands: what looks like a template in it is plain text."""
+
+    head = ""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -74,15 +78,17 @@ class Prompt(msgspec.Struct, frozen=True):
     """How items become an ask. Without a prompt only functions and commands can be asked.
 
     `names` are known to the template beside those that come with the items. `sample` is part of the
-    key: another number, another ask.
+    key: another number, another ask. `opening` comes before it, the same in all asks; where there is
+    none, the text that the template begins with is what they share. `cache` off: they share nothing.
     """
 
     user: Template | Verbatim | None = None
-    system: Template | None = None
+    opening: tuple[Message, ...] = ()
     schema: Schema | None = None
     params: Params = Params()
     names: dict[str, Any] = {}
     sample: int = 0
+    cache: CacheMode = "auto"
 
     def ask(self, items: tuple[Item, ...]) -> Ask:
         """About one item, or several in one ask: `item` and `items` in the template."""
@@ -90,10 +96,8 @@ class Prompt(msgspec.Struct, frozen=True):
         if self.user is not None:
             views = [item.view() for item in items]
             given = self._given(views)
-            messages = (Message("user", self.user.render(**given)),)
-            if self.system is not None:
-                messages = (Message("system", self.system.render(**given)), *messages)
-        return Ask(messages, items, (), self.schema, self.params, self.sample)
+            messages = (*self.opening, Message("user", self.user.render(**given)))
+        return self._made(messages, items)
 
     def about(self, made: Item, listing: str = "") -> Ask:
         """About one thing made of others (parts, answers, parents): its fields are the names in the
@@ -106,8 +110,36 @@ class Prompt(msgspec.Struct, frozen=True):
             text = self.user.render(**{**self.names, **made.data})
             if listing and type(self.user) is not Verbatim:
                 text = f"{text.rstrip()}\n\n{listing}"
-            messages = (Message("user", text),)
-        return Ask(messages, (made,), (), self.schema, self.params, self.sample)
+            messages = (*self.opening, Message("user", text))
+        return self._made(messages, (made,))
+
+    def _made(self, messages: tuple[Message, ...], items: tuple[Item, ...]) -> Ask:
+        shared = sum([len(message.content) for message in self.opening])
+        if not shared and self.user is not None:
+            shared = len(self.user.head)
+        if shared < LEAST_SHARED or self.cache == "off":
+            shared = 0
+        return Ask(messages, items, (), self.schema, self.params, self.sample, shared=shared)
+
+    def opened(self, opening: Opening) -> Prompt:
+        """The same, with what all its asks begin with. An example's item is shown as this prompt
+        shows items."""
+        if opening == Opening():
+            return self
+
+        def render(text: str) -> str:
+            return Template(text, name="system", known=self.names).render(**self.names)
+
+        def asked(data: Any) -> str:
+            if self.user is None:
+                raise BadInput("`examples` with an `item` need a `prompt` that shows it")
+            try:
+                return self.user.render(**self._given([Item("example", data).view()]))
+            except FanfoldError as error:
+                raise BadInput(f"`examples`: {error}") from None
+
+        messages = opening.messages(render, asked)
+        return msgspec.structs.replace(self, opening=messages, cache=opening.cache or "auto")
 
     def knowing(self, **names: Any) -> Prompt:
         """The same prompt, with more names."""
@@ -131,13 +163,17 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 def prompt_of(
-    text: str | None, schema: dict[str, Any] | type | None, known: Iterable[str] = KNOWN_NAMES
+    text: str | None,
+    schema: dict[str, Any] | type | None,
+    known: Iterable[str] = KNOWN_NAMES,
+    how: Mapping[str, object] = {},
 ) -> Prompt:
-    """From what a script gives: a template as text, a JSON Schema or a pydantic model."""
+    """From what a script gives: a template as text, a JSON Schema or a pydantic model; `how` are the
+    options of the pattern, of which it takes what asks begin with."""
     made = None if schema is None else Schema.of(_definition(schema))
     said = option("prompt", text, check.text)
     user = None if said is None else Template(said, name="prompt", known=frozenset(known))
-    return Prompt(user, None, made)
+    return Prompt(user, (), made).opened(opening_of(how))
 
 
 def check_prompt(prompt: Prompt, step: str, askable: Iterable[Traits]) -> None:

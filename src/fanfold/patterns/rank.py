@@ -75,7 +75,7 @@ async def rank(
     check_window(needed("window", window, whole(least=2)))
     option("rounds", rounds, whole(least=1))
     needed("seed", seed, whole())
-    asked = prompt_of(None if prompt is None else rank_prompt(prompt), schema)
+    asked = prompt_of(None if prompt is None else rank_prompt(prompt), schema, how=how)
     terms = terms_of(how, asked.schema, "rank")
     way = RankingWay(terms.step, rank_terms(terms), asked, window, rounds, seed)
     check_prompt(asked, way.terms.step, run.traits(way.terms))

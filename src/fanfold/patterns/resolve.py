@@ -73,7 +73,7 @@ async def resolve(
     `stage(...)` that is asked for a name of each with several records (`item.records`).
     """
     one_of_words("closure", closure, CLOSURES)
-    asked = prompt_of(pair_prompt(prompt, "a", "b"), schema)
+    asked = prompt_of(pair_prompt(prompt, "a", "b"), schema, how=how)
     terms = terms_of(how, asked.schema, "resolve")
     way = ResolvingWay(
         terms.step, pair_terms(terms), asked, block, closure, _naming(canonical, terms.step)

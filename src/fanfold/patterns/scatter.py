@@ -84,7 +84,7 @@ async def scatter_gather(
     `synthesise` is a reducer of what passed, or `asked(...)`, which is told who is missing. Without
     it the value is a list of {"id", "value"}; either way in planned order.
     """
-    made = prompt_of(prompt, schema)
+    made = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, made.schema, "scatter")
     if first is not None:
         terms = msgspec.structs.replace(terms, claim_ahead=False)

@@ -50,7 +50,7 @@ def on_parts(
     """
     if kind not in PART_KINDS:
         raise BadInput(f"parts are lines or items, not {kind!r}: {remedy(str(kind), PART_KINDS)}")
-    made = prompt_of(prompt, schema)
+    made = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, made.schema, "parts")
     inner = NestedMapReduce(reply_parts(kind), made, terms, reducing(reduce or collect()))
     return OnParts(inner, kind, needed("waiting", waiting, whole(least=1)))

@@ -64,7 +64,7 @@ def judged(
     judge that gives no answer leaves the question unjudged. A function receives `{"question",
     "item", "answers"}`; it may leave the reasons out.
     """
-    made = prompt_of(prompt or (PICK if picks else WRITE), schema, JUDGE_NAMES)
+    made = prompt_of(prompt or (PICK if picks else WRITE), schema, JUDGE_NAMES, how)
     return VoteJudge(made, terms_of(how, made.schema, ""), picks)
 
 

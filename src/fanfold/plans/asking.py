@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from fanfold.work.ask import Params, Schema
+from fanfold.work.opening import CacheMode, Example, Opening
 from fanfold.work.options import BudgetField
 from fanfold.work.reader import Count, Stated, Text, Texts, Whole
 from fanfold.work.task import Budget, Hedge, HedgeFields, InDoubt, OnFailure, Spread, Who
@@ -56,6 +57,7 @@ class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
     escalate: tuple[str, ...] = ()
     hedge: Hedge | None = None
     params: Params = Params()
+    opening: Opening = Opening()
     lines: dict[str, int] = {}
     line: int | None = None
 
@@ -120,6 +122,28 @@ class AskBase(AskTerms, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Stated[HedgeFields], Meta(description="A second request for a call that takes long.")
     ] = UNSET
     stop: Texts = ()
+    system: Annotated[
+        Stated[Text],
+        Meta(description="What all asks begin with: a template over task, vars and steps."),
+    ] = UNSET
+    system_file: Stated[Text] = UNSET
+    context: Annotated[
+        Stated[Texts], Meta(description="Texts that all asks share, after `system`.")
+    ] = UNSET
+    context_file: Annotated[
+        Stated[Texts], Meta(description="Files that all asks share, sent as they are.")
+    ] = UNSET
+    examples: Annotated[
+        Stated[tuple[Example, ...]],
+        Meta(description="Questions (`ask`, or an `item`) with good replies, before the item."),
+    ] = UNSET
+    examples_file: Annotated[
+        Stated[Text], Meta(description="The same, a JSON object in each line.")
+    ] = UNSET
+    cache: Annotated[
+        Stated[CacheMode],
+        Meta(description="off: what all asks share is not kept by the service."),
+    ] = UNSET
 
 
 def written(record: type[msgspec.Struct], called: str, *without: str, **changed: Any) -> Any:

@@ -15,7 +15,7 @@ from fanfold.errors import BadInput
 from fanfold.gates import checks
 from fanfold.gates.kinds import from_plan
 from fanfold.members.target import look_for, resolve_target
-from fanfold.plans.asking import AskTerms
+from fanfold.plans.asking import ALL_NAMES, AskTerms
 from fanfold.plans.header import Input, InputFields
 from fanfold.plans.variables import NAME as VARS
 from fanfold.plans.variables import check_reads, filled
@@ -24,12 +24,15 @@ from fanfold.work.check import at, elements, mapping
 from fanfold.work.document import Node, read, read_text
 from fanfold.work.fields import path_of
 from fanfold.work.files import is_inside
+from fanfold.work.item import Item
+from fanfold.work.opening import ContextText, Example, Opening, examples_in, one_example
 from fanfold.work.options import WHO, budget_of, read_who
 from fanfold.work.reader import listed, stated_in
 from fanfold.work.task import Hedge, Who
 from fanfold.work.template import Template
 
 KNOWN_NAMES = ("item", "items", "steps", "task")
+_OPENING_NAMES = ("steps", "task")
 _KEEP_NAMES = ("item", "reply", VARS)
 _OVER = re.compile(r"steps\.([A-Za-z_][A-Za-z0-9_]*)")
 _FLOW = ("files", "items")
@@ -75,6 +78,7 @@ class StepContext(msgspec.Struct, frozen=True):
             seen = self.earlier if known is None else list(self.results)
             made["prompt"] = read_prompt(node, self, seen, known or KNOWN_NAMES)
         made |= {"schema": read_schema(node, self), "gate": read_gate(node, self)}
+        made["opening"] = read_opening(node, self, made["prompt"] if known is None else None)
         if (budget := getattr(given, "budget", UNSET)) is not UNSET:
             made["budget"] = budget_of(budget)
         if isinstance(getattr(given, "over", None), str):
@@ -201,21 +205,76 @@ def read_prompt(
     node: Node, reading: StepContext, earlier: Collection[str], known: Collection[str] = KNOWN_NAMES
 ) -> str | None:
     """The step's `prompt` or the text of its `prompt_file`, checked for names nobody defines."""
-    child, known = _one_way(node, "prompt", "prompt_file"), (*known, VARS)
-    if child is None:
-        return None
-    if child.place[-1] == "prompt":
+    child = _one_way(node, "prompt", "prompt_file")
+    return None if child is None else _template_text(child, reading, earlier, known)
+
+
+def _template_text(
+    child: Node, reading: StepContext, earlier: Collection[str], known: Collection[str]
+) -> str:
+    """A template that is written there, or in the file that is named there."""
+    known = (*known, VARS)
+    if not str(child.place[-1]).endswith("_file"):
         source, template = str(child.value), _inline_template(child, known)
     else:
         source = _file_text(child, reading)
         template = Template(source, name=str(reading.folder / child.value), known=known)
+    what = f"the {child.name.removesuffix('_file')}"
     for step in sorted(template.fields("steps") - set(earlier)):
         there = f"there are {', '.join(earlier)}" if earlier else "there is none"
         raise child.bad(
-            f"the prompt reads `steps.{step}`, but it cannot see an earlier step of that name; {there}"
+            f"{what} reads `steps.{step}`, but it cannot see an earlier step of that name; {there}"
         )
-    check_reads(template, reading.vars, child, "the prompt")
+    check_reads(template, reading.vars, child, what)
     return source
+
+
+def read_opening(node: Node, reading: StepContext, prompt: str | None) -> Opening | None:
+    """What all asks of the step begin with. `prompt` shows the items of examples, where it is about
+    items."""
+    system = _one_way(node, "system", "system_file")
+    texts = []
+    for child in _each(node, "context_file"):
+        texts.append(ContextText(_file_text(child, reading), child.value))
+    for child in _each(node, "context"):
+        texts.append(ContextText(_template_text(child, reading, reading.results, _OPENING_NAMES)))
+    made = Opening(
+        "" if system is None
+        else _template_text(system, reading, reading.results, _OPENING_NAMES),
+        tuple(texts), _read_examples(node, reading, prompt), node.value.get("cache"),
+    )  # fmt: skip
+    return None if made == Opening() else made
+
+
+def _each(node: Node, field: str) -> list[Node]:
+    if field not in node.value:
+        return []
+    child = node.child(field)
+    return list(elements(child)) if isinstance(child.value, list) else [child]
+
+
+def _read_examples(node: Node, reading: StepContext, prompt: str | None) -> tuple[Example, ...]:
+    """Each with what the prompt reads of an item, where it has one."""
+    child = _one_way(node, "examples", "examples_file")
+    if child is None:
+        return ()
+    if child.place[-1] == "examples":
+        found = tuple(one_example(one.value) for one in elements(child))
+    else:
+        found = examples_in(_file_text(child, reading), str(reading.folder / child.value))
+    if not found:
+        raise child.bad(f"`{child.name}` is empty")
+    reads = set() if prompt is None else Template(prompt, name="", known=ALL_NAMES).fields("item")
+    for number, one in enumerate(found, 1):
+        if one.item is UNSET:
+            continue
+        if prompt is None:
+            raise child.bad(
+                f"example {number}: the prompt of this step shows no item; give an `ask`"
+            )
+        for field in sorted(reads - set(Item("", one.item).view())):
+            raise child.bad(f"example {number}: its item has no `{field}`, which the prompt reads")
+    return found
 
 
 def read_verbatim(node: Node, reading: StepContext) -> str | None:

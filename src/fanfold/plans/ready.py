@@ -68,7 +68,8 @@ class Ready:
             user = Template(asking.prompt, name=self.plan.file, known={*known, VARS})
         names = {"task": self.plan.task or "", VARS: self.plan.vars, "steps": dict(self.results)}
         sample = (self.round - 1) * SAMPLES_OF_A_ROUND
-        return Prompt(user, None, asking.schema, asking.params, names, sample)
+        made = Prompt(user, (), asking.schema, asking.params, names, sample)
+        return made.opened(asking.opening)
 
     def _keep(self, expression: str | None) -> Callable[[Task, Reply], bool] | None:
         """`keep: reply.relevant` as a filter: an expression over the reply and the item."""

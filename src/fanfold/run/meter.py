@@ -10,12 +10,20 @@ import msgspec
 
 from fanfold.journal.answers import CallHistory
 from fanfold.run.demand import worst_case
-from fanfold.run.forecast import ExpectedCalls, Forecast, Note, Share, expected_calls
+from fanfold.run.forecast import (
+    BYTES_PER_TOKEN,
+    ExpectedCalls,
+    Forecast,
+    Note,
+    Share,
+    expected_calls,
+)
 from fanfold.run.remaining import RemainingAsks
 from fanfold.run.throttle import HEADROOM
 from fanfold.work.ask import WHY_BYTES, Ask, kicked_bytes
 from fanfold.work.budget import ONE_CALL, Amount
 from fanfold.work.member import Request, Traits
+from fanfold.work.split import estimate_tokens
 
 REASONS_BYTES = WHY_BYTES + 512  # of what a gate says against a reply, and the words around it
 
@@ -79,6 +87,7 @@ class Meter:
         self._tasks = self._reused = 0
         self._usd = self._tokens = self._calls = 0
         self._dearest = self._longest = 0
+        self._sharing = self._shared = self._whole = 0  # asks that begin alike, and their tokens
 
     def add(self, left: RemainingAsks) -> None:
         self._reused += left.reused
@@ -89,7 +98,15 @@ class Meter:
         self._bound(left, first, better)
         if left.asks:
             self._tasks += 1
+            self._share(left.ask, left.typical)
             self._expect(left, first, better)
+
+    def _share(self, ask: Ask, more: int) -> None:
+        if ask.shared:
+            self._sharing += 1
+            self._shared += sum(map(estimate_tokens, ask.shared_texts()))
+            self._whole += sum(estimate_tokens(one.content) for one in ask.messages)
+            self._whole += more // BYTES_PER_TOKEN
 
     def add_shard(self, lefts: Sequence[RemainingAsks], ask: Ask) -> None:
         """Several tasks in one ask. At worst it brings nothing, and each is asked alone."""
@@ -142,6 +159,9 @@ class Meter:
             Note(f"nothing bounds what {id} spends: give it max_budget_usd or max_turns")
             for id in unbounded
         ]
+        if n := self._sharing:
+            each = f"{self._shared // n:,} of {self._whole // n:,} tokens"
+            notes.append(Note(f"{{}}: shared {each} of a prompt", cast.step))
         seconds, at_least = _time(cast, likely)
         hedges = int(cast.extra * self._calls + 1e-9)
         worst = self._usd + hedges * self._dearest

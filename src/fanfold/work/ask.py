@@ -97,7 +97,8 @@ class Tools(msgspec.Struct, frozen=True):
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
     """`messages` is the rendered prompt; `turns` is what kick-backs added (a reply, the reasons).
-    `tools` are only for members that take them (`Traits.takes_tools`)."""
+    `tools` are only for members that take them (`Traits.takes_tools`). `shared`: so many characters
+    at its beginning are those of other asks too, which a service may keep; not part of the key."""
 
     messages: tuple[Message, ...] = ()
     items: tuple[Item, ...] = ()
@@ -106,6 +107,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     params: Params = PLAIN
     sample: int = 0
     tools: Tools | None = None
+    shared: int = 0
 
     def key(self, takes: Takes) -> bytes:
         """Content hash: the same content has the same key, in any order, in any run.
@@ -131,6 +133,17 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
 
     def conversation(self) -> tuple[Message, ...]:
         return self.messages + self.turns if self.turns else self.messages
+
+    def shared_texts(self) -> tuple[str, ...]:
+        """What `shared` counts, message by message; the last one may be the beginning of one."""
+        texts, left = [], self.shared
+        for message in self.messages:
+            if left <= 0:
+                break
+            whole = left >= len(message.content)
+            texts.append(message.content if whole else message.content[:left])
+            left -= len(message.content)
+        return tuple(texts)
 
     def spoken(self) -> str:
         """The conversation as one text; a single message is just its content."""

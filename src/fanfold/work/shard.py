@@ -81,7 +81,7 @@ class ShardSize(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
     def measure(self, ask: Ask) -> int:
         """What counts towards the limit: of the prompt, or of what a function receives."""
-        said = [one.content for one in ask.messages]
+        said = [one.content for one in ask.messages[-1:]]
         texts = said or [canonical(item.data).decode() for item in ask.items]
         size = estimate_tokens if self.bytes is None else _bytes
         return sum(size(text) for text in texts)

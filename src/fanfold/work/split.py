@@ -42,22 +42,23 @@ def shard_ask(asks: Sequence[tuple[str, Ask]], rendered_together: str | None = N
     """One ask for several items, each with its id, that is to be answered id by id.
 
     `rendered_together` is the prompt when the template itself takes all `items`; else each item's
-    own prompt is put under a heading with its id. Schema, parameters and system messages are those
-    of the first ask, so all must be of one step; a kick-back is never sharded. A stated `max_tokens`
-    is for one item, so it grows with the shard; a member's own default does not: if it cuts the
-    reply off, the answers that are whole count and the other items are asked alone.
+    own prompt is put under a heading with its id. Schema, parameters and all messages but
+    the last are those of the first ask, so all must be of one step; a kick-back is never sharded. A
+    stated `max_tokens` is for one item, so it grows with the shard; a member's own default does not:
+    if it cuts the reply off, the answers that are whole count and the other items are asked alone.
     """
     if not asks or any(ask.turns for _, ask in asks):
         raise ValueError("a shard is made of one or more asks that were not kicked back")
     first = asks[0][1]
     body = _side_by_side(asks) if rendered_together is None else rendered_together
-    system = tuple(message for message in first.messages if message.role == "system")
+    opening = first.messages[:-1]
     return Ask(
-        messages=(*system, Message("user", f"{body.rstrip()}\n\n{_how_to_answer(asks)}")),
+        messages=(*opening, Message("user", f"{body.rstrip()}\n\n{_how_to_answer(asks)}")),
         items=tuple(item for _, ask in asks for item in ask.items),
         schema=_wrapped(first.schema),
         params=_grown(first.params, [id for id, _ in asks]),
         sample=first.sample,
+        shared=min(first.shared, sum(len(message.content) for message in opening)),
     )
 
 
@@ -72,7 +73,7 @@ def _grown(params: Params, ids: Sequence[str]) -> Params:
 def _side_by_side(asks: Sequence[tuple[str, Ask]]) -> str:
     texts = []
     for id, ask in asks:
-        text = "\n\n".join(part.content for part in ask.messages if part.role != "system")
+        text = "".join(part.content for part in ask.messages[-1:])
         texts.append(f"### {_quoted(id)}\n{text.strip()}")
     return "\n\n".join(texts)
 

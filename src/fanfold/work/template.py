@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
@@ -88,7 +89,7 @@ class Template:
     """A compiled prompt.
 
     `name` is the file it is in and `line` the line it begins on, for error texts; `known` are
-    the names that `render` will be given.
+    the names that `render` will be given. `head`: the text that every rendering begins with.
     """
 
     def __init__(self, source: str, *, name: str, known: Collection[str], line: int = 1) -> None:
@@ -104,6 +105,7 @@ class Template:
             raise self._bad(str(wrong.message), wrong.lineno) from None
         self._root, self._blocks = compiled.root_render_func, compiled.blocks
         self._globals = dict(compiled.globals)
+        self.head = _head(self._tree)
 
     def __repr__(self) -> str:
         return f"Template({self.name!r}, uses={sorted(self._used)})"
@@ -157,6 +159,13 @@ class Template:
 
     def _bad(self, what: str, lineno: int) -> BadInput:
         return BadInput(f"template: {what}", file=self.name, line=self._line + lineno - 1)
+
+
+def _head(tree: nodes.Template) -> str:
+    first = tree.body[0] if tree.body else None
+    parts = first.nodes if isinstance(first, nodes.Output) else []
+    texts = takewhile(lambda one: isinstance(one, nodes.TemplateData), parts)
+    return "".join(one.data for one in texts if isinstance(one, nodes.TemplateData)).rstrip()
 
 
 def _which(names: dict[str, Any]) -> str:

@@ -129,6 +129,6 @@ def describe_options(asking: Asking) -> tuple[str, ...]:
     failure = "" if asking.on_failure == "skip" else f"on failure: {asking.on_failure}"
     doubt = "" if asking.in_doubt is None else f"in doubt: {asking.in_doubt}"
     hedge = "" if asking.hedge is None else f"hedge up to {asking.hedge.extra:.0%} of calls"
-    at_once = f"{asking.concurrency} at once"
-    return joined([at_once, "schema" if asking.schema else "", failure, doubt, hedge,
+    at_once, schema = f"{asking.concurrency} at once", "schema" if asking.schema else ""
+    return joined([at_once, asking.opening.describe(), schema, failure, doubt, hedge,
                    describe_budget(asking.budget)])  # fmt: skip

@@ -234,7 +234,8 @@ class AskEstimate:
             grown = stand_ins.grown(ask)
         else:
             source = "" if self._template is None else self._template.source
-            ask = msgspec.structs.replace(ask, messages=(Message("user", source),))
+            messages = (*self.prompt.opening, Message("user", source))
+            ask = msgspec.structs.replace(ask, messages=messages)
             steps = [item.data.get("steps", {}) for item in ask.items if type(item.data) is dict]
             given = {**self._steps, **{k: v for own in steps for k, v in own.items()}}
             grown = stand_ins.of(given.values())

@@ -191,7 +191,8 @@ class DivideStation:
         self._prompt = prompt
         self._estimate = AskEstimate(context, terms, prompt, judges=judges_of(context, step))
         source = "" if prompt.user is None else prompt.user.source
-        self._frame = Ask((Message("user", source),), schema=prompt.schema, params=prompt.params)
+        frame = (*prompt.opening, Message("user", source))
+        self._frame = Ask(frame, schema=prompt.schema, params=prompt.params)
         self._shows_steps = prompt.shows("steps")
         combine = step.combine
         self._combine = combine.station(context, 0, "combine") if combine.is_asked else None

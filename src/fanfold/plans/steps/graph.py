@@ -286,6 +286,8 @@ def _read_tasks(
 def _read_task(node: Node, given: Any, reading: StepContext, shared: dict[str, Any]) -> GraphTask:
     own = reading.asking(node, given, TASK_NAMES)
     lines = {**shared["lines"], **own["lines"]}
+    if "opening" in shared and "opening" in own:
+        own["opening"] = own["opening"].over(shared["opening"])
     task = GraphTask(
         **{**shared, **own, "lines": lines}, id=str(given.id),
         depends_on=tuple(map(str, listed(given.depends_on))), partial=given.partial,
