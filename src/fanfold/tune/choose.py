@@ -9,7 +9,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.tune.bounds import lower, upper
-from fanfold.tune.policy import Labelled, Routed, Single, Way, total
+from fanfold.tune.policy import Labelled, PlanStep, Routed, Single, Way, total
 from fanfold.tune.search import Scored, frontier, search
 
 LEAST = 40  # items in each half, below which nothing can be said
@@ -52,6 +52,12 @@ class Tuning(msgspec.Struct, frozen=True):
     chosen_on: int
     reported_on: int
     tried: int
+
+    def step(self) -> PlanStep:
+        """What is recommended, as a step of a plan states it."""
+        way = self.ways[self.recommended].way
+        assert not isinstance(way, Routed), "one step of a plan cannot state it"
+        return way.step()
 
 
 def tune(items: Sequence[Labelled], goal: Goal) -> Tuning:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,9 @@ from fanfold.work.vote import Rule, Vote, Voter, decided, enough, wave
 
 TURNOUT = 2  # answers without which an ensemble decides nothing
 _ABSENT, _FAILED = -2, -1
+
+PlanStep: TypeAlias = tuple[str, dict[str, Any]]
+"""The kind of step that asks this way, and its fields that say who."""
 
 Pattern: TypeAlias = tuple[int, ...]
 """Which of the members say the same, by number; or that one was never asked, or gave no answer."""
@@ -57,13 +60,13 @@ class Single(msgspec.Struct, frozen=True, tag="single"):
     def text(self) -> str:
         return self.member
 
-    def step(self) -> str:
-        return f"map:\n  member: {self.member}"
+    def step(self) -> PlanStep:
+        return "map", {"member": self.member}
 
 
 class VoteInOrder(msgspec.Struct, frozen=True, tag="vote"):
-    """An ensemble: asked in this order, with these weights, until the leading answer has so large a
-    share (`confidence`) or can no longer change."""
+    """An ensemble: asked in this order (with weights, those that weigh most first), until the leading
+    answer has so large a share (`confidence`) or can no longer change."""
 
     members: tuple[str, ...]
     weights: tuple[float, ...] = ()
@@ -85,14 +88,14 @@ class VoteInOrder(msgspec.Struct, frozen=True, tag="vote"):
         until = "" if self.confidence is None else f" until {self.confidence:.0%} agree"
         return " > ".join(self.members) + until
 
-    def step(self) -> str:
-        lines = ["ensemble:", f"  members: [{', '.join(self.members)}]"]
+    def step(self) -> PlanStep:
+        fields: dict[str, Any] = {"members": list(self.members), "decide": "plurality"}
         if self.weights:
-            pairs = zip(self.members, self.weights, strict=True)
-            named = ", ".join(f"{name}: {weight:g}" for name, weight in pairs)
-            lines += ["  decide: weighted", f"  weights: {{{named}}}"]
-        stop = "stop_early: true" if self.confidence is None else f"confidence: {self.confidence:g}"
-        return "\n".join([*lines, f"  {stop}"])
+            weights = dict(zip(self.members, self.weights, strict=True))
+            fields |= {"decide": "weighted", "weights": weights}
+        sure = 1 if self.confidence == 1 else self.confidence
+        stop: dict[str, Any] = {"stop_early": True} if sure is None else {"confidence": sure}
+        return "ensemble", fields | stop
 
 
 Plain: TypeAlias = Single | VoteInOrder

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 from fanfold.errors import BadInput
+from fanfold.plans.tables import plain_cell
 from fanfold.tune.policy import Labelled, LabelledReply
 from fanfold.work.document import read_text
 from fanfold.work.vote import ballot
@@ -41,6 +43,20 @@ def read_replies(file: Path) -> list[Labelled]:
     found = [Labelled(id, own, told[id]) for id, own in replies.items()]
     _check(found, file)
     return found
+
+
+def replies_table(items: Sequence[Labelled]) -> str:
+    """The same as a text, with `right` in place of `truth`."""
+    features = sorted({name for item in items for name in item.features})
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([ITEM, MEMBER, ANSWER, RIGHT, *AMOUNTS, *features])
+    for item in items:
+        told = [item.features.get(name, "") for name in features]
+        for member, one in item.replies.items():
+            row = [item.id, member, one.answer or "", int(one.right), one.usd, one.seconds, *told]
+            table.writerow([plain_cell(str(value)) for value in row])
+    return text.getvalue()
 
 
 def _reply(row: dict[str, str], file: Path, line: int) -> LabelledReply:

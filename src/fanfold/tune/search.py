@@ -118,10 +118,15 @@ def _most_agree(members: list[Scored]) -> Plain:
 
 
 def _weighted(members: list[Scored]) -> Plain:
-    """By the log odds of each member's share; one that is more often wrong than right hardly counts."""
-    shares = [(one.tried.right + 1) / (one.of + 2) for one in members]
-    weights = (round(max(0.05, log(share / (1 - share))), 2) for share in shares)
-    return VoteInOrder(tuple(one.way.text() for one in members), tuple(weights))
+    """By the log odds of each member's share; one that is more often wrong than right hardly counts.
+    An ensemble asks those first who weigh most."""
+
+    def weight(one: Scored) -> float:
+        share = (one.tried.right + 1) / (one.of + 2)
+        return round(max(0.05, log(share / (1 - share))), 2)
+
+    found = sorted(((one.way.text(), weight(one)) for one in members), key=lambda pair: -pair[1])
+    return VoteInOrder(tuple(name for name, _ in found), tuple(weight for _, weight in found))
 
 
 def _smoothed(tried: dict[frozenset[str], Scored], names: frozenset[str]) -> list[Scored]:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from fanfold.observe.table import Column, aligned
 from fanfold.tune.choose import Goal, ReportedWay, Tuning
-from fanfold.tune.policy import Routed
+from fanfold.tune.sample import AskedSample
+from fanfold.work.rewrite import rendered
 
 _Scale: TypeAlias = Callable[[float], float]
 _WIDE, _HIGH, _EDGE = 760, 420, 64
@@ -36,18 +37,33 @@ def tuning_text(found: Tuning, goal: Goal, width: int) -> str:
         f"they did on {found.reported_on} others."
     )
     note = f"All intervals together hold with a probability of {found.surely:.0%}."
-    return "\n".join([head, "", *aligned(columns, width), "", note, "", *_advice(found, goal)])
+    kind, fields = found.step()
+    stated = (f"    {name}: {rendered(value)}" for name, value in fields.items())
+    tail = [advice(found, goal), "", "In a plan:", f"  {kind}:", *stated]
+    return "\n".join([head, "", *aligned(columns, width), "", note, "", *tail])
 
 
-def _advice(found: Tuning, goal: Goal) -> list[str]:
-    best = found.ways[found.recommended]
+def asked_text(asked: AskedSample) -> list[str]:
+    """What was asked to learn this."""
+    if asked.sample is None:
+        return []
     told = (
+        f"{len(asked.sample.members)} members were asked about {len(asked.items)} items: "
+        f"{asked.calls:,} calls, ${asked.usd:.4f}. A reply is right if {asked.sample.truth.describe()}."
+    )
+    after = (f"{id} (after {many} items)" for id, many in asked.left_out.items())
+    surely = "Surely worse than somebody no dearer, and not asked any more: "
+    return [told, *([f"{surely}{', '.join(after)}."] if asked.left_out else []), ""]
+
+
+def advice(found: Tuning, goal: Goal) -> str:
+    """Two sentences."""
+    best = found.ways[found.recommended]
+    return (
         f"{_wanted(found, goal)} {best.way.text()}. It was right in {best.share:.1%} of the reporting half, "
         f"at ${best.usd_1000:.2f} for 1,000 items; with a probability of {found.surely:.0%} it is right in "
         f"at least {found.promised:.1%}."
     )
-    step = "" if isinstance(best.way, Routed) else best.way.step()
-    return [told, "", "In a plan:", *(f"  {line}" for line in step.split("\n"))]
 
 
 def _wanted(found: Tuning, goal: Goal) -> str:

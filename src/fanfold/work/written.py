@@ -76,3 +76,22 @@ def _index(mark: Any) -> int:
     """Characters before it. Every event of a text has its marks, whatever the types say."""
     index: int = mark.index
     return index
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dumped(value: Any) -> str:
+    """A value as YAML, its fields in the order they have. Whoever needs it to be the same reads it
+    again and compares: this is YAML 1.1."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text

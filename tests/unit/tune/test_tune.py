@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.errors import BadInput
+from fanfold.patterns.vote_rules import VoteOptions, vote_rules
 from fanfold.tune.bounds import lower, upper
 from fanfold.tune.choose import Goal, Tuning, halves, tune
 from fanfold.tune.policy import Labelled, LabelledReply, Routed, Single, Tried, VoteInOrder, total
 from fanfold.tune.replies import read_replies
 from fanfold.tune.search import frontier, search
 from fanfold.tune.show import plot, tuning_text
-from fanfold.work.vote import Rule, Vote, Voter, decided, enough
+from fanfold.work.vote import Vote, decided, enough, wave
 
 PRICES = {"cheap": 0.001, "good": 0.004, "best": 0.02, "bad": 0.002}
 SKILLS = {"cheap": 0.8, "good": 0.9, "best": 0.95, "bad": 0.4}
@@ -72,19 +73,31 @@ def test_weights_decide_and_who_was_never_asked_costs_nothing() -> None:
 
 
 @given(
-    st.lists(st.sampled_from("xyz"), min_size=2, max_size=5),
+    st.lists(st.sampled_from("xyz"), min_size=3, max_size=5),
     st.sampled_from([None, 0.6, 1.0]),
+    st.lists(st.sampled_from([0.5, 1.0, 2.5]), min_size=5, max_size=5),
+    st.booleans(),
 )
-def test_a_way_decides_as_an_ensemble_does(answers: list[str], confidence: float | None) -> None:
-    rule = Rule(turnout=2, confidence=confidence)
-    voters = [Voter(str(n), n) for n in range(len(answers))]
+def test_a_way_decides_as_the_step_that_states_it(
+    answers: list[str], confidence: float | None, weights: list[float], weighted: bool
+) -> None:
+    """By the rules that an ensemble makes of the step's fields."""
+    names = tuple("abcde"[: len(answers)])
+    way = VoteInOrder(names, confidence=confidence)
+    if weighted:
+        way = VoteInOrder(names, tuple(sorted(weights[: len(names)], reverse=True)))
+    kind, fields = way.step()
+    rules = vote_rules(fields.pop("members"), VoteOptions(**fields))
+    assert (kind, rules.early) == ("ensemble", True)
     votes: list[Vote] = []
-    for voter, answer in zip(voters, answers, strict=True):
-        votes.append(Vote(voter, None, answer))
-        if len(votes) >= 2 and enough(rule, votes, voters[len(votes) :]):
+    rest = list(rules.voters)
+    while rest:
+        many = wave(rules.rule, votes, rest)
+        taken, rest = rest[:many], rest[many:]
+        votes += [Vote(one, None, answers[names.index(one.member or "")]) for one in taken]
+        if enough(rules.rule, votes, rest):
             break
-    found = decided(rule, votes)
-    tried = VoteInOrder(tuple("abcde"[: len(answers)]), confidence=confidence).tried(said(*answers))
+    found, tried = decided(rules.rule, votes), way.tried(said(*answers))
     assert found is not None
     assert (tried.right, tried.calls) == (int(found.ballot == "x"), len(votes))
 

@@ -1,53 +1,126 @@
-"""`fanfold tune`: from recorded replies, who should be asked, in which order, and what that costs."""
+"""`fanfold tune`: who should be asked, in which order, and what that costs; from a plan with labelled
+items, or from replies that are recorded already."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
-from fanfold.errors import BadInput
-from fanfold.tune.choose import Goal
+from fanfold.errors import BadInput, RunStopped
+from fanfold.faces.cli.main import PAUSED
+from fanfold.faces.cli.options import options_of, outside_option, overriding
+from fanfold.faces.cli.store import store_option
+from fanfold.observe.script import run_sync
+from fanfold.plans.execute import Job, prepare
+from fanfold.tune.choose import Goal, Tuning
 from fanfold.tune.choose import tune as tuned
-from fanfold.tune.replies import read_replies
-from fanfold.tune.show import plot, tuning_text
+from fanfold.tune.replies import read_replies, replies_table
+from fanfold.tune.sample import AskedSample, ask_about, sample_of
+from fanfold.tune.show import advice, asked_text, plot, tuning_text
+from fanfold.tune.tuned_plan import tuned_plan
+from fanfold.work.files import replacing
 
 _WIDTH = 120
+_AGAIN = "to continue: the same again with a larger --budget, or later; nothing is asked twice"
+_file = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("replies", type=click.Path(path_type=Path))
+@click.argument("source", metavar="PLAN|REPLIES.csv")
 @click.option("--target", type=click.FloatRange(0, 1), help="Be right in this share of the items.")
 @click.option("--max-usd-per-1000", type=click.FloatRange(0), help="Spend at most this much.")
 @click.option("--as-good-as", metavar="MEMBER", help="Be right as often as this member.")
 @click.option(
-    "--plot", "picture", type=click.Path(path_type=Path), help="Write the frontier as SVG."
+    "--truth", metavar="WHAT", help="What is right: labels.csv, item.FIELD, gate, or member:ID."
 )
+@click.option("--members", metavar="ID,…", default="", help="Only these members are tried.")
+@click.option("--step", metavar="NAME", help="The step to tune; the first that asks by default.")
+@click.option("--field", metavar="NAME", help="The field of replies that is compared.")
+@click.option(
+    "--sample", type=click.IntRange(80), default=400, show_default=True, help="Items to try on."
+)
+@click.option("--budget", metavar="USD", help="For tuning itself: 5, or usd=5,calls=900.")
+@click.option("--roster", metavar="FILE", help="The members to use.")
+@click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
+@overriding
+@outside_option
+@store_option
+@click.option("--out", type=_file, help="Write the tuned plan, to run as it is.")
+@click.option("--replies", "table", type=_file, help="Write who said what, as REPLIES.csv.")
+@click.option("--plot", "picture", type=_file, help="Write the frontier as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def tune(
-    replies: Path,
-    target: float | None,
-    max_usd_per_1000: float | None,
-    as_good_as: str | None,
-    picture: Path | None,
-    as_json: bool,
-) -> None:
-    """Find the cheapest way to answers that are good enough. REPLIES is a CSV with a row for each
-    item and member: item, member, answer, truth (or right), usd, seconds; other columns are features
-    to route by. Nothing is asked: half of the items chooses, the other half reports."""
-    goal = Goal(target, max_usd_per_1000, as_good_as)
-    if sum(one is not None for one in (target, max_usd_per_1000, as_good_as)) > 1:
-        raise BadInput("state one of --target, --max-usd-per-1000 and --as-good-as")
-    found = tuned(read_replies(replies), goal)
-    if picture is not None:
+def tune(source: str, **given: Any) -> int:
+    """Find the cheapest way to answers that are good enough. Of a PLAN whose items have labels
+    (--truth), members are asked about a sample, each content once; REPLIES.csv has a row for each item
+    and member: item, member, answer, truth (or right), usd, seconds, and asks nobody. Half of the
+    items chooses, the other half reports."""
+    goal = _goal(given)
+    files = {name: given.pop(name) for name in ("out", "table", "picture")}
+    as_json = given.pop("as_json")
+    about = {name: given.pop(name) for name in ("truth", "members", "step", "field", "sample")}
+    if source.endswith(".csv"):
+        asked, job = _recorded(Path(source), about["truth"] or files["out"]), None
+    else:
+        job = prepare(source, options_of(given))
+        _check_place(files["out"], job)
+        sample = sample_of(job, **about)
         try:
-            picture.write_text(plot(found), encoding="utf-8")
-        except OSError as error:
-            raise BadInput(f"cannot be written: {error.strerror}", file=str(picture)) from None
+            asked = run_sync(ask_about(sample, job))
+        except RunStopped as stopped:
+            click.echo(f"fanfold: {stopped.args[0].partition(';')[0]}; {_AGAIN}", err=True)
+            return PAUSED
+    found = tuned(asked.items, goal)
+    _write(files, found, goal, asked, job)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
-        return
+        return 0
     width = max(80, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))
-    click.echo(tuning_text(found, goal, width))
+    click.echo("\n".join([*asked_text(asked), tuning_text(found, goal, width)]))
+    return 0
+
+
+def _goal(given: dict[str, Any]) -> Goal:
+    goal = Goal(given.pop("target"), given.pop("max_usd_per_1000"), given.pop("as_good_as"))
+    if sum(one is not None for one in msgspec.structs.astuple(goal)) > 1:
+        raise BadInput("state one of --target, --max-usd-per-1000 and --as-good-as")
+    return goal
+
+
+def _recorded(file: Path, of_plan: Any) -> AskedSample:
+    if of_plan:
+        raise BadInput("--truth and --out are for a PLAN; replies have their own column `truth`")
+    return AskedSample(read_replies(file))
+
+
+def _check_place(out: Path | None, job: Job) -> None:
+    if out is not None and out.resolve().parent != Path(job.stored.plan.folder):
+        raise BadInput("--out must be in the plan's folder, where its paths start", file=str(out))
+
+
+def _write(
+    files: dict[str, Path | None], found: Tuning, goal: Goal, asked: AskedSample, job: Job | None
+) -> None:
+    texts = {"table": lambda: replies_table(asked.items), "picture": lambda: plot(found)}
+    if job is not None:
+        texts["out"] = lambda: tuned_plan(job, asked, found, advice(found, goal))
+    for name, path in files.items():
+        if path is None:
+            continue
+        if (
+            name == "out"
+            and job is not None
+            and path.resolve().parent != Path(job.stored.plan.folder)
+        ):
+            raise BadInput(
+                "--out must be in the plan's folder, where its paths start", file=str(path)
+            )
+        text = texts[name]()
+        try:
+            with replacing(path) as stream:
+                stream.write(text.encode())
+        except OSError as error:
+            raise BadInput(f"cannot be written: {error.strerror}", file=str(path)) from None

@@ -1,0 +1,310 @@
+"""Members are asked about a sample of a plan's items, each content once: what `tune` judges ways by.
+
+They are asked in rounds, each about more items. Who is surely beaten by somebody no dearer is not asked
+again. All of it is one run: on record, within its budget, and what is on record is not asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from contextlib import aclosing
+from hashlib import sha256
+from heapq import nsmallest
+from statistics import mean
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput
+from fanfold.journal import opening
+from fanfold.members.roster import DEFAULT_ROSTER
+from fanfold.observe.script import open_run
+from fanfold.patterns.arguments import prompt_for
+from fanfold.patterns.prompt import make_tasks
+from fanfold.plans.carry import check_fields
+from fanfold.plans.execute import Job
+from fanfold.plans.inputs import is_stream, open_input
+from fanfold.plans.load import candidates, import_all
+from fanfold.plans.ready import Ready
+from fanfold.plans.steps.ensemble import Ensemble
+from fanfold.plans.steps.map import Map
+from fanfold.price import cost, dollars
+from fanfold.run.run import Run
+from fanfold.run.sources import Rows
+from fanfold.tune.bounds import lower, upper
+from fanfold.tune.policy import Labelled, LabelledReply
+from fanfold.tune.search import GROUPS
+from fanfold.tune.truth import Truth, read_truth
+from fanfold.work.fields import MISSING, Path, leaves, path_of
+from fanfold.work.item import Item, Source
+from fanfold.work.member import Traits
+from fanfold.work.nearest import remedy
+from fanfold.work.outcome import Outcome
+from fanfold.work.task import Terms, Who
+from fanfold.work.vote import ballot
+
+ROUNDS = (0.25, 0.5, 1.0)  # of the sample
+RISK = 0.01  # that somebody is left out who is not beaten, in all rounds together
+SHORT = 40  # characters of a field that a router may go by
+LONG = (200, 1_000, 5_000)  # characters: the classes of length that a router may go by
+
+AskingStep = Map | Ensemble
+
+
+class TuningSample(msgspec.Struct, frozen=True):
+    """What is asked: these members about these items, in the words of this step. `field`: of a reply,
+    that is compared."""
+
+    step: AskingStep
+    members: tuple[str, ...]
+    items: tuple[Item, ...]
+    truth: Truth
+    field: Path = ()
+
+
+class AskedSample(msgspec.Struct, frozen=True):
+    """`left_out`: who was not asked any more, and after how many items. `usd`: what asking took;
+    `sample` is None where the replies were there already."""
+
+    items: list[Labelled]
+    left_out: dict[str, int] = {}
+    usd: float = 0.0
+    calls: int = 0
+    sample: TuningSample | None = None
+
+
+# ── what is to be asked ──────────────────────────────────────────────────────────────────────
+
+
+def sample_of(
+    job: Job, truth: str | None, members: str, step: str | None, field: str | None, sample: int
+) -> TuningSample:
+    """What is typed, checked: nothing is asked yet."""
+    if truth is None:
+        raise BadInput("what is right? --truth labels.csv, item.FIELD, gate, or member:ID")
+    known, tuned = read_truth(truth), _step(job, step)
+    named = [id for id in (word.strip() for word in members.split(",")) if id]
+    if known.kind == "member":
+        named = [*named, known.name] if named else named
+    tried = _members(job, tuned, named)
+    if known.kind == "member" and known.name not in tried:
+        raise BadInput(f"--truth member:{known.name}: {remedy(known.name, tried)}")
+    if known.kind == "gate" and tuned.gate is None and tuned.schema is None:
+        plan = job.stored.plan
+        raise BadInput("--truth gate: the step has no gate", file=plan.file, line=tuned.line)
+    plan = job.stored.plan
+    assert plan.input is not None
+    once = plan.input.kind in ("command", "http") or is_stream(plan.input)
+    spool = opening.spool(job.options.store) / job.stored.spool if once else None
+    source = open_input(plan.input, plan.folder, spool=spool)
+    check_fields(plan, source.walk())
+    return TuningSample(tuned, tried, drawn(source, known, sample), known, path_of(field))
+
+
+def _step(job: Job, name: str | None) -> AskingStep:
+    """The step that asks about the items of the input: the first, and a map or an ensemble."""
+    plan = job.stored.plan
+    if plan.input is None:
+        raise BadInput("it has no input: tune needs items to try members on", file=plan.file)
+    step = next(one for one in plan.steps if one.takes_items)
+    if name is not None and name != step.name:
+        names = [one.name for one in plan.steps]
+        what = f"only the first step, `{step.name}`, can be tuned"
+        if name not in names:
+            what = f"there is no step `{name}`: {remedy(name, names)}"
+        raise BadInput(what, file=plan.file)
+    if not isinstance(step, Map | Ensemble):
+        what = f"the step that is tuned must be a map or an ensemble, not `{step.name}`"
+        raise BadInput(what, file=plan.file, line=step.line)
+    for field in ("shard", "command", "over"):
+        if getattr(step, field, None) is not None:
+            what = f"a step with `{field}` cannot be tuned"
+            raise BadInput(what, file=plan.file, line=step.lines.get(field, step.line))
+    if step.fields_read("steps"):
+        raise BadInput("its prompt reads other steps", file=plan.file, line=step.line)
+    return step
+
+
+def _members(job: Job, step: AskingStep, named: Sequence[str]) -> tuple[str, ...]:
+    """Those who are named, or all of the roster that fit what the step needs."""
+    roster = job.roster
+    allowed = roster.settings.allow_paid or job.options.allow_paid
+    if named:
+        for id in named:
+            if id not in roster.entries:
+                what = f"--members: there is no member `{id}` in the roster"
+                raise BadInput(f"{what}: {remedy(id, roster.entries)}")
+        found = list(dict.fromkeys(named))
+    else:
+        fit = candidates(Who(needs=step.who.needs), roster)
+        found = [
+            id for id in fit
+            if (allowed or roster.entries[id].traits.tier != "paid")
+            and not roster.entries[id].traits.agent
+        ]  # fmt: skip
+    if len(found) < 2:
+        what = f"there is only {found[0]}" if found else "there is nobody"
+        hint = "" if allowed else "; members of tier paid need --allow-paid"
+        raise BadInput(f"{what} to choose from: name others with --members{hint}")
+    return tuple(found)
+
+
+def drawn(source: Source, truth: Truth, most: int) -> tuple[Item, ...]:
+    """Of the items whose answer is known so many, as chance would have it, and always the same."""
+    known = (item for _, item in source.walk() if truth.known_for(item))
+    found = nsmallest(most, known, key=lambda one: sha256(f"sample {one.id}".encode()).digest())
+    truth.check(tuple(found))
+    return tuple(found)
+
+
+# ── asking ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def ask_about(sample: TuningSample, job: Job) -> AskedSample:
+    """As a run of its own, named after the plan: done again, it goes on, and asks nothing twice."""
+    plan, options = job.stored.plan, job.options
+    import_all(plan)
+    opened = open_run(
+        options.name or f"tune-{plan.name}", roster=job.stored.roster or DEFAULT_ROSTER,
+        budget=options.budget, store=options.store,
+        allow_paid=options.allow_paid or job.roster.settings.allow_paid,
+    )  # fmt: skip
+    async with opened as run:
+        items, left_out = await _rounds(run, Ready(plan, {}, run), sample)
+        told = run.statistics()
+    return AskedSample(items, left_out, dollars(told.cost), told.calls, sample)
+
+
+async def _rounds(
+    run: Run, ready: Ready, sample: TuningSample
+) -> tuple[list[Labelled], dict[str, int]]:
+    """Round after round; and who was left out."""
+    outcomes: dict[str, dict[str, Outcome]] = {id: {} for id in sample.members}
+    terms = {id: _terms(ready, sample.step, id) for id in sample.members}
+    traits = {id: run.traits(terms[id])[0] for id in sample.members}
+    asked, left_out, done = list(sample.members), dict[str, int](), 0
+    for part in ROUNDS:
+        end = round(part * len(sample.items))
+        rows = sample.items[done:end]
+        streams = (_ask(run, ready, sample.step, terms[id], rows, done) for id in asked)
+        found = await asyncio.gather(*streams, return_exceptions=True)
+        for id, answers in zip(asked, found, strict=True):
+            if isinstance(answers, BaseException):
+                raise answers
+            outcomes[id] |= answers
+        done = end
+        labelled = _labelled(sample, outcomes, traits, run, terms)
+        if done < len(sample.items):
+            beaten = _beaten(labelled[:done], asked, keep=sample.truth.name)
+            left_out |= dict.fromkeys(beaten, done)
+            asked = [id for id in asked if id not in beaten]
+    return labelled, left_out
+
+
+def _terms(ready: Ready, step: AskingStep, member: str) -> Terms:
+    alone = msgspec.structs.replace(step, who=Who(members=(member,)), escalate=(), hedge=None)
+    return ready.terms(alone, f"{step.name} by {member}")
+
+
+async def _ask(
+    run: Run, ready: Ready, step: AskingStep, terms: Terms, items: Sequence[Item], done: int
+) -> dict[str, Outcome]:
+    batch = await run.plan(Rows(items), terms, name=f"{terms.step}, from {done}")
+    prompt = prompt_for(run, terms, ready.prompt(step))
+    tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, prompt)
+    async with aclosing(run.stream(tasks, terms=terms)) as landing:
+        return {outcome.id: outcome async for outcome in landing}
+
+
+def _labelled(
+    sample: TuningSample,
+    outcomes: dict[str, dict[str, Outcome]],
+    traits: dict[str, Traits],
+    run: Run,
+    terms: dict[str, Terms],
+) -> list[Labelled]:
+    seconds = {
+        id: mean(run.store.read.latencies(id, one.answerer, terms[id].step) or [0.0])
+        for id, one in traits.items()
+    }
+    found, features = [], _features(sample)
+    for item in sample.items:
+        truth = sample.truth.of(item)
+        if sample.truth.kind == "member":
+            truth = _answer(outcomes[sample.truth.name].get(item.id), sample.field)
+            if truth is None:
+                continue  # who is taken as right has said nothing
+        replies = {
+            id: _reply(own[item.id], sample, truth, traits[id], seconds[id])
+            for id, own in outcomes.items()
+            if item.id in own
+        }
+        found.append(Labelled(item.id, replies, features.get(item.id, {})))
+    return found
+
+
+def _reply(
+    outcome: Outcome, sample: TuningSample, truth: str | None, traits: Traits, seconds: float
+) -> LabelledReply:
+    answer = _answer(outcome, sample.field)
+    by_gate = sample.truth.kind == "gate"
+    right = outcome.state == "passed" if by_gate else answer is not None and answer == truth
+    return LabelledReply(answer, right, _usd(outcome, traits), seconds)
+
+
+def _answer(outcome: Outcome | None, field: Path) -> str | None:
+    if outcome is None or outcome.state != "passed":
+        return None
+    value = next((leaf for _, leaf in leaves(outcome.value, field)), MISSING)
+    return None if value is MISSING else ballot(value)
+
+
+def _usd(outcome: Outcome, traits: Traits) -> float:
+    """What it took; of a reply that was on record, what it took then."""
+    if outcome.cost:
+        return dollars(outcome.cost)
+    reply = outcome.reply
+    if reply is not None and reply.cost_usd is not None:
+        return reply.cost_usd
+    usage = outcome.usage or (None if reply is None else reply.usage)
+    if usage is None or traits.price is None:
+        return 0.0
+    return dollars(
+        cost(traits.price, usage.input, usage.output, usage.cache_read, usage.cache_write)
+    )
+
+
+def _features(sample: TuningSample) -> dict[str, dict[str, str]]:
+    """By item, what is known before anybody is asked: fields with few values, and how long the item is.
+    Not a field that says the answer itself."""
+    items, truth = sample.items, sample.truth
+    views: dict[str, Any] = {item.id: item.view() for item in items}
+    values: dict[str, dict[str, str]] = {}
+    for item in items:
+        for name, value in views[item.id].items():
+            if isinstance(value, str | int) and len(text := str(value)) <= SHORT and name != "id":
+                values.setdefault(name, {})[item.id] = text
+    told = {
+        name: own
+        for name, own in values.items()
+        if len(set(own.values())) in GROUPS
+        and not all(ballot(own.get(item.id, "")) == truth.of(item) for item in items)
+    }
+    lengths = {id: sum(len(str(value)) for value in view.values()) for id, view in views.items()}
+    told["length"] = {id: str(sum(many > limit for limit in LONG)) for id, many in lengths.items()}
+    return {item.id: {name: own.get(item.id, "") for name, own in told.items()} for item in items}
+
+
+def _beaten(items: Sequence[Labelled], members: Collection[str], keep: str) -> set[str]:
+    """Who is worse than somebody no dearer, by bounds that hold for all at once."""
+    of = {id: [item.replies[id] for item in items if id in item.replies] for id in members}
+    risk = RISK / (len(of) * (len(ROUNDS) - 1))
+    usd = {id: mean(one.usd for one in own) for id, own in of.items() if own}
+    right = {id: (sum(one.right for one in own), len(own)) for id, own in of.items() if own}
+    return {
+        id for id in usd
+        if id != keep
+        and any(usd[other] <= usd[id] and lower(*right[other], risk) > upper(*right[id], risk)
+                for other in usd if other != id)
+    }  # fmt: skip

@@ -1,0 +1,56 @@
+"""The plan with the way that was chosen in it, as a file that runs as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from fanfold.errors import BadInput
+from fanfold.plans.execute import Job
+from fanfold.plans.load import check_plan, read_plan
+from fanfold.tune.choose import Tuning
+from fanfold.tune.sample import AskedSample
+from fanfold.work.document import parse, read
+from fanfold.work.written import dumped
+
+_WHO = frozenset({
+    "member", "members", "agent", "needs", "use", "spread", "fallback", "escalate", "hedge",
+    "samples", "decide", "weights", "quorum", "stop_early", "confidence", "judge",
+})  # fmt: skip
+"""The fields of a step that say who is asked."""
+
+
+def tuned_plan(job: Job, asked: AskedSample, found: Tuning, advice: str) -> str:
+    """The text of the plan, with what it was tuned on as its first lines."""
+    assert asked.sample is not None
+    plan, step, chosen = job.stored.plan, asked.sample.step, found.step()
+    said = [
+        f"Tuned by `fanfold tune {Path(plan.file).name}` on {len(asked.items)} items:"
+        f" a reply is right if {asked.sample.truth.describe()}.",
+        *wrap(advice, 96),
+    ]
+    top = read(Path(plan.folder) / Path(plan.file).name)
+    entries = top.child("steps")
+    kind, fields = chosen
+    for n, entry in enumerate(entries.value):
+        node = entries.child(n)
+        before = next((name for name in ("map", "ensemble") if name in entry), None)
+        if before is None or node.child(before).line != step.line:
+            continue
+        kept = {name: value for name, value in entry[before].items() if name not in _WHO}
+        if step.name != kind and "name" not in kept:  # others may read its replies by it
+            kept = {"name": step.name, **kept}
+        beside = {name: value for name, value in entry.items() if name != before}
+        changed: list[Any] = [*entries.value]
+        changed[n] = {kind: {**kept, **fields}, **beside}
+        document = {**top.value, "steps": changed}
+        if job.stored.roster is not None and "roster" not in document:
+            document["roster"] = job.stored.roster
+        text = "".join(f"# {line}\n" for line in said) + dumped(document)
+        again = parse(text, plan.file)
+        if again.value != document:
+            break
+        check_plan(read_plan(again, Path(plan.folder), allow_outside=True), job.roster)
+        return text
+    raise BadInput("its steps are written in a form that cannot be changed", file=plan.file)

@@ -1,0 +1,192 @@
+"""`fanfold tune PLAN`: members are asked about a sample once, and the plan that comes of it runs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from fanfold.price import Price
+from fanfold.testing.running import RunningServer, threaded_server
+from fanfold.testing.script import Asked, Says
+from tests.faces.cli import Ended, fanfold, started
+from tests.flow.killed_plans import Script
+
+ITEMS = 130
+ANSWERS = ("yes", "no", "unclear")
+SKILLS = {"small": 0.8, "medium": 0.9, "large": 0.97, "bad": 0.1}
+PRICES = {"small": 1, "medium": 3, "large": 20, "bad": 2}
+MEMBER = """\
+  - id: {id}
+    kind: openai
+    model: {id}
+    base_url: "{url}/v1"
+    max_tokens: 20
+    price: {{input: {price}, output: {price}}}
+"""
+PLAN = """\
+name: sort
+roster: roster.yaml
+input: {jsonl: items.jsonl}
+steps:
+  - map:
+      prompt: "yes, no or unclear? {{ item.text }}"
+      member: large
+      gate: {regex: "^(yes|no|unclear)$"}
+  - reduce: {kind: count}
+"""
+
+
+def _share(*words: str) -> float:
+    return int.from_bytes(sha256(" ".join(words).encode()).digest()[:4], "big") / 2**32
+
+
+def truth(id: str) -> str:
+    return ANSWERS[int(_share("truth", id) * 3)]
+
+
+def says(asked: Asked) -> Says:
+    """Each model is right as often as it is skilled, always in the same cases."""
+    id = asked.prompt.rpartition(" ")[2]
+    right = truth(id)
+    if _share(asked.model, id) < SKILLS[asked.model]:
+        return Says(text=right)
+    return Says(text=ANSWERS[(ANSWERS.index(right) + 1) % 3])
+
+
+script = Script()
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Iterator[RunningServer]:
+    script.says, script.arrived, script.kill_at, script.victim = says, 0, 0, None
+    name = "tests.faces.test_tune:script"
+    with threaded_server(tmp_path / "books", price=Price(input=1, output=1), script=name) as server:
+        rows = [
+            {"id": f"q{n}", "text": f"question q{n}", "label": truth(f"q{n}")} for n in range(ITEMS)
+        ]
+        (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        labels = "".join(f"{row['id']},{row['label']}\n" for row in rows)
+        (tmp_path / "labels.csv").write_text(f"item,truth\n{labels}")
+        members = (
+            MEMBER.format(id=id, url=server.url, price=price) for id, price in PRICES.items()
+        )
+        (tmp_path / "roster.yaml").write_text("members:\n" + "".join(members))
+        (tmp_path / "plan.yaml").write_text(PLAN)
+        yield server
+
+
+def tuned(folder: Path, *words: str) -> Ended:
+    return fanfold(folder, "tune", "plan.yaml", "--sample", "120", *words)
+
+
+def contents(server: RunningServer) -> Counter[tuple[str, str]]:
+    return Counter((one.model, one.content) for one in server.books().asked)
+
+
+def test_each_is_asked_once_and_the_tuned_plan_reuses_it(
+    tmp_path: Path, models: RunningServer
+) -> None:
+    ended = tuned(
+        tmp_path, "--truth", "labels.csv", "--target", "0.85", "--out", "tuned.yaml", "--replies", "r.csv"
+    )  # fmt: skip
+    assert ended.code == 0, ended
+    asked = contents(models)
+    assert set(asked.values()) == {1}
+    models_asked = Counter(model for model, _ in asked)
+    assert models_asked["small"] == models_asked["large"] == 120
+    assert models_asked["bad"] < 120, "it is beaten by `small`, which is cheaper"
+    assert f"bad (after {models_asked['bad']} items)" in ended.out
+    # a second tuning, and one from the table, say the same and ask nobody
+    again = tuned(tmp_path, "--truth", "item.label", "--target", "0.85")
+    table = fanfold(tmp_path, "tune", "r.csv", "--target", "0.85")
+    assert contents(models) == asked
+    assert _body(again) == _body(ended) == table.out
+    # the plan runs, and only what was not in the sample is asked
+    ran = fanfold(tmp_path, "run", "tuned.yaml", "--json").receipt
+    assert (ran["status"], ran["passed"]) == ("complete", ITEMS)
+    assert set(contents(models).values()) == {1}
+    tail = {content for (_, content), _ in (contents(models) - asked).items()}
+    assert len(tail) == ITEMS - 120
+    assert (tmp_path / "tuned.yaml").read_text().startswith("# Tuned by `fanfold tune plan.yaml`")
+
+
+def _body(ended: Ended) -> str:
+    """Without what was asked to learn it."""
+    lines = ended.out.split("\n")
+    return "\n".join(lines[next(n for n, line in enumerate(lines) if "ways were tried" in line) :])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_and_done_again_nothing_that_was_answered_is_asked_twice(
+    tmp_path: Path, models: RunningServer, seed: int
+) -> None:
+    words = ("tune", "plan.yaml", "--sample", "120", "--truth", "labels.csv", "--out", "tuned.yaml")
+    script.kill_at = 40 + 97 * seed
+    with started(tmp_path, *words) as program:
+        script.victim = program.process.pid
+        assert program.end().code == -9
+    script.victim = None
+    models.wait_idle()
+    ended = fanfold(tmp_path, *words)
+    assert ended.code == 0, ended
+    repeated = sum(times - 1 for times in contents(models).values())
+    told = json.loads(fanfold(tmp_path, "status", "tune-sort", "--json").out)
+    assert repeated <= told["maybe_paid_twice"]
+    assert (tmp_path / "tuned.yaml").exists()
+
+
+def test_what_a_strong_member_says_can_be_taken_as_right(
+    tmp_path: Path, models: RunningServer
+) -> None:
+    ended = tuned(tmp_path, "--truth", "member:large", "--members", "small,medium")
+    assert ended.code == 0, ended
+    assert "right if it says what large says, who is taken as right" in ended.out
+    assert "100.0%" in ended.out
+
+
+def test_a_budget_pauses_and_a_larger_one_goes_on(tmp_path: Path, models: RunningServer) -> None:
+    ended = tuned(tmp_path, "--truth", "labels.csv", "--budget", "calls=100")
+    assert (ended.code, len(models.books().asked)) == (4, 100)
+    assert "again with a larger --budget" in ended.err
+    ended = tuned(tmp_path, "--truth", "labels.csv", "--budget", "calls=1000")
+    assert ended.code == 0, ended
+    assert set(contents(models).values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "what is right? --truth labels.csv, item.FIELD, gate, or member:ID"),
+        (("--truth", "truth.txt"), "--truth truth.txt: give a table"),
+        (("--truth", "none.csv"), "none.csv: no such file"),
+        (("--truth", "item.lable"), "--truth: no item has the field lable"),
+        (("--truth", "other.csv"), "--truth: no label fits an item: the first label is for 'x1'"),
+        (("--truth", "same.csv"), "--truth: all 130 answers are \"yes\": members cannot be told apart"),
+        (("--truth", "twice.csv"), "twice.csv:3: item q1 has two labels"),
+        (("--truth", "bare.csv"), "bare.csv:1: a table of labels has the columns item (or id) and truth"),
+        (("--truth", "item.label", "--members", "smal"), "there is no member `smal`"),
+        (("--truth", "item.label", "--members", "small"), "there is only small to choose from"),
+        (("--truth", "item.label", "--step", "reduce"), "only the first step, `map`, can be tuned"),
+        (("--truth", "item.label", "--step", "mpa"), "there is no step `mpa`: did you mean `map`?"),
+        (("--truth", "item.label", "--out", "../tuned.yaml"), "--out must be in the plan's folder"),
+        (("--truth", "item.label", "--target", "0.9", "--as-good-as", "small"), "state one of"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_tuned_is_refused_before_anything_is_asked(
+    tmp_path: Path, models: RunningServer, words: tuple[str, ...], said: str
+) -> None:
+    same = "".join(f"q{n},yes\n" for n in range(ITEMS))
+    (tmp_path / "same.csv").write_text(f"item,truth\n{same}")
+    (tmp_path / "other.csv").write_text("item,truth\nx1,yes\nx2,no\n")
+    (tmp_path / "twice.csv").write_text("item,truth\nq1,yes\nq1,no\n")
+    (tmp_path / "bare.csv").write_text("question,answer\nq1,yes\n")
+    ended = fanfold(tmp_path, "tune", "plan.yaml", "--sample", "130", *words)
+    assert (ended.code, said in ended.err) == (2, True), ended
+    assert ended.err.count("\n") <= 2
+    assert len(models.books().asked) == 0
+    assert not (tmp_path / ".fanfold").exists()
