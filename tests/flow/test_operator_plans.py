@@ -19,6 +19,8 @@ from tests.faces.cli import Ended, fanfold
 from tests.flow.operator_scenes import RECORDS
 
 CODE = """
+import json
+
 def same(item):
     first, second = (item[side]["name"].split()[0] for side in item)
     return {"same": first == second}
@@ -38,8 +40,12 @@ def first_word(item):
 
 def nobody(item):
     raise ValueError("no")
+
+def records(given):
+    with open("items.jsonl") as file:
+        return [json.loads(line) for line in file]
 """
-MEMBERS = ("same", "order", "ids", "name", "first_word", "nobody")
+MEMBERS = ("same", "order", "ids", "name", "first_word", "nobody", "records")
 
 
 def project(folder: Path, steps: str, more: str = "", url: str = "") -> Path:
@@ -374,3 +380,33 @@ def test_joined_records_against_the_truth_of_others() -> None:
     assert asks <= Block().bound(left + len(data.right))
     assert best.precision == 1.0 and best.f1 >= 0.98
     assert 0.85 <= made.f1 <= best.f1
+
+
+WITHIN = {
+    "resolve": "resolve: {member: same, block: {on: name}}",
+    "join": "join: {member: same, right: {jsonl: items.jsonl}, block: {on: name}}",
+    "rank": "rank: {member: order, rounds: 2}",
+    "sample": "sample: {items: 5}",
+    "group": "group: {over: steps.all, by: kind, reduce: {kind: ask, member: ids}}",
+}
+
+
+@pytest.mark.parametrize("kind", WITHIN)
+def test_within_a_repeat_each_round_asks_anew_and_items_end_once(tmp_path: Path, kind: str) -> None:
+    listed = "{}- ask: {{name: all, prompt: x, member: records}}\n" if kind == "group" else ""
+    once = f"{listed.format('  ')}  - {WITHIN[kind]}\n"
+    inside = f"{listed.format(' ' * 8)}        - {WITHIN[kind]}\n"
+    again = f"  - repeat:\n      steps:\n{inside}      until: round == 3\n      at_most: 9\n"
+    receipts = []
+    for steps in (once, again):
+        plan = project(tmp_path, steps)
+        if listed:
+            plan.write_text(f"steps:\n{steps}")
+        done = fanfold(tmp_path, "run", "plan.yaml", "--json", "--fresh")
+        assert done.code == 0, done.err
+        receipts.append(json.loads(done.out))
+    alone, repeated = receipts
+    assert repeated["calls"] == 3 * alone["calls"]
+    assert repeated["planned"] == repeated["passed"] + repeated["skipped"]
+    names = {one["name"] for one in repeated["steps"]}
+    assert {f"{kind}#2", f"{kind}#3"} <= {name.removesuffix(".key") for name in names}

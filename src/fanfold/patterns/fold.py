@@ -38,11 +38,24 @@ _SEVERITY = {"low": 0, "medium": 1, "high": 2, "critical": 3}
 
 
 @public
-def concat(sep: str = "\n\n") -> Reducer:
-    """All texts in planned order; what is no text is written as JSON. Of nothing: ""."""
+def concat(sep: str = "\n\n", title: str | None = None) -> Reducer:
+    """All texts in planned order; what is no text is written as JSON. Of nothing: "".
+
+    `title` is the line above each, with an empty one between: `## {id}` for that of its item.
+    """
     if not isinstance(sep, str):
         raise BadInput(f"`sep` must be a text, not {described(sep)}")
-    return piecewise(lambda parts: sep.join(as_text(part.value) for part in parts))
+    if title is None:
+        return piecewise(lambda parts: sep.join(as_text(part.value) for part in parts))
+    if not isinstance(title, str) or "{id}" not in title:
+        raise BadInput(
+            f"`title` must be a text with {{id}} in it, such as '## {{id}}', not {title!r}"
+        )
+
+    def gather(parts: Iterable[Part]) -> list[str]:
+        return [f"{title.replace('{id}', part.id)}\n\n{as_text(part.value)}" for part in parts]
+
+    return Piecewise(gather, chained, sep.join)
 
 
 @public
@@ -343,7 +356,7 @@ def _sorted(by: str, order: str = "ascending") -> Reducer:
 
 
 _KINDS: dict[str, _Kind] = {
-    "concat": _Kind(concat, may=("sep",)),
+    "concat": _Kind(concat, may=("sep", "title")),
     "collect": _Kind(collect),
     "sum": _Kind(total, may=("field",)),
     "count": _Kind(count, may=("by",)),

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from fanfold.gates.default import default
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
@@ -18,9 +20,14 @@ from fanfold.work.task import NOBODY, Place, Task, Terms
 _PAGE = 1000
 
 
-def terms_of_nobody(step: str) -> Terms:
+def terms_of_nobody(step: str, called: str = "") -> Terms:
     """Of a step whose items are settled without an ask about each."""
-    return Terms(step, default(), NOBODY, revise=0)
+    return Terms(step, default(), NOBODY, revise=0, called=called)
+
+
+def terms_within(terms: Terms, part: str) -> Terms:
+    """The same for what is asked within the step."""
+    return msgspec.structs.replace(terms, step=f"{terms.step}.{part}")
 
 
 async def settle_all(

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
-from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody
+from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody, terms_within
 from fanfold.patterns.pairs import PairSource, ask_pairs, pair_id, pair_prompt, pair_terms
 from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
 from fanfold.run.planning import Batch
@@ -24,16 +24,12 @@ SIDES = ("left", "right")
 
 
 class JoiningWay(msgspec.Struct, frozen=True):
-    """How it is done. `terms` are those of the pairs, `step` is where the left items are settled."""
+    """How it is done. `terms` are those of the pairs, `items` those on which left ones are settled."""
 
-    step: str
+    items: Terms
     terms: Terms
     prompt: Prompt
     block: Block = Block()
-
-    @property
-    def items(self) -> Terms:
-        return terms_of_nobody(self.step)
 
 
 @public
@@ -56,7 +52,8 @@ async def join(
     """
     asked = prompt_of(pair_prompt(prompt, *SIDES), schema, how=how)
     terms = terms_of(how, asked.schema, "join")
-    way = JoiningWay(terms.step, pair_terms(terms), asked, block)
+    pairs = pair_terms(terms_within(terms, "pairs"))
+    way = JoiningWay(terms_of_nobody(terms.step), pairs, asked, block)
     check_prompt(asked, way.terms.step, run.traits(way.terms))
     await run.begin(way.terms)
     batch = await run.plan(source_of(left, run.spool), way.items)
@@ -69,7 +66,7 @@ async def join(
 async def join_batch(
     run: Run, batch: Batch, right: Sequence[Item], way: JoiningWay, *, govern: bool = False
 ) -> list[dict[str, Any]]:
-    """The items of a batch, which are settled at `way.step`, with those of the right."""
+    """The items of a batch, which are settled on `way.items`, with those of the right."""
     left = Gathered(batch)
     pairs = pairs_of_both(left.items, right, way.block)
     answered = await ask_pairs(run, pairs, way.terms, way.prompt, govern=govern)

@@ -59,7 +59,7 @@ def _says_same(task: Task, reply: Reply, ask: AskPower) -> Verdict:
 def pair_terms(terms: Terms) -> Terms:
     """On which terms pairs are asked about: an answer must say what it is asked."""
     gate = all_of(terms.gate, known_as("pure", _says_same))
-    return msgspec.structs.replace(terms, step=f"{terms.step}.pairs", gate=gate, keep=None)
+    return msgspec.structs.replace(terms, gate=gate, keep=None)
 
 
 def pair_id(*ids: str) -> str:

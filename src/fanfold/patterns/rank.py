@@ -13,7 +13,7 @@ from fanfold.errors import BadInput
 from fanfold.gates.combine import all_of
 from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
 from fanfold.patterns.asked_reduce import placeholder_asks
-from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody
+from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody, terms_within
 from fanfold.patterns.map_reduce import map_batch
 from fanfold.patterns.pairs import pair_id
 from fanfold.patterns.prompt import Prompt, check_prompt, prompt_of
@@ -35,19 +35,15 @@ _BETWEEN = re.compile(r"[\s>,;]+")
 
 
 class RankingWay(msgspec.Struct, frozen=True):
-    """How it is done. `terms` are those of the comparisons, `step` is where the items are settled.
+    """How it is done. `terms` are those of the comparisons, `items` those on which items are settled.
     `rounds` None: as many as are usual for so many items."""
 
-    step: str
+    items: Terms
     terms: Terms
     prompt: Prompt
     window: int = 2
     rounds: int | None = None
     seed: int = 0
-
-    @property
-    def items(self) -> Terms:
-        return terms_of_nobody(self.step)
 
     def rounds_of(self, items: int) -> int:
         return self.rounds or usual_rounds(items, self.window)
@@ -77,7 +73,8 @@ async def rank(
     needed("seed", seed, whole())
     asked = prompt_of(None if prompt is None else rank_prompt(prompt), schema, how=how)
     terms = terms_of(how, asked.schema, "rank")
-    way = RankingWay(terms.step, rank_terms(terms), asked, window, rounds, seed)
+    compared = rank_terms(terms_within(terms, "compare"))
+    way = RankingWay(terms_of_nobody(terms.step), compared, asked, window, rounds, seed)
     check_prompt(asked, way.terms.step, run.traits(way.terms))
     await run.begin(way.terms)
     batch = await run.plan(source_of(items, run.spool), way.items)
@@ -94,7 +91,7 @@ def check_window(window: int) -> None:
 async def rank_batch(
     run: Run, batch: Batch, way: RankingWay, *, govern: bool = False
 ) -> list[dict[str, Any]]:
-    """Of the items of a batch, which are settled at `way.step`."""
+    """Of the items of a batch, which are settled on `way.items`."""
     gathered = Gathered(batch)
     items, many = gathered.items, len(gathered.items)
     if govern:
@@ -128,7 +125,7 @@ async def _round(
 ) -> None:
     windows = contest.windows()
     rows = [compared_item(items, window, f"{number}.{n}") for n, window in enumerate(windows, 1)]
-    batch = await run.plan(Rows(rows), way.terms, name=f"{way.step}.round{number}")
+    batch = await run.plan(Rows(rows), way.terms, name=f"{way.items.step}.round{number}")
     await map_batch(run, batch, way.terms, way.prompt)
     run.pause_if_unpaid()
     for part in run.passed(batch, way.terms):
@@ -158,7 +155,7 @@ def rank_prompt(prompt: str) -> str:
 def rank_terms(terms: Terms) -> Terms:
     """On which terms items are compared: an answer must give an order of all."""
     gate = all_of(terms.gate, known_as("pure", _orders_all))
-    return msgspec.structs.replace(terms, step=f"{terms.step}.compare", gate=gate, keep=None)
+    return msgspec.structs.replace(terms, gate=gate, keep=None)
 
 
 def _orders_all(task: Task, reply: Reply, ask: AskPower) -> Verdict:

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import msgspec
 
 from fanfold.patterns.arguments import Folded, PatternOptions, terms_of
-from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody
+from fanfold.patterns.gathered import Gathered, passed, terms_of_nobody, terms_within
 from fanfold.patterns.map_reduce import map_batch
 from fanfold.patterns.pairs import PairSource, ask_pairs, one_of_words, pair_prompt, pair_terms
 from fanfold.patterns.pipeline import Stage
@@ -37,18 +37,14 @@ class Naming(msgspec.Struct, frozen=True):
 
 
 class ResolvingWay(msgspec.Struct, frozen=True):
-    """How it is done. `terms` are those of the pairs, `step` is where the items are settled."""
+    """How it is done. `terms` are those of the pairs, `items` those on which items are settled."""
 
-    step: str
+    items: Terms
     terms: Terms
     prompt: Prompt
     block: Block = Block()
     closure: Closure = "strict"
     naming: Naming = Naming()
-
-    @property
-    def items(self) -> Terms:
-        return terms_of_nobody(self.step)
 
 
 @public
@@ -76,8 +72,9 @@ async def resolve(
     asked = prompt_of(pair_prompt(prompt, "a", "b"), schema, how=how)
     terms = terms_of(how, asked.schema, "resolve")
     way = ResolvingWay(
-        terms.step, pair_terms(terms), asked, block, closure, _naming(canonical, terms.step)
-    )
+        terms_of_nobody(terms.step), pair_terms(terms_within(terms, "pairs")), asked, block, closure,
+        _naming(canonical, terms.step),
+    )  # fmt: skip
     check_prompt(asked, way.terms.step, run.traits(way.terms))
     await run.begin(way.terms)
     if way.naming.terms is not None and way.naming.prompt is not None:
@@ -99,7 +96,7 @@ def _naming(canonical: Any, step: str) -> Naming:
 async def resolve_batch(
     run: Run, batch: Batch, way: ResolvingWay, *, govern: bool = False
 ) -> dict[str, Any]:
-    """Of the items of a batch, which are settled at `way.step`."""
+    """Of the items of a batch, which are settled on `way.items`."""
     gathered = Gathered(batch)
     records, pairs = similar_pairs(gathered.items, way.block)
     answered = await ask_pairs(run, pairs, way.terms, way.prompt, govern=govern)

@@ -59,6 +59,7 @@ class StepContext(msgspec.Struct, frozen=True):
     allow_outside: bool = False
     in_stage: bool = False
     vars: dict[str, Any] = {}
+    lists_files: bool = False  # the plan is written in the short form
 
     @property
     def earlier(self) -> list[str]:

@@ -20,6 +20,7 @@ def resolve(target: str) -> Any:
 
 CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("concat", {"sep": "|"}, '{"n":2,"t":"x"}|{"n":3,"t":"x"}'),
+    ("concat", {"sep": "|", "title": "<{id}>"}, '<a>\n\n{"n":2,"t":"x"}|<b>\n\n{"n":3,"t":"x"}'),
     (
         "collect",
         {},
@@ -71,6 +72,11 @@ def test_no_kind_is_left_out_above() -> None:
         ),
         ("collect", {"by": "n"}, "reduce `collect` has no field `by`: it takes no other field"),
         ("concat", {"sep": 5}, "reduce `concat`: `sep` is a text, not 5"),
+        (
+            "concat",
+            {"title": "x"},
+            "`title` must be a text with {id} in it, such as '## {id}', not 'x'",
+        ),
         ("top", {"n": 0, "by": "n"}, "`top` needs a whole number of records from 1 on, not 0"),
         ("best", {"by": "a..b"}, "`a..b` is not a field: write a name, or names joined by dots"),
         ("python", {"target": "m:five"}, "a `python` reduce needs a function of the parts, not 5"),

@@ -55,6 +55,7 @@ OBJECT = st.dictionaries(st.sampled_from("ab"), st.integers(0, 9) | st.none())
 
 CASES: dict[str, tuple[Reducer, st.SearchStrategy[list[Any]]]] = {
     "concat": (fold.concat(", "), many(WORD | st.integers())),
+    "concat with titles": (fold.concat(", ", title="{id}:"), many(WORD | st.integers())),
     "collect": (fold.collect(), many(RECORD)),
     "total": (fold.total(), many(NUMBER)),
     "total of a field": (fold.total("n"), many(st.fixed_dictionaries({"n": NUMBER}))),

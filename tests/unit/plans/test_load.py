@@ -153,12 +153,17 @@ def test_the_short_form_of_the_map_reduce_pattern_runs_as_it_stands(tmp_path: Pa
     assert found.input == Input("files", "src/**/*.ts", file=file, line=3)
     assert found.steps == (
         Map(
-            prompt=f"{task}\n\n{{{{ item.text }}}}",
+            prompt=f"{task}\n\nFile: {{{{ item.path }}}}\n\n{{{{ item.text }}}}",
             who=Who(members=("file-summariser",)),
             lines={"over": 5, "agent": 6, "concurrency": 7},
             line=4,
         ),
-        Reduce(kind="concat", options={"sep": "\n\n"}, lines={"kind": 9, "sep": 10}, line=8),
+        Reduce(
+            kind="concat",
+            options={"title": "## {id}", "sep": "\n\n"},
+            lines={"kind": 9, "sep": 10},
+            line=8,
+        ),
         Write(path="docs/file-summaries.md", line=11),
     )
     (tmp_path / "src" / "deep").mkdir(parents=True)
@@ -171,9 +176,12 @@ def test_a_task_is_words_not_a_template(tmp_path: Path) -> None:
     text = SEED.replace("produce a", "fill in {{ name }} and {% x %}, a")
     step = plan(tmp_path, text).steps[0]
     assert isinstance(step, Map)
-    rendered = Template(step.prompt or "", name="p", known=("item",)).render(item={"text": "T"})
+    rendered = Template(step.prompt or "", name="p", known=("item",)).render(
+        item={"text": "T", "path": "a.ts"}
+    )
     assert rendered == (
-        "fill in {{ name }} and {% x %}, a one-paragraph summary of each file in src/\n\nT"
+        "fill in {{ name }} and {% x %}, a one-paragraph summary of each file in src/\n\n"
+        "File: a.ts\n\nT"
     )
 
 

@@ -76,7 +76,8 @@ class Graph(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="graph", 
         """What the graph states for all of its tasks holds where a task does not state its own."""
         over = None if given.over is None else reading.over(node.child("over"))
         shared = reading.asking(node, given, None if over is None else EACH_NAMES)
-        shared.pop("concurrency", None)
+        for own in ("concurrency", "over"):
+            shared.pop(own, None)
         if (over is None) == (given.tasks is UNSET):
             raise node.bad("a graph needs `tasks`, or `over: steps.NAME` of a step that lists them")
         if over is not None:

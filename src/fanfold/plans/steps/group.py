@@ -63,7 +63,7 @@ class Group(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="group", 
         yield self.name, f"{self.name} asks about groups of items"
 
     def item_terms(self, ready: Ready) -> list[Terms]:
-        return [terms_of_nobody(f"{self.name}.key")]
+        return [terms_of_nobody(f"{ready.named(self.name)}.key")]
 
     # ── run ──
 

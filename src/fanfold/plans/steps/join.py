@@ -61,8 +61,9 @@ class Join(Comparing, Asking, Step, frozen=True, omit_defaults=True, tag="join",
     # ── run ──
 
     def way(self, ready: Ready) -> JoiningWay:
-        terms = pair_terms(ready.terms(self, self.name))
-        return JoiningWay(self.name, terms, ready.prompt(self, _RECORDS), self.block)
+        (items,) = self.item_terms(ready)
+        terms = pair_terms(ready.terms(self, f"{self.name}.pairs"))
+        return JoiningWay(items, terms, ready.prompt(self, _RECORDS), self.block)
 
     def records(self, ready: Ready) -> list[Item]:
         return [item for _, item in open_input(self.right, ready.plan.folder).walk()]

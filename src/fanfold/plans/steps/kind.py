@@ -184,7 +184,7 @@ class Comparing:
         yield self.name, f"{self.name} asks about {self.compares}"
 
     def item_terms(self, ready: Ready) -> list[Terms]:
-        return [terms_of_nobody(self.name)]
+        return [terms_of_nobody(ready.named(self.name), self.name)]
 
 
 def _produced(over: Any) -> str | None:

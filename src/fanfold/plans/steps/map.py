@@ -54,7 +54,8 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
                 what = f"`{field}` is for a stage of a pipeline, after another one"
                 raise node.child(field).bad(what)
         if "prompt" not in made and reading.task is not None:
-            made["prompt"] = f"{_literally(reading.task.strip())}\n\n{{{{ item.text }}}}"
+            shown = "File: {{ item.path }}\n\n" if reading.lists_files else ""
+            made["prompt"] = f"{_literally(reading.task.strip())}\n\n{shown}{{{{ item.text }}}}"
         if given.keep is not None:
             made["keep"] = reading.keep(node.child("keep"))
         for field in ("hash", "range") if given.shard is not None else ():

@@ -61,8 +61,9 @@ class Rank(Comparing, Asking, Step, frozen=True, omit_defaults=True, tag="rank",
     # ── run ──
 
     def way(self, ready: Ready) -> RankingWay:
-        terms = rank_terms(ready.terms(self, self.name))
-        return RankingWay(self.name, terms, ready.prompt(self), self.window, self.rounds, self.seed)
+        (items,) = self.item_terms(ready)
+        terms = rank_terms(ready.terms(self, f"{self.name}.compare"))
+        return RankingWay(items, terms, ready.prompt(self), self.window, self.rounds, self.seed)
 
     async def carry(self, state: PlanState) -> None:
         way = self.way(state.ready)

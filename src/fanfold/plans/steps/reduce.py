@@ -40,6 +40,7 @@ _NAMES = tuple(sorted(PART_NAMES))
 _SILENT = ("prompt", "schema", "members", "needs")
 _ONE_PART = ("sum", "count", "vote", "best")
 _USUAL_FAN_IN = 10
+_FILE_TITLE = "## {id}"  # of each file in the short form
 
 
 class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce", kw_only=True):
@@ -257,6 +258,8 @@ def _spelled_out(node: Node, field: str) -> Node:
 
 def _read_pure(node: Node, given: ReduceEntry, reading: StepContext, name: str) -> Reduce:
     options = {field: value for field, value in node.value.items() if field not in _OWN}
+    if given.kind == "concat" and reading.lists_files and reading.task is not None:
+        options = {"title": _FILE_TITLE, **options}
     try:
         reduces.from_plan(given.kind, options, noting_resolver(node, reading))
     except BadInput as error:

@@ -26,9 +26,9 @@ from fanfold.run.forecast import Note, StepPreview
 from fanfold.work.document import Node
 from fanfold.work.picture import Arrow, Box, Picture
 from fanfold.work.reader import Count, Text
-from fanfold.work.task import Terms
+from fanfold.work.task import NOBODY, Terms
 
-_NOT_WITHIN = ("list_files", "write", "group", "resolve", "join", "rank", "sample")
+_NOT_WITHIN = ("list_files", "write")
 
 
 class RepeatEntry(StepEntry):
@@ -135,7 +135,7 @@ class Repeat(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="repeat"
         """Items leave it after the last round, whichever that is."""
         if not self.takes_items:
             return []
-        who = next(asking for step in self.steps for _, asking in step.asks()).who
+        who = next((asking.who for step in self.steps for _, asking in step.asks()), NOBODY)
         return [ready.terms(Asking(who=who, revise=0), self.name)]
 
     def all_terms(self, ready: Ready) -> list[Terms]:

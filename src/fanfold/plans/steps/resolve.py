@@ -119,10 +119,10 @@ class Resolve(
     # ── run ──
 
     def way(self, ready: Ready) -> ResolvingWay:
-        return ResolvingWay(
-            self.name, pair_terms(ready.terms(self, self.name)), ready.prompt(self, _RECORDS),
-            self.block, self.closure, self._naming(ready),
-        )  # fmt: skip
+        (items,) = self.item_terms(ready)
+        terms = pair_terms(ready.terms(self, f"{self.name}.pairs"))
+        prompt = ready.prompt(self, _RECORDS)
+        return ResolvingWay(items, terms, prompt, self.block, self.closure, self._naming(ready))
 
     def _naming(self, ready: Ready) -> Naming:
         name = self.canonical

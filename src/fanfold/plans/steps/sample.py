@@ -54,7 +54,7 @@ class SampleStep(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="sam
         yield self.name, f"{self.name} asks nobody"
 
     def item_terms(self, ready: Ready) -> list[Terms]:
-        return [terms_of_nobody(self.name)]
+        return [terms_of_nobody(ready.named(self.name), self.name)]
 
     async def carry(self, state: PlanState) -> None:
         (terms,) = self.item_terms(state.ready)

@@ -52,7 +52,10 @@ class StepSequence:
         """Items of its own, or of a produced list, have no replies of earlier steps yet."""
         replies = () if anew else tuple(self._replies)
         results = [*self._results, *self._replies] if anew else list(self._results)
-        return msgspec.structs.replace(self._reading, replies=replies, results=results)
+        lists_files = self._reading.lists_files or self.input is not None
+        return msgspec.structs.replace(
+            self._reading, replies=replies, results=results, lists_files=lists_files
+        )
 
     def _note_condition(self, node: Node, step: Step) -> None:
         if isinstance(node.value, dict) and "when" in node.value:
