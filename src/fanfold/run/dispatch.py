@@ -28,6 +28,7 @@ from fanfold.run.grant import (
 )
 from fanfold.run.limits import FULL, GO, Limits, Wait
 from fanfold.run.months import SharedBudget
+from fanfold.run.queues import Queues
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.budget import NOTHING, Accounts, Amount, fit_all, reserve_all, settle_all
 from fanfold.work.member import Request
@@ -36,13 +37,25 @@ LAST = 1 << 30  # a grade that no class has
 Now = Callable[[], float]
 
 
-class Waiter:
-    """Somebody who waits for a grant."""
+class Undecided:
+    """Why none of the members that were looked at takes a call at once. `waits`: one may later, at
+    `until` or when something is given back; nobody of a class worse than `worst_grade` is asked
+    meanwhile. `short`: the money never suffices for one of them. `ahead`: who may claim it ahead."""
 
-    __slots__ = ("demand", "future", "no", "queued")
+    waits, worst_grade = False, LAST
+    until: float | None = None
+    short: Unfunded | None = None
+    ahead: tuple[Candidate, Request, Amount, Accounts] | None = None
 
-    def __init__(self, no: int, demand: Demand, future: asyncio.Future[Grant]) -> None:
-        self.no, self.demand, self.future, self.queued = no, demand, future, True
+    def wait(self, grade: int) -> None:
+        self.waits, self.worst_grade = True, min(self.worst_grade, grade)
+
+    def closed_until(self, until: float | None, candidate: Candidate, now: float) -> None:
+        """By a rate, or by a breaker: then those of worse classes need not wait for it."""
+        gauge = candidate.gauge
+        holds = candidate.grade if gauge.probing(now) else candidate.holds
+        self.wait(LAST if broken(gauge) else holds)
+        self.until = earlier(self.until, until)
 
 
 class Dispatch:
@@ -54,10 +67,10 @@ class Dispatch:
         self.held: str | None = None  # why nothing new is sent for now
         self.on_freed: list[Callable[[], object]] = []  # asked before those who wait
         self._outer: dict[str, SharedBudget] = {}  # of surrounding runs that refused a claim
-        self._queues: dict[str, dict[StepState, deque[Waiter]]] = {}
+        self._queues = Queues()
         self._claimed: deque[tuple[Grant, asyncio.Future[bool]]] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._waiting = self._came = self._turn = 0
+        self._turn = 0
         self._poke_due = False
         self.reserved_ahead = 0  # nano-dollars, for calls that are not sent yet
         self._spares: list[Grant] = []
@@ -84,51 +97,53 @@ class Dispatch:
         if len(candidates) > 1:
             self._turn += 1
             candidates = demand.in_order(self._turn)
-        until: float | None = None
-        waiting, worst_grade = False, LAST
-        short: Unfunded | None = None
-        ahead: tuple[Candidate, Request, Amount, Accounts] | None = None
+        found = Undecided()
         for candidate in candidates:
-            if candidate.grade > worst_grade or (step.dollars and candidate.traits.price is None):
+            if candidate.grade > found.worst_grade or (
+                step.dollars and candidate.traits.price is None
+            ):
                 continue
-            request, amount = demand.request(candidate)
-            gauge = candidate.gauge
-            verdict = gauge.check(now, amount.tokens)
-            if verdict is GO or verdict is FULL:
-                accounts, shared = step.accounts, None
-                if gauge.month is not None or self._outer:
-                    shared = self._shared(candidate)
-                    accounts = (*accounts, *(one.account(now) for one in shared))
-                fit, account = fit_all(accounts, amount)
-                if fit == "never" and request.least is not None:
-                    fit, request, amount = with_less(accounts, request, amount)
-                if fit == "fits":
-                    if verdict is GO and not crowded:
-                        return self._granted(demand, candidate, request, amount, accounts, now)
-                    waiting, worst_grade = True, min(worst_grade, candidate.holds)
-                    if ahead is None and may_claim_ahead(candidate):
-                        ahead = candidate, request, amount, accounts
-                elif fit == "never":
-                    short = Unfunded(
-                        account.shortage(amount), CannotPay(account, amount, candidate.traits.id)
-                    )
-                else:
-                    waiting, worst_grade = True, min(worst_grade, candidate.grade)
-                    for one in shared or ():
-                        until = earlier(until, one.look_at)
-            elif isinstance(verdict, Wait):
-                waiting = True
-                if not broken(gauge):
-                    held = candidate.grade if gauge.probing(now) else candidate.holds
-                    worst_grade = min(worst_grade, held)
-                until = earlier(until, verdict.until)
-        if ahead is not None and demand.claim_ahead and until is None:
-            return self._granted(demand, *ahead, now, ahead=True)
-        if short is not None and not waiting:
-            raise short
-        if not waiting:
-            raise NobodyLeft(why_closed(candidates, now))
-        return Wait(until)
+            grant = self._offer(demand, candidate, found, now, crowded)
+            if grant is not None:
+                return grant
+        if found.ahead is not None and demand.claim_ahead and found.until is None:
+            return self._granted(demand, *found.ahead, now, ahead=True)
+        if found.waits:
+            return Wait(found.until)
+        raise found.short or NobodyLeft(why_closed(candidates, now))
+
+    def _offer(
+        self, demand: Demand, candidate: Candidate, found: Undecided, now: float, crowded: bool
+    ) -> Grant | None:
+        """A grant, if this member can take it at once and the money suffices; else why not."""
+        request, amount = demand.request(candidate)
+        verdict = candidate.gauge.check(now, amount.tokens)
+        if verdict is not GO and verdict is not FULL:
+            if isinstance(verdict, Wait):
+                found.closed_until(verdict.until, candidate, now)
+            return None
+        accounts, shared = demand.step.accounts, None
+        if candidate.gauge.month is not None or self._outer:
+            shared = self._shared(candidate)
+            accounts = (*accounts, *(one.account(now) for one in shared))
+        fit, account = fit_all(accounts, amount)
+        if fit == "never" and request.least is not None:
+            fit, request, amount = with_less(accounts, request, amount)
+        if fit == "fits":
+            if verdict is GO and not crowded:
+                return self._granted(demand, candidate, request, amount, accounts, now)
+            found.wait(candidate.holds)
+            if found.ahead is None and may_claim_ahead(candidate):
+                found.ahead = candidate, request, amount, accounts
+        elif fit == "never":
+            found.short = Unfunded(
+                account.shortage(amount), CannotPay(account, amount, candidate.traits.id)
+            )
+        else:
+            found.wait(candidate.grade)
+            for one in shared or ():
+                found.until = earlier(found.until, one.look_at)
+        return None
 
     def _shared(self, candidate: Candidate) -> list[SharedBudget]:
         month = candidate.gauge.month
@@ -185,13 +200,17 @@ class Dispatch:
         """First come, first served; a step or a member that is full holds up only its own."""
         now = self._now()
         late = self.halted is not None or (self.deadline is not None and now >= self.deadline)
+        held: set[object] = set()  # members and steps of those that have to wait
         for entry in tuple(self._claimed):
             grant, waits = entry
+            if (grant.gauge in held or grant.step in held) and not waits.done():
+                continue
             closed = late or waits.done() or broken(grant.gauge)
             may = False if closed else self._may_start(grant, now)
             if may is None:
                 if self.limits.in_flight >= self.limits.max_concurrency:
                     return
+                held.add(grant.step if grant.step.full else grant.gauge)
                 continue
             self._claimed.remove(entry)
             if may:
@@ -240,7 +259,7 @@ class Dispatch:
         settle_all(grant.accounts, grant.reserved, actual)
         for act in tuple(self.on_freed):
             act()
-        if (self._waiting or self._claimed) and not self._poke_due:
+        if (self._queues.many or self._claimed) and not self._poke_due:
             self._poke_due = True
             asyncio.get_running_loop().call_soon(self.poke)
 
@@ -266,10 +285,8 @@ class Dispatch:
         """Leave at once, if nobody waits before us and nothing is in the way."""
         if self.halted is not None:
             raise self.halted
-        if self._waiting:
-            before = self._queues.get(demand.queue, {})
-            if demand.step in before or not all(step.full for step in before):
-                return None
+        if self._queues.many and self._queues.before(demand):
+            return None
         decision = self.decide(demand)
         return decision if isinstance(decision, Grant) else None
 
@@ -295,16 +312,15 @@ class Dispatch:
 
     async def admit(self, demand: Demand) -> Grant:
         """First come, first served in a queue; but a step that is full holds up only itself."""
-        self._came += 1
-        mine = Waiter(self._came, demand, asyncio.get_running_loop().create_future())
-        self._queues.setdefault(demand.queue, {}).setdefault(demand.step, deque()).append(mine)
-        self._waiting += 1
-        self._serve(demand.queue)
+        must_wait = self._queues.before(demand)
+        mine = self._queues.add(demand)
+        if not must_wait:
+            self._serve(demand.queue)
         try:
             return await mine.future
         except asyncio.CancelledError:
             if mine.queued:
-                self._leave(mine)
+                self._queues.leave(mine)
                 self.poke()
             elif not mine.future.cancelled() and mine.future.exception() is None:
                 self.settle(mine.future.result(), NOTHING)
@@ -317,25 +333,24 @@ class Dispatch:
         self._poke_due = False
         if self._claimed:
             self._give_slots()
-        names = list(self._queues)
-        if len(names) > 1:
-            names.sort(key=lambda name: min(one[0].no for one in self._queues[name].values()))
-        for name in names:
+        for name in self._queues.names():
             self._serve(name)
 
     def _serve(self, name: str) -> None:
         """Grant to the first, and to the next, until one has to wait. A full step is skipped."""
         full: set[StepState] = set()
-        while waiter := self._first(name, full):
+        while waiter := self._queues.first(name, full):
             try:
                 if self.halted is not None:
                     raise self.halted
                 decision = self.decide(waiter.demand)
             except Exception as error:
-                self._leave(waiter)
+                self._queues.leave(waiter)
                 if not waiter.future.done():
                     waiter.future.set_exception(error)
-                if self._waiting:  # the others after it has made of that what it will: a stop, say
+                if (
+                    self._queues.many
+                ):  # the others after it has made of that what it will: a stop, say
                     asyncio.get_running_loop().call_soon(self.poke)
                 return
             if isinstance(decision, Wait):
@@ -345,28 +360,11 @@ class Dispatch:
                     return
                 full.add(waiter.demand.step)
                 continue
-            self._leave(waiter)
+            self._queues.leave(waiter)
             if waiter.future.done():  # it was cancelled in this moment
                 self.settle(decision, NOTHING)
             else:
                 waiter.future.set_result(decision)
-
-    def _first(self, name: str, full: set[StepState]) -> Waiter | None:
-        """Who came first, of those whose steps are not full."""
-        steps = self._queues.get(name, {})
-        heads = [queue[0] for step, queue in steps.items() if step not in full]
-        return min(heads, key=lambda one: one.no) if len(heads) > 1 else heads[0] if heads else None
-
-    def _leave(self, waiter: Waiter) -> None:
-        steps = self._queues[waiter.demand.queue]
-        queue = steps[waiter.demand.step]
-        queue.remove(waiter)
-        waiter.queued = False
-        self._waiting -= 1
-        if not queue:
-            del steps[waiter.demand.step]
-            if not steps:
-                del self._queues[waiter.demand.queue]
 
     def _poke_at(self, name: str, until: float) -> None:
         """Once for each name, at the earliest time. Trap: a timer may ring a little too soon; then it
