@@ -1,4 +1,5 @@
-"""One writer with natural group commit: what has gathered is committed as soon as the last commit ended."""
+"""One writer with natural group commit: what has gathered is committed as soon as the last commit ended,
+or, where much comes in, after as long again: half as many commits, each of twice as many facts."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from fanfold.journal.stream import Commit, Subscriber
 
 Entry = tuple[Fact, "asyncio.Future[Any] | None"]
 Hook = Callable[[int], None]
+MANY = 8  # facts in a commit that say that there is much to do
+LONGEST_PAUSE = 0.005  # seconds between two commits then; else as long as the last one took
 
 
 class Backing(Protocol):
@@ -174,7 +177,10 @@ class Writer:
             self._wake.clear()
             last = self._closing  # all that was handed in before is tried once more
             if self._gathered or self._kept:
-                self._commit_gathered()
+                began = time.monotonic()
+                many = self._commit_gathered()
+                if many >= MANY and not self._closing:  # the next group is larger for that
+                    time.sleep(min(LONGEST_PAUSE, time.monotonic() - began))
             if last and not self._gathered:
                 return
             if self._closing:
@@ -182,23 +188,25 @@ class Writer:
 
     # ── committing ──
 
-    def _commit_gathered(self) -> None:
+    def _commit_gathered(self) -> int:
+        """How many facts there were."""
         self._due = False
         gathered = self._gathered  # appended to by the loop's thread: only ever popped here
         entries = [*self._kept, *(gathered.popleft() for _ in range(len(gathered)))]
         if not entries:
-            return
+            return 0
         try:
             if self._store.displaced():
                 self._find_again()
             answers = self._commit([fact for fact, _ in entries])
         except StoreError as error:
             self._hold(entries, error)
-            return
+            return 0
         if self._since is not None and self._side is not None:
             self._side.clear()
         self._kept, self._since, self._notified = [], None, False
         self._hand_out(entries, answers)
+        return len(entries)
 
     def _commit(self, facts: list[Any]) -> list[Any]:
         """Nothing is started whose reply might find no room, or once the run must stop."""
