@@ -181,7 +181,7 @@ def test_every_question_is_answered_as_by_sqlite(
 
 
 def test_both_databases_have_the_same_columns(tmp_path: Path) -> None:
-    """But those of leases and of lost connections, which only a server has."""
+    """But those of leases, of lost connections and of the queue, which only a server has."""
     backends = BACKENDS["postgresql"](tmp_path), BACKENDS["sqlite"](tmp_path)
     for backend in backends:
         backend.open().close()
@@ -192,7 +192,7 @@ def test_both_databases_have_the_same_columns(tmp_path: Path) -> None:
     with closing(sqlite3.connect(Path(backends[1].place) / "journal.db")) as db:
         tables = "select m.name, t.name from sqlite_master m, pragma_table_info(m.name) t"
         columns = db.execute(f"{tables} where m.type = 'table' and m.name <> 'sqlite_sequence'")
-        only_there = {"sessions", "writers", "store"}
+        only_there = {"sessions", "writers", "store", "asks", "workers"}
         assert {row for row in rows if row[0] not in only_there} == {
             row for row in columns if row[0] != "store"
         }

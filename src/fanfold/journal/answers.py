@@ -115,7 +115,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostAttempt(msgspec.Struct, frozen=True):
-    """An attempt in doubt that nobody has repeated. `cost` and `tokens` are what it counts as."""
+    """An attempt in doubt that nobody has repeated. `cost` and `tokens` are what it counts as; `queue`:
+    the id of the queue that it was put into."""
 
     no: int
     step: int
@@ -125,6 +126,7 @@ class LostAttempt(msgspec.Struct, frozen=True):
     keys: tuple[bytes, ...]
     cost: int
     tokens: int
+    queue: str = ""
 
 
 # ── items ────────────────────────────────────────────────────────────────────────────────────

@@ -171,6 +171,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     `accept` are the answerers whose recorded reply would serve as well; `fresh` limits that to
     replies of this run. `take_over`: an attempt in doubt on this key may be repeated, on record.
     `beside`: the attempt of our own that may hold the keys: it is slow, and this one is its hedge.
+    `queue`: the id of the queue that it is put into; "" when this process asks itself.
     """
 
     run: int
@@ -189,6 +190,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     take_over: bool = True
     beside: int = 0
     monthly: MonthlyLimit | None = None
+    queue: str = ""
 
 
 class NewReply(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from fanfold.errors import BadInput
 from fanfold.journal import memory
 from fanfold.journal.contract import Patience, Sessions, Store, StoreView
 from fanfold.journal.places import scheme_of
+from fanfold.journal.queue import Queue
 from fanfold.journal.sqlite import store as sqlite
 from fanfold.journal.sqlite.disk import made_private
 from fanfold.journal.sqlite.folder import StoreFolder
@@ -70,6 +72,16 @@ def sessions(place: str | Path) -> Sessions:
 
         return store.PostgresHome(str(place)).sessions
     return StoreFolder(_folder(place)).sessions
+
+
+def open_queue(place: str | Path, heard: Callable[[str], None] = lambda payload: None) -> Queue:
+    """The queue of asks for workers. It is in the schema of a store on PostgreSQL, which is made if
+    there is none."""
+    if not _on_server(place):
+        raise BadInput(f"{place}: a queue for workers is on PostgreSQL; use postgresql://…")
+    from fanfold.journal.postgres import queue
+
+    return queue.PostgresQueue(str(place), heard)
 
 
 def outlives_process(place: str | Path) -> bool:

@@ -34,6 +34,7 @@ KINDS: dict[str, str] = {
 """Where the record of each kind is. Its module is imported when a roster first names it."""
 
 _TIERS: dict[str, Tier] = {"sub": "subscription", "api": "paid"}
+_TAG = re.compile(r"[A-Za-z0-9._-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -73,13 +74,27 @@ class LimitFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return MemberLimits(self.concurrency, self.rpm, self.tpm)
 
 
+WORKERS = "workers"
+
+
+class PlaceFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`at: {tags: [gpu]}`: a worker that was started with all of these tags."""
+
+    called: ClassVar[str] = "a place"
+    tags: Word | tuple[Text, ...]
+
+    def __post_init__(self) -> None:
+        check_tags(listed(self.tags))
+
+
 if TYPE_CHECKING:  # what scripts may give, and what it becomes
     Texts: TypeAlias = str | Sequence[str]
     StatedPrice: TypeAlias = PriceFields | Price | Mapping[str, float]
     StatedLimits: TypeAlias = LimitFields | MemberLimits | Mapping[str, int]
+    StatedPlace: TypeAlias = str | PlaceFields | Mapping[str, Sequence[str]]
 else:
     Texts = Word | tuple[Text, ...]
-    StatedPrice, StatedLimits = PriceFields, LimitFields
+    StatedPrice, StatedLimits, StatedPlace = PriceFields, LimitFields, Word | PlaceFields
 Version: TypeAlias = Text | int | float
 
 
@@ -125,6 +140,7 @@ class MemberFields(
     can_orchestrate: bool = False
     can_delegate: bool = True
     budget_usd_month: Positive | None = None
+    at: StatedPlace | None = None
 
     usual_limits: ClassVar[MemberLimits] = MemberLimits()
 
@@ -139,6 +155,8 @@ class MemberFields(
             if self.limits is not None:
                 raise Misfit("state `limits` or `concurrency`, not both", "concurrency")
             self.put(limits=MemberLimits(self.concurrency), concurrency=None)
+        if isinstance(self.at, str) and self.at != WORKERS:
+            raise Misfit(f"`at` is `{WORKERS}` or {{tags: […]}}, not `{self.at}`", "at")
 
     def put(self, **fields: Any) -> None:
         """Sets fields while the record is made; never later."""
@@ -165,6 +183,8 @@ class MemberFields(
             "enabled": self.enabled is not False, "enabled_written": self.enabled is not None,
             "can_orchestrate": self.can_orchestrate, "can_delegate": self.can_delegate,
             "budget_usd_month": self.budget_usd_month, "keeps_time": True,
+            "at": "" if self.at is None else WORKERS,
+            "tags": listed(self.at.tags) if isinstance(self.at, PlaceFields) else (),
         }  # fmt: skip
 
     # ── what a kind supplies ──
@@ -212,6 +232,12 @@ def record_of(kind: str) -> type[MemberFields]:
 
 def field_names(record: type[MemberFields]) -> list[str]:
     return ["kind", *(name for name in record.__struct_fields__ if name not in record.absent)]
+
+
+def check_tags(tags: Sequence[str]) -> None:
+    for tag in tags:
+        if not _TAG.fullmatch(tag):
+            raise Misfit(f"`{tag}` is not a tag: letters, digits and . _ - only", "tags")
 
 
 def check_variables(names: Sequence[str] | Mapping[str, str], field: str) -> None:

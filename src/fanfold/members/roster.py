@@ -20,7 +20,7 @@ from fanfold.members.kinds import KINDS, BuildContext, record_of
 from fanfold.members.roster_file import DEFAULT_ROSTER as DEFAULT_ROSTER
 from fanfold.members.roster_file import find_roster as find_roster
 from fanfold.members.tangle import read_tangle_entry
-from fanfold.work.check import Check, elements, flag, number, whole
+from fanfold.work.check import Check, elements, flag, number, text, whole
 from fanfold.work.document import Node, read
 from fanfold.work.member import Member
 from fanfold.work.nearest import remedy
@@ -31,12 +31,14 @@ from fanfold.work.reader import Count, Misfit, NonNegative, Text, read_record, s
 
 class RosterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`allow_paid`: members of tier paid may be used. `max_concurrency` is for the whole process.
-    `max_wait`: seconds that a run waits at most for a member that says when to come back."""
+    `max_wait`: seconds that a run waits at most for a member that says when to come back.
+    `queue`: where asks of members `at: workers` are put; the store by default."""
 
     called: ClassVar[str] = "settings"
     allow_paid: bool = False
     max_concurrency: Count = 64
     max_wait: NonNegative = 600.0
+    queue: Text | None = None
 
     def with_options(self, allow_paid: bool, at_once: int | None = None) -> RosterSettings:
         """With what the command line says: `--allow-paid`, `--concurrency`."""
@@ -50,6 +52,7 @@ SETTINGS: dict[str, Check] = {
     "allow_paid": flag,
     "max_concurrency": whole(least=1),
     "max_wait": number(least=0),
+    "queue": text,
 }
 
 
@@ -117,7 +120,7 @@ class Roster(msgspec.Struct, frozen=True):
         for id in ids:
             entry = self.entry(id)
             reference = entry.fields.key_reference
-            if reference == "none" or value_of(reference, self.folder, environ):
+            if entry.traits.at or reference == "none" or value_of(reference, self.folder, environ):
                 continue
             name = reference.removeprefix("env:")
             why = (

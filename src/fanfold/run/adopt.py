@@ -1,4 +1,5 @@
-"""A resumed run looks for the agents that its dead process left at work, and takes them over.
+"""A resumed run looks for the agents that its dead process left at work, and for asks that it had put
+into a queue, and takes them over.
 
 A worker that is still there is waited for, one that ended meanwhile is harvested from its log. The
 attempt is the same as before: its reply lands under its key, where the task finds it, and nothing
@@ -43,7 +44,7 @@ class Adopted:
         agents = {}
         for lost in ctx.store.read.attempts_in_doubt(ctx.record.no):
             candidate = ctx.choose.known(lost.member) if len(lost.keys) == 1 else None
-            if candidate is not None and candidate.traits.agent:
+            if candidate is not None and self._can_be_found(lost, candidate):
                 agents[lost.no] = Adoption(ctx, lost, candidate)
         if not agents:
             return 0
@@ -58,6 +59,12 @@ class Adopted:
             else:
                 await adoption.never_began()
         return len(self._tasks)
+
+    def _can_be_found(self, lost: LostAttempt, candidate: Candidate) -> bool:
+        """An agent where it was started, or any ask in the queue that it was put into."""
+        traits = candidate.traits
+        queue = self._ctx.executor.queue_of(traits.id)
+        return lost.queue == queue and (traits.agent or bool(queue))
 
     async def end(self, *, killed: bool) -> None:
         """They end by themselves, as all that is in flight; a killed run waits for none."""
@@ -151,6 +158,8 @@ class Adoption:
             answerer=self.lost.answerer, monthly=self._candidate.gauge.month is not None,
         )  # fmt: skip
         await self._ctx.store.write(ended)
+        if ended.state != "in_doubt":
+            self._ctx.executor.forget(self.lost.member, self._request.span)
         self._ctx.steps.settle(self.lost.step, self.reserved, spent)
 
     @property

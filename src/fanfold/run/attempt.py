@@ -169,6 +169,7 @@ class Attempt:
             reserved_tokens=grant.reserved.tokens, at=now, fresh=ctx.settings.fresh,
             monthly=None if month is None else month.draw(now), why=grant.why, beside=beside,
             take_over=ctx.replies.may_repeat(shard.ids, shard.terms, traits),
+            queue=ctx.executor.queue_of(traits.id) if traits.at else "",
         )  # fmt: skip
         try:
             claim: Claim = await ctx.store.write(fact)
@@ -245,6 +246,8 @@ class Attempt:
         finally:
             if grant.gauge.month is not None:
                 self._settled()
+        if grant.traits.at:
+            ctx.executor.forget(grant.traits.id, grant.request.span)
 
     def _settle(self, reply: Reply) -> tuple[Amount, bool]:
         """What the reply says about its member, and what it took; whether that is the worst case.
@@ -313,6 +316,8 @@ class Attempt:
                 endings=shard.failing(str(error)) if traits.agent and not lost else (),
             ))
         )  # fmt: skip
+        if traits.at and not lost:
+            ctx.executor.forget(traits.id, grant.request.span)
         if grant.gauge.month is not None:
             self._settled()
 

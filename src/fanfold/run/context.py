@@ -15,12 +15,13 @@ from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
 from fanfold.run.choose import Chooser
 from fanfold.run.dispatch import Dispatch
-from fanfold.run.executor import Executor, LocalExecutor
+from fanfold.run.executor import Executor
 from fanfold.run.judging import Judgings
 from fanfold.run.limits import Limits
 from fanfold.run.member_sources import MemberSource
 from fanfold.run.outcomes import ActiveTime, Counts, Outcomes
 from fanfold.run.planning import Planning
+from fanfold.run.remote import PlacedExecutor
 from fanfold.run.replies import Replies
 from fanfold.run.settings import Settings
 from fanfold.run.steps import Steps, spent_before
@@ -84,7 +85,7 @@ def share(
     seconds = settings.budget.seconds
     deadline = None if seconds is None else clock.monotonic() + seconds - record.active
     spent = sum(spent_before(store, record.no).values(), NOTHING)
-    executor = LocalExecutor()
+    executor = PlacedExecutor(store.place, source.settings.queue)
     return Shared(
         rng,
         Account("run", settings.budget, spent),

@@ -42,6 +42,14 @@ class Executor(Protocol):
         """Go on with such work. None: nothing is left that could tell how it ended."""
         ...
 
+    def queue_of(self, member: str) -> str:
+        """The id of the queue that its asks are put into; "" when this process asks it."""
+        ...
+
+    def forget(self, member: str, span: str) -> None:
+        """How an ask ended is on record: nothing of it need be kept elsewhere."""
+        ...
+
     def end_agents(self, why: str, message: str) -> None:
         """EndAttempt all agents at work, at the operator's order; their asks end with an error."""
         ...
@@ -81,6 +89,12 @@ class LocalExecutor:
 
     def adopt(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply | None]:
         return self._agent(member).adopt(request.span, request.store, tell)
+
+    def queue_of(self, member: str) -> str:
+        return ""
+
+    def forget(self, member: str, span: str) -> None:
+        """Nothing is kept."""
 
     def end_agents(self, why: str, message: str) -> None:
         for member in self._members.values():

@@ -38,12 +38,13 @@ async def finish(store: Store, run: Run) -> Receipt:
 
 
 class RunOptions(TypedDict, total=False):
-    """How a run of a script is carried out; see `Settings`. The first three go before those of the
+    """How a run of a script is carried out; see `Settings`. The first four go before those of the
     roster."""
 
     max_concurrency: int
     max_wait: float
     allow_paid: bool
+    queue: str
     fresh: bool
     keep_prompts: bool
     seed: int

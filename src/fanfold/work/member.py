@@ -35,7 +35,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     and closes what it opened. `remote`: it is asked over a network, with an address, a key and a model
     that may be wrong, so the first request goes alone. `takes_tools`: an ask may offer it tools, and
     a reply may want some used. `cost_text`: what the roster says about its cost as free text, shown
-    where no price is known.
+    where no price is known. `at`: "workers" if a worker asks it, on another machine, which has all of
+    `tags`; "" if this process does.
     """
 
     id: str
@@ -66,6 +67,13 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     takes_tools: bool = False
     budget_usd_month: float | None = None
     cost_text: str = ""
+    at: str = ""
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """What leaves this machine is on record before, whatever it costs."""
+        if self.at:
+            msgspec.structs.force_setattr(self, "metered", True)
 
     @property
     def price_text(self) -> str:

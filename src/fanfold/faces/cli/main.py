@@ -42,6 +42,11 @@ COMMANDS = {
     "runs": ("fanfold.faces.cli.runs:runs", "List all runs, or remove some."),
     "store": ("fanfold.faces.cli.stores:store", "Copy a store, or check one."),
     "report": ("fanfold.faces.cli.report:report", "A run's report, as Markdown or HTML."),
+    "worker": (
+        "fanfold.faces.cli.worker:worker",
+        "Carry out asks of runs on other machines.",
+    ),
+    "workers": ("fanfold.faces.cli.worker:workers", "List the workers of a queue."),
     "view": ("fanfold.faces.cli.workers:view", "Show what one worker says and does."),
     "feed": ("fanfold.faces.cli.workers:feed", "Show the events of all workers as they happen."),
     "tree": ("fanfold.faces.cli.report:tree", "Show which run, step and attempt started what."),

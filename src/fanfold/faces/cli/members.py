@@ -99,7 +99,7 @@ def list_members(roster: str | None, store: str, as_json: bool, check: bool, **a
     if task := TaskQuery(**asked):
         return explain_choice(loaded, store, task, as_json)
     traits = {id: entry.traits for id, entry in loaded.entries.items()}
-    trouble = asyncio.run(_check(loaded, found)) if check else {}
+    trouble = asyncio.run(_check(loaded, found, store)) if check else {}
     used = _used(traits, store)
     if as_json:
         click.echo(msgspec.json.encode(menu_json(traits, trouble, used)))
@@ -123,11 +123,15 @@ def _used(traits: Mapping[str, Traits], store: str) -> dict[str, int]:
         return {id: read.month_use(id, month).whole for id in budgeted}
 
 
-async def _check(roster: Roster, file: Path) -> dict[str, str | None]:
+async def _check(roster: Roster, file: Path, store: str) -> dict[str, str | None]:
     folder = Path.cwd() if file == DEFAULT_ROSTER else file.parent
-    ids = list(roster.entries)
+    placed = [one.traits for one in roster.entries.values() if one.traits.at]
+    ids = [id for id, one in roster.entries.items() if not one.traits.at]
     found = await asyncio.gather(*(roster.trouble_with(id, folder=folder) for id in ids))
     troubles = dict(zip(ids, found, strict=True))
+    if placed:
+        queue = opening.open_queue(roster.settings.queue or store).state()
+        troubles |= {one.id: queue.trouble(one) for one in placed}
     leading = [id for id in ids if leads_by_mcp(roster.entry(id))]
     if leading and (missing := missing_extra()):
         troubles |= {id: missing for id in leading if troubles[id] is None}

@@ -48,6 +48,12 @@ _adapters.register_dumper(str, string.StrBinaryDumper)
 _adapters.register_loader("numeric", _WholeNumber)
 
 
+_OPTIONS: dict[str, Any] = {
+    "autocommit": True, "context": _adapters, "connect_timeout": 5, "application_name": "fanfold",
+    "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": ANSWERS,
+}  # fmt: skip
+
+
 class Address:
     """`postgresql://USER@HOST/NAME?schema=fanfold`, as a user gives it, and all else that libpq knows."""
 
@@ -66,20 +72,26 @@ class Address:
 
     def connect(self, wait: float) -> psycopg.Connection[Any]:
         """`wait`: seconds that a statement waits for those of others."""
-        connection = psycopg.connect(
-            self.url, autocommit=True, cursor_factory=psycopg.RawCursor, context=_adapters,
-            connect_timeout=5, application_name="fanfold", keepalives_idle=5, keepalives_interval=5,
-            keepalives_count=3, tcp_user_timeout=ANSWERS,
-        )  # fmt: skip
-        settings = (
+        connection = psycopg.connect(self.url, cursor_factory=psycopg.RawCursor, **_OPTIONS)
+        connection.execute(self._settings(wait))
+        return connection
+
+    async def connect_async(self, wait: float) -> psycopg.AsyncConnection[Any]:
+        """The same for an event loop."""
+        connection = await psycopg.AsyncConnection.connect(
+            self.url, cursor_factory=psycopg.AsyncRawCursor, **_OPTIONS
+        )
+        await connection.execute(self._settings(wait))
+        return connection
+
+    def _settings(self, wait: float) -> sql.SQL:
+        return sql.SQL(
             f"set search_path = {self.schema}; set synchronous_commit = on;"
             f" set idle_in_transaction_session_timeout = {IDLE}; set timezone = 'UTC';"
             f" set lock_timeout = {max(1, int(wait * 1000))};"
             " set tcp_keepalives_idle = 20; set tcp_keepalives_interval = 5;"
             f" set tcp_keepalives_count = 4; set tcp_user_timeout = {2 * ANSWERS}"
         )
-        connection.execute(sql.SQL(settings))
-        return connection
 
 
 class PostgresConnection:

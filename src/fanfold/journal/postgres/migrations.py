@@ -105,4 +105,28 @@ def first(db: PostgresConnection) -> None:
     db.script(_FIRST)
 
 
-MIGRATIONS: list[Callable[[PostgresConnection], None]] = [first]
+_QUEUE = """
+alter table attempts add column queue text collate "C" not null default '';
+create table asks (
+    no bigint generated always as identity, span text collate "C" primary key,
+    owner text collate "C" not null, member text collate "C" not null default '',
+    answerer text collate "C" not null default '', tags text[] not null default '{}',
+    wire bigint not null default 0, state text collate "C" not null,
+    worker text collate "C" not null default '', cancel text not null default '',
+    at float8 not null, request bytea not null default '', answer bytea not null default '');
+create index asks_queued on asks (no) where state = 'queued';
+create index asks_by_owner on asks (owner, state);
+create index asks_by_worker on asks (worker) where state = 'taken';
+create table workers (
+    id text collate "C" primary key, host text not null, pid bigint not null, slots bigint not null,
+    tags text[] not null, wire bigint not null, version text not null, members bytea not null,
+    since float8 not null);
+"""
+
+
+def queue(db: PostgresConnection) -> None:
+    """Asks for workers, each with its answer until that is on record; the workers."""
+    db.script(_QUEUE)
+
+
+MIGRATIONS: list[Callable[[PostgresConnection], None]] = [first, queue]

@@ -33,7 +33,7 @@ _NONE = Usage()
 
 _ATTEMPT = (
     "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
-    " tokens, cost, started, why, hedge_of, repeats, repeated)"
+    " tokens, cost, started, why, queue, hedge_of, repeats, repeated)"
 )
 _KNOWN = "select key, answerer, run, private from replies where key8 in ({})"
 _HOLDERS = (
@@ -79,7 +79,7 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
         if claim.attempt:
             attempts.append(
                 (claim.attempt, f.run, f.step, f.session, f.member, f.answerer, "started",
-                 _encode(f.ids), f.reserved, f.reserved_tokens, f.reserved, f.at, f.why,
+                 _encode(f.ids), f.reserved, f.reserved_tokens, f.reserved, f.at, f.why, f.queue,
                  f.beside or None, *(repeated(claim.doubt) if claim.doubt else (0, 0)))
             )  # fmt: skip
             claimed += [(key, f.answerer, claim.attempt) for key in dict.fromkeys(f.keys)]

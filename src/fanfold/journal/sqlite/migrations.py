@@ -225,6 +225,11 @@ def notes_of_steps(db: sqlite3.Connection) -> None:
     db.execute("alter table steps add column note text not null default ''")
 
 
+def queued_attempts(db: sqlite3.Connection) -> None:
+    """Which queue an ask was put into, whose rows say what became of it."""
+    db.execute("alter table attempts add column queue text not null default ''")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -242,4 +247,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     stop_causes,
     ends_by_parents,
     notes_of_steps,
+    queued_attempts,
 ]

@@ -150,14 +150,14 @@ class AttemptRows:
 
     def attempts_in_doubt(self, run: int) -> list[LostAttempt]:
         rows = self._execute(
-            "select no, step, member, answerer, ids, cost, tokens from attempts where run = ?1"
+            "select no, step, member, answerer, ids, cost, tokens, queue from attempts where run = ?1"
             " and no >= (select first_attempt from runs where no = ?1)"
             " and state = 'in_doubt' and again = 0 order by no",
             (run,),
         ).fetchall()
         return [
-            LostAttempt(no, step, member, answerer, _ids(ids), self._keys(no), cost, tokens)
-            for no, step, member, answerer, ids, cost, tokens in rows
+            LostAttempt(no, step, member, answerer, _ids(ids), self._keys(no), cost, tokens, queue)
+            for no, step, member, answerer, ids, cost, tokens, queue in rows
         ]
 
     def _keys(self, attempt: int) -> tuple[bytes, ...]:

@@ -1,0 +1,166 @@
+"""What crosses the queue between a run and its workers: plain records. `opening.open_queue` opens one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from fanfold.journal.contract import Sessions
+from fanfold.work.member import Traits
+
+WIRE = 1
+"""The form of requests and answers. Those of another number cannot read one another."""
+
+
+class QueuedAsk(msgspec.Struct, frozen=True):
+    """An ask for whoever has this member. `span` is the attempt that it is for, and stands once in a
+    queue, whoever puts it there. `answerer`: the worker's member must be the same."""
+
+    span: str
+    member: str
+    answerer: str
+    tags: tuple[str, ...]
+    request: bytes
+
+
+class TakenAsk(msgspec.Struct, frozen=True):
+    """One that a worker holds: it is carried out once, or is in doubt."""
+
+    span: str
+    member: str
+    request: bytes
+
+
+class WorkerOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as it announced itself. `members`: id to answerer."""
+
+    host: str
+    pid: int
+    slots: int
+    tags: tuple[str, ...]
+    members: dict[str, str]
+    version: str
+    wire: int = WIRE
+
+
+class HeldByWorker(msgspec.Struct, frozen=True):
+    """`since`: when it was put into the queue."""
+
+    span: str
+    member: str
+    since: float
+
+
+class WorkerState(msgspec.Struct, frozen=True):
+    """`seen`: the last sign of life, by the server's clock, which says `now`. `alive` False: its lease
+    has ended, or its process is gone. `misfits`: asks that wait and that it cannot take, with why."""
+
+    id: str
+    worker: WorkerOffer
+    alive: bool
+    since: float
+    seen: float
+    now: float
+    holds: tuple[HeldByWorker, ...] = ()
+    misfits: tuple[str, ...] = ()
+
+
+class QueueState(msgspec.Struct, frozen=True):
+    """`waiting`: how many asks nobody has taken, by member."""
+
+    workers: tuple[WorkerState, ...]
+    waiting: dict[str, int]
+
+    def trouble(self, traits: Traits) -> str | None:
+        """Why nobody would take an ask for this member now."""
+        alive = [one.worker for one in self.workers if one.alive]
+        why = [misfit(one, traits.id, traits.answerer, traits.tags, WIRE) for one in alive]
+        has = [one for one, reason in zip(alive, why, strict=True)
+               if not reason and traits.id in one.members]  # fmt: skip
+        if has:
+            return None
+        return next(filter(None, why), f"no worker has {traits.id}; start one: fanfold worker")
+
+
+def misfit(worker: WorkerOffer, member: str, answerer: str, tags: Sequence[str], wire: int) -> str:
+    """Why a worker that has a member of this id gets no such ask; "" if it does."""
+    if worker.wire != wire:
+        return f"the worker's fanfold is {worker.version}, which has another form of asks"
+    if member in worker.members and worker.members[member] != answerer:
+        return f"{member} is {worker.members[member]} there, and {answerer} is asked for"
+    if member in worker.members and not set(tags) <= set(worker.tags):
+        return f"{member} is asked for with the tags {', '.join(tags)}"
+    return ""
+
+
+class Queue(Protocol):
+    """One process's end of a queue: a run's, or a worker's. Calls wait for a server that is away."""
+
+    @property
+    def identity(self) -> str:
+        """The same for all who use it, and no other queue's."""
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    @property
+    def session(self) -> str:
+        """That of this end, once it has entered."""
+
+    async def enter(self, worker: WorkerOffer | None = None) -> None: ...
+
+    async def leave(self) -> None: ...
+
+    # ── a run's end ──
+
+    async def put(self, asks: Sequence[QueuedAsk]) -> frozenset[str]:
+        """The spans that were refused: this process may count as dead, or another took their run
+        over. They are surely not in the queue."""
+
+    async def own(self, spans: Collection[str]) -> None:
+        """Asks of an earlier process of the run are this one's."""
+
+    async def answers(self, but: Collection[str]) -> list[tuple[str, bytes]]:
+        """Those that are there and not forgotten, but for these."""
+
+    async def forget(self, spans: Collection[str]) -> None:
+        """How they ended is on record."""
+
+    async def cancel(self, spans: Collection[str], why: str) -> None:
+        """What nobody has taken is withdrawn; else its worker stops it, and says how it ended."""
+
+    async def held_by(self) -> dict[str, list[str]]:
+        """This run's asks that are under way, by the session of their worker."""
+
+    def has_trace(self, span: str) -> bool:
+        """Whether an ask was put in. If not, it never will be: a process that only seems dead, and
+        comes back, finds it withdrawn."""
+
+    # ── a worker's end ──
+
+    async def take(
+        self, members: Mapping[str, str], tags: Sequence[str], most: int
+    ) -> list[TakenAsk]:
+        """Up to `most` asks for these members; StoreFenced, see `check`."""
+
+    def check(self) -> None:
+        """Before something is sent: StoreFenced if this process may count as dead."""
+
+    async def taken(self) -> list[TakenAsk]:
+        """All that it holds: after a lost connection it may not know of some."""
+
+    async def report(self, answers: Sequence[tuple[str, bytes]]) -> None:
+        """Durable when this returns, whether the run is there or not."""
+
+    async def to_stop(self) -> list[str]: ...
+
+    async def left_behind(self, members: Collection[str]) -> list[tuple[TakenAsk, str]]:
+        """What workers hold that are dead, each with the worker's session."""
+
+    async def take_over(self, span: str, worker: str) -> bool: ...
+
+    # ── for people ──
+
+    def state(self) -> QueueState: ...

@@ -1,0 +1,200 @@
+"""A worker: takes asks from a queue, carries them out with the members of its own roster, and reports.
+
+It decides nothing: no money, no retries. What it took it carries out once. Its answer is durable in the
+queue before it counts as given, whether the run that asked is still there or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from importlib import metadata
+from typing import Any
+
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError, MemberError, StoreError, StoreFenced, Terminal
+from fanfold.journal import opening
+from fanfold.journal.queue import TakenAsk, WorkerOffer
+from fanfold.run.executor import LocalExecutor
+from fanfold.run.member_sources import MemberSource
+from fanfold.work.ask import Reply
+from fanfold.work.member import Request, tell_nobody
+from fanfold.work.wire import decode_request, encode_answer
+
+LOOK = 2.0  # seconds between looks at a queue that says nothing
+FITTING = 10.0  # seconds between looks whether asks wait that do not fit
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    queue: str
+    slots: int = 8
+    tags: tuple[str, ...] = ()
+
+
+class Worker:
+    """`say` gets lines for people."""
+
+    def __init__(
+        self, source: MemberSource, options: WorkerOptions, say: Callable[[str], None]
+    ) -> None:
+        self._options, self._say = options, say
+        self._changed, self._stopping = asyncio.Event(), False
+        self._to_look = True  # whether asks are to be stopped
+        self._queue = opening.open_queue(options.queue, self._heard)
+        self._executor = LocalExecutor()
+        self.members = self._offered(source)
+        self._agents = {id for id in self.members if source.traits[id].agent}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._reports: list[tuple[str, bytes]] = []
+        self._files = str(opening.files(options.queue).absolute())
+        self._said: set[str] = set()
+
+    def _offered(self, source: MemberSource) -> dict[str, str]:
+        """Built now, so that a missing key is known before anything is taken."""
+        offered = {}
+        for id, traits in source.traits.items():
+            if traits.enabled and not traits.at:
+                self._executor.add(source.build(id))
+                offered[id] = traits.answerer
+        if not offered:
+            raise BadInput(
+                "a worker needs members of its own: the roster has none that is asked here"
+            )
+        return offered
+
+    def stop(self) -> None:
+        """Take nothing more, and end when all that is under way is reported; the second time, cancel
+        that too."""
+        for task in tuple(self._running.values()) if self._stopping else ():
+            task.cancel()
+        self._stopping = True
+        self._changed.set()
+
+    async def serve(self) -> None:
+        options = self._options
+        record = WorkerOffer(
+            host=socket.gethostname(), pid=os.getpid(), slots=options.slots, tags=options.tags,
+            members=self.members, version=metadata.version("fanfold"),
+        )  # fmt: skip
+        await self._queue.enter(record)
+        self._say(f"takes asks for {', '.join(self.members)}; {options.slots} slots; Ctrl-C drains")
+        fitting = asyncio.create_task(self._watch_fit())
+        try:
+            await self._adopt()
+            await self._work()
+        finally:
+            fitting.cancel()
+            await self._executor.close()
+            await self._queue.leave()
+
+    # ── the loop ──
+
+    async def _work(self) -> None:
+        while True:
+            if reports := self._reports:
+                self._reports = []
+                await self._queue.report(reports)
+                for span, _ in reports:
+                    self._running.pop(span, None)
+            if self._stopping and not self._running:
+                return
+            await self._take()
+            if self._to_look and self._running:
+                self._to_look = False
+                await self._cancel_stopped()
+            if not self._changed.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), LOOK)
+            self._changed.clear()
+
+    async def _take(self) -> None:
+        """As many as there are free slots. A worker that may count as dead takes nothing more."""
+        free = self._options.slots - len(self._running)
+        if self._stopping or free <= 0:
+            return
+        try:
+            asks = await self._queue.take(self.members, self._options.tags, free)
+        except StoreFenced as fenced:
+            self._say(str(fenced))
+            self._stopping = True
+            return
+        for ask in asks:
+            self._begin(ask, self._ask(ask))
+
+    def _begin(self, ask: TakenAsk, work: Coroutine[Any, Any, Reply | None]) -> None:
+        self._running[ask.span] = asyncio.create_task(self._carry_out(ask, work))
+
+    async def _cancel_stopped(self) -> None:
+        for span in await self._queue.to_stop():
+            if (task := self._running.get(span)) is not None:
+                task.cancel()
+
+    def _heard(self, payload: str) -> None:
+        self._to_look = self._to_look or payload == "cancel"
+        self._changed.set()
+
+    # ── one ask ──
+
+    async def _carry_out(self, ask: TakenAsk, work: Coroutine[Any, Any, Reply | None]) -> None:
+        answer: Reply | Exception
+        try:
+            answer = await work or MemberError(f"{ask.member}: nothing is left of it", lost=True)
+        except asyncio.CancelledError:
+            answer = MemberError(f"{ask.member}: cancelled in mid-call", lost=True)
+        except Exception as error:
+            answer = error
+        self._reports.append((ask.span, encode_answer(answer)))
+        self._changed.set()
+
+    async def _ask(self, ask: TakenAsk) -> Reply:
+        request = self._here(decode_request(ask.request))
+        if ask.member not in self._executor.opened:
+            try:
+                await self._executor.open(ask.member)
+            except MemberError:
+                raise
+            except FanfoldError as error:
+                raise Terminal(str(error), scope="member") from None
+        try:
+            self._queue.check()
+        except StoreFenced as fenced:
+            raise MemberError(f"it was not sent: {fenced}") from None
+        return await self._executor.ask(ask.member, request, tell_nobody)
+
+    def _here(self, request: Request) -> Request:
+        """Files of what it starts are on this machine."""
+        return msgspec.structs.replace(request, store=self._files, server=self._options.queue)
+
+    # ── what an earlier worker left ──
+
+    async def _adopt(self) -> None:
+        """Agents that a dead worker of this machine started: those at work are waited for, those that
+        have ended are read."""
+        for ask, worker in await self._queue.left_behind(self._agents):
+            request = self._here(decode_request(ask.request))
+            if not self._executor.has_trace(ask.member, request):
+                continue  # another machine's
+            if await self._queue.take_over(ask.span, worker):
+                self._say(f"takes over {ask.member} of {ask.span}")
+                self._begin(ask, _adopted(self._executor, ask.member, request))
+
+    # ── whether it fits ──
+
+    async def _watch_fit(self) -> None:
+        while True:
+            await asyncio.sleep(FITTING)
+            with suppress(StoreError):
+                state = await asyncio.to_thread(self._queue.state)
+                for one in state.workers:
+                    for why in one.misfits if one.id == self._queue.session else ():
+                        if why not in self._said:
+                            self._said.add(why)
+                            self._say(f"gets no work: {why}")
+
+
+async def _adopted(executor: LocalExecutor, member: str, request: Request) -> Reply | None:
+    return await executor.adopt(member, request, tell_nobody)

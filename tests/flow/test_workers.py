@@ -1,0 +1,132 @@
+"""Asks that workers on other machines carry out. Each party has a folder, a roster and an environment of
+its own; they share only the database. Calls are counted in the books of the model server."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from fanfold.price import dollars
+from fanfold.testing.running import RunningServer, threaded_server
+from tests import postgres
+from tests.faces.cli import Ended, Program, fanfold, started
+from tests.faces.project import MEMBER, PRICE, write_items, write_project
+from tests.postgres import PostgresServer
+from tests.waiting import wait_until
+
+KEY = "    key: env:MODEL_KEY\n"
+AT = "    at: workers\n"
+
+
+@pytest.fixture
+def database() -> Iterator[PostgresServer]:
+    running = postgres.server()
+    yield running
+    running.start_again()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    books = tmp_path_factory.mktemp("server") / "books.jsonl"
+    with threaded_server(books, price=PRICE, latency_ms=20.0) as running:
+        yield running
+
+
+class Machines:
+    """A run's machine, and those of workers. Only workers have the key."""
+
+    def __init__(self, place: str, url: str, folder: Path, items: int) -> None:
+        self.place, self._url, self._folder = place, url, folder
+        self.run = folder / "run"
+        write_project(self.run, url, items=items, concurrency=16)
+        write_items(self.run, [f"{folder.name} {n}." for n in range(items)])
+        self.roster(AT)
+
+    def roster(self, at: str, model: str = "test-model") -> None:
+        member = MEMBER.format(url=self._url).replace("test-model", model)
+        text = f"members:\n{member}{KEY}{at}".replace("concurrency: 8", "concurrency: 16")
+        (self.run / "roster.yaml").write_text(text)
+
+    def worker(
+        self, name: str, *words: str, model: str = "test-model"
+    ) -> AbstractContextManager[Program]:
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        member = MEMBER.format(url=self._url).replace("test-model", model)
+        (folder / "workers.yaml").write_text(f"members:\n{member}{KEY}")
+        given = ("--queue", self.place, "--roster", "workers.yaml", *words)
+        return started(folder, "worker", *given, MODEL_KEY="secret")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ("plan.yaml", "--store", self.place, "--json", "--allow-paid")
+
+    def carry_out(self) -> Ended:
+        return fanfold(self.run, "run", *self.words)
+
+    def asked(self, model: RunningServer) -> Counter[str]:
+        """How often the server was asked about each item."""
+        mine = [one.prompt for one in model.books().asked if self._folder.name + " " in one.prompt]
+        return Counter(mine)
+
+
+def test_workers_carry_out_what_a_run_asks_with_keys_that_only_they_have(
+    database: PostgresServer, model: RunningServer, tmp_path: Path
+) -> None:
+    machines = Machines(database.place(), model.url, tmp_path, 30)
+    with machines.worker("one") as one, machines.worker("two") as two:
+        for worker in (one, two):
+            worker.until_it_says("takes asks for m")
+        ended = machines.carry_out()
+        assert ended.code == 0, ended
+        for worker in (one, two):
+            worker.send(signal.SIGTERM)
+        assert [worker.end().code for worker in (one, two)] == [0, 0]
+    assert list(machines.asked(model).values()) == [1] * 30
+    assert ended.receipt["calls"] == 30
+    assert rows(database, machines.place, "select count(*) from s.asks") == [(0,)]
+
+
+def rows(database: PostgresServer, place: str, question: str) -> list[tuple[object, ...]]:
+    """Tables are named with `s.` before them."""
+    return database.run(question.replace(" s.", f" {place.rpartition('=')[2]}."))
+
+
+@pytest.mark.parametrize("items", [60, pytest.param(500, marks=pytest.mark.slow)])
+def test_when_a_worker_and_the_run_are_killed_only_what_that_worker_held_is_in_doubt(
+    database: PostgresServer, model: RunningServer, tmp_path: Path, items: int
+) -> None:
+    """The run is resumed by a machine that has only the store: answers that came meanwhile are used."""
+    place = database.place()
+    machines = Machines(place, model.url, tmp_path, items)
+    with machines.worker("one") as one, machines.worker("two") as two:
+        for worker in (one, two):
+            worker.until_it_says("takes asks for m")
+        with started(machines.run, "run", *machines.words) as run:
+            run.until(lambda: len(machines.asked(model)) >= items // 3)
+            one.process.kill()
+            one.process.wait()
+            run.process.kill()
+            run.process.wait()
+        model.wait_idle()
+        told = (
+            "select count(*) from s.asks where state = 'taken' and worker ="
+            " (select id from s.workers where pid = {})"
+        )
+        wait_until(lambda: rows(database, place, told.format(two.process.pid)) == [(0,)])
+        ((held,),) = rows(database, place, told.format(one.process.pid))
+        elsewhere = {"HOME": str(tmp_path / "elsewhere"), "XDG_STATE_HOME": str(tmp_path / "state")}
+        ended = fanfold(machines.run, "resume", "talk", "--store", place, "--json", **elsewhere)
+    assert isinstance(held, int)
+    assert ended.code == 0, ended
+    receipt, asked = ended.receipt, machines.asked(model)
+    assert (receipt["passed"], receipt["maybe_paid_twice"]) == (items, held)
+    assert (len(asked), min(asked.values())) == (items, 1)
+    assert asked.total() <= items + held
+    bill = sum(entry.cost for entry in model.books().asked if tmp_path.name + " " in entry.prompt)
+    assert dollars(bill) <= receipt["cost_usd"] <= 100.0
