@@ -1,7 +1,8 @@
 """How `make test` spreads the tests over several cores.
 
 Some rooms have files that prepare something once: a wheel, a server, runs of real agents. The tests
-of such a file stay together, and begin first; all others go wherever there is time for them.
+of such a file stay together, and begin first; so do all those that read the whole source. The others
+go wherever there is time for them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = ("tests/apps/", "tests/docs/", "tests/faces/")
+READERS = "tests/architecture/"
 
 
 class ByRoom(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         """Tests with the same scope go to the same process."""
+        if nodeid.startswith(READERS):
+            return READERS
         return nodeid.partition("::")[0] if nodeid.startswith(TOGETHER) else nodeid
 
 

@@ -18,6 +18,7 @@ from fanfold.plans.load import load_plan
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.document import parse
 from tests.docs.pages import ROOT, Block, all_blocks, blocks, pages, write_file, write_files
+from tests.faces.cli import WARM
 from tests.waiting import LONG
 
 SRC = ROOT / "src"
@@ -68,11 +69,14 @@ def _project(block: Block) -> str:
 def terminal(tmp_path: Path) -> dict[str, str]:
     """An environment in which `fanfold` and `python` are this project's.
 
+    What is killed is started as users start it; all other commands are forked, which says the same.
     `sleep` waits until a run has recorded something, which is what the pages mean by it.
     """
     folder = tmp_path / "bin"
     folder.mkdir()
-    _script(folder / "fanfold", f'exec "{sys.executable}" -m fanfold "$@"')
+    WARM.write_program(folder / "forked")
+    started = f'exec "{sys.executable}" -m fanfold "$@"'
+    _script(folder / "fanfold", f'test -n "$IS_KILLED" && {started}; exec forked "$@"')
     _script(folder / "python", f'exec "{sys.executable}" "$@"')
     _script(folder / "sleep", f'exec "{sys.executable}" -c "{WAIT}"')
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
@@ -130,7 +134,8 @@ def _commands(block: Block) -> list[tuple[str, str]]:
 def _run(command: str, folder: Path, env: dict[str, str]) -> str:
     """What it prints on stdout; progress goes to stderr."""
     ended = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL,
+        ["bash", "-c", command], cwd=folder, stdin=subprocess.DEVNULL,
+        env={**env, "IS_KILLED": "yes"} if "kill" in command else env,
         capture_output=True, text=True, timeout=LONG, check=False,
     )  # fmt: skip
     assert "Traceback" not in ended.stderr, ended.stderr

@@ -105,7 +105,7 @@ def environment(folder: Path, more: dict[str, str] | None = None) -> dict[str, s
     return {**clean, "PYTHONPATH": str(SRC), **(more or {})}
 
 
-_WARM = Warm(environment(Path("/")))
+WARM = Warm(environment(Path("/")))
 
 
 @contextmanager
@@ -121,26 +121,16 @@ def started(folder: Path, *words: str, **env: str) -> Iterator[Program]:
 
 def fanfold(folder: Path, *words: str, **env: str) -> Ended:
     """Run `fanfold WORDS` to its end."""
-    ended = (
-        None if any(name.startswith("PYTHON") for name in env) else forked(folder, *words, **env)
-    )
-    if ended is not None:
-        return ended
+    if not any(name.startswith("PYTHON") for name in env):
+        return forked(folder, *words, **env)
     with started(folder, *words, **env) as program:
         return program.end()
 
 
-def forked(folder: Path, *words: str, **env: str) -> Ended | None:
-    """The same, but Python itself has started already. None: it is at work for somebody else."""
+def forked(folder: Path, *words: str, **env: str) -> Ended:
+    """The same, but Python itself has started already."""
     out, err = streams(folder)
-    for file in (out, err):
-        file.touch()
-    call = Call(folder.absolute(), words, environment(folder, env), out, err)
-    code = _WARM.run(call, LONG)
-    if code is None:
-        out.unlink()
-        err.unlink()
-        return None
+    code = WARM.run(Call(folder.absolute(), words, environment(folder, env), out, err), LONG)
     said = PROGRESS.sub("", err.read_text(encoding="utf-8"))
     return Ended(code, out.read_text(encoding="utf-8"), said)
 

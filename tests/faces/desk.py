@@ -20,6 +20,7 @@ from mcp.server.lowlevel import Server
 from fanfold.faces.connections import Bounds
 from fanfold.faces.mcp.http import on_http
 from tests.faces.cli import environment
+from tests.faces.warm import Warm
 from tests.waiting import LONG
 
 MEMBER = """\
@@ -49,12 +50,20 @@ MODERN = "2026-07-28"  # those in which each request stands for itself
 Act = Callable[[Client], Awaitable[Any]]
 
 
-def over_stdio(folder: Path, act: Act, *words: str, mode: str = HANDSHAKE, **env: str) -> Any:
-    """Start `fanfold mcp WORDS` as an MCP client does, act, and disconnect."""
+_SERVER = Warm(environment(Path("/")), "fanfold.faces.mcp.server", "fanfold.faces.mcp.tools")
+STARTED = [sys.executable, "-m", "fanfold"]
+
+
+def over_stdio(
+    folder: Path, act: Act, *words: str, mode: str = HANDSHAKE, started: bool = False, **env: str
+) -> Any:
+    """`fanfold mcp WORDS` as an MCP client has it: act, and disconnect. `started`: as it starts it, too;
+    else it is forked from a Python that has imported the SDK already."""
 
     async def main() -> Any:
+        program, *before = STARTED if started else _SERVER.command
         server = StdioServerParameters(
-            command=sys.executable, args=["-m", "fanfold", "mcp", *words], cwd=folder,
+            command=program, args=[*before, "mcp", *words], cwd=folder,
             env=environment(folder, env),
         )  # fmt: skip
         with (folder / "mcp.err").open("w") as errors:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.faces.cli import environment, fanfold
+from tests.faces.cli import WARM, environment, fanfold
 from tests.faces.project import write_function_project
 
 SOURCE = """\
@@ -29,9 +29,7 @@ def project(tmp_path: Path) -> Path:
     write_function_project(tmp_path)
     assert fanfold(tmp_path, "run", "plan.yaml", "--name", "my run").code == 1
     (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "fanfold"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fanfold "$@"\n')
-    program.chmod(0o755)
+    WARM.write_program(tmp_path / "bin" / "fanfold")
     return tmp_path
 
 

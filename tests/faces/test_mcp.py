@@ -84,7 +84,8 @@ VERSIONS = pytest.mark.parametrize("mode", [HANDSHAKE, MODERN])
 def test_three_parts_land_on_three_members_over_stdio(
     project: Path, server: RunningServer, mode: str
 ) -> None:
-    check_fan_out(project, server, over_stdio(project, fan_out, "--budget", "5", mode=mode))
+    found = over_stdio(project, fan_out, "--budget", "5", mode=mode, started=True)
+    check_fan_out(project, server, found)
     assert "delegates complete" in (project / "mcp.err").read_text()
 
 

@@ -33,15 +33,14 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def both(folder: Path, *words: str) -> tuple[Ended | None, Ended]:
+def both(folder: Path, *words: str) -> tuple[Ended, Ended]:
     fork = forked(folder, *words)
     with started(folder, *words) as program:
         return fork, program.end()
 
 
-def bare(ended: Ended | None) -> Ended:
+def bare(ended: Ended) -> Ended:
     """Without ids and times."""
-    assert ended is not None
     return Ended(ended.code, CHANGES.sub("…", ended.out), CHANGES.sub("…", ended.err))
 
 
@@ -59,6 +58,5 @@ def test_a_fork_says_what_a_new_process_says(project: Path, words: str, code: in
 def test_code_of_the_user_finds_itself_in_the_same_place(tmp_path: Path) -> None:
     write_function_project(tmp_path, code=WHERE)
     fork, process = both(tmp_path, "run", "plan.yaml", "--json", "--quiet")
-    assert fork is not None
     assert fork.receipt["result"] == process.receipt["result"]
     assert [found["value"]["folder"] for found in process.receipt["result"]] == [str(tmp_path)] * 3

@@ -1,8 +1,8 @@
-"""A Python that has imported every command already, and forks a `fanfold` for each line it reads.
+"""A Python that has imported every command already, and forks a `fanfold` for whoever connects.
 
-Each line is what to run, as JSON; the answers are two lines, the number of the process and its exit
-code. From there on the fork is what `python -m fanfold` is: it gets its folder, its environment and
-its streams, and ends as an interpreter does.
+`warm_client` says what to run, and hands its streams over; the answers are the number of the process
+and its exit code. The fork is what `python -m fanfold` is: it has its folder, its environment and its
+streams, and ends as an interpreter does.
 """
 
 from __future__ import annotations
@@ -13,50 +13,78 @@ import importlib
 import json
 import os
 import runpy
+import select
+import signal
+import socket
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from fanfold.faces.cli.main import COMMANDS
 
 
-def wait_for_work() -> dict[str, Any] | None:
+class Wanted(NamedTuple):
+    folder: str
+    words: list[str]
+    env: dict[str, str]
+    streams: list[int]
+
+
+def wait_for_work(address: str, modules: list[str]) -> Wanted | None:
     """What to run, in a fork; None in the process itself, when nobody asks any more."""
-    for place, _ in COMMANDS.values():
-        importlib.import_module(place.partition(":")[0])
+    for name in (*(place.partition(":")[0] for place, _ in COMMANDS.values()), *modules):
+        importlib.import_module(name)
     gc.freeze()  # what is imported is not gone through again in every fork
-    with open(0, "rb", buffering=0, closefd=False) as asked:
-        while line := asked.readline():
-            number = os.fork()
-            if number == 0:
-                wanted: dict[str, Any] = json.loads(line)
-                return wanted
-            _tell(number)
-            _tell(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
-    return None
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(address)
+        door.listen(64)
+        os.write(1, b"ready\n")
+        while True:
+            ready, _, _ = select.select([door, 0], [], [])
+            if 0 in ready:
+                return None
+            link, _ = door.accept()
+            if os.fork() == 0:
+                door.close()
+                return forked(link)
+            link.close()
 
 
-def _tell(number: int) -> None:
-    os.write(1, b"%d\n" % number)
+def forked(link: socket.socket) -> Wanted:
+    """A process that waits for the one to be, and tells of it; here is the one to be."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    size, streams, _, _ = socket.recv_fds(link, 4, 3)
+    folder, words, env = json.loads(link.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL))
+    number = os.fork()
+    if number == 0:
+        link.close()
+        return Wanted(folder, words, env, streams)
+    for handle in streams:
+        os.close(handle)
+    try:
+        _tell(link, number)
+        _tell(link, os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
+    finally:
+        os._exit(0)
 
 
-def become(folder: str, words: list[str], env: dict[str, str], out: str, err: str) -> None:
+def _tell(link: socket.socket, number: int) -> None:
+    link.sendall(number.to_bytes(8, "big", signed=True))
+
+
+def become(wanted: Wanted) -> None:
     """The streams first: from here on nothing of this reaches whoever asked for it."""
-    for handle, path, how in (
-        (0, os.devnull, os.O_RDONLY),
-        (1, out, os.O_WRONLY),
-        (2, err, os.O_WRONLY),
-    ):
-        opened = os.open(path, how)
-        os.dup2(opened, handle)
-        os.close(opened)
-    os.chdir(folder)
+    for handle, given in enumerate(wanted.streams):
+        os.dup2(given, handle)
+        os.close(given)
+    os.chdir(wanted.folder)
     os.environ.clear()
-    os.environ.update(env)
+    os.environ.update(wanted.env)
     time.tzset()
-    sys.path[0] = folder
-    sys.argv = ["fanfold", *words]
+    sys.path[0] = wanted.folder
+    sys.argv = ["fanfold", *wanted.words]
 
 
 def leave(code: Any) -> None:
@@ -70,9 +98,9 @@ def leave(code: Any) -> None:
 
 
 if __name__ == "__main__":
-    wanted = wait_for_work()
+    wanted = wait_for_work(sys.argv[1], sys.argv[2:])
     if wanted is not None:
-        become(**wanted)
+        become(wanted)
         try:
             runpy.run_module("fanfold", run_name="__main__", alter_sys=True)
         except SystemExit as over:
