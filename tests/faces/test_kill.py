@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fanfold.fleet.runs import reading
 from tests.faces.cli import Ended, environment, fanfold, started
 from tests.faces.fleet_root import Root, lives
 from tests.faces.test_launch import Project
@@ -37,6 +38,15 @@ def receipt(team: Root) -> dict[str, Any]:
 def in_registry(team: Root) -> list[str]:
     file = team.folder / "state/fanfold/registry.json"
     return [entry["name"] for entry in json.loads(file.read_text())]
+
+
+def orders(team: Root) -> list[tuple[str, str, str, str]]:
+    """What was ordered, and what came of it."""
+    with reading(team.store) as archive:
+        (run,) = archive.read.runs()
+        given = archive.read.orders(run.no)
+    assert all(one.by for one in given)
+    return [(one.what, one.value, one.state, one.said) for one in given]
 
 
 # ── one worker ───────────────────────────────────────────────────────────────────────────────
@@ -65,6 +75,7 @@ def test_one_worker_is_ended_with_its_grandchild_and_no_other(team: Root) -> Non
     assert not lives(grandchild)
     assert json.loads((team.root / "workers/a/exit.json").read_text())["why"] == "killed"
     wait_until(lambda: team.states()["b"] == "FAILED")
+    assert orders(team) == [("kill", "a", "done", "")]
     assert team.states() == {"a": "KILLED", "ab": "RUNNING", "a-2": "RUNNING", "b": "FAILED"}
     again = team.fanfold("kill", "team", "a")
     assert (again.code, again.err) == (0, "")
@@ -85,6 +96,7 @@ def test_a_worker_whose_supervisor_is_dead_is_ended_all_the_same(team: Root) -> 
     assert ended == {"run": said["run"], "name": "team", "killed": ["b"], "over": [], "left": [],
                      "said": ""}  # fmt: skip
     assert (lives(a), lives(b)) == (True, False)
+    assert orders(team) == [("kill", "b", "done", "by whoever gave it")]
     team.gate("a").touch()
     assert team.fanfold("resume", "team", "--quiet").code == 1
     assert team.states() == {"a": "DONE", "b": "KILLED"}, "what was killed is not started again"
@@ -125,7 +137,7 @@ def test_all_ends_the_workers_the_supervisor_and_the_run(team: Root) -> None:
     assert [lives(pid) for pid in (*programs, int(child.read_text()))] == [False] * 3
     wait_until(lambda: not lives(said["pid"]))  # it has let go of the run, and only has to end
     assert in_registry(team) == []
-    assert not any((team.store / "orders").iterdir())
+    assert orders(team) == [("kill", "", "done", "")], "its supervisor carried it out"
     shown = fanfold(team.folder, "status", str(team.root), "--json", **team.env).receipt
     assert {one["id"]: one["status"] for one in shown["workers"]} == {
         "a": "KILLED", "b": "KILLED", "c": "KILLED",

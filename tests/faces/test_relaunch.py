@@ -77,6 +77,20 @@ def test_while_others_run_they_are_adopted_and_not_started_again(team: Root) -> 
     wait_until(lambda: team.status() == "complete")
 
 
+def test_those_that_were_adopted_before_are_adopted_again(team: Root) -> None:
+    team.write({"a": team.waits("a"), "b": "I am b\nFAIL"})
+    team.launch()
+    program = team.program("a")
+    wait_until(lambda: team.states()["b"] == "FAILED")
+    for _ in range(2):
+        team.prompt("b", "I am b, better")
+        team.ok("relaunch", "team", "b", "--no-tmux")
+        wait_until(lambda: team.states()["b"] == "DONE")
+    assert (team.states()["a"], lives(program)) == ("RUNNING", True)
+    team.gate("a").touch()
+    wait_until(lambda: team.status() == "complete")
+
+
 def test_it_is_refused_while_it_or_what_depends_on_it_runs(team: Root) -> None:
     team.write({"a": "I am a", "b": team.waits("b")}, b=["a"])
     team.launch()

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, RunStopped
 from fanfold.journal.answers import OrderRecord
+from fanfold.journal.facts import GiveOrder
+from fanfold.members.function import function
 from fanfold.observe.script import open_run
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.run.orders import give, give_order, parse_change
@@ -250,7 +252,7 @@ def test_what_cannot_be_done_is_refused_on_record(tmp_path: Path) -> None:
     assert said == [
         "no member 'provder': did you mean `provider`?",
         "`seconds` are of the whole run, not of a step",
-        "'dance' is no order; there are pause, resume, set, approve, skip",
+        "'dance' is no order; there are pause, resume, set, approve, skip, stop, kill, hand-over",
     ]
 
 
@@ -276,3 +278,67 @@ def test_names_may_have_dots() -> None:
     assert parse_change("gpt-4.1=off").name == "gpt-4.1"
     assert parse_change("gpt-4.1.limits.tpm=5").name == "gpt-4.1"
     assert parse_change("a.b.budget=calls=5").value == Budget(calls=5)
+
+
+# ── kill, for those who run it ───────────────────────────────────────────────────────────────
+
+
+def test_a_script_is_killed_by_order_and_goes_on_when_it_is_run_again(tmp_path: Path) -> None:
+    """What was under way is in doubt; the process itself lives."""
+    hanging, asked = asyncio.Event(), []
+
+    async def slow(text: str) -> str:
+        asked.append(text)
+        if len(asked) == 1:
+            hanging.set()
+            await asyncio.Event().wait()
+        return text
+
+    async def work() -> Receipt:
+        async with open_run("s", members=[function(slow)], store=tmp_path, progress=False) as run:
+            await map_reduce(run, ["a"], members=["slow"])
+        assert run.closing is not None
+        return run.closing
+
+    async def both() -> tuple[str, Receipt]:
+        first = asyncio.create_task(work())
+        await hanging.wait()
+        await give_order(str(tmp_path), "s", "kill")
+        with pytest.raises(RunStopped) as stopped:
+            await first
+        return str(stopped.value), await work()
+
+    said, receipt = asyncio.run(both())
+    assert said == "killed: killed by the operator; run the script again to continue"
+    assert (receipt.status, asked) == ("complete", ["a", "a"])
+
+
+def test_a_run_in_the_foreground_cannot_be_handed_over_and_a_kill_of_nobody_is_refused(
+    tmp_path: Path,
+) -> None:
+    said = []
+
+    async def act(run: Run) -> None:
+        said.extend([(await order(run, "hand-over")).said, (await order(run, "kill", "7")).said])
+
+    carried_out(scene(tmp_path, Counting()), act)
+    assert said == [
+        "it runs in the foreground, which cannot hand it over; stop it there with Ctrl-C first",
+        "no agent is at work for '7'",
+    ]
+
+
+def test_an_order_for_a_process_that_died_is_too_late(tmp_path: Path) -> None:
+    """It does not reach the next one."""
+
+    async def act(run: Run) -> None:
+        orders = run.store.read.orders(run.record.no)
+        assert [(one.what, one.state) for one in orders] == [("kill", "refused")]
+
+    async def leave_one(run: Run, work: asyncio.Future[Any]) -> None:
+        await run.store.write(GiveOrder(run.record.no, run.clock.now() - 1, "ann", "kill"))
+        run.pause("for now")
+
+    one = scene(tmp_path, Counting())
+    play(one, meanwhile=leave_one)
+    assert carried_out(one, act, resume=True).status == "complete"

@@ -1,19 +1,17 @@
-"""Start a supervisor: a detached process of its own session that inherits nothing of ours; and the
-orders of the operator to it."""
+"""Start a supervisor: a detached process of its own session that inherits nothing of ours."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 import msgspec
 
@@ -135,71 +133,9 @@ def _opened(log: Path) -> IO[bytes]:
         raise BadInput(f"{log}: cannot be written: {error.strerror}") from error
 
 
-# ── orders to it, and the lock of those who launch, resume or relaunch a run ─────────────────
+# ── the lock of those who launch, resume or relaunch a run ───────────────────────────────────
 
-Order = Literal["kill", "hand-over"]
-KILLED = "killed by the operator"
-_REFUSED, _STOPPING = "refused", "stopping"
 _POLL = 0.05  # seconds
-
-
-class Orders:
-    """One file for each order, in a folder of the session that it is for. The folder is there as long
-    as a supervisor reads it, so a run in the foreground has none."""
-
-    def __init__(self, store: Path, session: str) -> None:
-        self._folder = store / "orders" / session
-
-    @property
-    def accepted(self) -> bool:
-        """A supervisor reads them, or did until it was killed with -9."""
-        return self._folder.is_dir()
-
-    def open(self, alive: Callable[[str], bool]) -> None:
-        """Orders are accepted from now on. Folders of sessions that are not alive are removed."""
-        for folder in self._folder.parent.glob("*"):
-            if not alive(folder.name):
-                shutil.rmtree(folder, ignore_errors=True)
-        self._folder.mkdir(parents=True, exist_ok=True)
-
-    def close(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def give(self, order: Order) -> None:
-        """Trap: the supervisor may leave at this very moment; then it is not read."""
-        with suppress(FileNotFoundError):
-            (self._folder / _REFUSED).unlink(missing_ok=True)
-            (self._folder / order).touch()
-
-    def given(self, order: Order) -> bool:
-        return (self._folder / order).exists()
-
-    def refuse(self, order: Order, why: str) -> None:
-        """The order is withdrawn, and whoever gave it can read why."""
-        (self._folder / order).unlink(missing_ok=True)
-        self._write(_REFUSED, why)
-
-    def refusal(self) -> str | None:
-        return self._read(_REFUSED)
-
-    def stop(self, why: str) -> None:
-        """Note that the supervisor starts nothing more and waits for what is under way."""
-        with suppress(OSError):
-            self._write(_STOPPING, why)
-
-    def stopping(self) -> str | None:
-        """Why it starts nothing more; None while it does."""
-        return self._read(_STOPPING)
-
-    def _write(self, name: str, why: str) -> None:
-        (self._folder / f".{name}").write_text(why, encoding="utf-8")
-        (self._folder / f".{name}").replace(self._folder / name)
-
-    def _read(self, name: str) -> str | None:
-        try:
-            return (self._folder / name).read_text(encoding="utf-8")
-        except OSError:
-            return None
 
 
 @contextmanager

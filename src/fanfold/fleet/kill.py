@@ -10,15 +10,15 @@ from contextlib import ExitStack, suppress
 
 import msgspec
 
-from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
-from fanfold.fleet.detach import KILLED, Orders, run_lock
+from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
+from fanfold.fleet.detach import run_lock
 from fanfold.fleet.runs import find_record, may_live, may_run, reading, signal_process
 from fanfold.fleet.worker_view import FleetWorker, cost_at_most, worker_of, workers_of
-from fanfold.journal import opening
 from fanfold.journal.contract import Store, StoreView
-from fanfold.journal.facts import CloseRun, EndAttempt, LoseAttempts, RunRecord
+from fanfold.journal.facts import AnswerOrder, CloseRun, EndAttempt, LoseAttempts, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.run.loop import run_sync
+from fanfold.run.orders import KILLED, give
 from fanfold.run.record import unbooked
 from fanfold.work.nearest import remedy
 from fanfold.work.outcome import STATES
@@ -26,6 +26,7 @@ from fanfold.work.outcome import STATES
 WORKER_ENDS = 10.0  # seconds for a worker and all that it started
 LAUNCH_ENDS = 40.0  # seconds for another process to finish launching or relaunching the run
 SUPERVISOR_ENDS = 20.0  # seconds for a supervisor to settle its agents and close the run
+TAKEN_WITHIN = 3.0  # seconds for a process to take the order up
 POLL = 0.05
 BETWEEN = 0.5  # seconds between two signals to a run in the foreground: the second one cancels it
 MOST = 1_000_000
@@ -46,7 +47,7 @@ class KillResult(msgspec.Struct, frozen=True, kw_only=True):
 # ── one worker ───────────────────────────────────────────────────────────────────────────────
 
 
-def kill_worker(store: str, record: RunRecord, id: str) -> KillResult:
+def kill_worker(store: str, record: RunRecord, id: str, by: str) -> KillResult:
     """End one worker and all that it started. Its run continues, and settles it as failed.
 
     BadInput for an id that is not there, and for work that has no process of its own.
@@ -57,7 +58,7 @@ def kill_worker(store: str, record: RunRecord, id: str) -> KillResult:
             raise BadInput(f"{record.name} has no worker {id!r}: {remedy(id, known)}")
         worker = _at_work(archive, record, id)
         state = _state_text(archive, record, id)
-    ended = [] if worker is None else asyncio.run(_end([worker]))
+    ended = [] if worker is None else asyncio.run(_end_one(store, record, worker, by))
     found = _result(record, ended)
     if found.killed or found.left:
         return found
@@ -91,6 +92,33 @@ def _state_text(archive: StoreView, record: RunRecord, id: str) -> str:
     return f"{id} is not running"
 
 
+async def _end_one(
+    store: str, record: RunRecord, worker: FleetWorker, by: str
+) -> list[tuple[FleetWorker, bool]]:
+    """By its run, where that is under way; all the same it is waited for here until all is gone."""
+    await _order(store, record, by, worker.id)
+    return await _end([worker])
+
+
+async def _order(store: str, record: RunRecord, by: str, worker: str = "") -> bool:
+    """On record; whether the process of the run carries it out. Where none does it is done here, as also
+    when the store takes nothing: on a full disk, say."""
+    if record.status not in ("running", "paused"):
+        return False
+    with suppress(StoreError, TimeoutError):
+        async with asyncio.timeout(2 * TAKEN_WITHIN):
+            journal = open_store(store)
+            try:
+                order = await give(journal, record, by, "kill", worker, TAKEN_WITHIN)
+                if order.state != "given":
+                    return order.state == "done"
+                answer = AnswerOrder(order.no, time.time(), "done", "by whoever gave it")
+                return not await journal.write(answer)
+            finally:
+                journal.close()
+    return False
+
+
 async def _end(workers: Iterable[FleetWorker]) -> list[tuple[FleetWorker, bool]]:
     """All at once; with each, whether all of it has ended."""
     several = list(workers)
@@ -114,7 +142,7 @@ def _result(record: RunRecord, ended: list[tuple[FleetWorker, bool]]) -> KillRes
 # ── the whole run ────────────────────────────────────────────────────────────────────────────
 
 
-def kill_all(store: str, record: RunRecord) -> KillResult:
+def kill_all(store: str, record: RunRecord, by: str) -> KillResult:
     """End every worker, stop the process of the run, and close the run as killed.
 
     A supervisor settles its agents by what they left. Without one their logs say what they cost at
@@ -126,7 +154,7 @@ def kill_all(store: str, record: RunRecord) -> KillResult:
             stack.enter_context(run_lock(store, record.name, LAUNCH_ENDS))
         record = find_record(store, record.id) or record  # another process may run it by now
         began = time.time()
-        ended = asyncio.run(_stop(store, record))
+        ended = asyncio.run(_stop(store, record, by))
         if may_live(store, record.session):
             raise FanfoldError(f"the supervisor of {record.name} does not exit; see its log")
         if record.status in ("running", "paused"):
@@ -150,16 +178,16 @@ def _all_ended(
     )
 
 
-async def _stop(store: str, record: RunRecord) -> list[tuple[FleetWorker, bool]]:
-    """End workers until the process of the run has ended, and once more: it may start one yet."""
-    orders, signals = Orders(opening.files(store), record.session), 0
+async def _stop(store: str, record: RunRecord, by: str) -> list[tuple[FleetWorker, bool]]:
+    """End workers until the process of the run has ended, and once more: it may start one yet. A process
+    that does not take the order up gets signals."""
+    signals = 0 if await _order(store, record, by) else 2
     ended: dict[str, tuple[FleetWorker, bool]] = {}
-    orders.give("kill")
     deadline = time.monotonic() + SUPERVISOR_ENDS
     while may_live(store, record.session) and time.monotonic() < deadline:
-        if signals < (1 if orders.accepted else 2):
+        if signals:
             signal_process(store, record.session, signal.SIGTERM)
-            signals += 1
+            signals -= 1
         ended.update(await _end_workers(store, record))
         await _process_ends(store, record.session)
     ended.update(await _end_workers(store, record))

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from fanfold.fleet.detach import Orders
 from fanfold.fleet.logs import Follower
 from fanfold.fleet.run_plan import PlannedTask, run_plan
 from fanfold.fleet.runs import may_run
@@ -39,6 +38,7 @@ from fanfold.members.agents.dialect import Dialect, WorkerReading
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.worker import outputs, read_spec
 from fanfold.price import nanos
+from fanfold.run.orders import halted
 from fanfold.work.outcome import STATES
 from fanfold.work.task import Budget
 
@@ -168,8 +168,10 @@ class RunSnapshot:
     def stopped(self) -> str:
         """Why no worker is started any more; "" while some are."""
         if self.alive:
-            why = Orders(self._archive.files, self.record.session).stopping()
-            return "" if why is None else f"waits for a resume: the run is stopping: {why}"
+            order = halted(self._archive.read, self.record.no)
+            if order is None or order.what == "pause":
+                return "" if order is None else f"waits for a resume: paused by {order.by}"
+            return f"waits for a resume: the run is stopping: {order.value or order.by}"
         if self.record.status == "running":
             return "waits for a resume: the process of the run died"
         why = f": {self.record.reason}" if self.record.reason else ""

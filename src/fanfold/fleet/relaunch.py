@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import asyncio
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,16 +11,18 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError
-from fanfold.fleet.detach import Orders, lasting, run_lock
+from fanfold.fleet.detach import lasting, run_lock
 from fanfold.fleet.job import prepare_fleet
 from fanfold.fleet.launch import Launched, start
-from fanfold.fleet.runs import find_record, may_live, reading, signal_process
+from fanfold.fleet.runs import find_record, may_live, reading
 from fanfold.fleet.worker_view import worker_of
-from fanfold.journal import opening
 from fanfold.journal.contract import StoreView
-from fanfold.journal.facts import RunRecord
+from fanfold.journal.facts import GiveOrder, RunRecord
+from fanfold.journal.opening import open_store
 from fanfold.plans.execute import Job, Options, Stored, prepare, prepare_resume, revised
 from fanfold.plans.steps.graph import Graph, GraphTask
+from fanfold.run.loop import run_sync
+from fanfold.run.orders import give
 from fanfold.work.nearest import remedy
 
 HAND_OVER_ENDS = 30.0  # seconds for a supervisor to leave
@@ -28,7 +30,7 @@ SETTLED_WITHIN = 30.0  # seconds for it to record how a worker ended
 MOST = 1_000_000
 
 
-def relaunch(run: str, id: str, options: Options) -> Launched:
+def relaunch(run: str, id: str, options: Options, by: str) -> Launched:
     """Its log is kept under another name and it starts again, with the dependents that failed only because
     it had. While the run is under way its supervisor hands over to a new one, which adopts the workers
     that live. A run that has ended is opened again for this worker alone.
@@ -47,7 +49,8 @@ def relaunch(run: str, id: str, options: Options) -> Launched:
         more = msgspec.structs.replace(options, anew=frozenset(repeated), only=not running)
         again = revised(msgspec.structs.replace(job, options=more), changed)
         if running:
-            _take_over(options.store, job.record)
+            run_sync(_take_over(options.store, job.record, by))
+        run_sync(_restate_cap(job, again, id, by))
         return _start_changed(job, again, id)
 
 
@@ -199,6 +202,23 @@ def _with_task(stored: Stored, task: GraphTask) -> Stored:
     return msgspec.structs.replace(stored, plan=plan)
 
 
+async def _restate_cap(job: Job, again: Job, id: str, by: str) -> None:
+    """A cap that the file states anew goes before what was ordered earlier, also when it is resumed."""
+    before, now = (
+        {one["id"]: one for one in (each.stored.members or {"members": ()})["members"]}.get(id, {})
+        for each in (job, again)
+    )
+    field = "max_budget_usd"
+    if job.record is None or before.get(field) == now.get(field):
+        return
+    journal = open_store(job.options.store)
+    try:
+        value = f"{id}.{field}={now[field]}"
+        await journal.write(GiveOrder(job.record.no, time.time(), by, "set", value))
+    finally:
+        journal.close()
+
+
 def _with_member(
     before: dict[str, Any] | None, now: dict[str, Any] | None, id: str
 ) -> dict[str, Any] | None:
@@ -213,22 +233,17 @@ def _with_member(
 # ── its supervisor ───────────────────────────────────────────────────────────────────────────
 
 
-def _take_over(store: str, record: RunRecord) -> None:
+async def _take_over(store: str, record: RunRecord, by: str) -> None:
     """Have the supervisor leave, unless it is dead; its workers continue by themselves."""
-    orders = Orders(opening.files(store), record.session)
-    if not may_live(store, record.session):
-        return
-    if not orders.accepted:
-        raise AlreadyRunning(
-            f"{record.name} runs in the foreground, which cannot hand it over; stop it there with"
-            " Ctrl-C first"
-        )
-    orders.give("hand-over")
-    signal_process(store, record.session, signal.SIGUSR1)
+    journal = open_store(store)
+    try:
+        order = await give(journal, record, by, "hand-over", within=HAND_OVER_ENDS)
+    finally:
+        journal.close()
+    if order.state == "refused" and may_live(store, record.session):
+        raise AlreadyRunning(f"{record.name}: {order.said}")
     deadline = time.monotonic() + HAND_OVER_ENDS
     while may_live(store, record.session):
-        if (why := orders.refusal()) is not None:
-            raise AlreadyRunning(f"{why}; try again when it is done")
         if time.monotonic() > deadline:
             raise FanfoldError(f"the supervisor of {record.name} does not hand over; see its log")
-        time.sleep(0.02)
+        await asyncio.sleep(0.02)

@@ -20,8 +20,7 @@ import msgspec
 
 from fanfold.clock import RealClock
 from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
-from fanfold.fleet.detach import KILLED, REFUSED, LaunchOrder, LaunchResult, Orders
-from fanfold.journal.answers import AttemptRecord
+from fanfold.fleet.detach import REFUSED, LaunchOrder, LaunchResult
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.html.account import result_page
 from fanfold.observe.progress import Progress
@@ -35,8 +34,6 @@ from fanfold.work.outcome import Receipt
 STOPPED = 3  # exit code
 ENDED = "ended by SIGTERM"
 HANDED_OVER = "handed over to another supervisor"
-GRACE = 10.0  # seconds for agents that were killed to be settled
-POLL = 0.1
 READY_WITHIN = 5.0
 
 
@@ -83,9 +80,8 @@ class LauncherPipe:
 
 class RunWatch:
     """Watches the run of a supervisor and acts on signals: SIGTERM pauses the run, a second one cancels
-    it; with the order `kill` it is killed; SIGUSR1 with `hand-over` makes the supervisor leave.
-
-    When it leaves it ends nothing: agents continue by themselves, and the next supervisor adopts them.
+    it. By the order `hand-over` it leaves, and ends nothing: agents continue by themselves, and the next
+    supervisor adopts them.
     """
 
     def __init__(
@@ -102,15 +98,12 @@ class RunWatch:
         self._run, self._main = run, main
         run.store.when_waiting(self._log.say)
         trace(run)
-        store = run.store
-        self._orders = Orders(store.files, run.record.session)
-        self._orders.open(store.sessions.alive)
+        run.hands_over(self._hand_over)
         # The handlers stay until the loop ends: a signal must not interrupt the closing of the
         # run
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._on_terminate)
         loop.add_signal_handler(signal.SIGINT, self._on_terminate)
-        loop.add_signal_handler(signal.SIGUSR1, self._on_order)
         progress = Progress(run, self._log, live=False, clock=RealClock())  # type: ignore[arg-type]
         self._start(progress.watch())
         self._start(self._report_ready())
@@ -121,7 +114,6 @@ class RunWatch:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            self._orders.close()
 
     def _start(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -146,55 +138,33 @@ class RunWatch:
     def _on_terminate(self) -> None:
         if self._closing:
             return
-        if self._orders.given("kill"):
-            self._log.say(KILLED)
-            self._start(self._kill())
-        elif self._run.stopping is None:
+        if self._run.stopping is None:
             self._run.pause(ENDED)
-            self._orders.stop(ENDED)
+            self._start(self._note_stop())
             stats = self._run.statistics()
             self._log.say(interrupted(stats, stats.reserved))
         else:
             self._main.cancel()
 
-    def _on_order(self) -> None:
-        if not self._closing and self._orders.given("hand-over"):
-            self._start(self._hand_over())
-
-    # ── kill all ──
-
-    async def _kill(self) -> None:
-        """No new call. Agents are ended and settled by what they left; then the rest is cancelled.
-
-        It is repeated until none is at work: one may be starting right now.
-        """
-        run, clock = self._run, asyncio.get_running_loop()
-        run.pause(KILLED)
-        run.kill(KILLED)
-        deadline = clock.time() + GRACE
-        while self._agents_at_work() and clock.time() < deadline:
-            run.end_agents("killed", KILLED)
-            await asyncio.sleep(POLL)
-        if not self._closing:
-            self._main.cancel()
-
-    def _agents_at_work(self) -> list[AttemptRecord]:
-        run = self._run
-        started = run.store.read.newest(run.record.no, ("started",), limit=1000)
-        return [one for one in started if self._is_agent(one.member)]
+    async def _note_stop(self) -> None:
+        with suppress(FanfoldError):  # a store in trouble
+            await self._run.order("stop", ENDED)
 
     # ── hand over ──
 
-    async def _hand_over(self) -> None:
+    def _hand_over(self) -> Callable[[], None]:
         others = [id for id, calls in self._run.load().items() if calls and not self._is_agent(id)]
         if others:
-            what = f"{', '.join(others)} cannot be handed over to another supervisor while at work"
-            self._orders.refuse("hand-over", what)
-            return
+            raise BadInput(
+                f"{', '.join(others)} cannot be handed over to another supervisor while at work;"
+                " try again when it is done"
+            )
         self._run.pause(HANDED_OVER)
+        return lambda: self._start(self._leave())
+
+    async def _leave(self) -> None:
         await self._run.flush()
         self._log.say(HANDED_OVER)
-        self._orders.close()
         self._run.store.sessions.leave(self._run.record.session)
         os._exit(0)
 

@@ -48,6 +48,9 @@ class Adopted:
                 agents[lost.no] = Adoption(ctx, lost, candidate)
         if not agents:
             return 0
+        for number, adoption in agents.items():
+            if adoption.has_trace:  # else, should we die too, it would count as never sent
+                ctx.store.sent.mark(number)
         fact = AdoptAttempts(ctx.record.no, ctx.record.session, tuple(agents))
         for number in await ctx.store.write(fact):
             adoption = agents[number]

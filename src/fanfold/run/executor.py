@@ -50,8 +50,13 @@ class Executor(Protocol):
         """How an ask ended is on record: nothing of it need be kept elsewhere."""
         ...
 
-    def end_agents(self, why: str, message: str) -> None:
-        """EndAttempt all agents at work, at the operator's order; their asks end with an error."""
+    def end_agents(self, why: str, message: str, item: str = "") -> None:
+        """End all agents at work, or those of an item, at the operator's order; their asks end with an
+        error."""
+        ...
+
+    def set_cap(self, member: str, usd: float) -> None:
+        """What an agent may spend, from its next start on."""
         ...
 
     async def close(self) -> None: ...
@@ -96,10 +101,13 @@ class LocalExecutor:
     def forget(self, member: str, span: str) -> None:
         """Nothing is kept."""
 
-    def end_agents(self, why: str, message: str) -> None:
+    def end_agents(self, why: str, message: str, item: str = "") -> None:
         for member in self._members.values():
             if member.traits.agent:
-                cast(Adopts, member).end(why, message)
+                cast(Adopts, member).end(why, message, item)
+
+    def set_cap(self, member: str, usd: float) -> None:
+        self._agent(member).set_cap(usd)
 
     async def close(self) -> None:
         for id, member in self._members.items():

@@ -8,22 +8,24 @@ the run is resumed.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.journal.answers import OrderRecord
+from fanfold.journal.answers import AttemptRecord, OrderRecord
 from fanfold.journal.contract import RunQuestions, Store
 from fanfold.journal.facts import AnswerOrder, GiveOrder, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.run.context import Context
 from fanfold.run.govern import Governor
 from fanfold.run.record import RESUMABLE
+from fanfold.run.stopping import Stop
 from fanfold.work.arguments import public
 from fanfold.work.budget import combined
 from fanfold.work.nearest import remedy
@@ -31,10 +33,13 @@ from fanfold.work.options import parse_budget
 from fanfold.work.task import Budget
 
 LOOK = 0.5  # seconds between looks at the store
-Verb = Literal["pause", "resume", "set", "approve", "skip"]
-VERBS: tuple[Verb, ...] = ("pause", "resume", "set", "approve", "skip")
+Verb = Literal["pause", "resume", "set", "approve", "skip", "stop", "kill", "hand-over"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
 LASTING = ("set", "approve", "skip")
-"""What still holds when the run is resumed."""
+"""What still holds when the run is resumed; all else is for the process that runs it."""
+KILLED = "killed by the operator"
+SETTLED_WITHIN = 10.0  # seconds for agents that were killed to be settled
+_TOO_LATE = "the process that it was for has ended"
 _LIMITS = ("rpm", "tpm", "concurrency")
 _encode = msgspec.json.Encoder().encode
 Effect = Callable[[], None]
@@ -44,27 +49,30 @@ class Change(msgspec.Struct, frozen=True):
     """One thing that is set: of the run (`name` is empty), of a step or of a member."""
 
     name: str
-    field: Literal["budget", "concurrency", "limits", "enabled"]
+    field: Literal["budget", "concurrency", "limits", "enabled", "cap"]
     value: Any
     limit: str = ""
 
 
 def parse_change(text: str) -> Change:
     """`budget=5`, `concurrency=8`, `STEP.concurrency=4`, `STEP.budget=2`, `MEMBER.limits.rpm=60`,
-    `MEMBER=off`. Names may have dots."""
+    `MEMBER=off`, `WORKER.max_budget_usd=2`. Names may have dots."""
     key, equals, value = (part.strip() for part in text.partition("="))
     name, _, field = key.rpartition(".")
     if equals and field == "budget":
         return Change(name, "budget", parse_budget(value, text))
     if equals and field in _LIMITS and name.endswith(".limits"):
         return Change(name.removesuffix(".limits"), "limits", _whole(value, text), field)
+    if equals and name and field == "max_budget_usd":
+        return Change(name, "cap", _dollars(value, text))
     if equals and field == "concurrency":
         return Change(name, "concurrency", _whole(value, text))
     if equals and key and value in ("on", "off"):
         return Change(key, "enabled", value == "on")
     raise BadInput(
         f"{text!r} cannot be set; there are budget=TOTAL, concurrency=N, STEP.budget=TOTAL,"
-        " STEP.concurrency=N, MEMBER.limits.rpm=N (or tpm, concurrency) and MEMBER=on|off"
+        " STEP.concurrency=N, MEMBER.limits.rpm=N (or tpm, concurrency), MEMBER=on|off and"
+        " WORKER.max_budget_usd=USD"
     )
 
 
@@ -74,27 +82,45 @@ def _whole(value: str, text: str) -> int:
     return int(value)
 
 
+def _dollars(value: str, text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (amount := float(value)) < math.inf:
+            return amount
+    raise BadInput(f"{text!r}: dollars above 0, not {value!r}")
+
+
+def halted(read: RunQuestions, run: int) -> OrderRecord | None:
+    """The order by which a run that is under way starts nothing new: `pause` or `stop`; None: it does."""
+    verbs = ("pause", "stop", "resume")
+    last = next((one for one in reversed(read.orders(run, ("done",))) if one.what in verbs), None)
+    return None if last is None or last.what == "resume" else last
+
+
 def held(read: RunQuestions, run: int) -> OrderRecord | None:
     """The order by which a run that is under way is paused; None: it is not."""
-    done = [one for one in read.orders(run, ("done",)) if one.what in ("pause", "resume")]
-    return done[-1] if done and done[-1].what == "pause" else None
+    last = halted(read, run)
+    return last if last is not None and last.what == "pause" else None
 
 
-async def give(store: Store, run: RunRecord, by: str, what: Verb, value: str = "") -> OrderRecord:
-    """Give an order to the process of a run and wait for its answer. Where no process runs it, what
-    lasts is kept until it is resumed; anything else is refused."""
+async def give(
+    store: Store, run: RunRecord, by: str, what: Verb, value: str = "", within: float = math.inf
+) -> OrderRecord:
+    """Give an order to the process of a run and wait for its answer, so many seconds at most. Where no
+    process runs it, what lasts is kept until it is resumed; anything else is refused, but `kill`, which
+    whoever gives it carries out then."""
     if what == "set":
         parse_change(value)
     if run.status not in RESUMABLE:
         raise BadInput(f"{run.name} ({run.id}) is over: {run.status}")
-    now = time.time()
+    now, until = time.time(), time.monotonic() + within
     number: int = await store.write(GiveOrder(run.no, now, by, what, value))
-    if what not in LASTING and not store.sessions.alive(run.session):
+    if what not in (*LASTING, "kill") and not store.sessions.alive(run.session):
         said = "the run is not under way"
         await store.write(AnswerOrder(number, now, "refused", said))
     while True:
         found = next(one for one in store.read.orders(run.no) if one.no == number)
-        if found.state != "given" or not store.sessions.alive(run.session):
+        over = not store.sessions.alive(run.session) or time.monotonic() > until
+        if found.state != "given" or over:
             return found
         await asyncio.sleep(LOOK / 5)
 
@@ -102,8 +128,9 @@ async def give(store: Store, run: RunRecord, by: str, what: Verb, value: str = "
 @public
 async def give_order(store: str, run: str, what: Verb, value: str = "", by: str = "") -> None:
     """Give an order to a run of another process, by its name or id: `pause`, `resume`, `set` (with
-    `budget=5` and the like), `approve`, `skip` (with an item's id). Returns when it is carried out; where
-    no process runs it, when it is kept. Raises BadInput when it is refused."""
+    `budget=5` and the like), `approve`, `skip` (with an item's id), `stop` (as SIGTERM does), `kill`.
+    Returns when it is carried out; where no process runs it, when it is kept. Raises BadInput when it is
+    refused."""
     opened = open_store(store)
     try:
         record = opened.read.find(run)
@@ -117,12 +144,36 @@ async def give_order(store: str, run: str, what: Verb, value: str = "", by: str 
 
 
 class OrderTaker:
-    """Carries out the orders to one run, as its process."""
+    """Carries out the orders to one run, as its process. `leave`: how that hands the run over to another
+    one; None where it cannot."""
 
     def __init__(self, ctx: Context, governor: Governor) -> None:
-        self._ctx, self._governor = ctx, governor
+        self._ctx, self._governor, self._since = ctx, governor, ctx.clock.now()
+        self.leave: Callable[[], Effect] | None = None
+        self._main: asyncio.Task[Any] | None = None
+        self._killing: asyncio.Task[None] | None = None  # until the main task is cancelled
 
-    async def watch(self) -> None:
+    @asynccontextmanager
+    async def taking(self, restated: frozenset[str]) -> AsyncIterator[None]:
+        """Meanwhile, orders that anybody gives to this run by its store are carried out."""
+        self._main = asyncio.current_task()
+        if self._ctx.record.resumed:
+            await self.begin(restated)
+        watch = asyncio.create_task(self._watch())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self._main is None or self._killing is None:
+                raise
+            self._main.uncancel()  # that was us
+            raise self._ctx.stopping.error() from None
+        finally:
+            tasks = [watch] if self._killing is None else [watch, self._killing]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch(self) -> None:
         """Until it is cancelled."""
         ctx = self._ctx
         while True:
@@ -135,18 +186,21 @@ class OrderTaker:
         """When a run is resumed: what lasts holds again, except for steps whose budget was stated
         again; what was given meanwhile is carried out, or too late. It is not paused any more."""
         store, run, now = self._ctx.store, self._ctx.record.no, self._ctx.clock.now()
-        if held(store.read, run) is not None:
+        if halted(store.read, run) is not None:
             order = await store.write(GiveOrder(run, now, "a new process", "resume"))
             await store.write(AnswerOrder(order, now, "done"))
         for order in store.read.orders(run):
-            if order.state == "given":
+            if order.state == "given" and order.what not in LASTING and order.at < self._since:
+                await store.write(AnswerOrder(order.no, now, "refused", _TOO_LATE))
+            elif order.state == "given":
                 await self.take(order)
             elif order.state == "done" and order.what in LASTING:
                 change = parse_change(order.value) if order.what == "set" else None
                 if change and change.field == "budget" and change.name in ("", *restated):
                     continue  # the budget of the run is on record with it
-                effect, _ = self._effect(order)
-                effect()
+                with suppress(BadInput):  # a member that is not there any more
+                    effect, _ = self._effect(order)
+                    effect()
 
     async def give_here(self, what: Verb, value: str) -> None:
         """An order of this process itself."""
@@ -192,12 +246,51 @@ class OrderTaker:
                 return self._skip(value), None
             case "set":
                 return self._set(parse_change(value))
+            case "stop":
+                why = value or f"stopped by {order.by}"
+                return lambda: self._ctx.stopping.halt(Stop("paused", why)), None
+            case "kill" if value:
+                return self._end_worker(value), None
+            case "kill":
+                return self._kill, None
+            case "hand-over" if self.leave is not None:
+                return self.leave(), None
+            case "hand-over":
+                where = "it runs in the foreground, which cannot hand it over"
+                raise BadInput(f"{where}; stop it there with Ctrl-C first")
         raise BadInput(f"{order.what!r} is no order; there are {', '.join(VERBS)}")
 
     def _go_on(self) -> None:
         """The time of the pause does not count as active."""
         ctx = self._ctx
         ctx.active.began += ctx.dispatch.release()
+
+    def _at_work(self) -> list[AttemptRecord]:
+        """The attempts of agents."""
+        read, gauges = self._ctx.store.read, self._ctx.limits.gauges
+        started = read.newest(self._ctx.record.no, ("started",), limit=1000)
+        return [one for one in started if one.member in gauges and gauges[one.member].traits.agent]
+
+    def _end_worker(self, id: str) -> Effect:
+        if not any(id in one.ids for one in self._at_work()):
+            raise BadInput(f"no agent is at work for {id!r}")
+        return lambda: self._ctx.executor.end_agents("killed", KILLED, id)
+
+    def _kill(self) -> None:
+        """No new call. Agents are ended and settled by what they left; then the rest is cancelled."""
+        self._ctx.stopping.halt(Stop("paused", KILLED))
+        self._ctx.stopping.kill(KILLED)
+        self._killing = asyncio.ensure_future(self._end_all())
+
+    async def _end_all(self) -> None:
+        """It is repeated until none is at work: one may be starting right now."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SETTLED_WITHIN
+        while self._at_work() and loop.time() < deadline:
+            self._ctx.executor.end_agents("killed", KILLED)
+            await asyncio.sleep(LOOK / 5)
+        if self._main is not None:
+            self._main.cancel()
 
     def _skip(self, id: str) -> Effect:
         read, run, outcomes = self._ctx.store.read, self._ctx.record.no, self._ctx.outcomes
@@ -237,12 +330,16 @@ class OrderTaker:
     def _set_part(self, change: Change) -> Effect:
         ctx, name, value = self._ctx, change.name, change.value
         gauge = ctx.limits.gauges.get(name)
-        if change.field in ("limits", "enabled"):
+        if change.field in ("limits", "enabled", "cap"):
             if gauge is None and ctx.choose.known(name) is None:
                 raise BadInput(f"no member {name!r}: {remedy(name, ctx.choose.ids)}")
             gauge = ctx.limits.gauges[name]
             if change.field == "enabled":
                 return lambda: gauge.switch(on=value)
+            if change.field == "cap" and (not gauge.traits.agent or gauge.traits.at):
+                raise BadInput(f"member {name!r} is not an agent of this machine")
+            if change.field == "cap":
+                return lambda: ctx.executor.set_cap(name, value)
             now = ctx.clock.monotonic()
             return lambda: gauge.set_limit(change.limit, value, now)
         if change.field == "budget" and value.seconds is not None:

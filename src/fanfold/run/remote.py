@@ -77,9 +77,9 @@ class PlacedExecutor(LocalExecutor):
         if member in self._placed and self._remote is not None:
             self._remote.forget(span)
 
-    def end_agents(self, why: str, message: str) -> None:
-        super().end_agents(why, message)
-        if self._remote is not None:
+    def end_agents(self, why: str, message: str, item: str = "") -> None:
+        super().end_agents(why, message, item)
+        if self._remote is not None and not item:
             self._remote.stop_agents(message)
 
     async def close(self) -> None:

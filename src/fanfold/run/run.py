@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
-    AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
     Iterator,
 )
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -28,7 +26,7 @@ from fanfold.run.context import Shared, build, share
 from fanfold.run.figures import RunFigures
 from fanfold.run.govern import Governor
 from fanfold.run.member_sources import MemberSource, with_members
-from fanfold.run.orders import OrderTaker, Verb
+from fanfold.run.orders import Effect, OrderTaker, Verb
 from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, status_of
 from fanfold.run.record import new_id
@@ -101,17 +99,14 @@ class Run(RunFigures):
         record = msgspec.structs.replace(record, no=no)
         return Run(self.store, record, self._source, settings, self.clock, whole=self)
 
-    @asynccontextmanager
-    async def taking_orders(self) -> AsyncIterator[None]:
+    def taking_orders(self) -> AbstractAsyncContextManager[None]:
         """Meanwhile, orders that anybody gives to this run by its store are carried out."""
-        if self.record.resumed:
-            await self._orders.begin(self.settings.restated)
-        watch = asyncio.create_task(self._orders.watch())
-        try:
-            yield
-        finally:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+        return self._orders.taking(self.settings.restated)
+
+    def hands_over(self, leave: Callable[[], Effect]) -> None:
+        """How its process leaves the run to another one: `leave` raises BadInput where it cannot; what
+        it gives back is called when that is on record."""
+        self._orders.leave = leave
 
     # ── members ──
 
@@ -335,11 +330,6 @@ class Run(RunFigures):
 
     def kill(self, reason: str) -> None:
         self._ctx.stopping.kill(reason)
-
-    def end_agents(self, why: str, said: str) -> None:
-        """At the operator's word: all agents at work are ended, with all that they started. Their
-        tasks end as failed, and what they took is settled as far as it is known."""
-        self._ctx.executor.end_agents(why, said)
 
     @property
     def stopping(self) -> Stop | None:

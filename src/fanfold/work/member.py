@@ -164,6 +164,11 @@ class Adopts(Protocol):
 
     async def adopt(self, span: str, store: str, tell: Tell) -> Reply | None: ...
 
-    def end(self, why: str, said: str) -> None:
-        """End all that is at work, on the operator's order; their asks end with an error."""
+    def end(self, why: str, said: str, item: str = "") -> None:
+        """End all that is at work, or what works for an item, on the operator's order; their asks end with
+        an error."""
+        ...
+
+    def set_cap(self, usd: float) -> None:
+        """What it may spend, from its next start on."""
         ...

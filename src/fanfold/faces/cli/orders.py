@@ -38,7 +38,8 @@ def pause(run: str, store: str, as_json: bool) -> None:
 @json_option
 def set_(run: str, changes: tuple[str, ...], store: str, as_json: bool) -> None:
     """Change a run while it runs: budget=TOTAL, concurrency=N, STEP.budget=TOTAL, STEP.concurrency=N,
-    MEMBER.limits.rpm=N (or tpm, concurrency), MEMBER=on or off. It holds when it is resumed too."""
+    MEMBER.limits.rpm=N (or tpm, concurrency), MEMBER=on or off, WORKER.max_budget_usd=USD (from its
+    next start on). It holds when it is resumed too."""
     for change in changes:
         parse_change(change)
     _order(run, store, "set", changes, as_json=as_json)
@@ -88,7 +89,7 @@ async def _given(
     try:
         record, given = find_run(store, run), list[OrderRecord]()
         for value in values:
-            given.append(await give(store, record, _user(), what, value))
+            given.append(await give(store, record, operator(), what, value))
             if given[-1].state == "refused":
                 break
         return record, given
@@ -109,7 +110,8 @@ def resume_held(place: str, run: str) -> bool:
     return True
 
 
-def _user() -> str:
+def operator() -> str:
+    """Who gives orders here."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a user without a name

@@ -13,6 +13,7 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.faces.cli.launch import look_on, show_launched
 from fanfold.faces.cli.options import json_option
+from fanfold.faces.cli.orders import operator
 from fanfold.faces.cli.store import found, located, looked_at, named, registry, store_option
 from fanfold.faces.cli.terminal import columns, until_interrupted
 from fanfold.fleet import tmux
@@ -55,11 +56,11 @@ def kill(run: str, worker: str, force: bool, store: str, as_json: bool) -> None:
     if worker == ALL:
         if not force and sys.stdin.isatty() and sys.stderr.isatty():
             click.confirm(f"End all of {record.name} ({record.id})?", abort=True, err=True)
-        ended = kill_all(folder, record)
+        ended = kill_all(folder, record, operator())
         registry().remove(record.name, record.id)
         tmux.close_session(record.name, record.id, Path(folder))
     else:
-        ended = kill_worker(folder, record, worker)
+        ended = kill_worker(folder, record, worker, operator())
     click.echo(msgspec.json.encode(ended) if as_json else _kill_text(ended, record, worker))
     if ended.left:
         raise FanfoldError(f"could not be ended: {'; '.join(ended.left)}")
@@ -87,7 +88,7 @@ def relaunch(run: str, worker: str, store: str, no_tmux: bool, as_json: bool) ->
     """Start a worker again that has ended, and those that failed because of it. Others continue, or
     stay as they are. RUN is a run's id or name, or the folder of a fleet."""
     where = located(run, store)
-    launched = begin(where.run, worker, Options(store=where.store))
+    launched = begin(where.run, worker, Options(store=where.store), operator())
     launched = msgspec.structs.replace(launched, workers=(worker,) if launched.workers else ())
     show_launched(launched, f"relaunched {worker} of", as_json=as_json)
     look_on(launched, attach=False, no_tmux=no_tmux)

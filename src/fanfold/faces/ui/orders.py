@@ -101,14 +101,14 @@ class PageOrders:
         return _started(resume_detached(prepare_resume(run.id, options)))
 
     def _kill(self, run: RunRecord, id: str) -> str:
-        ended = kill_worker(self._files(), run, id)
+        ended = kill_worker(self._files(), run, id, _user())
         if ended.left:
             raise FanfoldError(f"could not be ended: {'; '.join(ended.left)}")
         return ended.said
 
     def _kill_all(self, run: RunRecord, value: str) -> str:
         folder = self._files()
-        ended = kill_all(folder, run)
+        ended = kill_all(folder, run, _user())
         Registry().remove(run.name, run.id)
         tmux.close_session(run.name, run.id, Path(folder))
         if ended.left:
@@ -116,7 +116,7 @@ class PageOrders:
         return ", ".join(ended.killed)
 
     def _relaunch(self, run: RunRecord, id: str) -> str:
-        return _started(relaunch(run.id, id, Options(store=self._place)))
+        return _started(relaunch(run.id, id, Options(store=self._place), _user()))
 
     def _files(self) -> str:
         with reading(self._place) as archive:

@@ -192,9 +192,13 @@ class Agent:
                 raise CalledOff(f"{self._traits.id}: its process died before it began") from None
             raise
 
-    def end(self, why: Why, said: str) -> None:
+    def end(self, why: Why, said: str, item: str = "") -> None:
         for host in tuple(self._running):
-            host.kill(why, said)
+            if item in ("", host.spec.id):
+                host.kill(why, said)
+
+    def set_cap(self, usd: float) -> None:
+        self._fields = msgspec.structs.replace(self._fields, max_budget_usd=usd)
 
     # ── one worker ──
 

@@ -1,8 +1,7 @@
-"""Words to a supervisor, and the lock that only one launcher holds."""
+"""The process of a session, and the lock that only one launcher holds."""
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -10,39 +9,8 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import AlreadyRunning, StoreError
-from fanfold.fleet.detach import Orders, run_lock
+from fanfold.fleet.detach import run_lock
 from fanfold.journal.opening import open_store
-
-
-def test_words_are_given_heard_and_refused(tmp_path: Path) -> None:
-    journal = open_store(tmp_path)
-    session = journal.sessions.enter()
-    mine = Orders(tmp_path, session)
-    mine.give("kill")
-    assert (mine.accepted, mine.given("kill")) == (False, False), "nobody listens yet"
-    mine.open(journal.sessions.alive)
-    operator = Orders(tmp_path, session)
-    operator.give("hand-over")
-    assert (operator.accepted, mine.given("hand-over"), mine.given("kill")) == (True, True, False)
-    mine.refuse("hand-over", "busy")
-    assert (mine.given("hand-over"), operator.refusal()) == (False, "busy")
-    operator.give("hand-over")
-    assert operator.refusal() is None, "a new word is answered anew"
-    mine.close()
-    assert not operator.accepted
-    journal.close()
-
-
-def test_folders_of_those_who_died_are_removed(tmp_path: Path) -> None:
-    async def both() -> None:
-        journal = open_store(tmp_path)
-        dead, mine = Orders(tmp_path, "00"), Orders(tmp_path, journal.sessions.enter())
-        (tmp_path / "orders" / "00").mkdir(parents=True)
-        mine.open(journal.sessions.alive)
-        assert (dead.accepted, mine.accepted) == (False, True)
-        journal.close()
-
-    asyncio.run(both())
 
 
 def test_a_session_names_its_process(tmp_path: Path) -> None:
