@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import select
 import shutil
@@ -66,10 +67,7 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", session, width=width, height=800,
             deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
-        self._events.clear()
-        self._do("Page.navigate", session, url=url)
-        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
-            self._events.append(self._next())
+        self.go(url)
 
     def seen(self) -> Seen:
         """The last page as it is now, with all that it asked for since it was visited."""
@@ -83,9 +81,44 @@ class Browser:
 
     def until(self, condition: str) -> None:
         """Wait until a condition is true in the last page."""
-        self.value(f"""
-            new Promise(done => {{ const look = () =>
-                ({condition}) ? done(1) : setTimeout(look, 20); look(); }})""")
+        found = self.value(f"""
+            new Promise(done => {{ const end = Date.now() + {SECONDS} * 1000, look = () => {{
+                if ({condition}) done("yes");
+                else if (Date.now() > end) done(document.body.innerText);
+                else setTimeout(look, 20); }}; look(); }})""")
+        assert found == "yes", (condition, found)
+
+    def click(self, selector: str) -> None:
+        """Once it is there; a button that is sent meanwhile is not."""
+        self.until(f"document.querySelector({selector!r})?.disabled === false")
+        self.value(f"document.querySelector({selector!r}).click()")
+
+    def type(self, selector: str, text: str) -> None:
+        self.value(f"""{{ const field = document.querySelector({selector!r});
+            field.focus(); field.value = {text!r}; }}""")
+
+    def without_scripts(self) -> None:
+        """Of pages that are entered from now on in this tab."""
+        self._do("Emulation.setScriptExecutionDisabled", self._session, value=True)
+
+    def go(self, url: str) -> None:
+        """Another address in the same tab."""
+        self._events.clear()
+        self._do("Page.navigate", self._session, url=url)
+        self.loaded()
+
+    def loaded(self) -> None:
+        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+            self._events.append(self._next())
+
+    def picture(self, file: Path, *, height: int = 0) -> None:
+        """What is seen of the page, or so much of it from its top."""
+        clip = {}
+        if height:
+            width = self.value("innerWidth")
+            clip = {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
+        done = self._do("Page.captureScreenshot", self._session, captureBeyondViewport=True, **clip)
+        file.write_bytes(base64.b64decode(done["data"]))
 
     def press(self, key: str) -> None:
         self._do("Input.dispatchKeyEvent", self._session, type="keyDown", key=key, text=key)

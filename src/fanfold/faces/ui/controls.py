@@ -124,9 +124,9 @@ def _answer(one: OrderRecord) -> str:
     )
 
 
-def last_answer(seen: SeenRun) -> str:
-    """What came of the last order, for a while."""
-    last = next(iter(orders_of(seen)), None)
+def last_answer(seen: SeenRun, about: str = "") -> str:
+    """What came of the last order, for a while: to the run, or about one item or worker of it."""
+    last = next((one for one in orders_of(seen) if about in ("", one.value)), None)
     fresh = last is not None and seen.now - (last.answered or last.at) < FRESH
     said = _answer(last) if last is not None and (fresh or last.state == "given") else ""
     return f'<div role="status" aria-live="polite">{said}</div>'
@@ -160,7 +160,7 @@ def item_controls(seen: SeenRun, id: str) -> str:
     planned = read.find_items(run, id)
     ended = [one.state for item in planned for one in read.step_endings(run, item)]
     state = ended[-1] if ended else "pending" if planned else ""
-    return form(seen, item_button(seen, id, state)) + last_answer(seen)
+    return form(seen, item_button(seen, id, state)) + last_answer(seen, id)
 
 
 def worker_controls(seen: SeenRun, one: WorkerView) -> str:

@@ -152,7 +152,7 @@ def worker_page(seen: SeenRun) -> UiPage:
         crumbs(("/", "Runs"), (run_path(seen.record.id), seen.record.name), (up, "workers")),
         f"<h1>{esc(id)}</h1>",
         f'<p class="lead">{pill(status_word(one).lower(), _style(one))}{esc(one.waits or one.error)}</p>',
-        worker_controls(seen, one), last_answer(seen),
+        worker_controls(seen, one), last_answer(seen, id),
         '<div class="grid">', panel("Worker", _figures(seen, one)),
         panel("Commands", "".join(_commands(seen, one))), "</div>",
         panel("Changes so far", "".join(_diff(seen, one))),
@@ -173,7 +173,7 @@ def _figures(seen: SeenRun, one: WorkerView) -> str:
         "turns": f"{one.turns:,}" if one.turns else "",
         "tokens": f"{one.usage.total:,}" if one.usage.total else "",
         "attempts": f"{one.tries:,}" if one.tries else "",
-        "waits for": ", ".join(one.depends_on), "files": ", ".join(one.outputs[:8]),
+        "depends on": ", ".join(one.depends_on), "files": ", ".join(one.outputs[:8]),
         "exit code": "" if one.code is None else str(one.code), "session": one.session,
         "denied": ", ".join(one.denied[:8]),
     }  # fmt: skip

@@ -31,7 +31,7 @@ def items_tab(seen: SeenRun) -> str:
     )
     acts = [item_button(seen, one.id, one.state or "pending") for one in found]
     with_orders = seen.reader.orders is not None and any(acts)
-    columns = [*_COLUMNS, HtmlColumn("", "act")] if with_orders else _COLUMNS
+    columns = [*_COLUMNS, HtmlColumn("", "acts")] if with_orders else _COLUMNS
     rows = [Html(_row(columns, record, one, act)) for one, act in zip(found, acts, strict=True)]
     body = table(columns, rows, "list") if rows else note("No item is like that.")
     body = form(seen, body, "rows") if with_orders else body

@@ -9,6 +9,7 @@ from fanfold.faces.ui.fleet import has_workers, workers_tab
 from fanfold.faces.ui.flow import flow_html
 from fanfold.faces.ui.items import items_tab
 from fanfold.faces.ui.reading import LateAnswer
+from fanfold.faces.ui.runs import spent_so_far
 from fanfold.faces.ui.seen import STATES, SeenRun
 from fanfold.faces.ui.shell import (
     UiPage,
@@ -48,7 +49,7 @@ _ANY: tuple[AttemptState, ...] = ("started", "ok", "error", "in_doubt", "late")
 
 
 def run_page(seen: SeenRun) -> UiPage:
-    record, receipt = seen.record, seen.summary.receipt
+    record, receipt = seen.record, spent_so_far(seen.summary)
     shown = {key: one for key, one in TABS.items() if key != "workers" or has_workers(seen)}
     tab = seen.query.get("tab", "")
     tab = tab if tab in shown else "overview"
@@ -84,6 +85,8 @@ def _pace(seen: SeenRun) -> list[tuple[str, str]]:
     rate = seen.reader.rate(seen.record).see(seen.summary.seconds, seen.summary.done)
     left = seen.summary.pending
     shown = [("in flight", f"{seen.summary.under_way.attempts:,}")]
+    reserved = seen.summary.under_way.at_most
+    shown += [("reserved", money(reserved))] if reserved else []
     shown += [("rate", per_time(rate))] if rate > 0 else []
     return shown + ([("time left", duration(left / rate))] if rate > 0 and left else [])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+import msgspec
+
 from fanfold.faces.ui.reading import StoreReader
 from fanfold.faces.ui.seen import seen_run
 from fanfold.faces.ui.shell import UiPage, address, linked, outcome_bar, pill, run_path
@@ -16,6 +18,7 @@ from fanfold.observe.html.page import esc, note
 from fanfold.observe.html.plots import bar
 from fanfold.observe.html.tables import Html, HtmlColumn, row_html, table
 from fanfold.observe.status import RunSummary
+from fanfold.price import dollars, nanos
 from fanfold.work.outcome import Receipt
 
 SHOWN = 50
@@ -96,11 +99,18 @@ def _row(s: RunSummary, names: Mapping[str, str], now: float) -> str:
     reason = f'<br><span class="sub">{esc(why[:120])}</span>' if why else ""
     cells = [
         Html(linked(run_path(run.id), run.name) + parent + reason), pill(s.status),
-        f"{s.done:,} / {r.planned:,}", Html(outcome_bar(r)), cost_of(r), Html(_budget(s)),
+        f"{s.done:,} / {r.planned:,}", Html(outcome_bar(r)), cost_of(spent_so_far(s)), Html(_budget(s)),
         Html(f'<time title="{esc(local_time(run.created))}">{esc(age(run.created, now))}</time>'),
         duration(s.seconds),
     ]  # fmt: skip
     return row_html(_COLUMNS, cells).replace("<tr", "<tr data-row", 1)
+
+
+def spent_so_far(s: RunSummary) -> Receipt:
+    """Without what is only reserved for calls under way."""
+    r = s.receipt
+    spent = dollars(max(0, nanos(r.cost_usd) - s.under_way.at_most))
+    return msgspec.structs.replace(r, cost_usd=spent)
 
 
 def cost_of(r: Receipt) -> str:
