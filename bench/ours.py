@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterator
+from statistics import median
 from typing import Any
 
 from data import MAX_TOKENS, MODEL, PROMPT, SCHEMA, row, rows
@@ -110,6 +111,17 @@ async def http_map(
         max_concurrency=concurrency,
     ) as run:  # fmt: skip
         return await mapped(run, items, concurrency)
+
+
+async def rostered_map(folder: str, items: int, concurrency: int, roster: str) -> dict[str, Any]:
+    """By the member of a roster; `median`: of the seconds that a call took."""
+    async with open_run(
+        "bench", roster=roster, store=folder, budget=Budget(usd=1.0), max_concurrency=concurrency
+    ) as run:
+        found = await mapped(run, items, concurrency)
+        await run.flush()
+        found["median"] = median(run.store.read.latencies("rules", "function:slow:rate@run", "map"))
+    return found
 
 
 async def http_script(folder: str, items: int, concurrency: int, url: str) -> dict[str, Any]:

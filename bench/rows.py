@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fleet import WORKERS, measured
 from measure import Job, Pair, Sample, in_turn, job, median, program
+from workers import Parties, middle
 
 from fanfold.price import Price
 from fanfold.testing.running import running_server
@@ -187,6 +188,31 @@ def team_store(way: Way) -> Iterator[Line]:
     yield Line(what, "µs", raw, ours, 3.0, note="raw: ours on SQLite")
 
 
+def queued(way: Way) -> Iterator[Line]:
+    """The same plan with and without workers, on one PostgreSQL."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests import postgres
+
+    what = "members of 50 ms through one queue, 64 at once, two workers: "
+    try:
+        parties = Parties(way, postgres.server())
+    except BaseException as skipped:  # as pytest says it
+        yield Line(what + "asks in a second", "", None, None, 150.0, note=str(skipped))
+        return
+    n, few = way.size.few, range(min(3, way.size.runs))
+    local = middle([parties.measured(n, 64, 0) for _ in few])
+    ours = middle([parties.measured(n, 64, 2) for _ in few])
+    alone = middle([parties.measured(n // 10, 1, 0) for _ in few])
+    one = middle([parties.measured(n // 10, 1, 2) for _ in few])
+    postgres.shut_down()
+    yield Line(what + "ms for each of 1,000 asks in a row", "ms", 1e3 / local["rate"], 1e3 / ours["rate"],
+               1e3 / 150, times=False, note=f"{ours['rate']:.0f} asks in a second; at least 150")  # fmt: skip
+    shares = f"workers {ours['workers']:.2f} ms, PostgreSQL {ours['server']:.2f} ms ({local['server']:.2f} without)"
+    yield Line(what + "CPU per ask, the run", "ms", local["run"], ours["run"], 3.0, note=shares)
+    yield Line("one ask at a time through a queue: time added, median", "ms", None,
+               one["latency"] - alone["latency"], 30.0, times=False)  # fmt: skip
+
+
 def followed(way: Way) -> Iterator[Line]:
     given = {"items": way.size.many, "concurrency": 64}
     pair = way.in_turn(way.job("ours:function_map", **given), way.job("ours:followed", **given))
@@ -297,6 +323,7 @@ ROWS: dict[str, Callable[[Way], Iterable[Line]]] = {
     "script": http_script,
     "followed": followed,
     "team": team_store,
+    "workers": queued,
     "resume": resume,
     "command": command,
     "start": start,

@@ -68,6 +68,11 @@ class PostgresServer:
             time.sleep(0.02)
         return False
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 

@@ -130,3 +130,68 @@ def test_when_a_worker_and_the_run_are_killed_only_what_that_worker_held_is_in_d
     assert asked.total() <= items + held
     bill = sum(entry.cost for entry in model.books().asked if tmp_path.name + " " in entry.prompt)
     assert dollars(bill) <= receipt["cost_usd"] <= 100.0
+
+
+def test_a_worker_that_does_not_fit_gets_no_work_and_everyone_can_see_why(
+    database: PostgresServer, model: RunningServer, tmp_path: Path
+) -> None:
+    place = database.place()
+    machines = Machines(place, model.url, tmp_path, 2)
+    why = "m is openai:another there, and openai:test-model is asked for"
+
+    def listed() -> str:
+        return fanfold(tmp_path, "workers", "--queue", place).out
+
+    with (
+        machines.worker("other", model="another") as other,
+        started(machines.run, "run", *machines.words) as run,
+    ):
+        other.until_it_says("takes asks for m")
+        run.until(lambda: f"gets no work: {why}" in listed())
+        assert "2 asks wait for a worker with m" in listed()
+        checked = fanfold(machines.run, "members", "--check", "--store", place)
+        assert why in checked.out, checked
+        with machines.worker("one"):
+            assert run.end().code == 0
+        assert "another" not in fanfold(machines.run, "show", "talk", "i0", "--store", place).out
+
+
+def test_two_runs_at_once_ask_each_content_once(
+    database: PostgresServer, model: RunningServer, tmp_path: Path
+) -> None:
+    machines = Machines(database.place(), model.url, tmp_path, 20)
+    words = ("run", *machines.words, "--name")
+    with (
+        machines.worker("one", "--slots", "3"),
+        started(machines.run, *words, "a") as first,
+        started(machines.run, *words, "b") as second,
+    ):
+        receipts = [run.end().receipt for run in (first, second)]
+    assert [receipt["passed"] for receipt in receipts] == [20, 20]
+    assert list(machines.asked(model).values()) == [1] * 20
+
+
+def test_without_a_server_members_at_workers_are_refused(tmp_path: Path) -> None:
+    machines = Machines(".fanfold", "http://127.0.0.1:9", tmp_path, 1)
+    ended = machines.carry_out()
+    assert ended.code == 2
+    assert ended.err == (
+        "fanfold: member m is `at: workers`, and the store .fanfold is not on PostgreSQL; use such a"
+        " store, or name a queue in the roster: settings: {queue: postgresql://…}\n"
+    )
+    assert fanfold(tmp_path, "worker", "--queue", ".fanfold").code == 2
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("here", "`at` is `workers` or {tags: […]}, not `here`"),
+        ("{tags: ['a b']}", "`a b` is not a tag: letters, digits and . _ - only"),
+        ("{tag: gpu}", "unknown field `tag`"),
+    ],
+)
+def test_a_place_that_is_none_is_refused(tmp_path: Path, at: str, said: str) -> None:
+    machines = Machines(".fanfold", "http://127.0.0.1:9", tmp_path, 1)
+    machines.roster(f"    at: {at}\n")
+    ended = machines.carry_out()
+    assert (ended.code, said in ended.err) == (2, True), ended

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
 
-from fanfold.errors import BadInput, MemberError
+from fanfold.errors import BadInput, MemberError, Terminal
 from fanfold.journal import opening
 from fanfold.journal.queue import QueuedAsk
 from fanfold.run.executor import LocalExecutor
@@ -21,6 +21,7 @@ from fanfold.work.member import Event, Member, Request, Tell, Traits
 from fanfold.work.wire import decode_answer, encode_request
 
 LOOK = 2.0  # seconds between looks at the workers, and at a queue that says nothing
+CLOSING = 10.0  # seconds for the last statements
 ADOPTION = 60.0  # seconds in which the next worker on a machine takes over its agents
 
 
@@ -107,6 +108,7 @@ class QueueClient:
         self._missed: dict[str, float] = {}  # workers that are dead, since when
         self._task: asyncio.Task[None] | None = None
         self._closing = False
+        self._broken: BaseException | None = None
 
     async def open(self) -> None:
         if self._opening is None:
@@ -116,9 +118,20 @@ class QueueClient:
     async def _open(self) -> None:
         await self.queue.enter()
         self._task = asyncio.create_task(self._carry())
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The queue cannot be used any more: nobody waits for it in vain."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._broken = error
+            for span in tuple(self._waiting):
+                self._fail(span, f"the queue cannot be used: {error}", True)
 
     async def ask(self, traits: Traits, request: Request, tell: Tell) -> Reply:
         tell(Event("note", f"{traits.id} waits for a worker", {"member": traits.id}))
+        if self._broken is not None:
+            raise Terminal(f"the queue cannot be used: {self._broken}", scope="member")
         ask = QueuedAsk(
             request.span, traits.id, traits.answerer, traits.tags, encode_request(request)
         )
@@ -157,10 +170,12 @@ class QueueClient:
         self._changed.set()
 
     async def close(self) -> None:
+        """A server that is away is not waited for: what is to be forgotten is found by a resumed run."""
         self._closing = True
         self._changed.set()
         if self._task is not None:
-            await self._task
+            await asyncio.wait((self._task,), timeout=CLOSING)
+            self._task.cancel()
         if self._opening is not None:
             await self.queue.leave()
 

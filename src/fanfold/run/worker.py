@@ -26,6 +26,7 @@ from fanfold.work.member import Request, tell_nobody
 from fanfold.work.wire import decode_request, encode_answer
 
 LOOK = 2.0  # seconds between looks at a queue that says nothing
+HELD = 5.0  # seconds between looks at what it holds
 FITTING = 10.0  # seconds between looks whether asks wait that do not fit
 
 
@@ -43,7 +44,8 @@ class Worker:
     ) -> None:
         self._options, self._say = options, say
         self._changed, self._stopping = asyncio.Event(), False
-        self._to_look = True  # whether asks are to be stopped
+        self._next_look = 0.0
+        self._fenced: StoreFenced | None = None
         self._queue = opening.open_queue(options.queue, self._heard)
         self._executor = LocalExecutor()
         self.members = self._offered(source)
@@ -86,6 +88,8 @@ class Worker:
         try:
             await self._adopt()
             await self._work()
+            if self._fenced is not None:
+                raise self._fenced
         finally:
             fitting.cancel()
             await self._executor.close()
@@ -100,12 +104,11 @@ class Worker:
                 await self._queue.report(reports)
                 for span, _ in reports:
                     self._running.pop(span, None)
+            if self._looks():
+                await self._reconcile()
             if self._stopping and not self._running:
                 return
             await self._take()
-            if self._to_look and self._running:
-                self._to_look = False
-                await self._cancel_stopped()
             if not self._changed.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), LOOK)
@@ -119,22 +122,42 @@ class Worker:
         try:
             asks = await self._queue.take(self.members, self._options.tags, free)
         except StoreFenced as fenced:
-            self._say(str(fenced))
-            self._stopping = True
+            self._fenced, self._stopping = fenced, True
             return
         for ask in asks:
             self._begin(ask, self._ask(ask))
 
     def _begin(self, ask: TakenAsk, work: Coroutine[Any, Any, Reply | None]) -> None:
-        self._running[ask.span] = asyncio.create_task(self._carry_out(ask, work))
+        task = self._running[ask.span] = asyncio.create_task(self._carry_out(ask, work))
+        task.add_done_callback(
+            lambda done: self._never_began(ask, work) if done.cancelled() else None
+        )
 
-    async def _cancel_stopped(self) -> None:
+    def _never_began(self, ask: TakenAsk, work: Coroutine[Any, Any, Reply | None]) -> None:
+        work.close()
+        self._file(ask, MemberError(f"{ask.member}: cancelled before it was sent"))
+
+    def _looks(self) -> bool:
+        """At what it holds: when it is told to, now and then, and before it ends."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_look and not (self._stopping and not self._running):
+            return False
+        self._next_look = now + HELD
+        return True
+
+    async def _reconcile(self) -> None:
+        """What is to be stopped is cancelled. What was taken when the connection was lost, and is not
+        known here, is begun."""
+        for ask in await self._queue.taken():
+            if ask.span not in self._running:
+                self._begin(ask, self._ask(ask))
         for span in await self._queue.to_stop():
             if (task := self._running.get(span)) is not None:
                 task.cancel()
 
     def _heard(self, payload: str) -> None:
-        self._to_look = self._to_look or payload == "cancel"
+        if payload == "cancel":
+            self._next_look = 0.0
         self._changed.set()
 
     # ── one ask ──
@@ -144,11 +167,27 @@ class Worker:
         try:
             answer = await work or MemberError(f"{ask.member}: nothing is left of it", lost=True)
         except asyncio.CancelledError:
-            answer = MemberError(f"{ask.member}: cancelled in mid-call", lost=True)
+            answer = await self._cancelled(ask)
         except Exception as error:
             answer = error
+        self._file(ask, answer)
+
+    def _file(self, ask: TakenAsk, answer: Reply | Exception) -> None:
         self._reports.append((ask.span, encode_answer(answer)))
         self._changed.set()
+
+    async def _cancelled(self, ask: TakenAsk) -> Reply | Exception:
+        """It may have been billed. An agent has been ended, and its files say what it took."""
+        lost = MemberError(f"{ask.member}: cancelled in mid-call", lost=True)
+        if ask.member not in self._agents:
+            return lost
+        try:
+            request = self._here(decode_request(ask.request))
+            return await self._executor.adopt(ask.member, request, tell_nobody) or lost
+        except asyncio.CancelledError:
+            return lost
+        except Exception as error:
+            return error
 
     async def _ask(self, ask: TakenAsk) -> Reply:
         request = self._here(decode_request(ask.request))

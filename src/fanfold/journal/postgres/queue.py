@@ -33,6 +33,7 @@ from fanfold.journal.queue import (
     misfit,
 )
 
+LEAVING = 5.0  # seconds that a server which is away is waited for at the end
 BETWEEN = 0.5  # seconds until a server that does not answer is tried again
 _ALIVE = f"exists (select 1 from sessions where id = {{}} and until > {NOW})"
 _PUT = f"""
@@ -197,8 +198,9 @@ class PostgresQueue:
 
     async def leave(self) -> None:
         if self.session:
-            with suppress(StoreAway):
-                await self._execute("delete from workers where id = $1", self.session)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVING):
+                    await self._execute("delete from workers where id = $1", self.session)
             await asyncio.to_thread(self.sessions.leave, self.session)
         if self._listening is not None:
             self._listening.cancel()
