@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/apps/", "tests/docs/", "tests/faces/")
+TOGETHER = (
+    "tests/apps/", "tests/docs/", "tests/faces/", "tests/contract/test_questions.py",
+    "tests/flow/test_ensemble.py", "tests/flow/test_never_pay_twice.py",
+    "tests/flow/test_operator_plans.py", "tests/flow/test_operators.py",
+    "tests/flow/test_routing_scores.py", "tests/unit/fleet/test_fleet_table.py",
+    "tests/unit/members/test_local_engine.py", "tests/unit/observe/test_status.py",
+)  # fmt: skip
 READERS = "tests/architecture/"
 
 

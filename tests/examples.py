@@ -1,9 +1,11 @@
-"""How many examples Hypothesis tries: a few in `make test`, all of them in `make sweep`."""
+"""How many examples are tried: a few in `make test`, all of them in `make sweep`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 
@@ -12,3 +14,12 @@ def examples(most: int, **more: Any) -> settings:
     if settings.get_current_profile_name() != "sweep":
         most = min(most, settings().max_examples)
     return settings(max_examples=most, **more)
+
+
+def seeds(all: Sequence[int], quick: int) -> list[Any]:
+    """About so many of them, evenly spread, in `make test`; the others are for the sweep."""
+    every = len(all) // quick
+    return [
+        one if n % every == 0 else pytest.param(one, marks=pytest.mark.sweep)
+        for n, one in enumerate(all)
+    ]

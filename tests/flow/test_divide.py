@@ -160,7 +160,7 @@ def test_ten_thousand_items_are_a_shallow_tree_of_full_leaves(memory_path: Path)
     assert (len(seen["behind"]), seen["missing"]) == (10_000, [])
 
 
-def test_a_hundred_thousand_items_pass_by_in_full_pieces(memory_path: Path) -> None:
+def test_many_thousand_items_pass_by_in_full_pieces(memory_path: Path) -> None:
     """The values of the pieces are all that is kept of them."""
     member = function(lambda data: len(data["items"]))
     most = 0
@@ -171,11 +171,11 @@ def test_a_hundred_thousand_items_pass_by_in_full_pieces(memory_path: Path) -> N
         most = max(values)
         return sum(values)
 
-    items = ({"id": str(n), "text": "word"} for n in range(100_000))
+    items = ({"id": str(n), "text": "word"} for n in range(30_000))
     pattern = dividing(items, combine=adding, prompt=None, fits=Fits(items=150))
     receipt = play(scene_of(memory_path, member, pattern))
-    assert (receipt.status, receipt.result, receipt.calls) == ("complete", 100_000, 667)
-    assert (outcomes(receipt), most) == ({"passed": 100_000}, 150)
+    assert (receipt.status, receipt.result, receipt.calls) == ("complete", 30_000, 200)
+    assert (outcomes(receipt), most) == ({"passed": 30_000}, 150)
 
 
 def test_what_fits_the_context_of_everybody_who_may_answer(memory_path: Path) -> None:

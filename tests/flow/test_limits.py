@@ -24,6 +24,7 @@ from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import MemberLimits
 from fanfold.work.outcome import Receipt
+from tests.examples import seeds
 from tests.flow.simulation import Scene, carry_out, outcomes, play, words
 
 RPM, TPM = 600, 60_000
@@ -87,7 +88,7 @@ def limited(most_tokens: int) -> object:
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_where_requests_are_scarce_95_percent_of_them_are_used(
     memory_path: Path, seed: int
 ) -> None:
@@ -100,7 +101,7 @@ def test_where_requests_are_scarce_95_percent_of_them_are_used(
     assert server.refused < 0.01 * 3000
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(range(3), quick=1))
 def test_where_tokens_are_scarce_95_percent_of_them_are_used(memory_path: Path, seed: int) -> None:
     """Large calls of very uneven size: 60,000 tokens a minute are about 150 of them. What a call
     takes is known only afterwards; its worst case is four times what it takes on average."""

@@ -27,6 +27,7 @@ from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.member import Traits
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
+from tests.examples import seeds
 from tests.flow.children import child, finished
 from tests.flow.crash_child import Job
 from tests.flow.simulation import (
@@ -108,7 +109,7 @@ def test_used_up_is_passed_over_while_another_member_fits(memory_path: Path) -> 
 
 
 @pytest.mark.parametrize("says", [answers, mishaps])
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", seeds(range(4), quick=2))
 def test_whatever_happens_the_bill_stays_within_it(
     memory_path: Path, block: int, says: Callable[[int], Says]
 ) -> None:
@@ -127,7 +128,7 @@ def test_whatever_happens_the_bill_stays_within_it(
         assert used(store) > round(usd * 1e9) * 0.8, seed
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(range(20), quick=10))
 def test_killed_and_resumed_both_bills_are_within_it(memory_path: Path, seed: int) -> None:
     usd = dollars(round(needed(seed) * (0.3 + seed / 20)))
     first, before = scene(memory_path / "store", seed, mishaps(seed), usd)

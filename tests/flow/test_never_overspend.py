@@ -21,6 +21,7 @@ from fanfold.testing.server import ModelServer
 from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget
+from tests.examples import seeds
 from tests.flow.simulation import (
     PRICE,
     Camera,
@@ -106,13 +107,10 @@ def adds_up(receipt: Receipt, planned: int = ITEMS) -> bool:
 # ── many runs ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    "block", [0, 1, *(pytest.param(block, marks=pytest.mark.sweep) for block in range(2, 10))]
-)
+@pytest.mark.parametrize("block", seeds(range(10), quick=1))
 def test_at_64_at_once_the_bill_stays_within_the_budget(memory_path: Path, block: int) -> None:
-    """100 runs, usage at random, in each block all budgets from a tenth of what is needed upward.
-    Each is then resumed with enough money, and finishes without repeating a call. 400 more under
-    `make sweep`."""
+    """50 runs, usage at random, in each block all budgets from a tenth of what is needed upward.
+    Each is then resumed with enough money, and finishes without repeating a call."""
     for seed in range(block * 50, block * 50 + 50):
         budget = of_needed(seed, 0.1 + (seed % 50) / 40)
         first, provider = scene(memory_path, seed, answers(seed), budget)
@@ -141,7 +139,7 @@ def test_most_of_those_budgets_are_too_small_and_most_of_the_money_is_used(
     assert min(used) > 0.85
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", seeds(range(4), quick=2))
 def test_lost_and_unreadable_calls_are_within_the_budget_too(memory_path: Path, block: int) -> None:
     for seed in range(2000 + block * 25, 2025 + block * 25):
         budget = of_needed(seed, 0.1 + (seed % 25) / 10)
@@ -171,7 +169,7 @@ def killed_and_resumed(
     return play(second, resume=True), before, after
 
 
-@pytest.mark.parametrize("seed", range(3000, 3060))
+@pytest.mark.parametrize("seed", seeds(range(3000, 3060), quick=20))
 def test_killed_and_resumed_the_two_bills_together_stay_within_the_budget(
     memory_path: Path, seed: int
 ) -> None:
@@ -183,7 +181,7 @@ def test_killed_and_resumed_the_two_bills_together_stay_within_the_budget(
     assert receipt.cost_usd <= budget.usd
 
 
-@pytest.mark.parametrize("seed", range(3100, 3120))
+@pytest.mark.parametrize("seed", seeds(range(3100, 3120), quick=10))
 def test_killed_and_resumed_the_tokens_of_both_stay_within_the_budget(
     memory_path: Path, seed: int
 ) -> None:
@@ -291,7 +289,7 @@ def test_a_member_that_is_too_dear_leaves_the_task_to_one_that_is_not(memory_pat
 # ── over HTTP ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(range(20), quick=10))
 def test_over_http_the_server_bills_no_more_than_the_budget(memory_path: Path, seed: int) -> None:
     """And the resumed run finishes without asking for anything twice."""
     asyncio.run(_over_http(memory_path, seed))

@@ -38,6 +38,7 @@ from fanfold.work.ask import Ask, Message, Reply, Usage
 from fanfold.work.member import Member
 from fanfold.work.outcome import Outcome, Receipt
 from fanfold.work.task import Budget, Task
+from tests.examples import seeds
 from tests.flow.crash_child import PRICE, like
 from tests.flow.scale_child import Numbers, peak_mb
 from tests.flow.simulation import (
@@ -160,18 +161,18 @@ class Times:
 
 
 @pytest.mark.parametrize("scale", [(1, 1, 1), (1, 2, 1), (2, 1, 1), (1, 1, 2), (1, 0.5, 2)])
+@pytest.mark.parametrize("seed", seeds((1, 2), quick=1))
 def test_three_stages_take_hardly_longer_than_the_critical_path(
-    memory_path: Path, scale: tuple[float, float, float]
+    memory_path: Path, scale: tuple[float, float, float], seed: int
 ) -> None:
     """Streaming; the batch form takes the sum of its stages."""
-    for seed in (1, 2):
-        times = Times(seed, scale, slots=4)
-        streaming = times.taken(memory_path / f"streaming-{seed}", "streaming")
-        batch = times.taken(memory_path / f"batch-{seed}", "batch")
-        assert times.critical_path() <= streaming <= 1.1 * times.critical_path()
-        assert streaming == pytest.approx(times.scheduled("streaming"), rel=0.02)
-        assert batch == pytest.approx(times.scheduled("batch"), rel=0.01)
-        assert batch == pytest.approx(sum(sum(t) / 4 for t in times.times), rel=0.05)
+    times = Times(seed, scale, slots=4)
+    streaming = times.taken(memory_path / "streaming", "streaming")
+    batch = times.taken(memory_path / "batch", "batch")
+    assert times.critical_path() <= streaming <= 1.1 * times.critical_path()
+    assert streaming == pytest.approx(times.scheduled("streaming"), rel=0.02)
+    assert batch == pytest.approx(times.scheduled("batch"), rel=0.01)
+    assert batch == pytest.approx(sum(sum(t) / 4 for t in times.times), rel=0.05)
 
 
 def test_with_more_slots_no_slot_lies_idle_either(memory_path: Path) -> None:
@@ -609,8 +610,10 @@ def peak_of(store: Path, items: int) -> float:
     return float(told.stdout)
 
 
+@pytest.mark.sweep
 def test_twenty_thousand_items_in_little_memory(memory_path: Path) -> None:
-    """The caches of the database fill up to 32 MB; items must not add up on top of that."""
+    """The caches of the database fill up to 32 MB; items must not add up on top of that. What Python
+    keeps of an item is measured more closely by the test below."""
     assert peak_of(memory_path / "many", 20_000) - peak_of(memory_path / "few", 500) < 36.0
 
 
@@ -632,7 +635,7 @@ def test_nothing_is_kept_of_an_item_that_has_gone_through() -> None:
         return sum(trace.size for trace in look.filter_traces([rows]).traces)
 
     held(100)
-    assert held(4000) - held(1000) < 270_000
+    assert held(2500) - held(1000) < 135_000
 
 
 @pytest.mark.sweep

@@ -21,6 +21,7 @@ from fanfold.journal.opening import open_store
 from fanfold.journal.sqlite.folder import APPLICATION_ID, StoreFolder
 from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.work.outcome import StopCause
+from tests.examples import seeds
 from tests.unit.journal.disks import read_only, small_disk
 from tests.unit.journal.processes import entering, writing
 
@@ -358,7 +359,7 @@ def test_two_processes_write_to_one_store_at_once(tmp_path: Path) -> None:
     assert names(tmp_path) == {"a": 100, "b": 100}
 
 
-@pytest.mark.parametrize("attempt", range(3))
+@pytest.mark.parametrize("attempt", seeds(range(3), quick=1))
 def test_many_processes_make_one_new_store_at_once(tmp_path: Path, attempt: int) -> None:
     """They wait for one another; none takes the half-made store of another for a torn one."""
     finish([writing(tmp_path / "store", name, 3) for name in "abcdef"])

@@ -98,7 +98,7 @@ def test_no_other_element_can_be_made(text: str) -> None:
     "sign", ["*", "`", "_", "[", "|", "https://", "**a", "> ", "\\", "- ", "![", "[a]("]
 )
 def test_long_lines_of_signs_take_no_longer_than_others(sign: str) -> None:
-    text = sign * (100_000 // len(sign))
+    text = sign * (40_000 // len(sign))
     began = time.process_time()
     prose(text)
-    assert time.process_time() - began < 5.0
+    assert time.process_time() - began < 2.0
