@@ -372,7 +372,31 @@ async def continued(lab: Lab, fleet: Fleet, id: str, command: str) -> tuple[int 
     return process.returncode, before, asked()
 
 
-TRIED = (diamond, endings, shot, orphaned, killed, fallback, handed)
+async def raised(lab: Lab) -> dict[str, Any]:
+    """Workers that were stopped at their caps continue in their sessions, with raised ones."""
+    fleet = Fleet(lab, "raised", [
+        worker("claude", do="spend", max_budget_usd=0.1),
+        worker("codex", do="spend", codex=True, max_budget_usd=0.5),
+    ])  # fmt: skip
+    await fleet.launch()
+    await fleet.over()
+    sessions, before = {id: fleet.session(id) for id in fleet.ids}, await fleet.states()
+    codes = {}
+    for id in fleet.ids:
+        await fleet.fanfold("set", str(fleet.root), f"{id}.max_budget_usd=2")
+        again = await fleet.fanfold("relaunch", str(fleet.root), id, "--continue", "--no-tmux")
+        codes[id] = (again.code, again.err)
+        await fleet.over()
+    told = {one["id"]: one for one in (await fleet.status())["workers"]}
+    return {
+        "before": before, "codes": codes, "states": await fleet.states(),
+        "last": {id: one["last_msg"] for id, one in told.items()},
+        "same": {id: fleet.session(id) == session for id, session in sessions.items()},
+        "costs": await fleet.costs(),
+    }  # fmt: skip
+
+
+TRIED = (diamond, endings, shot, orphaned, killed, fallback, handed, raised)
 
 
 async def main(programs: tuple[str, str], folder: Path) -> None:

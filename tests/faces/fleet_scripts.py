@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from fanfold.members.agents.continuing import CONTINUE
 from fanfold.testing.script import Asked, Says
 from fanfold.work.ask import Usage
 
@@ -27,6 +28,8 @@ def works(asked: Asked) -> Says:
             return _read_parents(asked, text)
         case "slowly":
             return _written(asked, text, latency=6.0)
+        case "spend" if CONTINUE in text:
+            return Says(text=f"Continued after {_results(asked)} tools.", usage=LONG)
         case "spend":
             return _never_ends(asked, LONG)
         case "turn":

@@ -7,7 +7,9 @@ import os
 import signal
 
 from fanfold.fleet.runs import reading
+from fanfold.members.agents.continuing import CONTINUE
 from tests.faces.fleet_root import Root, lives
+from tests.faces.stand_in import SESSION
 from tests.waiting import wait_until
 
 
@@ -70,3 +72,79 @@ def test_that_a_supervisor_was_told_to_end_is_on_record_until_it_is_resumed(team
     wait_until(lambda: team.status() == "paused")
     team.ok("resume", "team", "--quiet")
     assert orders(team)[-1] == ("resume", "", "done")
+
+
+# ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+
+def sent(team: Root, id: str) -> str:
+    """What a worker was started with."""
+    return (team.root / "workers" / id / "prompt.txt").read_text()
+
+
+def words(team: Root, id: str) -> list[str]:
+    listed = json.loads((team.root / "workers" / id / "spec.json").read_text())["words"]
+    return [str(one) for one in listed]
+
+
+def test_a_worker_continues_in_its_session_with_a_raised_cap_and_what_it_is_told(
+    team: Root,
+) -> None:
+    team.write({"a": "I am a\nFAIL"})
+    team.launch()
+    wait_until(lambda: team.status() == "flagged")
+    assert "a.max_budget_usd=2, when" in team.ok("set", "team", "a.max_budget_usd=2").out
+    assert "is told at its next start" in team.ok("tell", "team", "a", "Mind the gap.").out
+    team.ok("relaunch", "team", "a", "--continue", "--no-tmux")
+    wait_until(lambda: team.status() == "complete")
+    assert sent(team, "a") == f"{CONTINUE}\n\nMind the gap."
+    assert words(team, "a")[words(team, "a").index("--resume") + 1] == SESSION
+    assert cap(team, "a") == "2"
+    assert [one[0] for one in orders(team)] == ["set", "tell", "continue"]
+    team.prompt("a", "I am another")
+    team.ok("relaunch", "team", "a", "--continue", "--no-tmux")
+    wait_until(lambda: team.status() == "complete" and "I am another" in sent(team, "a"))
+    assert "--resume" in words(team, "a"), "a new prompt is sent in the old session"
+    team.ok("relaunch", "team", "a", "--no-tmux")
+    wait_until(lambda: "--resume" not in words(team, "a"))
+    wait_until(lambda: team.status() == "complete")
+    assert sent(team, "a").startswith("I am another"), "from zero, and nothing of earlier orders"
+
+
+def test_resume_continues_those_in_doubt_in_their_sessions(team: Root) -> None:
+    team.write({"a": team.waits("a"), "b": "I am b"}, b=["a"])
+    pid = team.launch()["pid"]
+    program = team.program("a")
+    os.kill(pid, signal.SIGKILL)
+    os.kill(program, signal.SIGKILL)
+    wait_until(lambda: not lives(pid) and not lives(program))
+    wait_until(lambda: (team.root / "workers/a/exit.json").exists())
+    team.ok("resume", "team", "--continue", "--quiet")
+    assert (sent(team, "a"), team.states()) == (CONTINUE, {"a": "DONE", "b": "DONE"})
+    assert "--resume" in words(team, "a") and "--resume" not in words(team, "b")
+
+
+def test_what_cannot_be_continued_is_refused_and_nothing_is_started(team: Root) -> None:
+    team.write({"a": "I am a\nFAIL", "b": "I am b"}, b=["a"])
+    team.launch()
+    wait_until(lambda: team.status() == "flagged")
+    team.log("a").unlink()
+    ended = team.fanfold("relaunch", "team", "a", "--continue", "--no-tmux")
+    said = (
+        "a cannot be continued: a ended before it had a session; from zero: fanfold relaunch team a"
+    )
+    assert (ended.code, ended.err) == (2, f"fanfold: {said}\n")
+    refused = team.fanfold("tell", "team", "c", "hello")
+    assert (refused.code, team.runs()) == (0, 1), "kept until it is opened again, and refused then"
+
+
+def test_a_session_that_the_file_names_is_continued_with_the_prompt(team: Root) -> None:
+    team.write({"a": "I am a"})
+    file = team.root / "fleet.json"
+    stated = json.loads(file.read_text())
+    stated["workers"][0]["session"] = SESSION
+    file.write_text(json.dumps(stated))
+    team.launch()
+    wait_until(lambda: team.status() == "complete")
+    assert words(team, "a")[words(team, "a").index("--resume") + 1] == SESSION
+    assert sent(team, "a").startswith("I am a")

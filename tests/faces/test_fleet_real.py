@@ -168,3 +168,17 @@ def test_kill_all_leaves_nobody(seen: dict[str, Any]) -> None:
     assert (found["all"], found["run"]) == (0, "killed")
     assert found["left"] == {"a": False, "ab": False, "codex": False}
     assert {found["end"][id] for id in ("a", "ab", "codex")} == {"KILLED"}
+
+
+def test_a_worker_that_was_stopped_at_its_cap_continues_its_conversation_with_a_raised_one(
+    seen: dict[str, Any],
+) -> None:
+    """The server answers so only if it sees the task of the first start and what tools said then."""
+    found = seen["raised"]
+    assert found["before"] == {"claude": "FAILED", "codex": "FAILED"}
+    assert found["codes"] == {"claude": [0, ""], "codex": [0, ""]}
+    assert found["states"] == {"claude": "DONE", "codex": "DONE"}, found
+    for id, said in found["last"].items():
+        assert re.fullmatch(r"Continued after [1-9]\d* tools\.", said), (id, said)
+    assert found["same"] == {"claude": True, "codex": True}
+    assert close(found["costs"]), found["costs"]

@@ -316,6 +316,7 @@ def _member(fleet: Fleet, one: WorkerSpec, programs: Mapping[Provider, str]) -> 
         "silence": one.silence_seconds or None,
         "timeout": one.timeout_seconds or None,
         "program": programs.get(one.provider),
+        "session": one.session,
         "overrun": None if fleet.config.overrun == "reserve" else fleet.config.overrun,
     }
     return {

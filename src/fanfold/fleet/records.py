@@ -100,6 +100,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     target_files: tuple[TargetPattern, ...] = ()
     silence_seconds: NonNegative = 0.0
     timeout_seconds: NonNegative = 0.0
+    session: Text | None = None
     status: Any = None
     session_name: Any = None
     started_at: Any = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +16,28 @@ from fanfold.fleet.detach import lasting, run_lock
 from fanfold.fleet.job import prepare_fleet
 from fanfold.fleet.launch import Launched, start
 from fanfold.fleet.runs import find_record, may_live, reading
-from fanfold.fleet.worker_view import worker_of
+from fanfold.fleet.worker_view import FleetWorker, worker_of, workers_of
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import GiveOrder, RunRecord
 from fanfold.journal.opening import open_store
+from fanfold.members.agents.continuing import earlier_session
 from fanfold.plans.execute import Job, Options, Stored, prepare, prepare_resume, revised
 from fanfold.plans.steps.graph import Graph, GraphTask
 from fanfold.run.loop import run_sync
 from fanfold.run.orders import give
 from fanfold.work.nearest import remedy
+from fanfold.work.outcome import State
 
 HAND_OVER_ENDS = 30.0  # seconds for a supervisor to leave
 SETTLED_WITHIN = 30.0  # seconds for it to record how a worker ended
 MOST = 1_000_000
 
 
-def relaunch(run: str, id: str, options: Options, by: str) -> Launched:
+def relaunch(run: str, id: str, options: Options, by: str, *, continued: bool = False) -> Launched:
     """Its log is kept under another name and it starts again, with the dependents that failed only because
     it had. While the run is under way its supervisor hands over to a new one, which adopts the workers
-    that live. A run that has ended is opened again for this worker alone.
+    that live. A run that has ended is opened again for this worker alone. `continued`: in the session of
+    its last start, not from zero.
     """
     options = msgspec.structs.replace(options, store=lasting(options.store))
     record = find_record(options.store, run)
@@ -44,13 +48,16 @@ def relaunch(run: str, id: str, options: Options, by: str) -> Launched:
         changed = _changed(job.stored, id, options)
         _refuse_failed_parent(options.store, job.record, _task(changed, id))
         _refuse_busy(job, job.record, id)
+        if continued:
+            _refuse_unknown_session(options.store, job.record, id)
         repeated = _with_dependents(job, job.record, id)
         running = job.record.status == "running"
         more = msgspec.structs.replace(options, anew=frozenset(repeated), only=not running)
         again = revised(msgspec.structs.replace(job, options=more), changed)
         if running:
             run_sync(_take_over(options.store, job.record, by))
-        run_sync(_restate_cap(job, again, id, by))
+        orders = [("set", cap)] if (cap := _restated_cap(job, again, id)) else []
+        run_sync(_leave(job, by, orders + ([("continue", id)] if continued else [])))
         return _start_changed(job, again, id)
 
 
@@ -202,21 +209,57 @@ def _with_task(stored: Stored, task: GraphTask) -> Stored:
     return msgspec.structs.replace(stored, plan=plan)
 
 
-async def _restate_cap(job: Job, again: Job, id: str, by: str) -> None:
+def _restated_cap(job: Job, again: Job, id: str) -> str:
     """A cap that the file states anew goes before what was ordered earlier, also when it is resumed."""
     before, now = (
         {one["id"]: one for one in (each.stored.members or {"members": ()})["members"]}.get(id, {})
         for each in (job, again)
     )
     field = "max_budget_usd"
-    if job.record is None or before.get(field) == now.get(field):
-        return
+    return "" if before.get(field) == now.get(field) else f"{id}.{field}={now[field]}"
+
+
+async def _leave(job: Job, by: str, orders: list[tuple[str, str]]) -> None:
+    """Orders for the process that continues the run."""
+    assert job.record is not None
     journal = open_store(job.options.store)
     try:
-        value = f"{id}.{field}={now[field]}"
-        await journal.write(GiveOrder(job.record.no, time.time(), by, "set", value))
+        for what, value in orders:
+            await journal.write(GiveOrder(job.record.no, time.time(), by, what, value))
     finally:
         journal.close()
+
+
+def continue_all(job: Job, by: str) -> Job:
+    """Workers of a run that are started again when it is resumed continue in their sessions; those in
+    doubt are among them."""
+    assert job.record is not None
+    with reading(job.options.store) as archive:
+        states: tuple[State, ...] = ("passed", "failed", "kicked", "skipped", "unjudged")
+        over = {one.id for one in archive.read.endings(job.record.no, states, limit=MOST)}
+        last = {one.id: one for one in workers_of(archive, job.record) if one.id not in over}
+    known = [worker.id for worker in last.values() if _has_session(worker)]
+    run_sync(_leave(job, by, [("continue", id) for id in known]))
+    options = msgspec.structs.replace(job.options, retry_in_doubt=None)
+    return msgspec.structs.replace(job, options=options)
+
+
+def _has_session(worker: FleetWorker) -> bool:
+    with suppress(BadInput):
+        return bool(earlier_session(worker.host.place, worker.host.spec.span))
+    return False
+
+
+def _refuse_unknown_session(store: str, record: RunRecord, id: str) -> None:
+    with reading(store) as archive:
+        workers = [one for one in workers_of(archive, record) if one.id == id]
+    try:
+        if not workers:
+            raise BadInput("nothing is left of its last start")
+        earlier_session(workers[-1].host.place, workers[-1].host.spec.span)
+    except BadInput as error:
+        what = f"{id} cannot be continued: {error}"
+        raise BadInput(f"{what}; from zero: fanfold relaunch {record.name} {id}") from None
 
 
 def _with_member(

@@ -34,7 +34,7 @@ from fanfold.run.grant import Grant
 from fanfold.run.task_state import NOWHERE, Shard
 from fanfold.work.ask import Reply
 from fanfold.work.budget import NOTHING, ONE_CALL, Amount
-from fanfold.work.member import Event, Request, Tell, tell_nobody
+from fanfold.work.member import Event, NextStart, Request, Tell, tell_nobody
 
 CANCELLED = "cancelled in mid-call"
 NOT_SENT = Claim(broke="now")  # its member was closed while it was claimed: another, or later
@@ -143,6 +143,7 @@ class Attempt:
         self.grant.request = Request(
             request.ask, request.body, request.input_tokens, request.output_tokens, span,
             ctx.place, request.most, None, ctx.server,
+            ctx.starts.pop(shard.ids[0], NextStart()) if ctx.starts and shard.ids else NextStart(),
         )  # fmt: skip
         if ctx.settings.keep_prompts:
             self._keep_prompt()

@@ -27,12 +27,14 @@ from fanfold.run.settings import Settings
 from fanfold.run.steps import Steps, spent_before
 from fanfold.run.stopping import Stopping
 from fanfold.work.budget import NOTHING, Account
+from fanfold.work.member import NextStart
 from fanfold.work.task import AskPower
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """`place`, `server`: the store's, as requests name it. `do` carries one task out, for gates that ask."""
+    """`place`, `server`: the store's, as requests name it. `do` carries one task out, for gates that ask.
+    `starts`: what an operator said of the next starts of agents, by item."""
 
     record: RunRecord
     settings: Settings
@@ -55,6 +57,7 @@ class Context:
     counts: Counts
     active: ActiveTime
     do: AskPower
+    starts: dict[str, NextStart]
 
     @property
     def unasked(self) -> int:
@@ -113,4 +116,5 @@ def build(
         outcomes=Outcomes(store, record.no, clock, counts, stopping),
         stopping=stopping, judgings=Judgings(store, record.no, record.session, crashes),
         counts=counts, active=ActiveTime(store, clock, record.no), do=do,
+        starts={},
     )  # fmt: skip

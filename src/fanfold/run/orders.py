@@ -20,7 +20,7 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.journal.answers import AttemptRecord, OrderRecord
 from fanfold.journal.contract import RunQuestions, Store
-from fanfold.journal.facts import AnswerOrder, GiveOrder, RunRecord
+from fanfold.journal.facts import AnswerOrder, AttemptState, GiveOrder, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.run.context import Context
 from fanfold.run.govern import Governor
@@ -28,14 +28,19 @@ from fanfold.run.record import RESUMABLE
 from fanfold.run.stopping import Stop
 from fanfold.work.arguments import public
 from fanfold.work.budget import combined
+from fanfold.work.member import NextStart
 from fanfold.work.nearest import remedy
 from fanfold.work.options import parse_budget
 from fanfold.work.task import Budget
 
 LOOK = 0.5  # seconds between looks at the store
-Verb = Literal["pause", "resume", "set", "approve", "skip", "stop", "kill", "hand-over"]
+Verb = Literal[
+    "pause", "resume", "set", "approve", "skip", "stop", "kill", "hand-over", "continue", "tell"
+]
 VERBS: tuple[Verb, ...] = get_args(Verb)
-LASTING = ("set", "approve", "skip")
+_OF_STARTS = ("continue", "tell")
+"""Of the next start of an agent: they hold until that."""
+LASTING = ("set", "approve", "skip", *_OF_STARTS)
 """What still holds when the run is resumed; all else is for the process that runs it."""
 KILLED = "killed by the operator"
 SETTLED_WITHIN = 10.0  # seconds for agents that were killed to be settled
@@ -43,6 +48,16 @@ _TOO_LATE = "the process that it was for has ended"
 _LIMITS = ("rpm", "tpm", "concurrency")
 _encode = msgspec.json.Encoder().encode
 Effect = Callable[[], None]
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What an agent is told; the value of the order `tell`, as JSON."""
+
+    worker: str
+    text: str
+
+
+_message = msgspec.json.Decoder(Message).decode
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -108,9 +123,8 @@ async def give(
     """Give an order to the process of a run and wait for its answer, so many seconds at most. Where no
     process runs it, what lasts is kept until it is resumed; anything else is refused, but `kill`, which
     whoever gives it carries out then."""
-    if what == "set":
-        parse_change(value)
-    if run.status not in RESUMABLE:
+    of_start = what in _OF_STARTS or (what == "set" and parse_change(value).field == "cap")
+    if run.status not in RESUMABLE and not of_start:
         raise BadInput(f"{run.name} ({run.id}) is over: {run.status}")
     now, until = time.time(), time.monotonic() + within
     number: int = await store.write(GiveOrder(run.no, now, by, what, value))
@@ -195,6 +209,8 @@ class OrderTaker:
             elif order.state == "given":
                 await self.take(order)
             elif order.state == "done" and order.what in LASTING:
+                if order.what in _OF_STARTS and self._started_since(order):
+                    continue
                 change = parse_change(order.value) if order.what == "set" else None
                 if change and change.field == "budget" and change.name in ("", *restated):
                     continue  # the budget of the run is on record with it
@@ -246,6 +262,8 @@ class OrderTaker:
                 return self._skip(value), None
             case "set":
                 return self._set(parse_change(value))
+            case "continue" | "tell":
+                return self._next_start(order), None
             case "stop":
                 why = value or f"stopped by {order.by}"
                 return lambda: self._ctx.stopping.halt(Stop("paused", why)), None
@@ -291,6 +309,40 @@ class OrderTaker:
             await asyncio.sleep(LOOK / 5)
         if self._main is not None:
             self._main.cancel()
+
+    def _last(self, id: str) -> AttemptRecord | None:
+        """The last attempt of an agent for an item."""
+        ctx = self._ctx
+        for one in ctx.store.read.newest(ctx.record.no, get_args(AttemptState), limit=100_000):
+            candidate = ctx.choose.known(one.member) if id in one.ids else None
+            if candidate is not None and candidate.traits.agent:
+                return one
+        return None
+
+    def _started_since(self, order: OrderRecord) -> bool:
+        tell = order.what == "tell"
+        last = self._last(_message(order.value).worker if tell else order.value)
+        return last is not None and last.started > order.at
+
+    def _next_start(self, order: OrderRecord) -> Effect:
+        ctx = self._ctx
+        told = _message(order.value) if order.what == "tell" else Message(order.value, "")
+        id = told.worker
+        if not ctx.store.read.find_items(ctx.record.no, id):
+            raise BadInput(f"there is no worker {id!r}")
+        last = self._last(id)
+        if order.what == "continue" and last is None:
+            raise BadInput(f"no agent has worked for {id!r} yet")
+
+        def note() -> None:
+            before = ctx.starts.get(id, NextStart())
+            if told.text or last is None:
+                after = NextStart(before.continues, (*before.messages, told.text))
+            else:
+                after = NextStart(f"{ctx.record.id}:{last.no}", before.messages)
+            ctx.starts[id] = after
+
+        return note
 
     def _skip(self, id: str) -> Effect:
         read, run, outcomes = self._ctx.store.read, self._ctx.record.no, self._ctx.outcomes

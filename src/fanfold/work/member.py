@@ -90,6 +90,14 @@ class MemberStats(msgspec.Struct, frozen=True):
     calls: int = 0
 
 
+class NextStart(msgspec.Struct, frozen=True):
+    """What an operator said of an agent's next start for an item. `continues`: the span of an earlier
+    attempt, in whose session it continues; `messages`: what it is told besides its task."""
+
+    continues: str = ""
+    messages: tuple[str, ...] = ()
+
+
 class Request(msgspec.Struct, frozen=True, gc=False):
     """An ask made ready for one member. The token counts are its worst case, never an estimate.
 
@@ -110,6 +118,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     most: int | None = None
     least: int | None = None
     server: str = ""
+    start: NextStart = NextStart()
 
 
 class Event(msgspec.Struct, frozen=True):

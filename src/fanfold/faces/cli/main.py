@@ -27,6 +27,7 @@ COMMANDS = {
     ),
     "pause": ("fanfold.faces.cli.orders:pause", "Send nothing new until the run is resumed."),
     "set": ("fanfold.faces.cli.orders:set_", "Change budget, concurrency or limits of a run."),
+    "tell": ("fanfold.faces.cli.orders:tell", "Give a worker a message."),
     "approve": ("fanfold.faces.cli.orders:approve", "Say yes to a stage larger than foreseen."),
     "skip": ("fanfold.faces.cli.orders:skip", "Leave items of a run out."),
     "retry": ("fanfold.faces.cli.run:retry", "Carry some items of a run out again."),

@@ -25,7 +25,7 @@ from fanfold.faces.cli.options import (
     overriding,
     refuse_overrides,
 )
-from fanfold.faces.cli.orders import resume_held
+from fanfold.faces.cli.orders import operator, resume_held
 from fanfold.faces.cli.preview import show_preview
 from fanfold.faces.cli.report import writable, write_report
 from fanfold.faces.cli.store import located
@@ -35,6 +35,7 @@ from fanfold.faces.cli.ui import show_page, start_page, ui_option
 from fanfold.fleet.job import prepare_fleet, prepare_resume, store_of
 from fanfold.fleet.launch import resume_detached, retry_options, starting
 from fanfold.fleet.load import is_fleet
+from fanfold.fleet.relaunch import continue_all
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.html.account import result_page
@@ -110,6 +111,8 @@ def run(plan: str, dry_run: bool, read_input: bool, with_page: bool, **given: An
 @_roster
 @click.option("--budget", metavar="TOTAL", help="A new total: 5, or usd=5,calls=900.")
 @click.option("--retry-in-doubt", is_flag=True, help="Repeat attempts in doubt: all, or these IDs.")
+@click.option("--continue", "continued", is_flag=True,
+              help="Agents continue in their sessions; those in doubt too.")  # fmt: skip
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @_store
 @governed
@@ -119,7 +122,9 @@ def run(plan: str, dry_run: bool, read_input: bool, with_page: bool, **given: An
 @_report
 @_json
 @_quiet
-def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -> int:
+def resume(
+    run: str, ids: tuple[str, ...], retry_in_doubt: bool, continued: bool, **given: Any
+) -> int:
     """Continue a run after a crash, a pause, a kill or an exhausted budget. RUN is a run's id or name,
     or the folder of a fleet."""
     if ids and not retry_in_doubt:
@@ -135,6 +140,8 @@ def resume(run: str, ids: tuple[str, ...], retry_in_doubt: bool, **given: Any) -
         return 0
     options = msgspec.structs.replace(options_of(given), retry_in_doubt=repeat, store=where.store)
     job = prepare_resume(where.run, options)
+    if continued:
+        job = continue_all(job, operator())
     if not detach:
         return perform(job, output)
     launched = resume_detached(job)

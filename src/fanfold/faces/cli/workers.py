@@ -82,13 +82,17 @@ def _kill_text(ended: KillResult, record: RunRecord, worker: str) -> str:
 @click.argument("run", metavar="RUN")
 @click.argument("worker", metavar="WORKER")
 @store_option
+@click.option("--continue", "continued", is_flag=True, help="In its session, not from zero.")
 @click.option("--no-tmux", is_flag=True, help="No windows in tmux.")
 @json_option
-def relaunch(run: str, worker: str, store: str, no_tmux: bool, as_json: bool) -> None:
+def relaunch(
+    run: str, worker: str, store: str, continued: bool, no_tmux: bool, as_json: bool
+) -> None:
     """Start a worker again that has ended, and those that failed because of it. Others continue, or
     stay as they are. RUN is a run's id or name, or the folder of a fleet."""
     where = located(run, store)
-    launched = begin(where.run, worker, Options(store=where.store), operator())
+    options = Options(store=where.store)
+    launched = begin(where.run, worker, options, operator(), continued=continued)
     launched = msgspec.structs.replace(launched, workers=(worker,) if launched.workers else ())
     show_launched(launched, f"relaunched {worker} of", as_json=as_json)
     look_on(launched, attach=False, no_tmux=no_tmux)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, cast, get_arg
 import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, CalledOff, MemberError, Terminal, Transient
+from fanfold.members.agents.continuing import EarlierSession, earlier_session
 from fanfold.members.agents.dialect import (
     CommandLine,
     Dialect,
@@ -149,12 +150,25 @@ class Agent:
     async def ask(self, request: Request, tell: Tell) -> Reply:
         place = self.place_of(request.span, request.store)
         folder, parents = self._site.folder, self._parents(request, place)
-        if self._site.isolation == "worktree":
+        earlier = self._earlier(request)
+        if earlier is not None:
+            folder = Path(earlier.folder)
+        elif self._site.isolation == "worktree":
             store, id = Path(request.store), self._traits.id
             begin = () if parents is None else tuple(parents.branches())
             folder = await asyncio.to_thread(make_worktree, folder, store, request.span, id, begin)
-        host = await self._start(request, place, folder)
+        host = await self._start(request, place, folder, earlier)
         return await self._watch(host, tell)
+
+    def _earlier(self, request: Request) -> EarlierSession | None:
+        """The session that it is to continue; it does not begin from zero instead."""
+        if not (span := request.start.continues):
+            return None
+        try:
+            return earlier_session(self.place_of(span, request.store).absolute(), span)
+        except (BadInput, OSError) as error:
+            text = f"{self._traits.id}: its session cannot be continued: {error}"
+            raise Terminal(text, scope="ask") from None
 
     def _parents(self, request: Request, place: Path) -> Parents | None:
         """Of a fleet's worker; None: it has none."""
@@ -202,12 +216,16 @@ class Agent:
 
     # ── one worker ──
 
-    async def _start(self, request: Request, place: Path, folder: Path) -> Host:
+    async def _start(
+        self, request: Request, place: Path, folder: Path, earlier: EarlierSession | None
+    ) -> Host:
         ask, traits, fields = request.ask, self._traits, self._granted(request)
+        if earlier is not None:
+            fields = msgspec.structs.replace(fields, session=earlier.session)
         session = str(uuid.uuid4())
         label = ask.items[0].id if ask.items else traits.id
         given = Start(ask, str(folder), str(place), session, label)
-        words = self._dialect.words(traits, fields, given)
+        words = _told(self._dialect.words(traits, fields, given), request, earlier)
         spec = Spec(
             span=request.span, id=label, dialect=self._dialect.name, words=words.words,
             folder=str(folder), model=traits.model, session=fields.session or session,
@@ -316,6 +334,14 @@ class Agent:
         if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EPERM):
             return Terminal(text, scope="member")
         return Transient(text)
+
+
+def _told(words: CommandLine, request: Request, earlier: EarlierSession | None) -> CommandLine:
+    """With what an operator has said of this start."""
+    text = words.stdin.decode("utf-8", "surrogatepass")
+    text = text if earlier is None else earlier.prompt(text)
+    said = "\n\n".join((text, *request.start.messages))
+    return msgspec.structs.replace(words, stdin=said.encode("utf-8", "surrogatepass"))
 
 
 def least_of(cap: float, most: int) -> int:
