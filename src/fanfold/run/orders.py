@@ -50,14 +50,14 @@ _encode = msgspec.json.Encoder().encode
 Effect = Callable[[], None]
 
 
-class Message(msgspec.Struct, frozen=True):
+class WorkerMessage(msgspec.Struct, frozen=True):
     """What an agent is told; the value of the order `tell`, as JSON."""
 
     worker: str
     text: str
 
 
-_message = msgspec.json.Decoder(Message).decode
+_message = msgspec.json.Decoder(WorkerMessage).decode
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -326,7 +326,7 @@ class OrderTaker:
 
     def _next_start(self, order: OrderRecord) -> Effect:
         ctx = self._ctx
-        told = _message(order.value) if order.what == "tell" else Message(order.value, "")
+        told = _message(order.value) if order.what == "tell" else WorkerMessage(order.value, "")
         id = told.worker
         if not ctx.store.read.find_items(ctx.record.no, id):
             raise BadInput(f"there is no worker {id!r}")

@@ -15,7 +15,7 @@ from fanfold.journal.answers import OrderRecord
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.run.loop import run_sync
-from fanfold.run.orders import Message, Verb, give, held, parse_change
+from fanfold.run.orders import Verb, WorkerMessage, give, held, parse_change
 
 _run = click.argument("run", metavar="RUN")
 _items = click.argument("items", nargs=-1, required=True, metavar="ITEM...")
@@ -73,7 +73,7 @@ def skip(run: str, items: tuple[str, ...], store: str, as_json: bool) -> None:
 def tell(run: str, worker: str, text: str, store: str, as_json: bool) -> None:
     """Give a worker a message. It is added to its prompt when it is next started, by a relaunch say: the
     programs take none while they work."""
-    value = msgspec.json.encode(Message(worker, text)).decode()
+    value = msgspec.json.encode(WorkerMessage(worker, text)).decode()
     _order(run, store, "tell", [value], as_json=as_json)
 
 
@@ -134,7 +134,7 @@ def operator() -> str:
 def _text(order: OrderRecord, record: RunRecord) -> str:
     what = f"{order.what} {order.value}".strip()
     if order.what == "tell" and order.state != "refused":
-        id = msgspec.json.decode(order.value, type=Message).worker
+        id = msgspec.json.decode(order.value, type=WorkerMessage).worker
         again = f"fanfold relaunch {record.name} {id} --continue"
         return f"{record.name} ({record.id}): {id} is told at its next start, such as: {again}"
     match order.state:
