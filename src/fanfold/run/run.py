@@ -26,7 +26,8 @@ from fanfold.run.context import Shared, build, share
 from fanfold.run.figures import RunFigures
 from fanfold.run.govern import Governor
 from fanfold.run.member_sources import MemberSource, with_members
-from fanfold.run.orders import Effect, OrderTaker, Verb
+from fanfold.run.order_taker import Effect, OrderTaker
+from fanfold.run.orders import Verb
 from fanfold.run.planning import Batch
 from fanfold.run.receipt import Tally, status_of
 from fanfold.run.record import new_id
