@@ -110,7 +110,7 @@ def test_without_its_list_a_step_and_those_after_it_do_nothing(
     receipt = ran(
         tmp_path,
         f"{given}steps:\n  {before or '- ask: {name: x, prompt: x, member: up}'}\n"
-        "  - ask: {name: q, prompt: x, member: boom}\n"
+        "  - ask: {name: q, prompt: x, member: boom, on_failure: partial}\n"
         f"  - map: {{name: e, over: steps.q, member: up}}\n  - {after}\n  - write: out.txt\n",
     )
     assert (receipt.status, receipt.planned, receipt.cost_usd) == ("flagged", 2 if before else 0, 0)

@@ -11,6 +11,7 @@ import pytest
 
 from fanfold.errors import BadInput, Terminal
 from fanfold.patterns.asked_reduce import asked
+from fanfold.patterns.divide import divide_and_conquer
 from fanfold.patterns.ensemble import ensemble
 from fanfold.patterns.scatter import scatter_gather
 from fanfold.run.run import Run
@@ -18,6 +19,7 @@ from fanfold.testing.member import Scripted
 from fanfold.testing.script import Asked, Says
 from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.outcome import Missing, Part
+from fanfold.work.pieces import Fits
 from tests.flow.killed_plans import carried_through
 from tests.flow.simulation import Scene, outcomes, play, words
 
@@ -90,6 +92,42 @@ def test_a_synthesis_bends_too(memory_path: Path) -> None:
     assert [one for one in sums(member) if "without []" not in one] == [
         '[["0", "1"]] without ["2", "3"]'
     ]
+
+
+def divided(store: Path, member: Scripted, **how: Any) -> Scene:
+    async def pattern(run: Run) -> None:
+        combine = asked(SHOWN, fan_in=2, **how)
+        prompt = "Say {{ items | map(attribute='text') | list }}"
+        await divide_and_conquer(run, words(8), fits=Fits(items=1), prompt=prompt, combine=combine)
+
+    return Scene(store, (member,), pattern=pattern)
+
+
+def test_a_combine_of_a_divide_pauses_and_bends_too(memory_path: Path) -> None:
+    fails = [True]
+    member = answering('[["2"], ["3"]]', fails=fails)
+    first = play(divided(memory_path / "paused", member))
+    assert (first.status, outcomes(first), first.result) == ("paused", {"passed": 8}, None)
+    partial = play(divided(memory_path / "partial", member, on_failure="partial"))
+    assert (partial.status, partial.result) == ("flagged", "a sum")
+    assert partial.reason == "reduce: 2 items that passed are not in the result: refused"
+    assert sums(member)[-1] == '[["0", "1"], ["4", "5", "6", "7"]] without ["2", "3"]'
+    fails.clear()
+    again = play(divided(memory_path / "paused", member), resume=True)
+    assert (again.status, again.result) == ("complete", "a sum")
+
+
+def test_an_ask_without_a_reply_pauses_the_run_unless_it_can_do_without(tmp_path: Path) -> None:
+    def fails(asked: Asked) -> Says:
+        return Says(status=400, message="no") if asked.prompt == "plan" else Says(text="fine")
+
+    plan = "name: killed\nsteps:\n  - ask: {prompt: plan, member: m, attempts: 1MORE}\n"
+    plan += "  - ask: {name: after, prompt: 'go on', member: m}\n"
+    for more, status, calls in (("", "paused", 1), (", on_failure: partial", "flagged", 2)):
+        folder = tmp_path / status
+        folder.mkdir()
+        receipt = carried_through(folder, plan.replace("MORE", more), fails, 0, kills=0).receipt
+        assert (receipt.status, receipt.calls) == (status, calls)
 
 
 def test_partial_is_for_reduces(memory_path: Path) -> None:

@@ -113,7 +113,9 @@ def test_each_round_works_on_a_list_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_step_without_a_result_ends_the_rounds_and_flags_the_run(tmp_path: Path) -> None:
-    steps = DRAFT.replace("member: check}", "member: longer}")  # raises: it gets no text
+    steps = DRAFT.replace(
+        "member: check}", "member: longer, on_failure: partial}"
+    )  # raises: it gets no text
     receipt = carried(tmp_path, steps)
     assert (receipt.status, receipt.calls) == ("flagged", 2)
 

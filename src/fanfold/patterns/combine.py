@@ -9,10 +9,18 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from fanfold.errors import FanfoldError
-from fanfold.patterns.asked_reduce import AskedReduce, SourcedPart, compose, value_or_flag
+from fanfold.patterns.asked_reduce import (
+    AskedReduce,
+    SourcedPart,
+    compose,
+    left_out,
+    say_left_out,
+    value_or_flag,
+    value_or_pause,
+)
 from fanfold.patterns.piecewise import knowing
 from fanfold.run.run import Run
-from fanfold.work.outcome import Missing, Part
+from fanfold.work.outcome import Missing, Outcome, Part
 from fanfold.work.pieces import Branch, Leaf, Tree
 from fanfold.work.raised import error_text
 from fanfold.work.task import Reducer
@@ -75,18 +83,29 @@ def slots_of(tree: Tree, slot: Slot) -> Iterator[Slot]:
         yield from slots_of(part, Slot(node, at))
 
 
+def _sourced(made: list[Solution]) -> list[SourcedPart]:
+    return [SourcedPart(part.id, part.ids, part.value) for part in made]
+
+
 class Combiner:
     """Combines the parts of a branch by a reducer or by asking, each branch when its parts are there.
 
-    When one combine fails the result is lost, so those that would come after it are not made.
+    When one combine fails the result is lost, so those that would come after it are not made, unless
+    it may be `partial`: then only what is behind it is, but for the last one. `inside`: what is
+    divided is an item of its own, and not the run's to pause for.
     """
 
-    def __init__(self, run: Run, reduce: Reducer | AskedReduce, step: str) -> None:
+    def __init__(self, run: Run, reduce: Reducer | AskedReduce, step: str, *, inside: bool) -> None:
         self._run, self._reduce, self._step = run, reduce, step
+        self._value_of = value_or_flag if inside else value_or_pause
         self._broken = False
+        self._fallen: Outcome | None = None
+        self._left_out: dict[int, list[Missing]] = {}  # by where the branch starts
+        self._first_left_out: Outcome | None = None
 
-    async def combined(self, branch: Branch, parts: list[Solution]) -> Solution:
-        """Cases: something below is stuck; nothing passed; made of what passed, or that failed."""
+    async def combined(self, branch: Branch, parts: list[Solution], *, last: bool) -> Solution:
+        """Cases: something below is stuck; nothing passed; made of what passed; that failed, and is
+        done without or not."""
         made = [part for part in parts if part.state == "made"]
         missing = tuple(chain.from_iterable([part.missing for part in parts]))
         first_missing = next(
@@ -98,7 +117,14 @@ class Combiner:
         if not made:
             return msgspec.structs.replace(blank, state="nothing", missing=missing)
         found = await self._made_of(branch, made, missing)
-        if found is None:
+        if isinstance(found, Outcome) and not last and self._may_be_partial:
+            gone = left_out(branch.id, _sourced(made), found)
+            self._left_out[branch.start], first = gone, self._first_left_out
+            self._first_left_out = first or found
+            return msgspec.structs.replace(blank, state="nothing", missing=(*missing, *gone))
+        if isinstance(found, Outcome):
+            self._broken, self._fallen = True, self._fallen or found
+        if not isinstance(found, tuple):
             return blank
         ids = tuple(dict.fromkeys(chain.from_iterable([part.ids for part in made])))
         return msgspec.structs.replace(
@@ -107,6 +133,13 @@ class Combiner:
 
     def final(self, root: Solution | None) -> Any:
         """The result. A reducer is applied to a single piece too, and to nothing at all."""
+        if isinstance(self._reduce, AskedReduce):
+            step, lost = self._reduce.terms.step, sorted(self._left_out.items())
+            say_left_out(
+                self._run, step, [x for _, gone in lost for x in gone], self._first_left_out
+            )
+            if self._fallen is not None:
+                return self._value_of(self._run, step, self._fallen)
         if root is not None and root.state == "stuck":
             return None
         if isinstance(self._reduce, AskedReduce):
@@ -119,18 +152,18 @@ class Combiner:
         )
         return None if found is None else self._plain(found[0])
 
+    @property
+    def _may_be_partial(self) -> bool:
+        return isinstance(self._reduce, AskedReduce) and self._reduce.partial
+
     async def _made_of(
         self, branch: Branch, made: list[Solution], missing: tuple[Missing, ...]
-    ) -> Made:
+    ) -> Made | Outcome:
+        """An outcome: it was asked for, and did not pass."""
         if not isinstance(self._reduce, AskedReduce):
             return self._reduced(knowing(self._reduce, lambda: missing), made)
-        parts = [SourcedPart(part.id, part.ids, part.value) for part in made]
-        outcome = await compose(self._run, self._reduce, branch.id, parts, missing)
-        value = value_or_flag(self._run, self._reduce.terms.step, outcome)
-        if outcome.state == "passed":
-            return (value,)
-        self._broken = True
-        return None
+        outcome = await compose(self._run, self._reduce, branch.id, _sourced(made), missing)
+        return (outcome.value,) if outcome.state == "passed" else outcome
 
     def _reduced(self, reduce: Reducer, made: list[Solution]) -> Made:
         """A reducer may be anybody's function: what it raises flags the run, and loses no item."""

@@ -79,12 +79,13 @@ class DivideRun:
             lambda: problem.run.stopping is not None,
         )
         self._skipping = msgspec.structs.replace(problem.terms, on_failure="skip")
-        self._combining = Combiner(problem.run, problem.combine, problem.terms.step)
+        inside = not isinstance(problem.batch, Batch)
+        self._combining = Combiner(problem.run, problem.combine, problem.terms.step, inside=inside)
         self._settled = 0
         self._root: Solution | None = None
 
     async def result(self) -> Any:
-        """Split, govern, solve, combine. None, and the run flagged, when a combine fails."""
+        """Split, govern, solve, combine. A combine without a reply pauses the run."""
         source = self._p.batch.source if isinstance(self._p.batch, Batch) else self._p.batch
         tree = self._p.cutter.whole(source.walk())
         if tree is not None:
@@ -243,7 +244,8 @@ class DivideRun:
             await self._settle(
                 branch.start, Item(branch.id, None), ending(branch.id, first_missing)
             )
-        self._land(node.slot, await self._combining.combined(branch, parts))
+        last = node.slot.node is None
+        self._land(node.slot, await self._combining.combined(branch, parts, last=last))
 
 
 def _or_failed(id: str, reasons: tuple[str, ...], make: Callable[[], Tree]) -> Outcome | Tree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fanfold.patterns.asked_reduce import value_or_flag
+from fanfold.patterns.asked_reduce import value_or_flag, value_or_pause
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.sketch import Sketch, title
@@ -15,6 +15,7 @@ from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import task_about
 from fanfold.plans.reading import StepContext
 from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.reduce import ReduceFailure
 from fanfold.work.document import Node
 from fanfold.work.item import Item
 from fanfold.work.picture import Box
@@ -25,16 +26,19 @@ _NAMES = ("steps", "task")
 
 
 class Once(Asking, Step, frozen=True, omit_defaults=True, tag="ask", kw_only=True):
-    """One ask, with the results so far under `steps`."""
+    """One ask, with the results so far under `steps`. `partial`: the run can do without a reply."""
 
     name: Text = "ask"
+    partial: bool = False
 
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> Once:
         made = reading.asking(node, given, _NAMES)
         if "prompt" not in made:
             raise node.bad("an ask needs a `prompt`")
-        return cls(**made, name=given.name)
+        if partial := given.on_failure == "partial":
+            del made["on_failure"]
+        return cls(**made, name=given.name, partial=partial)
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield self.name, self
@@ -43,7 +47,8 @@ class Once(Asking, Step, frozen=True, omit_defaults=True, tag="ask", kw_only=Tru
         item = Item(self.name, {"steps": dict(state.results)})
         ask = state.ready.prompt(self, _NAMES).about(item)
         outcome = await state.run.do(Task(self.name, ask, state.ready.terms(self, self.name)))
-        state.result(self, value_or_flag(state.run, self.name, outcome))
+        value_of = value_or_flag if self.partial else value_or_pause
+        state.result(self, value_of(state.run, self.name, outcome))
 
     def preview(self, estimate: Estimate) -> PartPreview:
         context = estimate.context
@@ -58,4 +63,6 @@ class Once(Asking, Step, frozen=True, omit_defaults=True, tag="ask", kw_only=Tru
         return sketch.leaf(id, title(self.name, "ask"), self)
 
 
-Once.written = written(Once, "an ask", verbatim=(bool, False))
+Once.written = written(
+    Once, "an ask", "partial", verbatim=(bool, False), on_failure=(ReduceFailure, "skip")
+)

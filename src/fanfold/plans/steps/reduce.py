@@ -169,12 +169,12 @@ class Reduce(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="reduce"
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-_FAILURE = Annotated[
+ReduceFailure = Annotated[
     OnFailure | Literal["partial"],
-    Meta(description="A node of the tree that fails: the run pauses, or does without (partial)."),
+    Meta(description="Without a reply of it the run pauses, or does without (partial)."),
 ]
 _TREE: dict[str, Any] = {
-    "name": (Text, ""), "fan_in": (Count, _USUAL_FAN_IN), "on_failure": (_FAILURE, "skip"),
+    "name": (Text, ""), "fan_in": (Count, _USUAL_FAN_IN), "on_failure": (ReduceFailure, "skip"),
 }  # fmt: skip
 AskedReduceFields = written(Asking, "an asked reduce", kind=(Literal["ask"], "ask"), **_TREE)
 VotedReduceFields = written(
