@@ -86,6 +86,28 @@ class Division(msgspec.Struct, frozen=True):
                 await begin_asked(run, other)
 
 
+class DivideOptions(PatternOptions, total=False):
+    """How items are split (see `Division`): `fits`, `split` (`items`, for a stage `paragraphs`),
+    `max_depth` (8), `max_pieces` (1000); what a piece is given of those beside it."""
+
+    fits: Fits
+    split: str | Splitter | AskedReduce
+    max_depth: int
+    max_pieces: int
+    context_before: Neighbours | None
+    context_after: Neighbours | None
+
+
+def division_of(combine: Reducer | AskedReduce, how: DivideOptions, **usual: Any) -> Division:
+    """`usual`: what counts where nothing else is stated."""
+    stated = {name: how[name] for name in _STATED if name in how}  # type: ignore[literal-required]
+    around = Around(how.get("context_before"), how.get("context_after"))
+    return Division(combine, around=around, **{**usual, **stated})
+
+
+_STATED = ("fits", "split", "max_depth", "max_pieces")
+
+
 @public
 async def divide_and_conquer(
     run: Run,
@@ -94,13 +116,7 @@ async def divide_and_conquer(
     combine: Reducer | AskedReduce,
     prompt: str | None = None,
     schema: dict[str, Any] | type | None = None,
-    fits: Fits = Fits(),
-    split: str | Splitter | AskedReduce = "items",
-    max_depth: int = 8,
-    max_pieces: int = 1000,
-    context_before: Neighbours | None = None,
-    context_after: Neighbours | None = None,
-    **how: Unpack[PatternOptions],
+    **how: Unpack[DivideOptions],
 ) -> Folded:
     """Split all items, or one text, into pieces that fit, ask `prompt` about each, and combine.
 
@@ -117,16 +133,15 @@ async def divide_and_conquer(
     what stands before it as its field `context_before`, and `context_after` of what comes after it.
     These are for reading only: a gate looks for quotes in the piece's own `text`.
     """
-    around = Around(context_before, context_after)
-    division = Division(combine, fits, split, max_depth, max_pieces, around)
+    division = division_of(combine, how)
     asked = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, asked.schema, "divide")
+    check_prompt(asked, terms.step, run.traits(terms))
+    _measure(run, terms, asked, division.fits)
     given = items
     if isinstance(items, str):
-        given = [items]
-        division = msgspec.structs.replace(division, fits=msgspec.structs.replace(fits, items=1))
-    check_prompt(asked, terms.step, run.traits(terms))
-    _measure(run, terms, asked, fits)
+        given, one = [items], msgspec.structs.replace(division.fits, items=1)
+        division = msgspec.structs.replace(division, fits=one)
     batch = await run.plan(source_of(given, run.spool), terms)
     value = await divide_batch(run, batch, terms, asked, division)
     run.set_result(value)
@@ -152,21 +167,14 @@ def divided(
     *,
     combine: Reducer | AskedReduce,
     schema: dict[str, Any] | type | None = None,
-    fits: Fits = Fits(),
-    split: str | Splitter | AskedReduce = "paragraphs",
-    max_depth: int = 8,
-    max_pieces: int = 1000,
-    context_before: Neighbours | None = None,
-    context_after: Neighbours | None = None,
-    **how: Unpack[PatternOptions],
+    **how: Unpack[DivideOptions],
 ) -> TaskHandler:
     """A divide of each item for a stage, with the arguments of `divide_and_conquer`:
     `stage(by=divided(...))`. The item passes when every piece of it did; its value is the combined
     one, which the stage's gate judges."""
     made = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, made.schema, "divide")
-    around = Around(context_before, context_after)
-    return DividedItem(made, terms, Division(combine, fits, split, max_depth, max_pieces, around))
+    return DividedItem(made, terms, division_of(combine, how, split="paragraphs"))
 
 
 class DividedItem(msgspec.Struct, frozen=True):
