@@ -122,9 +122,9 @@ def explain(ranking: Ranking) -> list[str]:
 
 
 def obstacles(traits: Traits, need: Need) -> tuple[Obstacle, ...]:
-    """All that keeps a member from a task, the heaviest first: the rule for the router and for
-    delegated work, each with words of its own. Two switches for those that are paid: allowed at all,
-    and enabled (or named) one by one."""
+    """All that keeps a member from a task, the heaviest first: the rule for the router, for
+    members that are named and for delegated work, each with words of its own. Two switches
+    for those that are paid: allowed at all, and enabled (or named) one by one."""
     paid = traits.tier == "paid" and traits.id not in need.given
     no_price = traits.price is None and (need.dollars or traits.budget_usd_month is not None)
     found: tuple[tuple[bool, Obstacle], ...] = (

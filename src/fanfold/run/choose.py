@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ from fanfold.clock import Clock
 from fanfold.errors import BadInput
 from fanfold.journal.contract import RunQuestions
 from fanfold.journal.decide import month_of
-from fanfold.members.route import Need, Ranked, rank
+from fanfold.members.route import Need, Ranked, obstacles, rank
 from fanfold.price import nanos
 from fanfold.run.demand import Candidate, Eligible
 from fanfold.run.executor import Executor
@@ -158,9 +159,9 @@ class Chooser:
         they may not be asked now. What was paid for is not paid again."""
         if who.members:
             return ()
-        needs = set(who.needs)
-        everyone = self._among(who)
-        return tuple(t for t in everyone if t.enabled and needs <= set(t.good_at))
+        need = Need(needs=who.needs)
+        unfit = {"disabled", "not good at it"}
+        return tuple(t for t in self._among(who) if unfit.isdisjoint(obstacles(t, need)))
 
     def _named(self, id: str) -> str:
         traits = self._source.traits
@@ -168,14 +169,19 @@ class Chooser:
             near = get_close_matches(id, traits, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise BadInput(f"no member {id!r} in the roster{hint}")
-        if not traits[id].enabled:
+        in_the_way = obstacles(traits[id], self._need(members=(id,)))
+        if "disabled" in in_the_way:
             raise BadInput(f"member {id} is disabled; set enabled: true in the roster")
-        allowed = self._source.settings.allow_paid or id in self._source.given
-        if traits[id].tier == "paid" and not allowed:
+        if "paid not allowed" in in_the_way:
             raise BadInput(
                 f"member {id} is paid; allow it with --allow-paid or settings.allow_paid"
             )
         return id
+
+    def _need(self, **more: Any) -> Need:
+        """With what holds for all tasks of the run."""
+        allowed, given = self._source.settings.allow_paid, self._source.given
+        return Need(dollars=self._dollars, allow_paid=allowed, given=given, **more)
 
     def _among(self, who: Who) -> tuple[Traits, ...]:
         everyone = self._source.traits
@@ -185,11 +191,7 @@ class Chooser:
         """Capacity and the past are looked at when a task goes out, so they are not in here. If
         budgets of the month are all that is in the way, it is the run that lacks money: then it
         is not refused, but finds out when it asks."""
-        need = Need(
-            needs=who.needs, dollars=self._dollars, use=who.use,
-            allow_paid=self._source.settings.allow_paid, given=self._source.given,
-            closed=self._months_used_up(),
-        )  # fmt: skip
+        need = self._need(needs=who.needs, use=who.use, closed=self._months_used_up())
         everyone = self._among(who)
         found = rank(everyone, need)
         if not found.ranked and need.closed:
