@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-import msgspec
-
 from fanfold.journal.answers import Claim, ClaimHolder, Shortage
 from fanfold.journal.facts import StartAttempt
+from fanfold.work.budget import Accounts, Amount, fit_all, reserve_all
 
 # ── months ───────────────────────────────────────────────────────────────────────────────────
 
@@ -33,35 +32,15 @@ def month_bounds(month: str) -> tuple[float, float]:
 # ── money ────────────────────────────────────────────────────────────────────────────────────
 
 
-class SpendingLimit(msgspec.Struct):
-    """A limit in nano-dollars, what was settled within it and what is reserved: a member's month, or
-    a run that others were started within, which `name` is of. `inside`: the start is for a run below
-    it, whose own parent holds a part of it until it ends."""
-
-    limit: int
-    settled: int
-    reserved: int
-    name: str = ""
-    inside: bool = False
-
-    def refuse(self, amount: int) -> Claim | None:
-        """None: it fits. `never`: also when all that is in progress would cost nothing. One inside
-        never waits: what it would wait for may be held by whoever waits for it."""
-        if self.settled + self.reserved + amount <= self.limit:
-            return None
-        never = self.inside or self.settled + amount > self.limit
-        short = Shortage(self.name, self.limit, self.settled, self.reserved, self.inside)
-        return Claim(broke="never" if never else "now", short=short)
-
-
-def reserve(amount: int, limits: Sequence[SpendingLimit]) -> Claim | None:
-    """None: it fits into all of them, and is reserved in each. A Claim: why not."""
-    for limit in limits:
-        if (refused := limit.refuse(amount)) is not None:
-            return refused
-    for limit in limits:
-        limit.reserved += amount
-    return None
+def reserve(amount: int, accounts: Accounts) -> Claim | None:
+    """Nano-dollars: they fit into all of these, and are reserved in each (None), or why not."""
+    want = Amount(usd=amount)
+    fit, one = fit_all(accounts, want)
+    if fit == "fits":
+        reserve_all(accounts, want)
+        return None
+    short = Shortage(one.name, one.max_usd or 0, one.usd, one.reserved_usd, one.final)
+    return Claim(broke="never" if fit == "never" else "now", short=short)
 
 
 # ── claims ───────────────────────────────────────────────────────────────────────────────────
@@ -95,7 +74,7 @@ class Claims:
     def __init__(self, replies: Replies, holders: Holders, last: int) -> None:
         self._replies, self._holders, self._last = replies, holders, last
 
-    def decide(self, start: StartAttempt, limits: Sequence[SpendingLimit]) -> Claim:
+    def decide(self, start: StartAttempt, limits: Accounts) -> Claim:
         """A claim with a number is granted. Without one: the reply is known, the keys are held by
         another, they are in doubt and may not be taken over, or a budget does not cover it."""
         replies, holders, keys = self._replies, self._holders, dict.fromkeys(start.keys)

@@ -43,15 +43,16 @@ def combined(stated: Budget, more: Budget | None) -> Budget:
 
 class Account:
     """The budget of one scope. Settled plus reserved never exceeds its limits. `step`: it is that
-    of a step. `monthly`: it begins anew with each month."""
+    of a step. `monthly`: it begins anew with each month. `final`: nobody may wait for what is reserved
+    there, since it may be held by whoever waits for the call."""
 
-    __slots__ = ("bounded", "calls", "limit", "max_calls", "max_tokens", "max_usd", "monthly",
+    __slots__ = ("bounded", "calls", "final", "limit", "max_calls", "max_tokens", "max_usd", "monthly",
                  "most", "name", "reserved_calls", "reserved_tokens", "reserved_usd", "step",
                  "tokens",
                  "usd")  # fmt: skip
 
     def __init__(self, name: str, limit: Budget, spent: Amount = NOTHING, step: str = "") -> None:
-        self.name, self.step, self.monthly = name, step, False
+        self.name, self.step, self.monthly, self.final = name, step, False, False
         self.set_limit(limit)
         self.usd, self.tokens, self.calls = spent.usd, spent.tokens, spent.calls
         self.reserved_usd = self.reserved_tokens = self.reserved_calls = 0
@@ -143,6 +144,8 @@ def fit_all(accounts: Accounts, want: Amount) -> tuple[Fit, Account]:
             or tokens + one.reserved_tokens > most_tokens
             or calls + one.reserved_calls > most_calls
         ):
+            if one.final:
+                return "never", one
             worst = "wait", one
     return worst
 

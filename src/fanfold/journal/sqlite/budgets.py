@@ -13,13 +13,14 @@ at further. Parts of a run that its own process executes share its ledger anyhow
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from fanfold.journal.decide import SpendingLimit, month_bounds, month_of
+from fanfold.journal.decide import month_bounds, month_of
 from fanfold.journal.facts import StartAttempt
 from fanfold.journal.sqlite import bulk
 from fanfold.journal.sqlite.bulk import Database
-from fanfold.price import nanos
+from fanfold.price import dollars, nanos
+from fanfold.work.budget import Account, Accounts, Amount
+from fanfold.work.task import Budget
 
 _HELD = "select no, member, started, state, cost from attempts where no in ({})"
 _CHANGE = (
@@ -43,6 +44,7 @@ _ROW = (
 _KIND = (
     "select json_extract(cast(plan as text), '$.kind') from runs where id = ? and length(plan) > 0"
 )
+_RESERVED = "select reserved from attempts where no = ?"  # all that a worker starts takes no more
 _BELOW = (
     "with recursive below(no, id) as (select no, id from runs where {} union"
     " select r.no, r.id from below b join runs r"
@@ -65,8 +67,8 @@ class Spending:
 
     def __init__(self, db: Database, facts: Sequence[StartAttempt]) -> None:
         self._db = db
-        self._months: dict[Pair, SpendingLimit] = {}
-        self._around: dict[int, list[SpendingLimit]] = {}
+        self._months: dict[Pair, Account] = {}
+        self._around: dict[int, Accounts] = {}
         anew: dict[Pair, bool] = {}
         for fact in facts:
             if fact.run not in self._around:
@@ -78,21 +80,21 @@ class Spending:
             row = None if again else db.execute(
                 "select settled, reserved from spending where member = ? and month = ?", pair
             ).fetchone()  # fmt: skip
-            self._months[pair] = SpendingLimit(0, *(_added_up(db, pair) if row is None else row))
+            self._months[pair] = _account("", 0, _added_up(db, pair) if row is None else row)
 
-    def limits(self, fact: StartAttempt) -> list[SpendingLimit]:
+    def limits(self, fact: StartAttempt) -> Accounts:
         around = self._around[fact.run]
         if fact.monthly is None:
             return around
         month = self._months[fact.member, fact.monthly.month]
-        month.limit = fact.monthly.limit
-        return [*around, month]
+        month.set_limit(Budget.of(usd=dollars(fact.monthly.limit)))
+        return (*around, month)
 
     def put(self, granted: Iterable[StartAttempt]) -> None:
         if self._months:
             drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
             of = self._months
-            rows = [(*pair, of[pair].settled, of[pair].reserved) for pair in drawn]
+            rows = [(*pair, of[pair].usd, of[pair].reserved_usd) for pair in drawn]
             bulk.put(self._db, _SPENDING[0], rows, _SPENDING[1])
 
 
@@ -135,15 +137,15 @@ def settle(db: Database, costs: dict[int, int]) -> None:
     bulk.put(db, _CHANGE, rows, _OF_PAIR)
 
 
-def _surrounding(db: Database, run: int) -> list[SpendingLimit]:
+def _surrounding(db: Database, run: int) -> Accounts:
     """The budgets around a run."""
     row = db.execute(_ROW.format("no"), (run,)).fetchone()
     if row is None:
-        return []
-    found: list[SpendingLimit] = []
+        return ()
+    found: list[Account] = []
     id, name, session, parent, usd, has_children = row
     if has_children and usd is not None:
-        found.append(_run_limit(db, id, name, usd, inside=False))
+        found.append(_account(f"run {name}", nanos(usd), _spent(db, "id = ?", id)))
     seen = {id}
     while parent is not None:
         id, _, attempt = parent.partition(":")
@@ -154,26 +156,28 @@ def _surrounding(db: Database, run: int) -> list[SpendingLimit]:
         _, name, its_session, further, usd, _ = above
         elsewhere = its_session != session
         if elsewhere and attempt and _is_fleet(db, id):
-            found += _worker_limit(db, parent, attempt, name)
+            reserved = db.execute(_RESERVED, (int(attempt),)).fetchone()
+            if reserved is not None and reserved[0]:
+                spent = _spent(db, "parent = ?", parent)
+                found.append(_account(f"worker of {name}", reserved[0], spent, final=True))
         if elsewhere and usd is not None:
-            found.append(_run_limit(db, id, name, usd, inside=True))
+            spent = _spent(db, "id = ?", id)
+            found.append(_account(f"run {name}", nanos(usd), spent, final=True))
         parent = further
-    return found
+    return tuple(found)
 
 
 def _is_fleet(db: Database, id: str) -> bool:
     return bool(db.execute(_KIND, (id,)).fetchone() == ("fleet",))
 
 
-def _run_limit(db: Database, id: str, name: str, usd: float, *, inside: bool) -> SpendingLimit:
-    settled, reserved = db.execute(_SPENT.format("id = ?"), (id,)).fetchone()
-    return SpendingLimit(nanos(usd), settled, reserved, f"run {name}", inside)
+def _spent(db: Database, where: str, which: str) -> tuple[int, int]:
+    settled, reserved = db.execute(_SPENT.format(where), (which,)).fetchone()
+    return settled, reserved
 
 
-def _worker_limit(db: Database, span: str, attempt: str, name: str) -> list[SpendingLimit]:
-    """All that a fleet's worker starts takes no more than was reserved for the worker itself."""
-    row: Any = db.execute("select reserved from attempts where no = ?", (int(attempt),)).fetchone()
-    if row is None or not row[0]:
-        return []
-    settled, reserved = db.execute(_SPENT.format("parent = ?"), (span,)).fetchone()
-    return [SpendingLimit(row[0], settled, reserved, f"worker of {name}", True)]
+def _account(name: str, limit: int, spent: tuple[int, int], *, final: bool = False) -> Account:
+    """`spent`: what is settled and what is reserved, by all processes."""
+    account = Account(name, Budget.of(usd=dollars(limit)), Amount(usd=spent[0]))
+    account.reserved_usd, account.final = spent[1], final
+    return account
