@@ -98,11 +98,13 @@ class DivideOptions(PatternOptions, total=False):
     context_after: Neighbours | None
 
 
-def division_of(combine: Reducer | AskedReduce, how: DivideOptions, **usual: Any) -> Division:
-    """`usual`: what counts where nothing else is stated."""
+def division_of(
+    combine: Reducer | AskedReduce, how: DivideOptions, split: str = "items"
+) -> Division:
+    """`split`: how, where nothing else is stated."""
     stated = {name: how[name] for name in _STATED if name in how}  # type: ignore[literal-required]
     around = Around(how.get("context_before"), how.get("context_after"))
-    return Division(combine, around=around, **{**usual, **stated})
+    return Division(combine, around=around, **{"split": split, **stated})
 
 
 _STATED = ("fits", "split", "max_depth", "max_pieces")
@@ -174,7 +176,7 @@ def divided(
     one, which the stage's gate judges."""
     made = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, made.schema, "divide")
-    return DividedItem(made, terms, division_of(combine, how, split="paragraphs"))
+    return DividedItem(made, terms, division_of(combine, how, "paragraphs"))
 
 
 class DividedItem(msgspec.Struct, frozen=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any
 
 import msgspec
 
@@ -159,7 +158,7 @@ class Chooser:
         they may not be asked now. What was paid for is not paid again."""
         if who.members:
             return ()
-        need = Need(needs=who.needs)
+        need = self._need(who)
         unfit = {"disabled", "not good at it"}
         return tuple(t for t in self._among(who) if unfit.isdisjoint(obstacles(t, need)))
 
@@ -169,7 +168,7 @@ class Chooser:
             near = get_close_matches(id, traits, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise BadInput(f"no member {id!r} in the roster{hint}")
-        in_the_way = obstacles(traits[id], self._need(members=(id,)))
+        in_the_way = obstacles(traits[id], self._need(Who(members=(id,))))
         if "disabled" in in_the_way:
             raise BadInput(f"member {id} is disabled; set enabled: true in the roster")
         if "paid not allowed" in in_the_way:
@@ -178,10 +177,11 @@ class Chooser:
             )
         return id
 
-    def _need(self, **more: Any) -> Need:
-        """With what holds for all tasks of the run."""
-        allowed, given = self._source.settings.allow_paid, self._source.given
-        return Need(dollars=self._dollars, allow_paid=allowed, given=given, **more)
+    def _need(self, who: Who, closed: Mapping[str, str] = {}) -> Need:
+        return Need(
+            members=who.members, needs=who.needs, use=who.use, dollars=self._dollars,
+            allow_paid=self._source.settings.allow_paid, given=self._source.given, closed=closed,
+        )  # fmt: skip
 
     def _among(self, who: Who) -> tuple[Traits, ...]:
         everyone = self._source.traits
@@ -191,7 +191,7 @@ class Chooser:
         """Capacity and the past are looked at when a task goes out, so they are not in here. If
         budgets of the month are all that is in the way, it is the run that lacks money: then it
         is not refused, but finds out when it asks."""
-        need = self._need(needs=who.needs, use=who.use, closed=self._months_used_up())
+        need = self._need(who, self._months_used_up())
         everyone = self._among(who)
         found = rank(everyone, need)
         if not found.ranked and need.closed:
