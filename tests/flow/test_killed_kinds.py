@@ -94,7 +94,7 @@ steps:
       member: m
       concurrency: 2
       split: paragraphs
-      fits: {tokens: 14}
+      fits: {tokens: 50}
       combine: concat
       context_before: {paragraphs: 1}
       context_after: {paragraphs: 1}
@@ -118,7 +118,7 @@ _WORDS = {
     "NEAR": "member: m, block: {on: name, neighbours: 1}, concurrency: 2",
     "ORDER": 'prompt: "ORDER {% for one in item.choices %}{{ one.label }}={{ one.item.n }} {% endfor %}",'
     " member: m, concurrency: 2",
-    "PAGES": "\\n\\n".join(f"{n} one two three four five six seven" for n in range(16)),
+    "PAGES": "\\n\\n".join(f"{n} one two three four five six seven" for n in range(24)),
 }
 PLANS = {
     name: re.sub("|".join(_WORDS), lambda found: _WORDS[found[0]], plan)
