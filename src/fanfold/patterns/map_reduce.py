@@ -6,7 +6,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import aclosing
 from typing import Any, Unpack
 
-from fanfold.errors import FanfoldError
+import msgspec
+
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.arguments import Folded, PatternOptions, prompt_for, terms_of
 from fanfold.patterns.asked_reduce import AskedReduce
 from fanfold.patterns.prompt import Prompt, check_prompt, make_tasks, prompt_of
@@ -32,6 +34,7 @@ from fanfold.work.item import Item, Source
 from fanfold.work.options import option
 from fanfold.work.outcome import Part
 from fanfold.work.reader import read_record
+from fanfold.work.routed import Route
 from fanfold.work.shard import ShardSize
 from fanfold.work.split import fields_of, shard_ask, take_apart
 from fanfold.work.task import Reducer, Task, Terms
@@ -47,6 +50,7 @@ async def map_reduce(
     shard: int | Mapping[str, Any] | None = None,
     reduce: Reducer | AskedReduce | None = None,
     fan_in: int | None = None,
+    route: Mapping[str, Any] | None = None,
     **how: Unpack[PatternOptions],
 ) -> Folded:
     """Ask `prompt` about each item, gate the replies, and reduce what passed.
@@ -56,6 +60,8 @@ async def map_reduce(
     as many as fit; `{"count": n}` makes n asks of all of them, with `"hash": "item.FIELD"` those with
     equal values in one, and `{"range": "item.FIELD", "bounds": [a, b]}` goes by what lies between.
 
+    `route={"by": FIELD, "to": {VALUE: member}, "else": member}`: who answers goes by the item.
+
     With `fan_in`, and always with `reduce=asked(...)`, the reduce is a tree that grows while the
     map goes on: at most `fan_in` neighbours become one, and so on up. A reducer of your own is then
     applied to its own results too, so it must give back what it can take. An asked reduce that does
@@ -63,14 +69,26 @@ async def map_reduce(
     """
     reduction = reducing(reduce, fan_in)
     asked = prompt_of(prompt, schema, how=how)
-    terms = terms_of(how, asked.schema, "map")
     size = option("shard", shard, read_shard)
+    terms = _terms(how, asked, option("route", route, lambda node: read_record(node, Route)))
+    if terms.route is not None and size is not None:
+        raise BadInput("state `route` or `shard`, not both")
     check_prompt(asked, terms.step, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
     value = await fold_batch(run, batch, terms, asked, size, reduction)
     if reduce is not None:
         run.set_result(value)
     return Folded(value, run.receipt(), run, batch, terms)
+
+
+def _terms(how: PatternOptions, prompt: Prompt, route: Route | None) -> Terms:
+    if route is None:
+        return terms_of(how, prompt.schema, "map")
+    for name in ("member", "members", "needs"):
+        if name in how:
+            raise BadInput(f"state `route` or `{name}`, not both")
+    terms = terms_of({**how, "members": route.members}, prompt.schema, "map")
+    return msgspec.structs.replace(terms, route=route)
 
 
 async def map_batch(

@@ -199,6 +199,7 @@ def _definition(schema: dict[str, Any] | type) -> dict[str, Any]:
 
 def make_task(prompt: Prompt, item: Item, terms: Terms, place: Place | None) -> Task:
     """A prompt that cannot be rendered for one item is that item's flaw, not the run's."""
+    terms = terms if terms.route is None else terms.for_item(item)
     try:
         return Task(item.id, prompt.ask((item,)), terms, place)
     except FanfoldError as error:

@@ -137,7 +137,8 @@ def _bad(plan: Plan, asking: Asking, field: str, what: str) -> BadInput:
 
 
 def _check_who(plan: Plan, asking: Asking, who: Who, roster: Roster) -> None:
-    field = next((f for f in ("member", "members", "agent", "needs") if f in asking.lines), "")
+    named = ("member", "members", "agent", "needs", "route")
+    field = next((field for field in named if field in asking.lines), "")
     where = roster.called
     if not roster.entries:
         raise _bad(plan, asking, field, f"{where} has no members; add one, or name another roster")

@@ -9,7 +9,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.tune.bounds import lower, upper
-from fanfold.tune.policy import Labelled, PlanStep, Routed, Single, Way, total
+from fanfold.tune.policy import Labelled, PlanStep, Single, Way, total
 from fanfold.tune.search import Scored, frontier, search
 
 LEAST = 40  # items in each half, below which nothing can be said
@@ -55,9 +55,9 @@ class Tuning(msgspec.Struct, frozen=True):
 
     def step(self) -> PlanStep:
         """What is recommended, as a step of a plan states it."""
-        way = self.ways[self.recommended].way
-        assert not isinstance(way, Routed), "one step of a plan cannot state it"
-        return way.step()
+        found = self.ways[self.recommended].way.step()
+        assert found is not None, "only what a step can state is recommended"
+        return found
 
 
 def tune(items: Sequence[Labelled], goal: Goal) -> Tuning:
@@ -96,8 +96,8 @@ def halves(items: Sequence[Labelled]) -> tuple[list[Labelled], list[Labelled]]:
 
 def _pick(scored: list[Scored], goal: Goal) -> tuple[Scored, bool]:
     """The cheapest that is expected to be good enough, or the best that is cheap enough; of those that
-    one step of a plan can state, so no router."""
-    chosen = frontier(one for one in scored if not isinstance(one.way, Routed))
+    one step of a plan can state."""
+    chosen = frontier(one for one in scored if one.way.step() is not None)
     target = goal.target
     if goal.as_good_as is not None:
         known = {one.way.member: one for one in scored if isinstance(one.way, Single)}

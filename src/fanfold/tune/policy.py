@@ -119,6 +119,15 @@ class Routed(msgspec.Struct, frozen=True, tag="routed"):
         told = "".join(f"{', '.join(values)}: {way}; " for way, values in grouped.items())
         return f"by {self.feature}: {told}else {self.default.text()}"
 
+    def step(self) -> PlanStep | None:
+        """Only a choice between single members is one step of a plan."""
+        default = self.default
+        ways = {value: way for value, way in self.ways.items() if way != default}
+        to = {value: way.member for value, way in ways.items() if isinstance(way, Single)}
+        if not isinstance(default, Single) or len(to) < len(ways) or not to:
+            return None
+        return "map", {"route": {"by": self.feature, "to": to, "else": default.member}}
+
 
 Way: TypeAlias = Plain | Routed
 

@@ -12,7 +12,6 @@ from contextlib import aclosing
 from hashlib import sha256
 from heapq import nsmallest
 from statistics import mean
-from typing import Any
 
 import msgspec
 
@@ -42,12 +41,11 @@ from fanfold.work.member import Traits
 from fanfold.work.nearest import remedy
 from fanfold.work.outcome import Outcome
 from fanfold.work.task import Terms, Who
-from fanfold.work.vote import ballot
+from fanfold.work.vote import ballot, label
 
 ROUNDS = (0.25, 0.5, 1.0)  # of the sample
 RISK = 0.01  # that somebody is left out who is not beaten, in all rounds together
 SHORT = 40  # characters of a field that a router may go by
-LONG = (200, 1_000, 5_000)  # characters: the classes of length that a router may go by
 
 AskingStep = Map | Ensemble
 
@@ -276,14 +274,13 @@ def _usd(outcome: Outcome, traits: Traits) -> float:
 
 
 def _features(sample: TuningSample) -> dict[str, dict[str, str]]:
-    """By item, what is known before anybody is asked: fields with few values, and how long the item is.
-    Not a field that says the answer itself."""
+    """By item, what is known before anybody is asked: fields with few values. Not one that says the
+    answer itself."""
     items, truth = sample.items, sample.truth
-    views: dict[str, Any] = {item.id: item.view() for item in items}
     values: dict[str, dict[str, str]] = {}
     for item in items:
-        for name, value in views[item.id].items():
-            if isinstance(value, str | int) and len(text := str(value)) <= SHORT and name != "id":
+        for name, value in item.view().items():
+            if isinstance(value, str | int) and len(text := label(value)) <= SHORT and name != "id":
                 values.setdefault(name, {})[item.id] = text
     told = {
         name: own
@@ -291,8 +288,6 @@ def _features(sample: TuningSample) -> dict[str, dict[str, str]]:
         if len(set(own.values())) in GROUPS
         and not all(ballot(own.get(item.id, "")) == truth.of(item) for item in items)
     }
-    lengths = {id: sum(len(str(value)) for value in view.values()) for id, view in views.items()}
-    told["length"] = {id: str(sum(many > limit for limit in LONG)) for id, many in lengths.items()}
     return {item.id: {name: own.get(item.id, "") for name, own in told.items()} for item in items}
 
 

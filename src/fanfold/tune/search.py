@@ -157,11 +157,19 @@ class _Pool(msgspec.Struct, frozen=True):
 
 
 def _routers(plain: Sequence[Scored], items: Sequence[Labelled]) -> list[Scored]:
-    """For each feature with a few values, at several prices of an error; judged on other folds."""
+    """Between single members, which a step of a plan can state, and between these and votes."""
     singles = [one for one in plain if isinstance(one.way, Single)]
     votes = [one for one in plain if not isinstance(one.way, Single)]
-    chosen = [*_layers(singles, POOL), *_layers(votes, POOL)]
-    ways = tuple(one.way for one in chosen if not isinstance(one.way, Routed))
+    some = _layers(singles, POOL)
+    found: dict[str, Scored] = {}
+    for chosen in (some, [*some, *_layers(votes, POOL)]):
+        ways = tuple(one.way for one in chosen if not isinstance(one.way, Routed))
+        found |= _routed(ways, items)
+    return list(found.values())
+
+
+def _routed(ways: tuple[Plain, ...], items: Sequence[Labelled]) -> dict[str, Scored]:
+    """For each feature with a few values, at several prices of an error; judged on other folds."""
     pool = _Pool(ways, tuple(tuple(way.tried(item) for item in items) for way in ways))
     found: dict[str, Scored] = {}
     for feature in sorted({name for item in items for name in item.features}):
@@ -174,7 +182,7 @@ def _routers(plain: Sequence[Scored], items: Sequence[Labelled]) -> list[Scored]
             way = Routed(feature, named, ways[default])
             if named and way.text() not in found:
                 found[way.text()] = _scored(way, items, _held_out(pool, values, price))
-    return list(found.values())
+    return found
 
 
 def _held_out(pool: _Pool, values: Sequence[str], price: float) -> float:

@@ -10,8 +10,10 @@ from msgspec import UNSET
 
 from fanfold.work.arguments import Checked
 from fanfold.work.ask import Ask, Reply
+from fanfold.work.item import Item
 from fanfold.work.outcome import Outcome, Part, Verdict
 from fanfold.work.reader import Count, Misfit, Positive, Stated, read_options
+from fanfold.work.routed import Route
 
 OnFailure = Literal["skip", "abort", "hold"]
 InDoubt = Literal["retry", "hold"]
@@ -117,6 +119,7 @@ class Terms(msgspec.Struct, frozen=True):
     `claim_ahead` False: the next calls may turn out not to be needed, so none is claimed before there
     is a slot for it. `nature`: what gate and filter do, between them; it follows from them.
     `called`: how later steps know it, where `step` says more: in which round it was.
+    `route`: who of `who` answers goes by the item; `routed` are the terms of each of them then.
     """
 
     step: str
@@ -135,9 +138,22 @@ class Terms(msgspec.Struct, frozen=True):
     claim_ahead: bool = True
     nature: Nature = "foreign"
     called: str = ""
+    route: Route | None = None
+    routed: dict[str, Terms] = {}
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "nature", nature_of(self.gate, self.keep))
+        if self.route is not None:
+            last, why = self.who.fallback, f"by {self.route.by}"
+            whos = {id: Who((id,), fallback=last, why=why) for id in self.route.members}
+            own = {
+                id: msgspec.structs.replace(self, who=who, route=None) for id, who in whos.items()
+            }
+            msgspec.structs.force_setattr(self, "routed", own)
+
+    def for_item(self, item: Item) -> Terms:
+        """The terms on which this item is asked about."""
+        return self if self.route is None else self.routed[self.route.member(item)]
 
     @property
     def seen_as(self) -> str:

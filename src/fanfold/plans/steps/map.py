@@ -29,6 +29,7 @@ from fanfold.work.document import Node
 from fanfold.work.parts import PartKind
 from fanfold.work.picture import Box
 from fanfold.work.reader import Count, Text
+from fanfold.work.routed import Route
 from fanfold.work.shard import ShardSize
 from fanfold.work.task import Terms, Who
 
@@ -45,6 +46,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     keep: Text | None = None
     over: Text | None = None
     command: dict[str, Any] | None = None
+    route: Route | None = None
 
     @classmethod
     def read(cls, node: Node, given: Any, reading: StepContext) -> Map:
@@ -61,7 +63,14 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         for field in ("hash", "range") if given.shard is not None else ():
             if getattr(given.shard, field):
                 reading.item_field(node.child("shard").child(field))
-        return cls(**made, name=given.name, shard=given.shard)
+        if given.route is not None:
+            for field in ("member", "members", "agent", "needs", "shard"):
+                if field in node.value:
+                    raise node.child(field).bad(f"state `route` or `{field}`, not both")
+            reading.item_field(node.child("route").child("by"))
+            fallback = made.get("who", Who()).fallback
+            made["who"] = Who(members=given.route.members, fallback=fallback)
+        return cls(**made, name=given.name, shard=given.shard, route=given.route)
 
     def settled(self) -> Map:
         """A command asks the member that it is: that of its own name."""
@@ -86,7 +95,8 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
         yield self.name, self
 
     def item_terms(self, ready: Ready) -> list[Terms]:
-        return [ready.terms(self, self.name, self.keep)]
+        terms = ready.terms(self, self.name, self.keep)
+        return [terms if self.route is None else msgspec.structs.replace(terms, route=self.route)]
 
     # ── run ──
 
@@ -134,6 +144,7 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
 
     def described(self, sketch: Sketch) -> tuple[str, ...]:
         who, *options = sketch.asked(self)
+        who = who if self.route is None else self.route.describe()
         if self.command is not None:
             who = f"command {' '.join(map(str, self.command.get('cmd', ())))}"
         shard = "" if self.shard is None else self.shard.describe()
