@@ -252,7 +252,8 @@ def test_what_cannot_be_done_is_refused_on_record(tmp_path: Path) -> None:
     assert said == [
         "no member 'provder': did you mean `provider`?",
         "`seconds` are of the whole run, not of a step",
-        "'dance' is no order; there are pause, resume, set, approve, skip, stop, kill, hand-over",
+        "'dance' is no order; there are pause, resume, set, approve, skip, stop, kill, hand-over,"
+        " continue, tell",
     ]
 
 

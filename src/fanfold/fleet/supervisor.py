@@ -23,6 +23,7 @@ from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
 from fanfold.fleet.detach import REFUSED, LaunchOrder, LaunchResult
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.html.account import result_page
+from fanfold.observe.notify import notifying
 from fanfold.observe.progress import Progress
 from fanfold.observe.status import may_resume
 from fanfold.observe.traces import trace
@@ -108,7 +109,8 @@ class RunWatch:
         self._start(progress.watch())
         self._start(self._report_ready())
         try:
-            yield
+            async with notifying(run, self._job.options.notify, self._log.say):
+                yield
         finally:
             self._closing = True
             for task in self._tasks:

@@ -18,13 +18,14 @@ from fanfold.errors import BadInput, RunStopped
 from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import Roster
 from fanfold.observe.closing import interrupted
+from fanfold.observe.notify import check_hook, notifying
 from fanfold.observe.progress import NoProgress, Progress, watched
 from fanfold.observe.traces import trace
 from fanfold.run import loop
 from fanfold.run.open import RunOptions, open_quietly
 from fanfold.run.run import Run
 from fanfold.work.arguments import public
-from fanfold.work.check import described, flag
+from fanfold.work.check import described, flag, text
 from fanfold.work.member import Member
 from fanfold.work.options import option
 from fanfold.work.task import Budget
@@ -33,10 +34,11 @@ T = TypeVar("T")
 
 
 class ScriptOptions(RunOptions, total=False):
-    """How it is carried out, and whether its progress is shown on stderr: None, where that is a
-    terminal."""
+    """How it is carried out, whether its progress is shown on stderr (None: where that is a terminal), and
+    who is told of its end, its pauses and its spending."""
 
     progress: bool | None
+    notify: str | None
 
 
 @public
@@ -58,9 +60,12 @@ async def open_run(
     `store` is `.fanfold` by default; in a process that a command member started, the store of that
     member's run, whose attempt is then on record as this run's parent.
     `progress`: a line on stderr, as `fanfold run` has it; by default where that is a terminal.
-    Raises RunStopped at the end when the run paused: the budget was used up, say.
+    `notify`: a command, or a web address, that gets a JSON object at the end, at a pause, and at 50, 80 and
+    100 % of the budget. Raises RunStopped at the end when the run paused: the budget was used up, say.
     """
     wanted = option("progress", options.pop("progress", None), flag)
+    hook = option("notify", options.pop("notify", None), text)
+    hook = None if hook is None else check_hook(hook)
     opened = open_quietly(
         name,
         roster=roster,
@@ -73,7 +78,7 @@ async def open_run(
         trace(run)
         progress = _progress(run, sys.stderr, wanted)
         with _interruptible(run, progress):
-            async with watched(progress):
+            async with watched(progress), notifying(run, hook, progress.say):
                 yield run
 
 

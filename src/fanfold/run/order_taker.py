@@ -22,6 +22,7 @@ from fanfold.run.orders import (
     KILLED,
     LASTING,
     LOOK,
+    NOTIFY,
     OF_STARTS,
     VERBS,
     Change,
@@ -79,7 +80,8 @@ class OrderTaker:
         while True:
             with suppress(FanfoldError):  # a store in trouble pauses the run by itself
                 for order in ctx.store.read.orders(ctx.record.no, ("given",)):
-                    await self.take(order)
+                    if order.what != NOTIFY:
+                        await self.take(order)
             await asyncio.sleep(LOOK)
 
     async def begin(self, restated: frozenset[str] = frozenset()) -> None:

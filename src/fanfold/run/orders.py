@@ -34,6 +34,8 @@ OF_STARTS = ("continue", "tell")
 LASTING = ("set", "approve", "skip", *OF_STARTS)
 """What still holds when the run is resumed; all else is for the process that runs it."""
 KILLED = "killed by the operator"
+NOTIFY = "notify"
+"""What a run orders of itself, see `observe/notify`; not for others."""
 _LIMITS = ("rpm", "tpm", "concurrency")
 
 

@@ -16,6 +16,7 @@ from fanfold.errors import BadInput
 from fanfold.faces.cli.options import (
     governed,
     json_option,
+    notify_option,
     options_of,
     otel_option,
     outside_option,
@@ -44,6 +45,7 @@ from fanfold.plans.execute import keep_input
 @click.option("--no-tmux", is_flag=True, help="No windows in tmux.")
 @governed
 @otel_option
+@notify_option
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 @outside_option
 @ui_option

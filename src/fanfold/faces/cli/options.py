@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fanfold.errors import BadInput
+from fanfold.observe.notify import check_hook
 from fanfold.observe.traces import switch_on
 from fanfold.plans.execute import Options
 from fanfold.plans.header import Overrides
@@ -41,6 +42,18 @@ def _switch_on(context: click.Context, option: click.Parameter, wanted: bool) ->
 otel_option = click.option(
     "--otel", is_flag=True, expose_value=False, callback=_switch_on,
     help="Export OpenTelemetry traces and metrics; where to, say the OTEL_* variables.",
+)  # fmt: skip
+
+
+def _checked_hook(
+    context: click.Context, option: click.Parameter, target: str | None
+) -> str | None:
+    return None if target is None else check_hook(target)
+
+
+notify_option = click.option(
+    "--notify", metavar="CMD|URL", callback=_checked_hook,
+    help="Told as JSON of the end, of pauses, and at 50, 80 and 100 % of the budget.",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from fanfold.errors import BadInput
 from fanfold.faces.cli.launch import show_launched
 from fanfold.faces.cli.options import (
     governed,
+    notify_option,
     options_of,
     otel_option,
     outside_option,
@@ -39,6 +40,7 @@ from fanfold.fleet.relaunch import continue_all
 from fanfold.observe.closing import again_command, closing, interrupted, resume_command
 from fanfold.observe.detail import receipt_json
 from fanfold.observe.html.account import result_page
+from fanfold.observe.notify import notifying
 from fanfold.observe.progress import NoProgress, Progress, watched
 from fanfold.observe.status import may_resume
 from fanfold.observe.traces import trace
@@ -79,6 +81,7 @@ _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid ma
 @governed
 @_paid
 @otel_option
+@notify_option
 @outside_option
 @_report
 @ui_option
@@ -118,6 +121,7 @@ def run(plan: str, dry_run: bool, read_input: bool, with_page: bool, **given: An
 @governed
 @_paid
 @otel_option
+@notify_option
 @click.option("--detach", is_flag=True, help="In the background, as launch does.")
 @_report
 @_json
@@ -191,7 +195,7 @@ def perform(job: Job, output: OutputOptions, alone: ExitStack | None = None) -> 
     """Run a job in the foreground and print how it ended; the exit code. `alone` is closed once
     the run is on record."""
     as_json, quiet = output.as_json, output.quiet
-    watch = _watch(quiet, alone or ExitStack())
+    watch = _watch(quiet, alone or ExitStack(), job.options.notify)
     audience = Audience(watch, _say(quiet, as_json), _approver(), result_page, _warn)
     receipt = run_sync(execute(job, audience))
     report, store = output.report, job.options.store
@@ -267,7 +271,7 @@ async def _typed() -> str:
     return sys.stdin.readline()
 
 
-def _watch(quiet: bool, alone: ExitStack) -> Watch:
+def _watch(quiet: bool, alone: ExitStack, notify: str | None) -> Watch:
     @asynccontextmanager
     async def watch(run: Run) -> AsyncIterator[None]:
         alone.close()
@@ -280,7 +284,7 @@ def _watch(quiet: bool, alone: ExitStack) -> Watch:
             lambda number: _on_signal(run, main, number, progress), signal.SIGINT
         )
         try:
-            async with watched(NoProgress() if quiet else progress):
+            async with watched(NoProgress() if quiet else progress), notifying(run, notify, _warn):
                 yield
         finally:
             remove()

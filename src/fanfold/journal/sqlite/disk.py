@@ -20,7 +20,7 @@ _FILES = (
     "ballast",
     "setup.lock",
 )
-_FOLDERS = ("live", "inputs", "unsaved", "agents", "orders", "locks", "launched", "demo")
+_FOLDERS = ("live", "inputs", "unsaved", "agents", "orders", "locks", "launched", "demo", "notify")
 
 
 def made_private(folder: Path) -> Path:
