@@ -227,7 +227,8 @@ class Spent(msgspec.Struct, frozen=True):
     usage counts with its reservation. `charged` are the calls that were not refunded, `hedged` second
     requests for an ask in progress, `late` what the requests cost whose answer was not used,
     `unusable` the replies whose reported usage cannot be true, `bounds` the attempts whose cost is
-    an upper bound."""
+    an upper bound. `sharing`: the calls of which `shared` tokens could be read from a cache; that `saved`
+    so much."""
 
     calls: int = 0
     cost: int = 0
@@ -243,6 +244,9 @@ class Spent(msgspec.Struct, frozen=True):
     late: int = 0
     unusable: int = 0
     bounds: int = 0
+    sharing: int = 0
+    shared: int = 0
+    saved: int = 0
 
 
 class Unsettled(msgspec.Struct, frozen=True):

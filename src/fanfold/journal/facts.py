@@ -228,6 +228,8 @@ class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, 
     attempt in doubt keeps them. `monthly`: its start named a monthly limit. `took`: seconds by a clock
     that does not jump; None is the difference of the two times. `unusable`: what is wrong with the
     usage that was reported; then the cost is the reservation. `bound`: `cost` is an upper bound.
+    `shared`: about so many tokens of it could be read from a cache, `saved` what that saved (or, where
+    it was below 0, what writing them cost more).
 
     One fact has the replies and, where the gate could judge at once, the outcomes. `unplaced` is the
     step of an unmetered call that no outcome will count: a voter's, a judge's, a reduce's.
@@ -251,6 +253,8 @@ class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, 
     took: float | None = None
     bound: bool = False
     lost: Loss = ""
+    shared: int = 0
+    saved: int = 0
 
 
 class RecordFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):

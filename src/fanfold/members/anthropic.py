@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of
+from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of, shared_part
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
@@ -22,6 +22,16 @@ ROWS = table(
     quota=("billing_error", "credit balance", "usage limit"),
     too_long=("too long", "too large", "context limit", "context window"),
 )
+
+
+_KEEP = {"type": "ephemeral"}
+_LEAST = (
+    ("sonnet-4-6", 2048), ("haiku-3", 2048), ("3-haiku", 2048), ("3-5-haiku", 2048),
+    ("sonnet-4-5", 1024), ("sonnet-4-0", 1024), ("sonnet-4-20", 1024), ("opus-4-1", 1024),
+    ("opus-4-0", 1024), ("opus-4-20", 1024), ("3-7-sonnet", 1024), ("3-5-sonnet", 1024),
+    ("3-opus", 1024),
+)  # fmt: skip
+"""Tokens by a part of the model's name."""
 
 
 class AnthropicFields(ApiFields, frozen=True, tag="anthropic"):
@@ -41,11 +51,22 @@ anthropic = constructor(AnthropicFields, lambda given: given["model"])
 # ── what goes over the wire, as far as it is read or written here ────────────────────────────
 
 
+class _TextBlock(msgspec.Struct, frozen=True, omit_defaults=True):
+    type: str
+    text: str
+    cache_control: dict[str, str] | None = None
+
+
+class _Turn(msgspec.Struct, frozen=True):
+    role: str
+    content: list[_TextBlock]
+
+
 class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     max_tokens: int
     messages: tuple[object, ...]
-    system: str = ""
+    system: str | list[_TextBlock] = ""
     temperature: float | None = None
     top_p: float | None = None
     stop_sequences: tuple[str, ...] = ()
@@ -109,6 +130,7 @@ class Anthropic(ApiMember):
     def __init__(self, traits: Traits, base_url: str, key: Key) -> None:
         super().__init__(traits, Endpoint(traits, _url(base_url), key, _headers, ROWS))
         self._config: tuple[Schema, msgspec.Raw | None] | None = None
+        self._least = least_shared(self._model)
 
     def prepare(self, ask: Ask) -> Request:
         params, messages, schema, tools = ask.params, ask.conversation(), ask.schema, ask.tools
@@ -121,11 +143,15 @@ class Anthropic(ApiMember):
         if tools is not None:
             first = (one for one in ask.messages if one.role != "system")
             spoken = (*first, *messages_turns(tools.rounds), *ask.turns)
+        shared = shared_part(ask, self._traits.price, self._least)
+        whole: str | list[_TextBlock] = "\n\n".join(system)
+        if shared.prefix:
+            whole, spoken = _marked(ask, "\n\n".join(system), spoken)
         asked = _Asked(
             model=self._model,
             max_tokens=most,
             messages=spoken,
-            system="\n\n".join(system),
+            system=whole,
             temperature=params.temperature,
             top_p=params.top_p,
             stop_sequences=params.stop,
@@ -134,7 +160,10 @@ class Anthropic(ApiMember):
             tool_choice={"type": "none"} if tools is not None and tools.closed else None,
         )
         body = _encode(asked)
-        return Request(ask, body, input_tokens=len(body) + 1024, output_tokens=most)
+        return Request(
+            ask, body, input_tokens=len(body) + 1024, output_tokens=most, prefix=shared.prefix,
+            shared=shared.tokens,
+        )  # fmt: skip
 
     def _output_config(self, schema: Schema) -> msgspec.Raw | None:
         """Made once: the asks of one step share their schema."""
@@ -177,6 +206,7 @@ class _Heard:
         event = self._endpoint.read(_decode_event, data)
         match event.type:
             case "message_start" if event.message:
+                self._tell(Event("began"))
                 self._model = event.message.model
                 # What a stream tells at its beginning; the reply is not written yet, so its
                 # tokens are not known, whatever is there
@@ -209,6 +239,27 @@ class _Heard:
         end, used = reply_end(self._stop, request.ask), of_messages(self._usage)
         made = reply_of(request, text, end, used, self._model)
         return calling(request.ask, made, self._calls.calls())
+
+
+def least_shared(model: str) -> int:
+    """Tokens that the service keeps at least; of models that are not known, the most of all."""
+    return next((least for word, least in _LEAST if word in model), 4096)
+
+
+def _marked(
+    ask: Ask, system: str, spoken: tuple[object, ...]
+) -> tuple[str | list[_TextBlock], tuple[object, ...]]:
+    """With a mark where the part ends that is to be kept: behind the system text, or behind a turn,
+    or within one. What stands in the system text beside ours is the same in all asks of the step."""
+    texts = ask.shared_texts()
+    *_, last = ask.messages[: len(texts)]
+    if last.role == "system":
+        return [_TextBlock("text", system, _KEEP)], spoken
+    at = sum(one.role != "system" for one in ask.messages[: len(texts)]) - 1
+    blocks = [_TextBlock("text", texts[-1], _KEEP)]
+    if len(texts[-1]) < len(last.content):
+        blocks.append(_TextBlock("text", last.content[len(texts[-1]) :]))
+    return system, (*spoken[:at], _Turn(last.role, blocks), *spoken[at + 1 :])
 
 
 def _headers(key: str) -> dict[str, str]:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,10 +21,13 @@ from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.members.reported import ReplyEnd, Reported
 from fanfold.members.status import ErrorRow, error_parts, refused, shortened
 from fanfold.members.structured import find
-from fanfold.work.ask import Reply
+from fanfold.price import Price
+from fanfold.work.ask import Ask, Reply
+from fanfold.work.item import digest
 from fanfold.work.member import MAX_BYTES, Request, Tell, Tier, Traits, tell_nobody
 from fanfold.work.nesting import TooDeep
 from fanfold.work.reader import Count, Misfit, Text
+from fanfold.work.split import estimate_tokens
 
 T = TypeVar("T")
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
@@ -206,6 +210,30 @@ class ApiMember:
 
     def pieces(self, tell: Tell) -> StreamedReply:
         raise NotImplementedError
+
+
+class SharedPart(NamedTuple):
+    """The beginning of an ask that its service keeps: a digest of it, and about how many tokens."""
+
+    prefix: str = ""
+    tokens: int = 0
+
+
+def shared_part(ask: Ask, price: Price | None, least: int) -> SharedPart:
+    """Nothing where it is shorter than `least` tokens, or costs no less by its price."""
+    if not ask.shared or price is None or price.cache_read is None:
+        return SharedPart()
+    if price.cache_read >= price.input:
+        return SharedPart()
+    found = _measured(ask.shared_texts())
+    return found if found.tokens >= least else SharedPart()
+
+
+@lru_cache(64)
+def _measured(texts: tuple[str, ...]) -> SharedPart:
+    """Once for all asks that begin alike."""
+    whole = "\0".join(texts).encode("utf-8", "replace")
+    return SharedPart(digest(whole).hex(), sum(map(estimate_tokens, texts)))
 
 
 def reply_of(

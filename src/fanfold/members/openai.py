@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of
+from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of, shared_part
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
@@ -29,6 +29,9 @@ ROWS = table(
     quota=("insufficient_quota", "billing", "exceeded your current quota"),
     too_long=("context_length_exceeded", "context length", "context size", "too long", "too large"),
 )
+
+
+LEAST_SHARED = 1024  # tokens that a prompt must share for the service to keep them
 
 
 class OpenAIFields(ApiFields, frozen=True, tag="openai"):
@@ -63,6 +66,7 @@ class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     response_format: msgspec.Raw | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | None = None
+    prompt_cache_key: str | None = None
 
 
 class _Said(msgspec.Struct):
@@ -123,6 +127,7 @@ class OpenAI(ApiMember):
         if tools is not None:
             messages = (*ask.messages, *completions_messages(tools.rounds), *ask.turns)
         most = params.max_tokens or self._traits.max_tokens
+        shared = shared_part(ask, self._traits.price, LEAST_SHARED)
         spoken = bool(ask.schema and not self._own and not is_object(ask.schema.definition))
         if ask.schema and spoken:
             messages = with_system(in_words(ask.schema), messages)
@@ -138,9 +143,13 @@ class OpenAI(ApiMember):
             response_format=None if spoken else self._response_format(ask.schema),
             tools=None if tools is None else completions_tools(tools),
             tool_choice="none" if tools is not None and tools.closed else None,
+            prompt_cache_key=(shared.prefix or None) if self._completion else None,
         )
         body = _encode(asked)
-        return Request(ask, body, input_tokens=len(body) + 1024, output_tokens=most)
+        return Request(
+            ask, body, input_tokens=len(body) + 1024, output_tokens=most, prefix=shared.prefix,
+            shared=shared.tokens,
+        )  # fmt: skip
 
     def _response_format(self, schema: Schema | None) -> msgspec.Raw | None:
         """Encoded once: the asks of one step share their schema."""
@@ -183,7 +192,9 @@ class _Heard:
         chunk = self._endpoint.read(_decode_chunk, data)
         if chunk.error is not None:
             raise self._endpoint.broke_off(chunk.error)
-        self._model = chunk.model or self._model
+        if self._model is None and chunk.choices:
+            self._tell(Event("began"))
+        self._model = chunk.model or self._model or ""
         self._usage = self._usage if chunk.usage is None else chunk.usage
         for piece in chunk.choices[:1]:
             self._finish = piece.finish_reason or self._finish
@@ -200,7 +211,7 @@ class _Heard:
         if self._finish is None:
             raise self._endpoint.broke_off()
         said = _Said("".join(self._content), "".join(self._refusal) or None)
-        made = _made(request, said, self._finish, self._usage, self._model)
+        made = _made(request, said, self._finish, self._usage, self._model or None)
         return calling(request.ask, made, self._calls.calls())
 
 

@@ -8,10 +8,19 @@ from fanfold.observe.amounts import count, duration, money, of_budget, usd
 from fanfold.observe.status import DONE, outcomes
 from fanfold.observe.table import one_line
 from fanfold.run.figures import Statistics
-from fanfold.work.outcome import FilesWritten, ReasonCount, Receipt, Saving, State, StopCause
+from fanfold.work.outcome import (
+    FilesWritten,
+    ReasonCount,
+    Receipt,
+    Saving,
+    State,
+    StepAccount,
+    StopCause,
+)
 from fanfold.work.text import from_here
 
 MOST_REASONS = 3
+LEAST_SHARING = 4  # calls that say something about a cache
 NAMES: dict[State, str] = {"in_doubt": "in doubt"}
 """Outcomes whose name for people is not their name in JSON."""
 
@@ -34,6 +43,7 @@ def closing(receipt: Receipt, resume_command: str | None, store: str = "") -> st
         lines.append(f"maybe paid twice: {twice_text(receipt)}")
     if receipt.unusable_usage:
         lines.append(f"unusable usage: {unusable_text(receipt)}")
+    lines += [f"cache: {text}" for text in cache_texts(receipt)]
     lines += [one_line(step.label, 200) for step in receipt.steps if step.note]
     if receipt.written:
         lines.append(f"wrote {', '.join(map(file_text, receipt.written))}")
@@ -173,6 +183,33 @@ def saving_text(one: Saving) -> str:
 
 def twice_text(receipt: Receipt) -> str:
     return f"{count(receipt.maybe_paid_twice, 'call')}, at most {usd(receipt.maybe_paid_twice_usd)}"
+
+
+def cache_texts(receipt: Receipt) -> list[str]:
+    """For each step whose calls share a beginning: how much of that was read from caches, and where
+    that is far less than all but the first should read, the likely reason."""
+    return [_cache_text(step) for step in receipt.steps if step.shared]
+
+
+def _cache_text(step: StepAccount) -> str:
+    tokens, name = step.tokens, one_line(step.name, 60)
+    saved = (
+        f"saved {usd(step.saved_usd)}"
+        if step.saved_usd >= 0
+        else f"cost {usd(-step.saved_usd)} more"
+    )
+    said = (
+        f"{name}: {step.hit_rate:.0%} of {step.shared:,} shared tokens read,"
+        f" {tokens.cache_write:,} written, {saved}"
+    )
+    expected = (step.sharing - 1) / step.sharing
+    if step.sharing < LEAST_SHARING or step.hit_rate > expected / 2:
+        return said
+    if tokens.cache_write > step.shared / 2:
+        why = "the service wrote it again and again, so its entries ended early or were not found"
+    else:
+        why = "the service kept hardly any of it: it may be too short for this model, or not kept there"
+    return f"{said}; {expected:.0%} were expected: {why}"
 
 
 def unusable_text(receipt: Receipt) -> str:

@@ -13,6 +13,7 @@ from fanfold.observe.amounts import clock_time, count, duration, local_time, mon
 from fanfold.observe.closing import (
     MOST_REASONS,
     NAMES,
+    cache_texts,
     cost_text,
     headline,
     items_text,
@@ -76,6 +77,7 @@ def _facts(s: RunSummary, account: Receipt, store: str) -> list[tuple[str, str]]
         ("under way", _at_most(s.under_way, "in the cost until they end")),
         ("in doubt", _at_most(s.in_doubt, "counted as spent")),
         ("paid twice", f"maybe {twice_text(account)}" if account.maybe_paid_twice else ""),
+        *(("cache", text) for text in cache_texts(account)),
         ("usage", f"unusable: {unusable_text(account)}" if account.unusable_usage else ""),
         ("time", f"started {local_time(s.run.created)}, {duration(s.seconds)} active"),
         (CONTINUE, _continue(s, store) if s.resumable else ""),

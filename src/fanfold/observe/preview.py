@@ -181,6 +181,13 @@ def _amounts(made: Forecast, *, sized: bool) -> dict[str, Any]:
         "tokens": {"input": made.input, "output": made.output}
         if sized and not made.untold
         else None,
+        "cache": {
+            "read": made.cache_read,
+            "written": made.cache_write,
+            "saved_usd": _usd(made.saved),
+        }
+        if sized
+        else None,
         "p50_usd": _usd(made.p50) if sized else None,
         "p90_usd": _usd(made.p90) if sized else None,
         "worst_usd": _usd(made.worst),

@@ -14,6 +14,7 @@ from fanfold.observe.account import Caught, MemberWork, RunAccount, doubtful, qu
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
+    cache_texts,
     cost_text,
     hedged_text,
     saving_text,
@@ -142,6 +143,7 @@ def receipt_lines(account: Receipt) -> list[str]:
         ["reused replies", f"{account.reused:,}"],
         ["calls without a reply", f"{account.retries:,}"],
         *_tokens(account.tokens),
+        *(["cache", text] for text in cache_texts(account)),
         ["cost", cost_text(account)],
         ["maybe paid twice", twice_text(account) if account.maybe_paid_twice else usd(0)],
         *([["unusable usage", unusable_text(account)]] if account.unusable_usage else []),

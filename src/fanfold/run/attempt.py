@@ -28,9 +28,11 @@ from fanfold.run.cost import (
     may_have_run,
     one_line,
     plausible,
+    saved_by_cache,
     shares,
 )
 from fanfold.run.grant import Grant
+from fanfold.run.prompt_cache import heard_first
 from fanfold.run.task_state import NOWHERE, Shard
 from fanfold.work.ask import Reply
 from fanfold.work.budget import NOTHING, ONE_CALL, Amount
@@ -144,6 +146,7 @@ class Attempt:
             request.ask, request.body, request.input_tokens, request.output_tokens, span,
             ctx.place, request.most, None, ctx.server,
             ctx.starts.pop(shard.ids[0], NextStart()) if ctx.starts and shard.ids else NextStart(),
+            request.prefix, request.shared,
         )  # fmt: skip
         if ctx.settings.keep_prompts:
             self._keep_prompt()
@@ -214,6 +217,9 @@ class Attempt:
         grant = self.grant
         if self.number:
             self._ctx.store.sent.mark(self.number)
+        if prefix := grant.permit.writes:
+            clock, poke = self._ctx.clock, self._ctx.dispatch.poke
+            tell = heard_first(grant.gauge.caches, prefix, clock, poke, tell)
         reply = await self._ctx.executor.ask(grant.traits.id, grant.request, tell or tell_nobody)
         return plausible(grant.traits, grant.request, reply)
 
@@ -231,6 +237,7 @@ class Attempt:
             fact = self._end(actual, EndAttempt(
                 run=ctx.record.no, at=ctx.clock.now(), landed=landed, endings=endings, error=error,
                 usage=reply.usage, unusable=reply.unusable, bound=bound, released=self.keys,
+                shared=grant.request.shared, saved=saved_by_cache(grant.traits, reply),
             ))  # fmt: skip
         else:
             fact = EndAttempt(

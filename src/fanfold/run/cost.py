@@ -63,6 +63,15 @@ def charge(traits: Traits, reserved: Amount, reply: Reply, most: int) -> Charge:
     return Charge(Amount(usd, tokens, 1), bound, over)
 
 
+def saved_by_cache(traits: Traits, reply: Reply) -> int:
+    """What it would have cost more without caches; below 0 where it only wrote."""
+    usage, price = reply.usage, traits.price
+    if usage is None or price is None or not (usage.cache_read or usage.cache_write):
+        return 0
+    plain = cost(price, usage.total - usage.output, usage.output)
+    return plain - cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
+
+
 _FREE = Charge(ONE_CALL)
 
 

@@ -50,10 +50,12 @@ class Undecided:
     def wait(self, grade: int) -> None:
         self.waits, self.worst_grade = True, min(self.worst_grade, grade)
 
-    def closed_until(self, until: float | None, candidate: Candidate, now: float) -> None:
+    def closed_until(
+        self, until: float | None, candidate: Candidate, now: float, prefix: str
+    ) -> None:
         """By a rate, or by a breaker: then those of worse classes need not wait for it."""
         gauge = candidate.gauge
-        holds = candidate.grade if gauge.probing(now) else candidate.holds
+        holds = candidate.grade if gauge.probing(now, prefix) else candidate.holds
         self.wait(LAST if broken(gauge) else holds)
         self.until = earlier(self.until, until)
 
@@ -117,10 +119,10 @@ class Dispatch:
     ) -> Grant | None:
         """A grant, if this member can take it at once and the money suffices; else why not."""
         request, amount = demand.request(candidate)
-        verdict = candidate.gauge.check(now, amount.tokens)
+        verdict = candidate.gauge.check(now, amount.tokens, request.prefix)
         if verdict is not GO and verdict is not FULL:
             if isinstance(verdict, Wait):
-                found.closed_until(verdict.until, candidate, now)
+                found.closed_until(verdict.until, candidate, now, request.prefix)
             return None
         accounts, shared = demand.step.accounts, None
         if candidate.gauge.month is not None or self._outer:
@@ -181,7 +183,7 @@ class Dispatch:
     def _start(self, grant: Grant, now: float) -> Grant:
         gauge = grant.gauge
         grant.started, grant.slot = now, True
-        grant.permit = self.limits.take(gauge, now, grant.reserved.tokens)
+        grant.permit = self.limits.take(gauge, now, grant.reserved.tokens, grant.request.prefix)
         grant.order = gauge.pool.throttle.sent
         grant.step.in_flight += 1
         return grant
@@ -220,7 +222,7 @@ class Dispatch:
                 waits.set_result(may)
 
     def members_changed(self) -> None:
-        """Whoever waits looks again; what was claimed ahead is given back for that, none was sent."""
+        """Who waits looks again; what was claimed ahead is given back for that, none was sent."""
         for _, waits in self._claimed:
             if not waits.done():
                 waits.set_result(False)
@@ -232,7 +234,7 @@ class Dispatch:
         full = step.in_flight >= step.concurrency or limits.in_flight >= limits.max_concurrency
         if full or self.held is not None:
             return None
-        verdict = grant.gauge.check(now, grant.reserved.tokens)
+        verdict = grant.gauge.check(now, grant.reserved.tokens, grant.request.prefix)
         if isinstance(verdict, Wait):
             if verdict.until is not None:  # a rate: nothing else would wake it
                 self._poke_at(f"slot of {grant.traits.id}", verdict.until)

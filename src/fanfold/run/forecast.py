@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import ceil, sqrt
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,7 +31,10 @@ PART_OF_MOST = (
 )
 UNLIKE = 2.0  # prompts that are so many times as long as those on record are of another sort
 
-_ADDED = ("tasks", "calls", "reused", "input", "output", "variance", "most_calls", "most_tokens")
+_ADDED = (
+    "tasks", "calls", "reused", "input", "output", "variance", "most_calls", "most_tokens",
+    "cache_read", "cache_write", "saved",
+)  # fmt: skip
 _COUNTED = tuple(name for name in _ADDED if name != "variance")
 
 
@@ -56,7 +60,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     `calls`, `input`, `output` and `seconds` are expected, as `p50` is; `worst`, `most_calls` and
     `most_tokens` are bounds. `at_least`: only a part of the time is known. `measured`: all of it
     rests on calls on record. `untold`: not in `input` and `output` is what agents take that were
-    never asked before. `notes` say what was assumed.
+    never asked before. `notes` say what was assumed. `cache_read` and `cache_write` are the part of
+    `input` that is expected to be read from caches and written to them, which `saved` so much.
     """
 
     step: str = ""
@@ -75,6 +80,9 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     measured: bool = True
     untold: bool = False
     notes: tuple[Note, ...] = ()
+    cache_read: int = 0
+    cache_write: int = 0
+    saved: int = 0
 
     @property
     def p90(self) -> int | None:
@@ -168,6 +176,14 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 # ── what calls are expected to take: by what is on record of their like, else by their sizes ──
 
 
+class CachedTokens(NamedTuple):
+    """Tokens that are read from caches, and written there, of so many prefixes."""
+
+    read: float = 0.0
+    written: float = 0.0
+    prefixes: int = 0
+
+
 class Share:
     """One member's part of the calls, and what these would take by their sizes alone. `most` is what
     agents may spend; `unbounded`: nobody knows."""
@@ -176,6 +192,7 @@ class Share:
         self.traits, self.past = traits, past
         self.calls = self.input = self.output = self.most = 0.0
         self.unbounded = False
+        self._shared: dict[str, tuple[int, float]] = {}
 
     def add(self, request: Request, more: int, weight: float) -> None:
         self.calls += weight
@@ -186,7 +203,25 @@ class Share:
         if request.input_tokens:
             size = request.input_tokens - OVERHEAD + more
             self.input += weight * max(0, size) / BYTES_PER_TOKEN
+        if request.prefix:
+            _, so_far = self._shared.get(request.prefix, (0, 0.0))
+            self._shared[request.prefix] = (request.shared, so_far + weight)
         self.output += weight * request.output_tokens / PART_OF_MOST
+
+    @property
+    def cached(self) -> CachedTokens:
+        """One ask writes what it shares, the others read it."""
+        many = [(tokens, calls) for tokens, calls in self._shared.values() if calls > 1]
+        return CachedTokens(
+            sum(tokens * (calls - 1) for tokens, calls in many), sum(n for n, _ in many), len(many)
+        )
+
+    def priced(self, output: float, *, caches: bool = True) -> float:
+        """What all calls take by their sizes."""
+        price, n = self.traits.price or FREE, self.calls
+        read, written, _ = self.cached if caches else CachedTokens()
+        plain = max(0.0, self.input - read - written)
+        return n * cost(price, ceil(plain / n), ceil(output / n), ceil(read / n), ceil(written / n))
 
 
 class ExpectedCalls(msgspec.Struct, frozen=True):
@@ -224,7 +259,7 @@ def expected_calls(share: Share) -> ExpectedCalls:
     if past.step is not None:
         note = f"{{}}: the prompts are not like those on record for {id}; counted by their size"
     output = n * past.output if known else share.output
-    spent = _priced(share, output) if known else n * past.cost
+    spent = share.priced(output) if known else n * past.cost
     ratio = spent / (n * past.cost) if past.cost else 0.0
     return ExpectedCalls(
         share.traits, n, share.input, output, spent, n * past.cost_variance * ratio * ratio,
@@ -234,8 +269,8 @@ def expected_calls(share: Share) -> ExpectedCalls:
 
 def _assumed(share: Share) -> ExpectedCalls:
     """A quarter of the longest reply; a half of it is taken for the 90th percentile."""
-    spent = _priced(share, share.output)
-    deviation = (_priced(share, 2 * share.output) - spent) / Z90
+    spent = share.priced(share.output)
+    deviation = (share.priced(2 * share.output) - spent) / Z90
     note = f"no history for {share.traits.id} at {{}}: output taken as a quarter of max_tokens"
     return ExpectedCalls(
         share.traits, share.calls, share.input, share.output, spent, deviation * deviation,
@@ -260,9 +295,3 @@ def _of_agent(share: Share) -> ExpectedCalls:
         traits, n, cost=spent, variance=deviation * deviation, note=note if spent else "",
         untold=True,
     )  # fmt: skip
-
-
-def _priced(share: Share, output: float) -> float:
-    price = share.traits.price or FREE
-    n = share.calls
-    return n * cost(price, ceil(share.input / n), ceil(output / n))

@@ -10,6 +10,7 @@ import msgspec
 
 from fanfold.errors import MemberError, RateLimited, Transient
 from fanfold.run.months import MonthBudget
+from fanfold.run.prompt_cache import PromptCaches
 from fanfold.run.throttle import SLOWEST_BACKOFF, Rate, Throttle, backoff
 from fanfold.work.member import Traits
 
@@ -39,10 +40,12 @@ class Closed(msgspec.Struct, frozen=True):
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """Leave that was taken: the tokens of the call, and is it the probe of a breaker?"""
+    """Leave that was taken: the tokens of the call, and is it the probe of a breaker? `writes`: others
+    wait for it, since its service will keep what they share."""
 
     tokens: float = 0.0
     probe: bool = False
+    writes: str = ""
 
 
 GO = Go()
@@ -181,13 +184,14 @@ class Gauge:
         self.tokens = Rate(traits.limits.tpm, now) if traits.limits.tpm else None
         self.breaker = Breaker()
         self.health = Health()
+        self.caches = PromptCaches()
         self.month: MonthBudget | None = None
         self.proven = not traits.remote  # its address, key and model are right, as far as one knows
         self.probe_until = 0.0
         self._share = 1.0  # of the worst case that calls really take, learned
         pool.throttle.ceiling += self.most
 
-    def check(self, now: float, worst_tokens: int) -> Go | Wait | Closed:
+    def check(self, now: float, worst_tokens: int, prefix: str = "") -> Go | Wait | Closed:
         pool = self.pool
         if pool.breaker.state != "closed" or self.breaker.state != "closed":
             for breaker in (pool.breaker, self.breaker):
@@ -204,10 +208,15 @@ class Gauge:
             ready = max(ready, self.requests.ready_at(now, 1.0))
         if self.tokens is not None:
             ready = max(ready, self.tokens.ready_at(now, self.estimate(worst_tokens)))
+        if prefix and (until := self.caches.wait(prefix, now)) is not None:
+            ready = max(ready, until)
         return GO if ready <= now else Wait(ready)
 
-    def probing(self, now: float) -> bool:
-        """Its first request is under way: it shows whether address, key and model are right."""
+    def probing(self, now: float, prefix: str = "") -> bool:
+        """Its first request is under way: it shows whether address, key and model are right; or the
+        first with this prefix."""
+        if prefix and self.caches.wait(prefix, now) is not None:
+            return True
         return not self.proven and self.in_flight > 0 and now < self.probe_until
 
     def update(self, traits: Traits, now: float) -> None:
@@ -290,7 +299,7 @@ class Limits:
     def set_concurrency(self, most: int) -> None:
         self.max_concurrency = most
 
-    def take(self, gauge: Gauge, now: float, worst_tokens: int) -> Permit:
+    def take(self, gauge: Gauge, now: float, worst_tokens: int, prefix: str = "") -> Permit:
         """Count a call in: of the process, the account and the member."""
         pool, tokens = gauge.pool, gauge.tokens
         if not gauge.proven and not gauge.in_flight:
@@ -305,15 +314,18 @@ class Limits:
         if tokens is not None:
             admitted = gauge.estimate(worst_tokens)
             tokens.take(now, admitted)
+        writes = prefix if prefix and gauge.caches.sent(prefix, now) else ""
         if pool.breaker.state == "closed" == gauge.breaker.state:
-            return PLAIN if tokens is None else Permit(admitted)
+            return PLAIN if tokens is None and not writes else Permit(admitted, False, writes)
         probe = any([pool.breaker.probe(), gauge.breaker.probe()])
-        return Permit(admitted, probe)
+        return Permit(admitted, probe, writes)
 
     def give(self, gauge: Gauge, permit: Permit) -> None:
         self.in_flight -= 1
         gauge.pool.in_flight -= 1
         gauge.in_flight -= 1
+        if permit.writes:
+            gauge.caches.gone(permit.writes)
         if permit.probe:
             gauge.pool.breaker.unprobe()
             gauge.breaker.unprobe()
@@ -322,6 +334,8 @@ class Limits:
 
     def good(self, gauge: Gauge, permit: Permit, order: int) -> None:
         """An answer came. `order`: the number of the call among those of the pool."""
+        if permit.writes:
+            gauge.caches.began(permit.writes)
         pool = gauge.pool
         gauge.proven = True
         if not gauge.health.well:

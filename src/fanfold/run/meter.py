@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from fanfold.journal.answers import CallHistory
+from fanfold.price import dollars
 from fanfold.run.demand import worst_case
 from fanfold.run.forecast import (
     BYTES_PER_TOKEN,
@@ -18,6 +19,7 @@ from fanfold.run.forecast import (
     Share,
     expected_calls,
 )
+from fanfold.run.prompt_cache import FIRST_WAIT
 from fanfold.run.remaining import RemainingAsks
 from fanfold.run.throttle import HEADROOM
 from fanfold.work.ask import WHY_BYTES, Ask, kicked_bytes
@@ -159,9 +161,8 @@ class Meter:
             Note(f"nothing bounds what {id} spends: give it max_budget_usd or max_turns")
             for id in unbounded
         ]
-        if n := self._sharing:
-            each = f"{self._shared // n:,} of {self._whole // n:,} tokens"
-            notes.append(Note(f"{{}}: shared {each} of a prompt", cast.step))
+        notes += self._sharing_notes(shares)
+        caches = [share.cached for share in shares]
         seconds, at_least = _time(cast, likely)
         hedges = int(cast.extra * self._calls + 1e-9)
         worst = self._usd + hedges * self._dearest
@@ -175,8 +176,35 @@ class Meter:
             worst=None if unpriced or unbounded else worst, most_calls=self._calls + hedges,
             most_tokens=self._tokens + hedges * self._longest, seconds=seconds, at_least=at_least,
             untold=any(one.untold for one in likely),
+            cache_read=round(sum(one.read for one in caches)),
+            cache_write=round(sum(one.written for one in caches)),
+            saved=round(sum(_saved(share) for share in shares)),
             measured=all(share.past is not None for share in shares if share.traits.metered),
         )  # fmt: skip
+
+    def _sharing_notes(self, shares: Sequence[Share]) -> Iterator[Note]:
+        if not self._sharing:
+            return
+        step, n = self._cast.step, self._sharing
+        each = f"{self._shared // n:,} of {self._whole // n:,} tokens"
+        yield Note(f"{{}}: shared {each} of a prompt", step)
+        for share in shares:
+            read, written, many = share.cached
+            if many:
+                yield Note(
+                    f"{{}}: {share.traits.id} keeps what is shared: {written:,.0f} tokens written,"
+                    f" {read:,.0f} read, which saves {_usd(_saved(share))}; one ask goes first, the"
+                    f" others wait until its reply begins, {FIRST_WAIT:g} s at most",
+                    step,
+                )
+
+
+def _saved(share: Share) -> float:
+    return share.priced(share.output, caches=False) - share.priced(share.output)
+
+
+def _usd(amount: float) -> str:
+    return f"${dollars(round(amount)):,.2f}"
 
 
 # ── at worst ─────────────────────────────────────────────────────────────────────────────────

@@ -86,9 +86,11 @@ def _steps(
             calls, reused = (0, 0) if step is None else (step.calls, step.reused)
         cost, seconds = dollars(s.cost), round(s.seconds, 3)
         bound = s.bounds > 0
-        accounts.append(
-            StepAccount(name, calls, reused, cost, s.usage, seconds, bound, notes.get(no, ""))
-        )
+        account = StepAccount(
+            name, calls, reused, cost, s.usage, seconds, bound, notes.get(no, ""), s.sharing, s.shared,
+            dollars(s.saved),
+        )  # fmt: skip
+        accounts.append(account)
     return tuple(accounts)
 
 

@@ -168,6 +168,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         del buffer[:end]
         return body
 
+    def push(self, part: bytes) -> None:
+        """The beginning of a response; the rest comes by `send`."""
+        if self.open:
+            self._transport.write(part)
+
     def send(self, response: bytes) -> None:
         """The whole response to the request under way. Nothing happens if the client is gone."""
         if not self.open:

@@ -17,6 +17,7 @@ import msgspec
 
 from fanfold.price import FREE, Price
 from fanfold.testing.books import ServerBooks, Totals
+from fanfold.testing.caches import ServerCaches
 from fanfold.testing.server import ModelServer, load_script
 
 
@@ -96,14 +97,16 @@ def threaded_server(
     price: Price = FREE,
     latency_ms: float = 0.0,
     port: int = 0,
+    caches: ServerCaches | None = None,
 ) -> Iterator[RunningServer]:
     """The same in a thread of this process, which starts at once. For clients in other processes,
     and for clients here that leave the server time to answer. A script keeps what it has in its
     module from one server to the next.
     """
     server = ModelServer(
-        load_script(script), prices=price, latency=latency_ms / 1000, port=port, books=books
-    )
+        load_script(script), prices=price, latency=latency_ms / 1000, port=port, books=books,
+        caches=caches,
+    )  # fmt: skip
     started: Future[Callable[[], object]] = Future()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(server, started)), daemon=True)
     thread.start()

@@ -88,7 +88,8 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     instead of it, as it is. `reason` is sent as the reason why the reply ended. `billed`:
     an error that comes from a gateway after the reply was produced. `tool`: call this
     tool of the client's with `data`, whether the request forces it or not. `reasoning`: how much
-    of the output was that, where the wire tells it (Responses).
+    of the output was that, where the wire tells it (Responses). `first`: seconds until the reply
+    begins, where it is streamed; None is with its end.
     """
 
     text: str | None = None
@@ -109,6 +110,7 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     reports: Any = None
     reason: str | None = None
     billed: bool = False
+    first: float | None = None
 
 
 Script: TypeAlias = Callable[[Asked], Says]
@@ -139,12 +141,13 @@ class ServedReply(msgspec.Struct, frozen=True):
         return text[: len(text) // 2] if self.finish == "length" else text
 
 
-def answer(asked: Asked, says: Says) -> ServedReply:
+def answer(asked: Asked, says: Says, cached: tuple[int, int] = (0, 0)) -> ServedReply:
+    """`cached`: tokens of the prompt that were read from a cache, and written to one."""
     data = says.data
     if says.text is None and data is None and says.finish != "refusal" and asked.schema is not None:
         data = example(asked.schema)
     text = says.text if says.text is not None else _default_text(asked, says, data)
-    usage = _as_reported(asked, says.usage or _by_length(asked, text))
+    usage = _as_reported(asked, says.usage or _by_length(asked, text, *cached))
     tool = says.tool or asked.tool
     return ServedReply(
         text, data, usage, says.finish, says.tells_usage, tool, says.reasoning, says.reports,
@@ -160,9 +163,10 @@ def _default_text(asked: Asked, says: Says, data: Any) -> str:
     return whole[: len(whole) // 2] if says.finish == "length" else whole
 
 
-def _by_length(asked: Asked, text: str) -> Usage:
+def _by_length(asked: Asked, text: str, read: int, written: int) -> Usage:
     most = len(text) // 4 + 1 if asked.max_tokens is None else asked.max_tokens
-    return Usage(input=len(asked.raw) // 4 + 1, output=min(len(text) // 4 + 1, most))
+    plain = max(1, len(asked.raw) // 4 + 1 - read - written)
+    return Usage(plain, min(len(text) // 4 + 1, most), read, written)
 
 
 def _as_reported(asked: Asked, usage: Usage) -> Usage:

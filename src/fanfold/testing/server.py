@@ -23,6 +23,7 @@ import msgspec
 
 from fanfold.price import FREE, Price
 from fanfold.testing.books import Prices, ServerBooks
+from fanfold.testing.caches import CachedPart, ServerCaches
 from fanfold.testing.http import HttpRequest, ServerConnection, stop_listening
 from fanfold.testing.script import Asked, Says, Script, echo
 from fanfold.testing.wire import (
@@ -54,6 +55,7 @@ class _OpenRequest(msgspec.Struct, frozen=True):
     asked: Asked
     says: Says
     connection: ServerConnection
+    cached: CachedPart = CachedPart()
 
 
 class ModelServer:
@@ -63,6 +65,7 @@ class ModelServer:
     latency, also when the client has gone away meanwhile: so do the real ones. What is still being
     produced when the server closes is billed too. `latency` holds where the script names none.
     `prices`: one for all models, or by model; the models named there are those the server lists.
+    `caches`: it keeps what prompts begin with, and reports and bills that; without them it keeps nothing.
     A script that raises, or says what cannot be written, is a defect: the loop logs it and the
     connection is cut.
     """
@@ -75,11 +78,13 @@ class ModelServer:
         latency: float = 0.0,
         port: int = 0,
         books: Path | None = None,
+        caches: ServerCaches | None = None,
     ) -> None:
-        self.books = ServerBooks(prices, books)
+        self.books, self.caches = ServerBooks(prices, books), caches
         self._script, self._latency, self._port = script, latency, port
         self._names = list(prices) if isinstance(prices, Mapping) else ["test-model"]
         self._making: dict[int, tuple[_OpenRequest, asyncio.TimerHandle]] = {}
+        self._begun: dict[int, int] = {}  # bytes of a reply that are sent already
         self._hung: dict[ServerConnection, int] = {}
         self._connections: set[ServerConnection] = set()
         self._closing = False
@@ -195,7 +200,13 @@ class ModelServer:
 
     def _scripted(self, wire: Wire, asked: Asked, connection: ServerConnection) -> _OpenRequest:
         try:
-            return _OpenRequest(wire, asked, self._script(asked), connection)
+            says, cached = self._script(asked), CachedPart()
+            if self.caches is not None and says.status == 200 and asked.path in _ASKS:
+                cached = self.caches.arrive(asked)
+            return _OpenRequest(wire, asked, says, connection, cached)
+        except msgspec.ValidationError as error:
+            says = Says(status=400, message=str(error), latency=0.0)
+            return _OpenRequest(wire, asked, says, connection)
         except Exception:
             self._give_up(asked, connection)
             raise
@@ -211,9 +222,23 @@ class ModelServer:
         if says.hang:
             self._hung[work.connection] = n
         elif latency > 0:
+            if says.first is not None and work.asked.stream:
+                self._loop.call_later(says.first, self._begin_reply, work)
             self._making[n] = work, self._loop.call_later(latency, self._produce, work)
         else:
             self._produce(work)
+
+    def _begin_reply(self, work: _OpenRequest) -> None:
+        """The first event of a streamed reply, before the others."""
+        if work.asked.n not in self._making:
+            return
+        sent = self._response(work).sent
+        first = sent.index(b"\r\n\r\n") + 4
+        first = sent.index(b"\n\n\r\n", first) + 4
+        self._begun[work.asked.n] = first
+        work.connection.push(sent[:first])
+        if self.caches is not None:
+            self.caches.begin(work.cached)
 
     def _produce(self, work: _OpenRequest) -> None:
         """The reply is there: into the books first, then out."""
@@ -222,10 +247,13 @@ class ModelServer:
         response = self._response(work)
         end = response.end if connection.open else "gone"
         self.books.settle(n, end, status=response.status, usage=response.usage)
+        if self.caches is not None:
+            self.caches.begin(work.cached)
+        left = response.sent[self._begun.pop(n, 0) :]
         if response.whole:
-            connection.send(response.sent)
+            connection.send(left)
         else:
-            connection.cut(response.sent)
+            connection.cut(left)
         self._note_idle()
 
     def _response(self, work: _OpenRequest) -> Response:
@@ -233,7 +261,7 @@ class ModelServer:
         try:
             if asked.path == _MODELS:
                 return list_models(wire, asked, says, self._names)
-            return respond(wire, asked, says)
+            return respond(wire, asked, says, work.cached[:2])
         except Exception:
             self._give_up(asked, work.connection)
             raise
@@ -253,6 +281,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--price-out", type=float, default=0.0)
     parser.add_argument("--price-cache-read", type=float)
     parser.add_argument("--price-cache-write", type=float)
+    parser.add_argument("--caches", action="store_true", help="keep what prompts begin with")
     parser.add_argument("--until-stdin-closes", action="store_true")
     return parser
 
@@ -285,6 +314,7 @@ async def _main(options: argparse.Namespace) -> None:
         latency=options.latency_ms / 1000,
         port=options.port,
         books=options.books,
+        caches=ServerCaches() if options.caches else None,
     )
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -104,10 +104,10 @@ class Response(msgspec.Struct, frozen=True):
     whole: bool = True
 
 
-def respond(wire: Wire, asked: Asked, says: Says) -> Response:
+def respond(wire: Wire, asked: Asked, says: Says, cached: tuple[int, int] = (0, 0)) -> Response:
     if says.status != 200:
         return _dropped(says, _error(wire, asked, says))
-    made = answer(asked, says)
+    made = answer(asked, says, cached)
     sent = _stream(wire, asked, says, made) if asked.stream else _reply(wire, asked, says, made)
     end: End = "broken" if says.broken else "answered"
     return _dropped(says, Response(end, 200, made.usage, sent))

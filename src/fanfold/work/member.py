@@ -106,7 +106,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     that store is, if the folder `store` has only its files.
     `most`: nano-dollars that it can cost at most, where tokens do not bound it (an agent, which decides
     itself how often it asks its model). `least`: so many would do for it too, where less than `most`
-    remains; then it is sent with `most` as granted.
+    remains; then it is sent with `most` as granted. `prefix`: a digest of what it shares with other asks,
+    where the service keeps that at a lower price; about `shared` tokens.
     """
 
     ask: Ask
@@ -119,12 +120,15 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     least: int | None = None
     server: str = ""
     start: NextStart = NextStart()
+    prefix: str = ""
+    shared: int = 0
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happens while a member works: a delta of text, a note, its session's name."""
+    """Something that happens while a member works: its reply begins, a delta of text, a note, its
+    session's name."""
 
-    kind: Literal["delta", "note", "session"]
+    kind: Literal["began", "delta", "note", "session"]
     text: str = ""
     data: Any = None
 

@@ -155,7 +155,8 @@ class Missing(msgspec.Struct, frozen=True, gc=False):
 
 
 class StepAccount(msgspec.Struct, frozen=True):
-    """`at_most`: some of the cost is an upper bound. `note`: that it was not taken, say."""
+    """`at_most`: some of the cost is an upper bound. `note`: that it was not taken, say. `shared`: so
+    many tokens of its calls, `sharing` in number, could be read from a cache, which saved so much."""
 
     name: str
     calls: int = 0
@@ -165,6 +166,14 @@ class StepAccount(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     at_most: bool = False
     note: str = ""
+    sharing: int = 0
+    shared: int = 0
+    saved_usd: float = 0.0
+
+    @property
+    def hit_rate(self) -> float:
+        """How much of what could be read from a cache was."""
+        return min(1.0, self.tokens.cache_read / self.shared) if self.shared else 0.0
 
     @property
     def label(self) -> str:

@@ -121,7 +121,7 @@ def test_a_reply_with_its_usage(stream: bool) -> None:
     heard = listened(Anthropic, Says(text="hello you", usage=usage), stream=stream)
     assert heard.reply == Reply("hello you", usage=usage, model="x-1")
     assert "".join(event.text for event in heard.events) == ("hello you" if stream else "")
-    assert {event.kind for event in heard.events} == ({"delta"} if stream else set())
+    assert {event.kind for event in heard.events} == ({"began", "delta"} if stream else set())
 
 
 @both
@@ -333,10 +333,15 @@ def test_deltas_come_while_the_reply_is_still_being_written() -> None:
 
     class Told(Anthropic):
         async def ask(self, request: Any, tell: Any) -> Reply:
-            return await super().ask(request, lambda event: (heard.append(event), first.set()))
+            return await super().ask(request, self.hear)
+
+        def hear(self, event: Event) -> None:
+            heard.append(event)
+            if event.kind == "delta":
+                first.set()
 
     told(Told, talk)
-    assert heard == [Event("delta", "a")]
+    assert heard == [Event("began"), Event("delta", "a")]
 
 
 @both

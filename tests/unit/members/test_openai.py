@@ -148,7 +148,7 @@ def test_a_reply_with_its_usage(stream: bool) -> None:
     heard = listened(OpenAI, Says(text="hello you", usage=usage), stream=stream)
     assert heard.reply == Reply("hello you", usage=usage, model="x-1")
     assert "".join(event.text for event in heard.events) == ("hello you" if stream else "")
-    assert {event.kind for event in heard.events} == ({"delta"} if stream else set())
+    assert {event.kind for event in heard.events} == ({"began", "delta"} if stream else set())
 
 
 @both
@@ -363,7 +363,7 @@ def test_deltas_told_before_a_drop_were_told() -> None:
             return await super().ask(request, events.append)
 
     trouble(lambda: told(Told, once(sent)))
-    assert events == [Event("delta", "a")]
+    assert events == [Event("began"), Event("delta", "a")]
 
 
 @pytest.mark.parametrize("key", ["sk-\nsecret-0123456789", "sk\x00"])

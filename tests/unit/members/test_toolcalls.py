@@ -44,7 +44,7 @@ def test_what_a_model_wants_used_is_in_the_reply(kind: Kind, stream: bool) -> No
     assert wanted(found) == Reply(
         usage=Usage(7, 3), model="x-1", calls=(Call("", "delegate", GIVEN),)
     )
-    assert found.events == []
+    assert {event.kind for event in found.events} <= {"began"}
 
 
 @KINDS

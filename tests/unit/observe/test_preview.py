@@ -157,6 +157,9 @@ def test_names_from_outside_cannot_steer_a_terminal() -> None:
     assert "\x1b" not in text and "\x07" not in text
 
 
+CACHE = {"read": 0, "written": 0, "saved_usd": 0.0}
+
+
 def test_programs_get_dollars_and_null_for_what_is_not_known() -> None:
     whole = json.loads(preview_json(preview(MAP, DIVIDE, budget=Budget(usd=20))))
     assert whole == {
@@ -165,21 +168,22 @@ def test_programs_get_dollars_and_null_for_what_is_not_known() -> None:
             {
                 "name": "map", "kind": "map", "members": ["haiku", "mini"], "tasks": 500,
                 "tasks_at_most": 500, "governed": False, "calls": 500, "calls_at_most": 1000,
-                "reused": 20, "tokens": {"input": 60_000, "output": 12_000}, "p50_usd": 0.41,
+                "reused": 20, "tokens": {"input": 60_000, "output": 12_000}, "cache": CACHE, "p50_usd": 0.41,
                 "p90_usd": 0.47408, "worst_usd": 9.12, "seconds": 62.0, "seconds_at_least": False,
                 "measured": True,
             },
             {
                 "name": "divide", "kind": "divide", "members": ["haiku"], "tasks": None,
                 "tasks_at_most": 1000, "governed": True, "calls": None, "calls_at_most": 2000,
-                "reused": None, "tokens": None, "p50_usd": None, "p90_usd": None,
+                "reused": None, "tokens": None, "cache": None, "p50_usd": None, "p90_usd": None,
                 "worst_usd": 0.55, "seconds": None, "seconds_at_least": False, "measured": True,
             },
         ],
         "total": {
             "calls": 500, "calls_at_most": 3000, "reused": 20,
-            "tokens": {"input": 60_000, "output": 12_000}, "p50_usd": 0.41, "p90_usd": 0.47408,
-            "worst_usd": 9.67, "seconds": 62.0, "seconds_at_least": False, "measured": True,
+            "tokens": {"input": 60_000, "output": 12_000}, "cache": CACHE, "p50_usd": 0.41,
+            "p90_usd": 0.47408, "worst_usd": 9.67, "seconds": 62.0, "seconds_at_least": False,
+            "measured": True,
         },
         "sized": False,
         "budget": {"usd": 20.0, "tokens": None, "calls": None, "seconds": None},

@@ -32,11 +32,13 @@ from fanfold.plans.load import load_plan
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.run.forecast import Preview
+from fanfold.work.excerpt import excerpt
 from fanfold.work.item import Source
 from fanfold.work.text import visible
 
 _PREVIEW_WIDTH = 100
 MOST_LINES = 30  # of the first prompt
+SHOWN = 800  # bytes of each message before its last
 
 
 def show_preview(job: Job, *, as_json: bool, read_input: bool = False) -> int:
@@ -58,7 +60,8 @@ def show_preview(job: Job, *, as_json: bool, read_input: bool = False) -> int:
 
 
 def _first_prompt(job: Job, source: Source | None) -> str:
-    """What would be sent first, word for word: a mistake in a template is seen before it is paid."""
+    """What would be sent first: a mistake in a template is seen before it is paid. What all asks share
+    is shown in part where it is long."""
     try:
         found = first_prompt(job.stored.plan, source)
     except FanfoldError as error:
@@ -67,7 +70,9 @@ def _first_prompt(job: Job, source: Source | None) -> str:
         return ""
     step, item, ask = found
     several = len(ask.messages) > 1
-    said = [line for message in ask.messages for line in message_lines(message, several)]
+    *opening, last = ask.messages
+    shown = [msgspec.structs.replace(one, content=excerpt(one.content, SHOWN)) for one in opening]
+    said = [line for message in (*shown, last) for line in message_lines(message, several)]
     more = len(said) - MOST_LINES
     said[MOST_LINES:] = [f"  … and {count(more, 'more line')}"] if more > 0 else []
     return "\n".join([f"the first prompt (step {step}, item {one_line(item.id)}):", *said])

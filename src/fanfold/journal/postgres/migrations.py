@@ -129,4 +129,12 @@ def queue(db: PostgresConnection) -> None:
     db.script(_QUEUE)
 
 
-MIGRATIONS: list[Callable[[PostgresConnection], None]] = [first, queue]
+def prompt_caches(db: PostgresConnection) -> None:
+    """Of an attempt: tokens that could be read from a cache, and what that saved."""
+    db.script(
+        "alter table attempts add column shared bigint not null default 0;"
+        "alter table attempts add column saved bigint not null default 0"
+    )
+
+
+MIGRATIONS: list[Callable[[PostgresConnection], None]] = [first, queue, prompt_caches]

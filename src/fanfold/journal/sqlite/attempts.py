@@ -52,7 +52,7 @@ _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
     " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
     " error = v.column9, tokens = v.column10, unusable = v.column11, bound = v.column12,"
-    " lost = v.column14,"
+    " lost = v.column14, shared = v.column15, saved = v.column16,"
     " took = coalesce(cast(v.column13 as double precision), max(0, v.column8 - started)) from ("
 )
 
@@ -171,7 +171,7 @@ def _settle(db: Database, facts: list[EndAttempt]) -> None:
         u = f.usage or _NONE
         rows.append(
             (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
-             f.error, f.tokens, f.unusable, int(f.bound), f.took, f.lost)
+             f.error, f.tokens, f.unusable, int(f.bound), f.took, f.lost, f.shared, f.saved)
         )  # fmt: skip
     bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
     for f in facts:

@@ -230,6 +230,12 @@ def queued_attempts(db: sqlite3.Connection) -> None:
     db.execute("alter table attempts add column queue text not null default ''")
 
 
+def prompt_caches(db: sqlite3.Connection) -> None:
+    """Of an attempt: tokens that could be read from a cache, and what that saved."""
+    db.execute("alter table attempts add column shared integer not null default 0")
+    db.execute("alter table attempts add column saved integer not null default 0")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -248,4 +254,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     ends_by_parents,
     notes_of_steps,
     queued_attempts,
+    prompt_caches,
 ]

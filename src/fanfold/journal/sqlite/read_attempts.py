@@ -87,7 +87,8 @@ class AttemptRows:
             " sum(repeats), sum(repeated), sum(max(0, over - max(started, before))),"
             " count(*) filter (where state <> 'error' or cost > 0), count(hedge_of),"
             " sum(iif(state = 'late', cost, 0)), count(*) filter (where unusable <> ''),"
-            " count(*) filter (where bound <> 0 and cost > 0)"
+            " count(*) filter (where bound <> 0 and cost > 0),"
+            " count(*) filter (where shared > 0), sum(shared), sum(saved)"
             f" from (select *, {_BEFORE} as before from (select *, started + took as over"
             f" from attempts where {_OF_RUN} and {_SENT}) sent) calls group by step",
             (run,),

@@ -28,7 +28,7 @@ TABLES = {
     "attempts": TableColumns(
         "no, run, step, session, member, answerer, state, ids, reserved, tokens, cost, input, output,"
         " cache_read, cache_write, started, ended, error, why, repeats, repeated, again, unusable, bound,"
-        " took, hedge_of, lost, queue", 1,
+        " took, hedge_of, lost, queue, shared, saved", 1,
     ),
     "claims": TableColumns("key, answerer, attempt", 3),
     "spending": TableColumns("member, month, settled, reserved", 2),

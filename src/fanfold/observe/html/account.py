@@ -10,6 +10,7 @@ from fanfold.observe.account import MOST_ITEMS, Caught, MemberWork, RunAccount, 
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (
     NAMES,
+    cache_texts,
     cost_text,
     hedged_text,
     saving_text,
@@ -192,6 +193,7 @@ def receipt_html(r: Receipt) -> str:
         ("calls without a reply", f"{r.retries:,}"),
         ("tokens: input", f"{t.input:,}"), ("tokens: output", f"{t.output:,}"),
         ("tokens: cache read", f"{t.cache_read:,}"), ("tokens: cache write", f"{t.cache_write:,}"),
+        *(("cache", text) for text in cache_texts(r)),
         ("cost", cost_text(r)),
         ("maybe paid twice", twice_text(r) if r.maybe_paid_twice else usd(0)),
         *([("unusable usage", unusable_text(r))] if r.unusable_usage else []),
