@@ -82,8 +82,8 @@ def test_a_cancelled_ask_is_withdrawn_or_stopped_by_its_worker(server: PostgresS
         await run.put([asked("a")])
         assert await worker.take(MEMBERS, (), 8) == [held("a")]
         await run.put([asked("b")])
-        await run.cancel(["a", "b"], "called off")
-        assert await worker.to_stop() == ["a"]
+        assert await run.cancel(["a", "b"], "killed by the operator") == ["b"]
+        assert await worker.to_stop() == {"a": "killed by the operator"}
         assert await worker.take(MEMBERS, (), 8) == []
         assert (run.has_trace("a"), run.has_trace("b")) == (True, False)
 

@@ -90,3 +90,20 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_kill_ends_one_agent_on_another_machine_with_all_that_it_started(tmp_path: Path) -> None:
+    """It returns when its processes are gone; the run goes on, and knows what the agent took."""
+    texts = [f"agent {n}\nSTART {tmp_path}/child{n}\nWAIT {tmp_path}/go{n}" for n in range(2)]
+    machines = Machines(tmp_path, texts)
+    with machines.worker() as worker, machines.running() as run:
+        worker.until(lambda: len(list(tmp_path.glob("child?"))) == 2)
+        children = [int((tmp_path / f"child{n}").read_text()) for n in range(2)]
+        killed = fanfold(machines.run, "kill", "fleet", "i0", "--store", machines.place)
+        assert (killed.code, [alive(child) for child in children]) == (0, [False, True]), killed
+        (tmp_path / "go1").touch()
+        ended = run.end()
+        assert ended.code == 1, ended
+    receipt = ended.receipt
+    assert (receipt["passed"], receipt["failed"], receipt["in_doubt"]) == (1, 1, 0)
+    assert 0.25 <= receipt["cost_usd"] < 1.0, "what it took, not what was reserved"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -136,19 +136,19 @@ def test_a_worker_that_does_not_fit_gets_no_work_and_everyone_can_see_why(
     database: PostgresServer, model: RunningServer, tmp_path: Path
 ) -> None:
     place = database.place()
-    machines = Machines(place, model.url, tmp_path, 2)
+    machines = Machines(place, model.url, tmp_path, 1)
     why = "m is openai:another there, and openai:test-model is asked for"
 
     def listed() -> str:
         return fanfold(tmp_path, "workers", "--queue", place).out
 
-    with (
-        machines.worker("other", model="another") as other,
-        started(machines.run, "run", *machines.words) as run,
-    ):
+    with ExitStack() as stack:
+        other = stack.enter_context(machines.worker("other", model="another"))
         other.until_it_says("takes asks for m")
+        run = stack.enter_context(started(machines.run, "run", *machines.words))
         run.until(lambda: f"gets no work: {why}" in listed())
-        assert "2 asks wait for a worker with m" in listed()
+        assert f"fanfold: warning: m: {why}; its asks wait until a worker takes them" in run.said
+        assert "1 ask waits for a worker with m" in listed()
         checked = fanfold(machines.run, "members", "--check", "--store", place)
         assert why in checked.out, checked
         with machines.worker("one"):
@@ -195,3 +195,64 @@ def test_a_place_that_is_none_is_refused(tmp_path: Path, at: str, said: str) -> 
     machines.roster(f"    at: {at}\n")
     ended = machines.carry_out()
     assert (ended.code, said in ended.err) == (2, True), ended
+
+
+CUT = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'fanfold'"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["crash", "cut"])
+def test_a_database_that_fails_costs_nothing_twice_and_loses_nothing(
+    database: PostgresServer, model: RunningServer, tmp_path: Path, fault: str
+) -> None:
+    """Workers finish what they have meanwhile, and report when it is back."""
+    machines = Machines(database.place(), model.url, tmp_path, 150)
+    with machines.worker("one") as one, machines.worker("two") as two:
+        for worker in (one, two):
+            worker.until_it_says("takes asks for m")
+        with started(machines.run, "run", *machines.words) as run:
+            for share in (30, 60, 90):
+                run.until(lambda least=share: len(machines.asked(model)) >= least)
+                if fault == "cut":
+                    database.run(CUT)
+                    continue
+                database.kill()
+                model.wait_idle()
+                database.start()
+            ended = run.end()
+        assert ended.code == 0, ended
+        for worker in (one, two):
+            worker.send(signal.SIGTERM)
+        assert [worker.end().code for worker in (one, two)] == [0, 0]
+    receipt = ended.receipt
+    assert (receipt["passed"], receipt["calls"], receipt["maybe_paid_twice"]) == (150, 150, 0)
+    assert list(machines.asked(model).values()) == [1] * 150
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_stopped_past_its_lease_sends_nothing_more(
+    database: PostgresServer, model: RunningServer, tmp_path: Path
+) -> None:
+    """What it held is in doubt and repeated on record; what it had got meanwhile does no harm."""
+    place = database.place()
+    machines = Machines(place, model.url, tmp_path, 120)
+    fanfold(tmp_path, "workers", "--queue", place)
+    rows(database, place, "update s.store set lease = 6 returning 1")
+    with machines.worker("one") as one, machines.worker("two") as two:
+        for worker in (one, two):
+            worker.until_it_says("takes asks for m")
+        with started(machines.run, "run", *machines.words) as run:
+            run.until(lambda: len(machines.asked(model)) >= 40)
+            one.send(signal.SIGSTOP)
+            ended = run.end()
+        assert ended.code == 0, ended
+        model.wait_idle()
+        sent = machines.asked(model).total()
+        one.send(signal.SIGCONT)
+        stopped = one.end()
+    assert stopped.code == 2
+    assert "longer than its lease (6 s)" in stopped.err
+    receipt, asked = ended.receipt, machines.asked(model)
+    assert receipt["passed"] == 120
+    assert asked.total() <= 120 + receipt["maybe_paid_twice"]
+    assert asked.total() - sent <= 8, "none but those that were on their way"

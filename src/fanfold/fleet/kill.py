@@ -14,6 +14,8 @@ from fanfold.errors import AlreadyRunning, BadInput, FanfoldError, StoreError
 from fanfold.fleet.detach import run_lock
 from fanfold.fleet.runs import find_record, may_live, may_run, reading, signal_process
 from fanfold.fleet.worker_view import FleetWorker, cost_at_most, worker_of, workers_of
+from fanfold.journal import opening
+from fanfold.journal.answers import AttemptRecord
 from fanfold.journal.contract import Store, StoreView
 from fanfold.journal.facts import AnswerOrder, CloseRun, EndAttempt, LoseAttempts, RunRecord
 from fanfold.journal.opening import open_store
@@ -58,6 +60,8 @@ def kill_worker(store: str, record: RunRecord, id: str, by: str) -> KillResult:
             raise BadInput(f"{record.name} has no worker {id!r}: {remedy(id, known)}")
         worker = _at_work(archive, record, id)
         state = _state_text(archive, record, id)
+    if isinstance(worker, AttemptRecord):
+        return asyncio.run(_end_elsewhere(store, record, worker, id, by))
     ended = [] if worker is None else asyncio.run(_end_one(store, record, worker, by))
     found = _result(record, ended)
     if found.killed or found.left:
@@ -65,20 +69,36 @@ def kill_worker(store: str, record: RunRecord, id: str, by: str) -> KillResult:
     return msgspec.structs.replace(found, over=(id,), said=state)
 
 
-def _at_work(archive: StoreView, record: RunRecord, id: str) -> FleetWorker | None:
-    """The worker of an attempt that is not settled; also when its supervisor died, since it lives on."""
+def _at_work(archive: StoreView, record: RunRecord, id: str) -> FleetWorker | AttemptRecord | None:
+    """The worker of an attempt that is not settled; also when its supervisor died, since it lives on. The
+    attempt, where its files are not on this machine."""
     for attempt in archive.read.newest(record.no, ("started", "in_doubt"), limit=10_000):
         if id not in attempt.ids:
             continue
         worker = worker_of(archive.files, record, attempt)
         if worker is not None:
             return worker if worker.host.exit() is None else None
-        if attempt.state == "started" and may_live(archive.files, record.session):
-            raise BadInput(
-                f"{id} is done by {attempt.member}, which is not an agent: only the whole run can be"
-                f" killed: fanfold kill {record.name} all"
-            )
+        if attempt.state == "started" and may_live(archive.place, record.session):
+            return attempt
     return None
+
+
+async def _end_elsewhere(
+    store: str, record: RunRecord, attempt: AttemptRecord, id: str, by: str
+) -> KillResult:
+    """By its run, which has the worker on its machine end it, and settles it when all of it is gone."""
+    if not await _order(store, record, by, id):
+        raise BadInput(
+            f"{id} is done by {attempt.member}, which is not an agent: only the whole run can be"
+            f" killed: fanfold kill {record.name} all"
+        )
+    until = time.monotonic() + 2 * WORKER_ENDS
+    while time.monotonic() < until:
+        with reading(store) as archive:
+            if archive.read.attempt_state(attempt.no) != "started":
+                return KillResult(run=record.id, name=record.name, killed=(id,))
+        await asyncio.sleep(BETWEEN)
+    return KillResult(run=record.id, name=record.name, left=(f"{id} on another machine",))
 
 
 def _state_text(archive: StoreView, record: RunRecord, id: str) -> str:
@@ -87,7 +107,7 @@ def _state_text(archive: StoreView, record: RunRecord, id: str) -> str:
     if one is not None:
         why = f": {one.reasons[0]}" if one.reasons else ""
         return f"{id} is not running, it ended {one.state}{why}"
-    if may_run(archive.files, record):
+    if may_run(archive.place, record):
         return f"{id} has no worker of its own at work; only the whole run can be killed"
     return f"{id} is not running"
 
@@ -151,7 +171,7 @@ def kill_all(store: str, record: RunRecord, by: str) -> KillResult:
     """
     with ExitStack() as stack:
         with suppress(AlreadyRunning):
-            stack.enter_context(run_lock(store, record.name, LAUNCH_ENDS))
+            stack.enter_context(run_lock(str(opening.files(store)), record.name, LAUNCH_ENDS))
         record = find_record(store, record.id) or record  # another process may run it by now
         began = time.time()
         ended = asyncio.run(_stop(store, record, by))

@@ -81,7 +81,7 @@ class QueueState(msgspec.Struct, frozen=True):
                if not reason and traits.id in one.members]  # fmt: skip
         if has:
             return None
-        return next(filter(None, why), f"no worker has {traits.id}; start one: fanfold worker")
+        return next(filter(None, why), "no worker has it; start one: fanfold worker")
 
 
 def misfit(worker: WorkerOffer, member: str, answerer: str, tags: Sequence[str], wire: int) -> str:
@@ -128,8 +128,9 @@ class Queue(Protocol):
     async def forget(self, spans: Collection[str]) -> None:
         """How they ended is on record."""
 
-    async def cancel(self, spans: Collection[str], why: str) -> None:
-        """What nobody has taken is withdrawn; else its worker stops it, and says how it ended."""
+    async def cancel(self, spans: Collection[str], message: str = "") -> list[str]:
+        """What nobody has taken is withdrawn: these are answered. Else its worker stops it, and says how
+        it ended. `message`: the operator ends an agent, and this is said of it."""
 
     async def held_by(self) -> dict[str, list[str]]:
         """This run's asks that are under way, by the session of their worker."""
@@ -154,7 +155,8 @@ class Queue(Protocol):
     async def report(self, answers: Sequence[tuple[str, bytes]]) -> None:
         """Durable when this returns, whether the run is there or not."""
 
-    async def to_stop(self) -> list[str]: ...
+    async def to_stop(self) -> dict[str, str]:
+        """What is to be stopped of what it holds, each with the operator's message, or ""."""
 
     async def left_behind(self, members: Collection[str]) -> list[tuple[TakenAsk, str]]:
         """What workers hold that are dead, each with the worker's session."""

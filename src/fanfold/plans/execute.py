@@ -37,6 +37,7 @@ from fanfold.run.limits import Limits
 from fanfold.run.member_sources import ListedMembers
 from fanfold.run.open import finish
 from fanfold.run.record import Launch, Reopening, reopen, start
+from fanfold.run.remote import lacking_workers
 from fanfold.run.run import Run
 from fanfold.run.settings import Approve, Govern, Settings
 from fanfold.work.budget import combined
@@ -244,9 +245,8 @@ def keep_input(job: Job) -> None:
     """Items on stdin are read now: the process that carries the run out has another one."""
     plan = job.stored.plan
     if job.record is None and plan.input is not None and is_stream(plan.input):
-        open_input(
-            plan.input, plan.folder, spool=opening.spool(job.options.store) / job.stored.spool
-        )
+        spool = opening.spool(job.options.store) / job.stored.spool
+        open_input(plan.input, plan.folder, spool=spool)
 
 
 async def execute(job: Job, audience: Audience) -> Receipt:
@@ -255,7 +255,7 @@ async def execute(job: Job, audience: Audience) -> Receipt:
     check_writable(job.stored.plan)
     journal = open_store(job.options.store)
     try:
-        for line in journal.warnings:
+        for line in (*journal.warnings, *lacking_workers(_members(job, job.roster), journal.place)):
             audience.warn(line)
         source = _source(job, journal)
         run = await _open(journal, job, audience.approve)

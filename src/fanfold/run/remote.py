@@ -16,6 +16,7 @@ from fanfold.errors import BadInput, MemberError, Terminal
 from fanfold.journal import opening
 from fanfold.journal.queue import QueuedAsk
 from fanfold.run.executor import LocalExecutor
+from fanfold.run.member_sources import MemberSource
 from fanfold.work.ask import Reply
 from fanfold.work.member import Event, Member, Request, Tell, Traits
 from fanfold.work.wire import decode_answer, encode_request
@@ -23,6 +24,17 @@ from fanfold.work.wire import decode_answer, encode_request
 LOOK = 2.0  # seconds between looks at the workers, and at a queue that says nothing
 CLOSING = 10.0  # seconds for the last statements
 ADOPTION = 60.0  # seconds in which the next worker on a machine takes over its agents
+
+
+def lacking_workers(source: MemberSource, store: str) -> list[str]:
+    """Lines about the members `at: workers` whose asks nobody would take now."""
+    placed = [traits for traits in source.traits.values() if traits.at and traits.enabled]
+    place = source.settings.queue or store
+    if not placed or not opening.server(place):
+        return []
+    state = opening.open_queue(place).state()
+    found = [(traits.id, state.trouble(traits)) for traits in placed]
+    return [f"{id}: {why}; its asks wait until a worker takes them" for id, why in found if why]
 
 
 class PlacedExecutor(LocalExecutor):
@@ -80,8 +92,8 @@ class PlacedExecutor(LocalExecutor):
 
     def end_agents(self, why: str, message: str, item: str = "") -> None:
         super().end_agents(why, message, item)
-        if self._remote is not None and not item:
-            self._remote.stop_agents(message)
+        if self._remote is not None:
+            self._remote.end_agents(message, item)
 
     async def close(self) -> None:
         self.opened.difference_update(self._placed)
@@ -99,10 +111,11 @@ class QueueClient:
         self.queue = opening.open_queue(place, lambda payload: self._changed.set())
         self._opening: asyncio.Future[None] | None = None
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
-        self._agents: set[str] = set()  # of those that wait
+        self._agents: dict[str, str] = {}  # of those that wait, each with its item
         self._to_put: list[QueuedAsk] = []
         self._to_own: list[str] = []
         self._to_cancel: list[str] = []
+        self._to_end: dict[str, str] = {}  # agents, each with what is said of its end
         self._to_forget: list[str] = []
         self._handed: set[str] = set()  # answers that are given out, and not forgotten yet
         self._missed: dict[str, float] = {}  # workers that are dead, since when
@@ -136,17 +149,18 @@ class QueueClient:
             request.span, traits.id, traits.answerer, traits.tags, encode_request(request)
         )
         self._to_put.append(ask)
-        return await self._answer(traits, request.span)
+        return await self._answer(traits, request)
 
     async def adopt(self, traits: Traits, request: Request) -> Reply:
         await self.open()
         self._to_own.append(request.span)
-        return await self._answer(traits, request.span)
+        return await self._answer(traits, request)
 
-    async def _answer(self, traits: Traits, span: str) -> Reply:
+    async def _answer(self, traits: Traits, request: Request) -> Reply:
+        span, items = request.span, request.ask.items
         waiting = self._waiting[span] = asyncio.get_running_loop().create_future()
         if traits.agent:
-            self._agents.add(span)
+            self._agents[span] = items[0].id if items else ""
         self._changed.set()
         try:
             answer = decode_answer(await waiting)
@@ -157,7 +171,7 @@ class QueueClient:
             raise
         finally:
             del self._waiting[span]
-            self._agents.discard(span)
+            self._agents.pop(span, None)
         if isinstance(answer, MemberError):
             raise answer
         return answer
@@ -165,8 +179,10 @@ class QueueClient:
     def forget(self, span: str) -> None:
         self._to_forget.append(span)
 
-    def stop_agents(self, why: str) -> None:
-        self._to_cancel.extend(self._agents)
+    def end_agents(self, message: str, item: str) -> None:
+        """Their workers end them, and report what they took."""
+        wanted = (span for span, id in self._agents.items() if item in ("", id))
+        self._to_end.update(dict.fromkeys(wanted, message))
         self._changed.set()
 
     async def close(self) -> None:
@@ -202,7 +218,12 @@ class QueueClient:
     async def _send(self) -> None:
         if cancelled := self._to_cancel:
             self._to_cancel = []
-            await self.queue.cancel(cancelled, "the run called it off")
+            await self.queue.cancel(cancelled)
+        if ended := self._to_end:
+            self._to_end = {}
+            for span, message in ended.items():
+                for withdrawn in await self.queue.cancel([span], message):
+                    self._fail(withdrawn, message)
         if asks := self._to_put:
             self._to_put = []
             for span in await self.queue.put(asks):

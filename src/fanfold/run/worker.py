@@ -151,8 +151,10 @@ class Worker:
         for ask in await self._queue.taken():
             if ask.span not in self._running:
                 self._begin(ask, self._ask(ask))
-        for span in await self._queue.to_stop():
-            if (task := self._running.get(span)) is not None:
+        for span, message in (await self._queue.to_stop()).items():
+            if message:
+                self._executor.end_agents("killed", message, span)
+            elif (task := self._running.get(span)) is not None:
                 task.cancel()
 
     def _heard(self, payload: str) -> None:

@@ -31,6 +31,7 @@ from fanfold.fleet.stream import (
     view_lines,
 )
 from fanfold.fleet.worker_view import WorkerFiles, files_in
+from fanfold.journal import opening
 from fanfold.journal.facts import RunRecord
 from fanfold.members.agents.worker import read_spec
 from fanfold.plans.execute import Options
@@ -53,14 +54,15 @@ def kill(run: str, worker: str, force: bool, store: str, as_json: bool) -> None:
     """
     with found(run, store) as (archive, record):
         folder = str(archive.files)
+        place = opening.server(archive.place) or folder
     if worker == ALL:
         if not force and sys.stdin.isatty() and sys.stderr.isatty():
             click.confirm(f"End all of {record.name} ({record.id})?", abort=True, err=True)
-        ended = kill_all(folder, record, operator())
+        ended = kill_all(place, record, operator())
         registry().remove(record.name, record.id)
         tmux.close_session(record.name, record.id, Path(folder))
     else:
-        ended = kill_worker(folder, record, worker, operator())
+        ended = kill_worker(place, record, worker, operator())
     click.echo(msgspec.json.encode(ended) if as_json else _kill_text(ended, record, worker))
     if ended.left:
         raise FanfoldError(f"could not be ended: {'; '.join(ended.left)}")

@@ -22,6 +22,7 @@ from fanfold.fleet.kill import kill_all, kill_worker
 from fanfold.fleet.launch import Launched, register, resume_detached, retry_options
 from fanfold.fleet.relaunch import relaunch
 from fanfold.fleet.runs import Registry, reading
+from fanfold.journal import opening
 from fanfold.journal.answers import OrderRecord
 from fanfold.journal.facts import OrderState, RunRecord
 from fanfold.journal.opening import open_store
@@ -101,14 +102,14 @@ class PageOrders:
         return _started(resume_detached(prepare_resume(run.id, options)))
 
     def _kill(self, run: RunRecord, id: str) -> str:
-        ended = kill_worker(self._files(), run, id, _user())
+        ended = kill_worker(opening.server(self._place) or self._files(), run, id, _user())
         if ended.left:
             raise FanfoldError(f"could not be ended: {'; '.join(ended.left)}")
         return ended.said
 
     def _kill_all(self, run: RunRecord, value: str) -> str:
         folder = self._files()
-        ended = kill_all(folder, run, _user())
+        ended = kill_all(opening.server(self._place) or folder, run, _user())
         Registry().remove(run.name, run.id)
         tmux.close_session(run.name, run.id, Path(folder))
         if ended.left:

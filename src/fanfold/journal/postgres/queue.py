@@ -66,10 +66,12 @@ told as (select pg_notify('fanfold_' || owner, '') from (select distinct owner f
 select count(*) from told"""
 _CANCEL = """
 with stopped as (
-  update asks set state = case state when 'queued' then 'withdrawn' else state end, cancel = $2
-  where span = any($1) and state in ('queued', 'taken') returning worker),
-told as (select pg_notify('fanfold_' || worker, 'cancel')
-  from (select distinct worker from stopped where worker <> '') as w) select count(*) from told"""
+  update asks set state = case state when 'queued' then 'withdrawn' else state end,
+    cancel = 'yes ' || $2
+  where span = any($1) and state in ('queued', 'taken') returning span, worker, state),
+told as (select count(pg_notify('fanfold_' || worker, 'cancel'))
+  from (select distinct worker from stopped where worker <> '') as w)
+select span from stopped, told where state = 'withdrawn'"""
 _TRACE = f"""
 insert into asks (span, owner, state, at) values ($1, '', 'withdrawn', {NOW})
 on conflict (span) do update set at = asks.at returning state"""
@@ -133,9 +135,9 @@ class PostgresQueue:
         """How they ended is on record."""
         await self._execute("delete from asks where span = any($1)", list(spans))
 
-    async def cancel(self, spans: Collection[str], why: str) -> None:
+    async def cancel(self, spans: Collection[str], message: str = "") -> list[str]:
         """What nobody has taken is withdrawn; else its worker stops it, and says how it ended."""
-        await self._execute(_CANCEL, list(spans), why)
+        return [span for (span,) in await self._execute(_CANCEL, list(spans), message)]
 
     async def held_by(self) -> dict[str, list[str]]:
         """This run's asks that are under way, by the session of their worker."""
@@ -172,9 +174,12 @@ class PostgresQueue:
         spans, said = [span for span, _ in answers], [answer for _, answer in answers]
         await self._execute(_REPORT, self.session, spans, said)
 
-    async def to_stop(self) -> list[str]:
-        question = "select span from asks where worker = $1 and state = 'taken' and cancel <> ''"
-        return [span for (span,) in await self._execute(question, self.session)]
+    async def to_stop(self) -> dict[str, str]:
+        question = (
+            "select span, substr(cancel, 5) from asks where worker = $1 and state = 'taken'"
+            " and cancel <> ''"
+        )
+        return dict(await self._execute(question, self.session))
 
     async def left_behind(self, members: Collection[str]) -> list[tuple[TakenAsk, str]]:
         """What workers hold that are dead, each with the worker's session."""

@@ -208,7 +208,7 @@ class Agent:
 
     def end(self, why: Why, said: str, item: str = "") -> None:
         for host in tuple(self._running):
-            if item in ("", host.spec.id):
+            if item in ("", host.spec.id, host.spec.span):
                 host.kill(why, said)
 
     def set_cap(self, usd: float) -> None:
