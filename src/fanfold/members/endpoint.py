@@ -15,7 +15,7 @@ import msgspec
 
 from fanfold import price
 from fanfold.errors import BadInput, InvalidReply, Terminal, Transient
-from fanfold.members.http import OK, Http
+from fanfold.members.http import OK, Answer, Each, Http
 from fanfold.members.keys import Key, KeyReference, scrubbed
 from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.members.reported import ReplyEnd, Reported
@@ -122,24 +122,15 @@ class Endpoint:
     async def close(self) -> None:
         await self._http.close()
 
-    async def ask(self, body: bytes) -> bytes:
-        key = self._resolved()
-        headers = self._headers(key)
-        answer = await self._http.post(self._url, headers, body, self._timeout)
-        if answer.status != OK:
-            raise refused(self._member, answer, self._rows, key)
-        return answer.body
-
-    async def listen(self, body: bytes, each: Callable[[bytes], None]) -> bytes | None:
-        """Calls `each` with every event's data. The result is None then, or the whole answer if the
-        server did not stream.
-        """
+    async def post(self, body: bytes, each: Each | None = None) -> Answer:
+        """The answer of a call that went well. `each` is called with the data of every event, if the
+        server streams them."""
         key = self._resolved()
         headers = self._headers(key)
         answer = await self._http.post(self._url, headers, body, self._timeout, each)
         if answer.status != OK:
             raise refused(self._member, answer, self._rows, key)
-        return None if answer.events else answer.body
+        return answer
 
     def read(self, decode: Callable[[bytes], T], body: bytes) -> T:
         try:
@@ -200,10 +191,10 @@ class ApiMember:
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
         if tell is tell_nobody:
-            return self.whole(request, await self._endpoint.ask(request.body))
+            return self.whole(request, (await self._endpoint.post(request.body)).body)
         pieces = self.pieces(tell)
-        body = await self._endpoint.listen(request.body[:-1] + self.streamed, pieces.take)
-        return pieces.reply(request) if body is None else self.whole(request, body)
+        answer = await self._endpoint.post(request.body[:-1] + self.streamed, pieces.take)
+        return pieces.reply(request) if answer.events else self.whole(request, answer.body)
 
     def whole(self, request: Request, body: bytes) -> Reply:
         raise NotImplementedError

@@ -119,8 +119,8 @@ class Labels:
             "cache_prompt": True,
             "response_fields": _FIELDS,
         }
-        answer = await self._ask.ask(msgspec.json.encode(asked))
-        weighed = self._ask.read(msgspec.json.Decoder(_Weighed).decode, answer)
+        answer = await self._ask.post(msgspec.json.encode(asked))
+        weighed = self._ask.read(msgspec.json.Decoder(_Weighed).decode, answer.body)
         if not weighed.completion_probabilities:
             raise self._ask.unreadable("it has no probabilities")
         return weighed
@@ -133,8 +133,8 @@ class Labels:
         return self._known[labels]
 
     async def _token(self, text: str) -> Tokens:
-        answer = await self._cut.ask(msgspec.json.encode({"content": text, "add_special": False}))
-        found = self._cut.read(msgspec.json.Decoder(_Tokens).decode, answer).tokens
+        answer = await self._cut.post(msgspec.json.encode({"content": text, "add_special": False}))
+        found = self._cut.read(msgspec.json.Decoder(_Tokens).decode, answer.body).tokens
         if not found:
             raise self._cut.unreadable(f"no tokens for {text!r}")
         return tuple(found)
