@@ -156,7 +156,7 @@ async def use_tool(desk: Desk, tool: str, given: Any, progress: Progress | None 
             Nothing.read(given)
             return {"members": desk.menu()}
         case "delegate":
-            task = _task(given)
+            task = _renamed(_listed(given, "needs"))
             if tool == "delegate_local":
                 task["local"] = True
             (result,) = await desk.delegate_many([task], progress=progress)
@@ -219,10 +219,6 @@ class _Fold(ToolArguments):
     values: Any = None
     ids: Any = None
     options: dict[str, Any] | None = None
-
-
-def _task(given: Any) -> dict[str, Any]:
-    return _renamed(_listed(given, "needs"))
 
 
 def _renamed(given: dict[str, Any], names: Mapping[str, str] = _THEIR_TASK) -> dict[str, Any]:

@@ -38,7 +38,7 @@ _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def _open(path: Path) -> Iterator[BinaryIO]:
     """At its beginning, behind a byte order mark if there is one. What ends in `.gz` is unpacked."""
     try:
-        with _file(path) as file, _unpacked(file, path) as stream:
+        with path.open("rb", buffering=_BUFFER) as file, _unpacked(file, path) as stream:
             if stream.read(len(_BOM)) != _BOM:
                 stream.seek(0)
             yield stream
@@ -47,10 +47,6 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         raise BadInput(what, file=str(path)) from None
     except OSError as error:
         raise BadInput(why_unreadable(error), file=str(path)) from None
-
-
-def _file(path: Path) -> BinaryIO:
-    return path.open("rb", buffering=_BUFFER)
 
 
 def _unpacked(file: BinaryIO, path: Path) -> BinaryIO:

@@ -155,7 +155,7 @@ def _surrounding(db: Database, run: int) -> Accounts:
         seen.add(id)
         _, name, its_session, further, usd, _ = above
         elsewhere = its_session != session
-        if elsewhere and attempt and _is_fleet(db, id):
+        if elsewhere and attempt and bool(db.execute(_KIND, (id,)).fetchone() == ("fleet",)):
             reserved = db.execute(_RESERVED, (int(attempt),)).fetchone()
             if reserved is not None and reserved[0]:
                 spent = _spent(db, "parent = ?", parent)
@@ -165,10 +165,6 @@ def _surrounding(db: Database, run: int) -> Accounts:
             found.append(_account(f"run {name}", nanos(usd), spent, final=True))
         parent = further
     return tuple(found)
-
-
-def _is_fleet(db: Database, id: str) -> bool:
-    return bool(db.execute(_KIND, (id,)).fetchone() == ("fleet",))
 
 
 def _spent(db: Database, where: str, which: str) -> tuple[int, int]:
