@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ async def mcp_endpoint(limits: Bounds = Bounds()) -> AsyncIterator[str]:
     url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     by = on_http(0, TOKEN, lambda line: url.set_result(line.split()[-1]), limits)
-    served = asyncio.ensure_future(by(Server("test"), stop))
+    served = asyncio.ensure_future(by(Server("test"), stop, partial(asyncio.sleep, 0, "up 1\n")))
     try:
         yield await url
     finally:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol, TextIO
+from functools import partial
+from html import escape
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TextIO, TypeAlias
 
 from fanfold.clock import Clock
 from fanfold.journal.facts import RunRecord
@@ -175,6 +179,59 @@ class Progress:
             self._unread = True
 
 
+class NotebookProgress:
+    """The same in a notebook: a bar that is redrawn in place, by the display of IPython. `show` puts
+    something there and gives back a handle that updates it."""
+
+    def __init__(self, run: Watched, show: Callable[[Any], Any], clock: Clock) -> None:
+        self._run, self._show, self._clock = run, show, clock
+        self._rate = ItemRate()
+        self._handle: Any = None
+
+    async def watch(self) -> None:
+        try:
+            while True:
+                self._draw()
+                await self._clock.sleep(REDRAW)
+        finally:
+            self._draw()
+
+    def say(self, text: str) -> None:
+        self._show(_Html(f"<pre>{escape(text)}</pre>"))
+
+    def erase(self) -> None:
+        """It stays, as it is at the end."""
+
+    def _draw(self) -> None:
+        stats = self._run.statistics()
+        text = line(
+            stats, self._run.record.name, UNBOUNDED, self._rate.see(stats.seconds, stats.done)
+        )
+        bar = f'<progress value="{stats.done}" max="{max(1, stats.planned)}"></progress>'
+        shown = _Html(f"{bar} <code>{escape(text)}</code>")
+        if self._handle is None:
+            self._handle = self._show(shown)
+        else:
+            self._handle.update(shown)
+
+
+class _Html(NamedTuple):
+    html: str
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def notebook_display() -> Callable[[Any], Any] | None:
+    """How to show something in the notebook that this process is the kernel of; None: it is none."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    display = import_module("IPython.display").display
+    return partial(display, display_id=True)
+
+
 class NoProgress:
     """The same interface as Progress; shows nothing."""
 
@@ -188,8 +245,11 @@ class NoProgress:
         """Nothing was drawn."""
 
 
+AnyProgress: TypeAlias = Progress | NotebookProgress | NoProgress
+
+
 @asynccontextmanager
-async def watched(progress: Progress | NoProgress) -> AsyncIterator[None]:
+async def watched(progress: AnyProgress) -> AsyncIterator[None]:
     """Shown while the block runs, and gone after it."""
     watching = asyncio.create_task(progress.watch())
     try:

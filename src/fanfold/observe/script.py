@@ -19,7 +19,14 @@ from fanfold.members.entry import ScriptedEntry
 from fanfold.members.roster import Roster
 from fanfold.observe.closing import interrupted
 from fanfold.observe.notify import check_hook, notifying
-from fanfold.observe.progress import NoProgress, Progress, watched
+from fanfold.observe.progress import (
+    AnyProgress,
+    NoProgress,
+    NotebookProgress,
+    Progress,
+    notebook_display,
+    watched,
+)
 from fanfold.observe.traces import trace
 from fanfold.run import loop
 from fanfold.run.open import RunOptions, open_quietly
@@ -82,8 +89,10 @@ async def open_run(
                 yield run
 
 
-def _progress(run: Run, out: TextIO | None, wanted: bool | None) -> Progress | NoProgress:
-    """`out` is None in a program without a console."""
+def _progress(run: Run, out: TextIO | None, wanted: bool | None) -> AnyProgress:
+    """`out` is None in a program without a console. In a notebook it is a bar, unless it is not wanted."""
+    if wanted is not False and (show := notebook_display()) is not None:
+        return NotebookProgress(run, show, RealClock())
     live = out is not None and out.isatty()
     if out is None or not (live if wanted is None else wanted):
         return NoProgress()
@@ -126,7 +135,7 @@ class Interrupts:
 
     def __init__(self, left_out: frozenset[signal.Signals]) -> None:
         self._left_out = left_out
-        self.open: dict[Run, Progress | NoProgress] = {}
+        self.open: dict[Run, AnyProgress] = {}
         self.cancelled_by: signal.Signals | None = None
 
     async def around(self, main: Coroutine[Any, Any, T]) -> T:
@@ -158,7 +167,7 @@ _interrupts: ContextVar[Interrupts | None] = ContextVar("interrupts", default=No
 
 
 @contextmanager
-def _interruptible(run: Run, progress: Progress | NoProgress) -> Iterator[None]:
+def _interruptible(run: Run, progress: AnyProgress) -> Iterator[None]:
     interrupts = _interrupts.get()
     if interrupts is None:
         yield

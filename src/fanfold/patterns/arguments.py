@@ -4,27 +4,34 @@ happens when it goes wrong."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from html import escape
+from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
-from fanfold.errors import FanfoldError
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.gates.default import standard
 from fanfold.patterns.prompt import Prompt, check_prompt
+from fanfold.patterns.tables import Table, missing_extra, write_table
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.work.arguments import Checked
 from fanfold.work.ask import Reply, Schema
+from fanfold.work.files import replacing
 from fanfold.work.item import canonical
 from fanfold.work.member import Named, Traits
 from fanfold.work.opening import CacheMode
 from fanfold.work.options import HOW, TERMS, stated, who_of
-from fanfold.work.outcome import Missing, Outcome, Receipt
+from fanfold.work.outcome import Missing, Outcome, Part, Receipt
 from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Spread, Task, Terms
 
 TaskHandler: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 """How a task is carried to its outcome: by the run itself, by a vote, by a pattern inside."""
+SHOWN, ROWS = 4_000, 10  # letters of a result that a notebook shows, and rows where it is none
 
 
 class PatternOptions(TypedDict, total=False):
@@ -105,7 +112,8 @@ def prompt_for(run: KnowsMembers, terms: Terms, prompt: Prompt) -> Prompt:
 class Folded(msgspec.Struct, frozen=True, metaclass=Checked):
     """The result, and the account as it stood when the result was made.
 
-    `behind` and `missing` read the journal, so ask them while the run is open.
+    `behind` and `missing` read the journal, so ask them while the run is open. The tables (`rows`,
+    `to_pandas`, `to_csv`, `to_parquet`) can be had later too.
     """
 
     value: Any
@@ -123,6 +131,75 @@ class Folded(msgspec.Struct, frozen=True, metaclass=Checked):
         """The planned items that it does not rest on, each with its outcome and the reasons."""
         assert self.run and self.batch and self.terms, "this result is not made of planned items"
         return self.run.missing(self.batch, self.terms)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each planned item, in planned order: its `id`, how it ended (`state`), the fields of its
+        reply, or that as `value`, and the `reasons` where it did not pass. Of a result that is not made
+        of items: the rows of its value."""
+        if self.run is None or self.batch is None or self.terms is None:
+            listed = self.value if isinstance(self.value, list) else [self.value]
+            return [one if isinstance(one, dict) else {"value": one} for one in listed]
+        run, batch = self.run.record.no, self.batch.no
+        step = self.run.step_number(self.terms)
+        with self.run.reading() as read:
+            made = {part.position: _row(part) for part in read.parts(run, batch, step)}
+            for one in read.items_missing(run, batch, step, 0, None):
+                reasons = "; ".join(one.reasons)
+                made[one.position] = {"id": one.id, "state": one.state, "reasons": reasons}
+        return [made[position] for position in sorted(made)]
+
+    def to_pandas(self) -> Any:
+        """The rows as a DataFrame. Needs pandas, which fanfold does not bring along."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise BadInput(
+                "to_pandas() needs pandas; install it with: pip install pandas"
+            ) from None
+        return pandas.DataFrame(self.rows())
+
+    def to_csv(self, path: str | Path) -> None:
+        """The rows as a file. A text that a spreadsheet would run as a formula gets an apostrophe."""
+        self._write(Path(path), ".csv")
+
+    def to_parquet(self, path: str | Path) -> None:
+        """The rows as a file, each column with its type. Needs the extra `parquet`."""
+        if extra := missing_extra(".parquet"):
+            install = f"install it with: pip install 'fanfold[{extra}]'"
+            raise BadInput(f"to_parquet() needs the extra `{extra}`; {install}")
+        self._write(Path(path), ".parquet")
+
+    def _write(self, path: Path, ending: str) -> None:
+        rows = self.rows()
+        with replacing(path) as file:
+            out = TextIOWrapper(file, encoding="utf-8", newline="", errors="replace")
+            write_table(file, out, ending, Table.of(lambda: iter(rows)))
+            out.flush()
+            out.detach()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the result (without a reduce, the first rows), and the account below it. What a
+        model wrote is text."""
+        value = self.value
+        if value is None:
+            with suppress(FanfoldError):  # its store is gone
+                value = self.rows()[:ROWS]
+        text = value if isinstance(value, str) else _shown(value)
+        cut = f"{text[:SHOWN]}…" if len(text) > SHOWN else text
+        receipt = self.receipt if self.run is None else self.run.closing or self.receipt
+        return f"<pre>{escape(cut)}</pre>{receipt._repr_html_()}"
+
+
+def _row(part: Part) -> dict[str, Any]:
+    fields = part.value if isinstance(part.value, dict) else {"value": part.value}
+    return {"id": part.id, "state": "passed", **fields}
+
+
+def _shown(value: Any) -> str:
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except (TypeError, OverflowError, RecursionError):
+        return repr(value)
 
 
 class NoValue(FanfoldError):

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fanfold.errors import FanfoldError, RunStopped, StoreError
+from fanfold.patterns.tables import Record, Table, columns_of
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.places import EachName, WriteStep, fixed_folder
-from fanfold.plans.tables import Record, Table, columns_of
 from fanfold.plans.write import (
     Page,
     parsed,

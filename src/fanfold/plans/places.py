@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from fanfold.errors import BadInput, FanfoldError
+from fanfold.patterns.tables import missing_extra
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.inputs import is_stream
 from fanfold.plans.rows import READERS, matching
-from fanfold.plans.tables import missing_extra
 from fanfold.plans.variables import NAME as VARS
 from fanfold.work.files import is_inside
 from fanfold.work.item import Item, Source, digest

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import msgspec
 
 from fanfold.members.structured import entire
-from fanfold.plans.tables import (
+from fanfold.patterns.tables import (
     TABLES,
     Record,
     Rows,

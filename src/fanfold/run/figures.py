@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from fanfold.clock import Clock
-from fanfold.journal.contract import Store
+from fanfold.journal import opening
+from fanfold.journal.contract import ReportQuestions, Store
 from fanfold.journal.facts import RunRecord
 from fanfold.price import dollars
 from fanfold.run.context import Context
@@ -47,12 +49,25 @@ class RunFigures:
     record: RunRecord
     clock: Clock
     at_close: list[Callable[[Receipt], None]]
+    closing: Receipt | None
     _ctx: Context
 
     @property
     def store(self) -> Store:
         """To look things up in. A store must not be opened twice by one process."""
         return self._ctx.store
+
+    @contextmanager
+    def reading(self) -> Iterator[ReportQuestions]:
+        """What is on record, also when the run is closed: then its store is opened once more to read."""
+        if self.closing is None:
+            yield self.store.read
+            return
+        view = opening.look(self.store.place)
+        try:
+            yield view.read
+        finally:
+            view.close()
 
     # ── what is on record ──
 
@@ -74,6 +89,9 @@ class RunFigures:
         or those at the positions from `first` up to `end`."""
         step = self._ctx.steps.by_name[terms.step].no
         return self.store.read.items_missing(self.record.no, batch.no, step, first, end)
+
+    def step_number(self, terms: Terms) -> int:
+        return self._ctx.steps.by_name[terms.step].no
 
     def events(self) -> RunEvents:
         """What happens from now on, for `async for event in run.events()`, until the run is closed."""

@@ -75,7 +75,7 @@ class Run(RunFigures):
         self._flaw: str | None = None
         self.at_close = []
         self.left_out: list[Missing] = []  # passed, but behind a reduce that failed
-        self.closing: Receipt | None = None  # the closing account, once the run is closed
+        self.closing = None  # the closing account, once the run is closed
         if whole is None:
             store.when_in_trouble(lambda why: self._ctx.stopping.halt(Stop("paused", why)))
 

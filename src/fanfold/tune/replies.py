@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fanfold.errors import BadInput
-from fanfold.plans.tables import plain_cell
+from fanfold.patterns.tables import plain_cell
 from fanfold.tune.policy import Labelled, LabelledReply
 from fanfold.work.document import read_text
 from fanfold.work.vote import ballot

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from html import escape
 from typing import Any, Literal
 
 import msgspec
@@ -256,3 +257,24 @@ class Receipt(msgspec.Struct, frozen=True):
     written: tuple[FilesWritten, ...] = ()
     result: Any = None
     cause: StopCause | None = None
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        budget = "" if self.budget_usd is None else f" of ${self.budget_usd:,.2f}"
+        rows = {
+            "run": f"{self.name} ({self.run})",
+            "status": self.status + (f": {self.reason}" if self.reason else ""),
+            "items": ", ".join([
+                f"{self.passed} of {self.planned} passed",
+                *(f"{many} {state}" for state in STATES[1:] if (many := getattr(self, state))),
+            ]),
+            "calls": f"{self.calls:,}, {self.reused:,} reused, {self.tokens.total:,} tokens",
+            "cost": f"{'≤' if self.cost_at_most else ''}${self.cost_usd:,.4f}{budget}",
+            "time": f"{self.seconds:,.1f} s",
+            **{f"{one.items} did not pass": one.reason for one in self.reasons[:5]},
+        }  # fmt: skip
+        cells = (
+            f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
+            for name, text in rows.items()
+        )
+        return f"<table>{''.join(cells)}</table>"

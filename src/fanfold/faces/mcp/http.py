@@ -10,13 +10,14 @@ import msgspec
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from fanfold.errors import BadInput
 from fanfold.faces.connections import Bounds
-from fanfold.faces.mcp.server import Transport
+from fanfold.faces.mcp.server import Figures, Transport
 from fanfold.faces.web import (
     HOST,
     Gatekeeper,
@@ -28,6 +29,7 @@ from fanfold.faces.web import (
     read_json,
     replay,
 )
+from fanfold.observe.metrics import CONTENT_TYPE
 
 PATH = "/mcp"
 LINGER = 1.0  # seconds for clients to take their responses; their streams would never end
@@ -37,12 +39,14 @@ _UNREADABLE = "unreadable"
 def on_http(port: int, token: str, say: Callable[[str], None], bounds: Bounds) -> Transport:
     """Until the event is set."""
 
-    async def serve(server: Server[Any], stop: asyncio.Event) -> None:
+    async def serve(server: Server[Any], stop: asyncio.Event, figures: Figures) -> None:
+        async def metrics(request: Request) -> Response:
+            return Response(await figures(), media_type=CONTENT_TYPE)
+
         listening = listen(port)
         manager = _manager(server, listening.getsockname()[1], bounds.body_bytes)
-        app = application(
-            [Route(PATH, _Checked(manager)), Route(f"{PATH}/", _Checked(manager))], _respond
-        )
+        paths = [Route(path, _Checked(manager)) for path in (PATH, f"{PATH}/")]
+        app = application([*paths, Route("/metrics", metrics)], _respond)
         web = WebServer(Gatekeeper(app, bearer(token), bounds.body_bytes, _respond), bounds)
         async with manager.run():
             web.start(listening)

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,15 @@ from mcp.server.stdio import stdio_server
 
 from fanfold.errors import FanfoldError
 from fanfold.faces.mcp.tools import McpOptions, Toolset, open_toolset, tool_list
+from fanfold.observe.metrics import metrics_of
 from fanfold.patterns.delegate import Progress
 from fanfold.patterns.delegate_tools import INSTRUCTIONS
 from fanfold.run.loop import on_ending_signals
 from fanfold.work.nesting import too_deep
 from fanfold.work.outcome import Receipt
 
-Transport = Callable[[Server[Any], asyncio.Event], Awaitable[None]]
+Figures = Callable[[], Awaitable[str]]
+Transport = Callable[[Server[Any], asyncio.Event, Figures], Awaitable[None]]
 """Serves an SDK server until its client disconnects or the event is set."""
 
 _CHUNK = 65_536
@@ -43,7 +46,7 @@ async def serve(options: McpOptions, folder: Path, transport: Transport) -> Rece
     async with open_toolset(options, folder) as toolset:
         calls = _Calls(toolset)
         try:
-            await transport(sdk_server(calls), stop)
+            await transport(sdk_server(calls), stop, partial(metrics_of, toolset.run.store))
         finally:
             await calls.cancel_all()
     assert toolset.run.closing is not None
@@ -122,7 +125,7 @@ def _result(found: Any, *, is_error: bool = False) -> types.CallToolResult:
 # ── stdio ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def on_stdio(server: Server[Any], stop: asyncio.Event) -> None:
+async def on_stdio(server: Server[Any], stop: asyncio.Event, figures: Figures) -> None:
     """Until stdin ends, or nobody reads stdout. Only the protocol goes to stdout: the SDK sends what
     else this process prints to stderr."""
     lines = StdinLines(asyncio.get_running_loop())

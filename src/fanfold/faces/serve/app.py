@@ -34,6 +34,7 @@ from fanfold.faces.web import (
     event_stream,
     is_json,
 )
+from fanfold.observe.metrics import CONTENT_TYPE
 from fanfold.work.member import Event
 
 LINGER = 10.0  # seconds for clients to take their responses, at the end
@@ -55,6 +56,7 @@ class ServeEndpoint:
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
             Route("/v1/models", self._models),
             Route("/v1/models/{id:path}", self._model),
+            Route("/metrics", self._metrics),
         ]
         app = application(routes, _respond)
         self._gatekeeper = Gatekeeper(app, bearer(key), bounds.body_bytes, _respond)
@@ -86,6 +88,9 @@ class ServeEndpoint:
         if id not in self._service.models:
             raise RequestRefused(f"there is no model `{id}`", status=404, code="model_not_found")
         return Response(_encode(model_fields(id)), media_type=_JSON)
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(await self._service.metrics(), media_type=CONTENT_TYPE)
 
     async def _chat(self, request: Request) -> Response:
         header = request.headers.get

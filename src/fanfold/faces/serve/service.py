@@ -7,6 +7,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 
@@ -15,6 +16,7 @@ from fanfold.faces.serve.wire import AUTO, Chat, ChatAnswer
 from fanfold.faces.web import RequestRefused
 from fanfold.gates.default import standard
 from fanfold.members.roster import RosterEnsemble
+from fanfold.observe.metrics import metrics_of
 from fanfold.patterns.arguments import TaskHandler
 from fanfold.patterns.ensemble import voters
 from fanfold.patterns.vote_rules import VoteOptions, judged
@@ -124,6 +126,7 @@ class Service:
         self._parents = ParentRuns(run)
         self._ensembles = ensembles
         self._under_way: set[asyncio.Task[ChatAnswer]] = set()
+        self.metrics = partial(metrics_of, run.store)
 
     @property
     def models(self) -> list[str]:

@@ -15,7 +15,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import Scope
 
-from fanfold.faces.web import RequestRefused, is_same
+from fanfold.faces.web import RequestRefused, is_authorized, is_same
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -49,6 +49,10 @@ class PageAdmission:
         given = dict(query).get("token", "")
         if given and scope["method"] in SAFE and is_same(given, self._token):
             return self._welcome(scope["path"], [pair for pair in query if pair[0] != "token"])
+        if scope["path"] == "/metrics" and is_authorized(
+            headers.get("authorization", ""), self._token
+        ):
+            return None
         if not is_same(cookie_parser(headers.get("cookie", "")).get(self._cookie, ""), self._token):
             raise RequestRefused(_WITHOUT, status=401)
         return None

@@ -25,6 +25,7 @@ from fanfold.faces.web import Gatekeeper, RequestRefused, WebServer, application
 from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
 from fanfold.observe.html.page import esc
+from fanfold.observe.metrics import CONTENT_TYPE, metrics_text
 
 BODY = 64 * 1024
 LINGER = 0.5  # seconds for clients to take their responses, at the end; streams would never end
@@ -45,6 +46,7 @@ class UiEndpoint:
             *(Route(path, self._of_run(page)) for path, page in _OF_RUN.items()),
             *(Route(path, self._order, methods=["POST"]) for path in _OF_RUN),
             Route("/events", self._events),
+            Route("/metrics", self._metrics),
             Route("/static/{name}", self._static),
         ]
         app = application(routes, self._respond)
@@ -98,6 +100,10 @@ class UiEndpoint:
         answer = event_stream(self.announcer.stream())
         answer.headers.update(HEADERS)
         return answer
+
+    async def _metrics(self, request: Request) -> Response:
+        text = await self._reader.ask(lambda view: metrics_text(view.read))
+        return Response(text, 200, HEADERS, CONTENT_TYPE)
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["name"]
