@@ -230,7 +230,7 @@ async def joined(
     return calls, scored(((one["left"]["id"], one["right"]["id"]) for one in found.value), labels)
 
 
-async def resolved(
+async def merged(
     data: Matching, member: Callable[[Record], Any], block: Block
 ) -> tuple[int, Score]:
     """The same records as one list: how many asks, and the score of what is in one entity."""
@@ -322,8 +322,8 @@ async def main() -> None:
     for name, neighbours in (("abt_buy", 3), ("abt_buy", 15), ("beer", 3)):
         data, block = load(name), Block(neighbours=neighbours)
         many = sum(not fits(row["id"]) for row in data.left) + len(data.right)
-        calls, made = await resolved(data, across(data, Matcher(data)), block)
-        _, best = await resolved(data, knows(data), block)
+        calls, made = await merged(data, across(data, Matcher(data)), block)
+        _, best = await merged(data, knows(data), block)
         said = (made.precision, made.recall, made.f1, best.recall, best.f1)
         asks = f"{calls:,} | {calls / (many * (many - 1) / 2):.2%}"
         print(f"| {name} | {neighbours} | {asks} | {' | '.join(f'{x:.3f}' for x in said)} |")

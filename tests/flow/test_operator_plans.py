@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fanfold as ff
-from bench.operators import Matcher, across, fits, joined, knows, load, resolved
+from bench.operators import Matcher, across, fits, joined, knows, load, merged
 from fanfold.errors import BadInput
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.work.blocking import Block
@@ -385,8 +385,8 @@ def test_joined_records_against_the_truth_of_others() -> None:
 def test_resolved_records_against_the_truth_of_others() -> None:
     """At most 2 % of all pairs of the list are asked about, and at least 98 % of the matches found."""
     data = load("beer")
-    asks, made = asyncio.run(resolved(data, across(data, Matcher(data)), Block()))
-    _, best = asyncio.run(resolved(data, knows(data), Block()))
+    asks, made = asyncio.run(merged(data, across(data, Matcher(data)), Block()))
+    _, best = asyncio.run(merged(data, knows(data), Block()))
     many = sum(not fits(row["id"]) for row in data.left) + len(data.right)
     assert asks <= 0.02 * many * (many - 1) / 2
     assert best.precision == 1.0 and best.recall >= 0.98
