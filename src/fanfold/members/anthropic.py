@@ -24,6 +24,11 @@ ROWS = table(
 )
 
 
+_EFFORT: dict[str | None, dict[str, str]] = {
+    "minimal": {"effort": "low"}, "low": {"effort": "low"}, "medium": {"effort": "medium"},
+    "high": {"effort": "high"},
+}  # fmt: skip
+_TIERS: dict[str | None, str] = {"auto": "auto", "default": "standard_only"}
 _KEEP = {"type": "ephemeral"}
 _LEAST = (
     ("sonnet-4-6", 2048), ("haiku-3", 2048), ("3-haiku", 2048), ("3-5-haiku", 2048),
@@ -70,7 +75,8 @@ class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     temperature: float | None = None
     top_p: float | None = None
     stop_sequences: tuple[str, ...] = ()
-    output_config: msgspec.Raw | None = None
+    output_config: dict[str, Any] | None = None
+    service_tier: str | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: dict[str, str] | None = None
 
@@ -129,7 +135,7 @@ class Anthropic(ApiMember):
 
     def __init__(self, traits: Traits, base_url: str, key: Key) -> None:
         super().__init__(traits, Endpoint(traits, _url(base_url), key, _headers, ROWS))
-        self._config: tuple[Schema, msgspec.Raw | None] | None = None
+        self._config: tuple[Schema, dict[str, msgspec.Raw] | None] | None = None
         self._least = least_shared(self._model)
 
     def prepare(self, ask: Ask) -> Request:
@@ -155,7 +161,8 @@ class Anthropic(ApiMember):
             temperature=params.temperature,
             top_p=params.top_p,
             stop_sequences=params.stop,
-            output_config=config,
+            output_config={**(config or {}), **_EFFORT.get(params.reasoning, {})} or None,
+            service_tier=_TIERS.get(params.service_tier),
             tools=None if tools is None else messages_tools(tools),
             tool_choice={"type": "none"} if tools is not None and tools.closed else None,
         )
@@ -165,12 +172,12 @@ class Anthropic(ApiMember):
             shared=shared.tokens,
         )  # fmt: skip
 
-    def _output_config(self, schema: Schema) -> msgspec.Raw | None:
+    def _output_config(self, schema: Schema) -> dict[str, msgspec.Raw] | None:
         """Made once: the asks of one step share their schema."""
         if self._config is None or self._config[0] is not schema:
             shape = closed(schema.definition)
-            config = {"format": {"type": "json_schema", "schema": shape}}
-            self._config = schema, msgspec.Raw(_encode(config)) if shape else None
+            format = msgspec.Raw(_encode({"type": "json_schema", "schema": shape}))
+            self._config = schema, {"format": format} if shape else None
         return self._config[1]
 
     def pieces(self, tell: Tell) -> _Heard:

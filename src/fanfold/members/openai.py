@@ -67,6 +67,8 @@ class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | None = None
     prompt_cache_key: str | None = None
+    reasoning_effort: str | None = None
+    service_tier: str | None = None
 
 
 class _Said(msgspec.Struct):
@@ -143,6 +145,8 @@ class OpenAI(ApiMember):
             response_format=None if spoken else self._response_format(ask.schema),
             tools=None if tools is None else completions_tools(tools),
             tool_choice="none" if tools is not None and tools.closed else None,
+            reasoning_effort=params.reasoning,
+            service_tier=params.service_tier,
             prompt_cache_key=(shared.prefix or None) if self._completion else None,
         )
         body = _encode(asked)

@@ -9,7 +9,7 @@ from html import escape
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
@@ -28,6 +28,9 @@ from fanfold.work.opening import CacheMode
 from fanfold.work.options import HOW, TERMS, stated, who_of
 from fanfold.work.outcome import Missing, Outcome, Part, Receipt
 from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Spread, Task, Terms
+from fanfold.work.typed import as_type
+
+T = TypeVar("T")
 
 TaskHandler: TypeAlias = Callable[[Run, Task], Awaitable[Outcome]]
 """How a task is carried to its outcome: by the run itself, by a vote, by a pattern inside."""
@@ -41,7 +44,10 @@ class PatternOptions(TypedDict, total=False):
 
     All asks begin with `system`, `context` (texts, or files as `Path`) and `examples` (pairs of ask and
     reply, or a `Path` with JSON lines), in this order. Services that keep what many asks begin with
-    are told so, and one ask goes ahead of the others; `cache="off"`: neither."""
+    are told so, and one ask goes ahead of the others; `cache="off"`: neither.
+
+    `params` are sampling parameters: `temperature`, `top_p`, `max_tokens`, `seed`, `stop`, `reasoning`,
+    `service_tier`."""
 
     step: str
     member: str | Named
@@ -64,6 +70,7 @@ class PatternOptions(TypedDict, total=False):
     context: str | Path | Sequence[str | Path]
     examples: Path | Sequence[tuple[str, Any] | Mapping[str, Any]]
     cache: CacheMode
+    params: Mapping[str, Any]
 
 
 def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms:
@@ -126,6 +133,11 @@ class Folded(msgspec.Struct, frozen=True, metaclass=Checked):
         """The ids of the items that the result rests on, in planned order."""
         assert self.run and self.batch and self.terms, "this result is not made of planned items"
         return self.run.behind(self.batch, self.terms)
+
+    def values(self, kind: type[T]) -> Iterator[T]:
+        """The replies that passed, in planned order, each as this type: that of `schema`, say."""
+        assert self.run and self.batch and self.terms, "this result is not made of planned items"
+        return (as_type(one.value, kind) for one in self.run.passed(self.batch, self.terms))
 
     def missing(self) -> Iterator[Missing]:
         """The planned items that it does not rest on, each with its outcome and the reasons."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -16,8 +16,10 @@ from fanfold.work.item import Item
 from fanfold.work.member import Traits
 from fanfold.work.opening import CacheMode, Opening, opening_of
 from fanfold.work.options import option
+from fanfold.work.reader import read_options
 from fanfold.work.task import Place, Task, Terms
 from fanfold.work.template import Template
+from fanfold.work.typed import definition_of
 
 KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
 LEAST_SHARED = 1024  # characters; no service keeps less than so many tokens
@@ -168,12 +170,17 @@ def prompt_of(
     known: Iterable[str] = KNOWN_NAMES,
     how: Mapping[str, object] = {},
 ) -> Prompt:
-    """From what a script gives: a template as text, a JSON Schema or a pydantic model; `how` are the
+    """From what a script gives: a template as text, a JSON Schema or a type; `how` are the
     options of the pattern, of which it takes what asks begin with."""
-    made = None if schema is None else Schema.of(_definition(schema))
+    made = (
+        None
+        if schema is None
+        else Schema.of(schema if isinstance(schema, dict) else definition_of(schema))
+    )
     said = option("prompt", text, check.text)
     user = None if said is None else Template(said, name="prompt", known=frozenset(known))
-    return Prompt(user, (), made).opened(opening_of(how))
+    params = read_options(cast(Any, how).get("params") or {}, Params)
+    return Prompt(user, (), made, params).opened(opening_of(how))
 
 
 def check_prompt(prompt: Prompt, step: str, askable: Iterable[Traits]) -> None:
@@ -184,17 +191,6 @@ def check_prompt(prompt: Prompt, step: str, askable: Iterable[Traits]) -> None:
         if one.takes == "messages" and one.kind != "replay":
             what = f"`{step}` has no `prompt`, but member `{one.id}` (kind {one.kind}) needs one"
             raise BadInput(what)
-
-
-def _definition(schema: dict[str, Any] | type) -> dict[str, Any]:
-    if isinstance(schema, dict):
-        return schema
-    definition = getattr(schema, "model_json_schema", None)
-    if definition is None:
-        what = "`schema` must be a JSON Schema (a dict) or a pydantic model class"
-        raise BadInput(f"{what}, not {check.described(schema)}")
-    made: dict[str, Any] = definition()
-    return made
 
 
 def make_task(prompt: Prompt, item: Item, terms: Terms, place: Place | None) -> Task:

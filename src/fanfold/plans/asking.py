@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta
 from fanfold.work.ask import Params, Schema
 from fanfold.work.opening import CacheMode, Example, Opening
 from fanfold.work.options import BudgetField
-from fanfold.work.reader import Count, Stated, Text, Texts, Whole
+from fanfold.work.reader import Count, Stated, Text, Texts, Whole, Word
 from fanfold.work.task import Budget, Hedge, HedgeFields, InDoubt, OnFailure, Spread, Who
 from fanfold.work.template import Template
 
@@ -44,13 +44,15 @@ class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
     """What a step asks. Without a prompt only functions and replay can answer.
 
     `verbatim`: the prompt is no template, it is sent as it is; `parents`: but for the places of
-    parents' answers. `gate` is as written in the plan; None is the default gate alone. `line` is the
-    step's, `lines` those of its fields.
+    parents' answers. `schema_type`: a type whose schema it is, known only when it is imported.
+    `gate` is as written in the plan; None is the default gate alone. `line` is the step's, `lines`
+    those of its fields.
     """
 
     prompt: str | None = None
     verbatim: bool | Literal["parents"] = False
     schema: Schema | None = None
+    schema_type: str | None = None
     who: Who = Who()
     budget: Budget = Budget()
     gate: tuple[dict[str, Any], ...] | None = None
@@ -93,7 +95,11 @@ class AskBase(AskTerms, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = UNSET
     prompt_file: Annotated[Stated[Text], Meta(description="The prompt, in a file.")] = UNSET
     schema: Annotated[
-        Stated[dict[str, Any]], Meta(description="A JSON Schema that replies must fit.")
+        Stated[dict[str, Any] | Word],
+        Meta(
+            description="A JSON Schema that replies must fit, or module:Type.",
+            extra={"expected": "a JSON Schema (a mapping) or the text module:Type"},
+        ),
     ] = UNSET
     schema_file: Stated[Text] = UNSET
     gate: Annotated[

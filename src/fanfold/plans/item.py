@@ -19,6 +19,7 @@ from fanfold.plans.execute import Stored, stored_with
 from fanfold.plans.flow import leg
 from fanfold.plans.inputs import is_stream, open_input, spool_file
 from fanfold.plans.plan import Plan
+from fanfold.plans.reading import inspecting_resolver
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import OwnItem
 from fanfold.plans.steps.plan_entry import AnyStep
@@ -53,12 +54,16 @@ def first_prompt(plan: Plan, source: Source | None) -> tuple[str, Item, Ask] | N
     for step in plan.steps:
         own = next(step.own_items(), None)
         if own is not None:
-            return step.name, *step.own_ask(own, Ready(plan, {}), {})
+            return step.name, *step.own_ask(own, Ready(plan, {}, None, inspecting_resolver), {})
         if step.takes_items and step.produced_by is None:
             name, stage = next(step.item_asks())
             if entry is None or isinstance(stage, str):
                 return None
-            return name, entry[1], Ready(plan, {}).prompt(stage).ask((entry[1],))
+            return (
+                name,
+                entry[1],
+                Ready(plan, {}, None, inspecting_resolver).prompt(stage).ask((entry[1],)),
+            )
     return None
 
 
@@ -180,7 +185,7 @@ class _Item:
     def _own_ask(self, plan: Plan, step: AnyStep, own: OwnItem) -> Ask | str:
         replies = {id: value for id in own.waits_for for value in self._passed(id)}
         try:
-            return step.own_ask(own, Ready(plan, {}), replies)[1]
+            return step.own_ask(own, Ready(plan, {}, None, inspecting_resolver), replies)[1]
         except FanfoldError as error:
             return f"it cannot be rendered: {error}"
 
@@ -250,6 +255,6 @@ def _asked(plan: Plan, asking: Asking | str, item: Item) -> Ask | str:
     if isinstance(asking, str):
         return asking
     try:
-        return Ready(plan, {}).prompt(asking).ask((item,))
+        return Ready(plan, {}, None, inspecting_resolver).prompt(asking).ask((item,))
     except FanfoldError as error:
         return f"it cannot be rendered: {error}"

@@ -78,7 +78,11 @@ class StepContext(msgspec.Struct, frozen=True):
         else:
             seen = self.earlier if known is None else list(self.results)
             made["prompt"] = read_prompt(node, self, seen, known or KNOWN_NAMES)
-        made |= {"schema": read_schema(node, self), "gate": read_gate(node, self)}
+        if isinstance(node.value.get("schema"), str):
+            made["schema_type"] = read_target(node.child("schema"), self)
+        else:
+            made["schema"] = read_schema(node, self)
+        made["gate"] = read_gate(node, self)
         made["opening"] = read_opening(node, self, made["prompt"] if known is None else None)
         if (budget := getattr(given, "budget", UNSET)) is not UNSET:
             made["budget"] = budget_of(budget)

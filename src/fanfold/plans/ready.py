@@ -6,19 +6,23 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Protocol
 
+from fanfold.errors import BadInput
 from fanfold.gates import kinds as gates
 from fanfold.gates.default import standard
+from fanfold.members.target import unloaded
 from fanfold.patterns.prompt import KNOWN_NAMES, Prompt, Verbatim, WithParents
 from fanfold.plans.asking import Asking
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.reading import keep_template, resolver
 from fanfold.plans.variables import NAME as VARS
-from fanfold.work.ask import Reply
+from fanfold.work.ask import Reply, Schema
 from fanfold.work.budget import combined
 from fanfold.work.member import Traits
 from fanfold.work.task import Task, Terms, known_as
 from fanfold.work.template import Template
+from fanfold.work.typed import definition_of
 
+UNLOADED_SCHEMA = Schema.of({"type": "object"})
 SAMPLES_OF_A_ROUND = 1_000_000  # more than anybody asks for in one
 
 
@@ -52,7 +56,7 @@ class Ready:
         stated = None if asking.gate is None else gates.from_plan(list(asking.gate), self.resolve)
         budget = combined(asking.budget, self.plan.step_budgets.get(step))
         return Terms(
-            step=self.named(step), called=step, gate=standard(stated, asking.schema),
+            step=self.named(step), called=step, gate=standard(stated, self.schema(asking)),
             who=asking.who, revise=asking.revise,
             escalate=asking.escalate, on_failure=asking.on_failure, in_doubt=asking.in_doubt,
             concurrency=asking.concurrency, budget=budget, keep=self._keep(keep),
@@ -68,8 +72,22 @@ class Ready:
             user = Template(asking.prompt, name=self.plan.file, known={*known, VARS})
         names = {"task": self.plan.task or "", VARS: self.plan.vars, "steps": dict(self.results)}
         sample = (self.round - 1) * SAMPLES_OF_A_ROUND
-        made = Prompt(user, (), asking.schema, asking.params, names, sample)
+        made = Prompt(user, (), self.schema(asking), asking.params, names, sample)
         return made.opened(asking.opening)
+
+    def schema(self, asking: Asking) -> Schema | None:
+        """That of a type is made when it is imported; whoever only looks knows that there is one."""
+        if asking.schema_type is None:
+            return asking.schema
+        found = self.resolve(asking.schema_type)
+        if found is unloaded:
+            return UNLOADED_SCHEMA
+        try:
+            return Schema.of(definition_of(found))
+        except BadInput as error:
+            raise BadInput(
+                error.what, file=self.plan.file, line=asking.lines.get("schema")
+            ) from None
 
     def _keep(self, expression: str | None) -> Callable[[Task, Reply], bool] | None:
         """`keep: reply.relevant` as a filter: an expression over the reply and the item."""

@@ -14,6 +14,8 @@ from fanfold.work.reader import Count, NonNegative, Positive
 
 Role = Literal["system", "user", "assistant"]
 Finish = Literal["stop", "length", "refusal", "other"]
+Reasoning = Literal["none", "minimal", "low", "medium", "high"]
+ServiceTier = Literal["auto", "default", "flex"]
 Takes = Literal["messages", "items", "both"]
 
 _encode = msgspec.json.Encoder().encode
@@ -38,7 +40,7 @@ class Schema(msgspec.Struct, frozen=True):
         return Schema(definition, digest(canonical(definition)).hex())
 
 
-class Params(msgspec.Struct, frozen=True, omit_defaults=True):
+class Params(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Sampling parameters that the plan states. Part of the key; `None` is the member's own default."""
 
     temperature: NonNegative | None = None
@@ -46,6 +48,8 @@ class Params(msgspec.Struct, frozen=True, omit_defaults=True):
     max_tokens: Count | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    reasoning: Reasoning | None = None
+    service_tier: ServiceTier | None = None
 
 
 PLAIN = Params()

@@ -87,7 +87,10 @@ def describe_gate(asking: Asking) -> tuple[str, ...]:
     )
     if stated:
         return stated
-    return ("not empty, not cut off" + (", fits the schema" if asking.schema else ""),)
+    return (
+        "not empty, not cut off"
+        + (", fits the schema" if asking.schema or asking.schema_type else ""),
+    )
 
 
 def _describe_check(kind: str, given: Any) -> str:
@@ -129,6 +132,9 @@ def describe_options(asking: Asking) -> tuple[str, ...]:
     failure = "" if asking.on_failure == "skip" else f"on failure: {asking.on_failure}"
     doubt = "" if asking.in_doubt is None else f"in doubt: {asking.in_doubt}"
     hedge = "" if asking.hedge is None else f"hedge up to {asking.hedge.extra:.0%} of calls"
-    at_once, schema = f"{asking.concurrency} at once", "schema" if asking.schema else ""
+    at_once, schema = (
+        f"{asking.concurrency} at once",
+        "schema" if asking.schema or asking.schema_type else "",
+    )
     return joined([at_once, asking.opening.describe(), schema, failure, doubt, hedge,
                    describe_budget(asking.budget)])  # fmt: skip

@@ -19,7 +19,7 @@ from fanfold.patterns.prompt import Prompt
 from fanfold.plans.header import PlanHeader
 from fanfold.plans.preview.standin import NOTHING, Size, StandIns, holds_stand_in
 from fanfold.plans.reading import inspecting_resolver
-from fanfold.plans.ready import Ready
+from fanfold.plans.ready import UNLOADED_SCHEMA, Ready
 from fanfold.run.choose import Chooser
 from fanfold.run.demand import expected_parts
 from fanfold.run.executor import LocalExecutor
@@ -33,6 +33,9 @@ from fanfold.work.outcome import Outcome, Verdict
 from fanfold.work.task import Budget, Gate, Task, Terms, Who
 
 _GREW = "{}: replies that the prompts will hold are counted at their usual length"
+_TYPED = (
+    "{}: the type of its schema is imported only by a run, so replies on record are not found here"
+)
 _NO_RUN = -1  # replies that serve only the run they are of serve no new one
 
 
@@ -259,9 +262,10 @@ class AskEstimate:
 
     def forecast(self) -> Forecast:
         made = self._meter.forecast()
-        if not self._grew or not made.most_calls:
-            return made
-        return msgspec.structs.replace(made, notes=(*made.notes, Note(_GREW, made.step)))
+        grew = [_GREW] if self._grew and made.most_calls else []
+        typed = [_TYPED] if self.prompt.schema is UNLOADED_SCHEMA else []
+        notes = (*made.notes, *(Note(one, made.step) for one in (*grew, *typed)))
+        return msgspec.structs.replace(made, notes=notes)
 
 
 def asked_by(gate: Gate, task: Task, reply: Reply) -> list[Task]:
