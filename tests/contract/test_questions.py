@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from fanfold.journal import contract
 from fanfold.journal.answers import ItemFilter, PlannedItem, TimeBins
-from fanfold.journal.contract import ReportQuestions, Store
+from fanfold.journal.contract import Store
 from fanfold.journal.facts import (
     AddRun,
     BeginJudging,
@@ -36,6 +35,7 @@ from fanfold.journal.facts import (
     RemoveRuns,
     ReopenRun,
 )
+from fanfold.journal.questions import ReportQuestions, RunQuestions
 from fanfold.price import Price
 from fanfold.work.ask import Message, Reply, Usage
 from fanfold.work.outcome import STATES
@@ -199,7 +199,7 @@ def test_both_databases_have_the_same_columns(tmp_path: Path) -> None:
 
 
 def test_no_question_is_forgotten_here() -> None:
-    asked = {*vars(contract.RunQuestions), *vars(contract.ReportQuestions)}
+    asked = {*vars(RunQuestions), *vars(ReportQuestions)}
     assert {name for name in asked if not name.startswith("_")} == set(QUESTIONS)
 
 

@@ -14,7 +14,7 @@ import pytest
 from fanfold.faces.cli import main as cli
 from fanfold.fleet.load import load_fleet
 from fanfold.members.roster import load_roster
-from fanfold.plans.execute import Options, prepare
+from fanfold.plans.prepare import Options, prepare
 from fanfold.work.document import parse
 from tests.faces.cli import Ended, fanfold
 

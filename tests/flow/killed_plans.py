@@ -18,7 +18,8 @@ from random import Random
 
 import msgspec
 
-from fanfold.plans.execute import Options, execute, prepare, prepare_resume
+from fanfold.plans.execute import execute
+from fanfold.plans.prepare import Options, prepare, prepare_resume
 from fanfold.price import Price
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Asked, Says

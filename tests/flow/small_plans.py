@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fanfold.plans.execute import Audience, Job, Options, execute, prepare
+from fanfold.plans.execute import Audience, execute
+from fanfold.plans.prepare import Job, Options, prepare
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
 from fanfold.work.outcome import Receipt

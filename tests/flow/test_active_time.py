@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fanfold.journal import opening
-from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.opening import open_store
+from fanfold.journal.questions import ReportQuestions
 from fanfold.observe.status import summarize
 from fanfold.run.record import reopen
 from fanfold.testing.clock import VirtualClock, run_virtual

@@ -13,8 +13,8 @@ from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
 from fanfold.patterns.divide import divided
 from fanfold.plans.drawing.picture import picture
-from fanfold.plans.execute import Options, prepare
 from fanfold.plans.load import load_plan
+from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.testing.script import Asked, Says
 from fanfold.work.outcome import Receipt

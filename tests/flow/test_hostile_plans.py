@@ -12,7 +12,7 @@ import pytest
 import fanfold as ff
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.patterns.ensemble import voters
-from fanfold.plans.execute import Options, prepare
+from fanfold.plans.prepare import Options, prepare
 from fanfold.run.run import Run
 from fanfold.testing.member import Scripted, traits
 from fanfold.work.ask import Ask, Reply

@@ -9,8 +9,8 @@ import pytest
 
 from fanfold.journal import opening
 from fanfold.members.roster import load_roster
-from fanfold.plans.execute import Options, prepare
 from fanfold.plans.load import load_plan
+from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.work.outcome import STATES, Receipt

@@ -9,7 +9,7 @@ import pytest
 
 from fanfold.journal import opening
 from fanfold.observe.status import accounts
-from fanfold.plans.execute import Options, prepare, prepare_resume
+from fanfold.plans.prepare import Options, prepare, prepare_resume
 from fanfold.testing.running import threaded_server
 from fanfold.work.outcome import Receipt
 from fanfold.work.task import Budget

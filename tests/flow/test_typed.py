@@ -16,9 +16,10 @@ import fanfold as ff
 from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
 from fanfold.observe.preview import preview_text
-from fanfold.plans.execute import Audience, Options, execute, prepare
+from fanfold.plans.execute import Audience, execute
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import load_plan
+from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate
 from fanfold.run.loop import run_sync

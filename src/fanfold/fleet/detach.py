@@ -20,7 +20,7 @@ from fanfold.journal import opening
 from fanfold.journal.facts import RunRecord
 from fanfold.journal.places import absolute
 from fanfold.members.roster import Roster
-from fanfold.plans.execute import Job, Options, Stored, revised
+from fanfold.plans.prepare import Job, Options, Stored, revised
 from fanfold.work.task import Budget
 
 

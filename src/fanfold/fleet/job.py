@@ -28,10 +28,10 @@ from fanfold.fleet.records import FILE, Fleet, Provider, WorkerSpec
 from fanfold.journal.answers import decoded
 from fanfold.journal.facts import RunRecord
 from fanfold.members.roster import Roster, load_roster, read_roster
-from fanfold.plans import execute
-from fanfold.plans.execute import Job, Options, Stored, refuse_changed_plan
+from fanfold.plans import prepare
 from fanfold.plans.load import check_plan, read_plan
 from fanfold.plans.plan import Plan, without_lines
+from fanfold.plans.prepare import Job, Options, Stored, refuse_changed_plan
 from fanfold.plans.steps.graph import Graph
 from fanfold.work.budget import combined
 from fanfold.work.document import Lines, Node, Place
@@ -126,7 +126,7 @@ def _roster(fleet: Fleet, made: Translated, options: Options) -> Roster:
 def prepare_resume(name: str, options: Options) -> Job:
     """A run of a plan or of a fleet; files that say something else by now are refused. A total that
     the operator names goes before the one in the file."""
-    return execute.prepare_resume(
+    return prepare.prepare_resume(
         name, options, lambda stored, record: refuse_changed(stored, record, options)
     )
 

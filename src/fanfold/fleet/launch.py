@@ -26,7 +26,7 @@ from fanfold.fleet.run_plan import started_with
 from fanfold.fleet.runs import Registry, RegistryEntry, find_record, may_run, reading, runs_of, utc
 from fanfold.fleet.worker_view import living_workers
 from fanfold.journal.facts import RunRecord
-from fanfold.plans.execute import Job, Options, prepare
+from fanfold.plans.prepare import Job, Options, prepare
 from fanfold.plans.steps.graph import Graph
 
 Say = Callable[[str], None]

@@ -17,7 +17,7 @@ from fanfold.members.agents.dialects import DIALECTS
 from fanfold.members.agents.fields import AgentFields
 from fanfold.members.agents.program_settings import pricing_model
 from fanfold.members.entry import MemberEntry
-from fanfold.plans.execute import Job
+from fanfold.plans.prepare import Job
 from fanfold.plans.steps.graph import Graph, GraphTask
 from fanfold.price import dollars, lookup, nanos
 from fanfold.work import dag

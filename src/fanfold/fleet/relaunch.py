@@ -21,7 +21,7 @@ from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import GiveOrder, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.members.agents.continuing import earlier_session
-from fanfold.plans.execute import Job, Options, Stored, prepare, prepare_resume, revised
+from fanfold.plans.prepare import Job, Options, Stored, prepare, prepare_resume, revised
 from fanfold.plans.steps.graph import Graph, GraphTask
 from fanfold.run.loop import run_sync
 from fanfold.run.orders import give

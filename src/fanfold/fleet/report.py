@@ -12,7 +12,7 @@ import msgspec
 
 from fanfold.fleet.status import FleetStatus, amount, cost_of_cap, elapsed_of
 from fanfold.fleet.worker_view import Cost, WorkerView
-from fanfold.journal.contract import ReportQuestions
+from fanfold.journal.questions import ReportQuestions
 from fanfold.members.agents.worker import OUTPUT
 from fanfold.members.agents.worktree import begun_with, isolated
 from fanfold.observe.account import RunAccount

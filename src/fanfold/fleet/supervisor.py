@@ -27,7 +27,8 @@ from fanfold.observe.notify import notifying
 from fanfold.observe.progress import Progress
 from fanfold.observe.status import may_resume
 from fanfold.observe.traces import trace
-from fanfold.plans.execute import Audience, Job, execute
+from fanfold.plans.execute import Audience, execute
+from fanfold.plans.prepare import Job
 from fanfold.run.loop import run_sync
 from fanfold.run.run import Run
 from fanfold.work.outcome import Receipt

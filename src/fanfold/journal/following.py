@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from fanfold.journal.contract import ReportQuestions, StoreView
+from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import (
     AddRun,
     AdoptAttempts,
@@ -19,6 +19,7 @@ from fanfold.journal.facts import (
     RemoveRuns,
     StartAttempt,
 )
+from fanfold.journal.questions import ReportQuestions
 
 _ANY_RUN = (AddRun, RemoveRuns, ReleaseClaims, LoseAttempts)
 

@@ -19,8 +19,9 @@ from fanfold.journal.answers import (
     MemberActivity,
     TimeBins,
 )
-from fanfold.journal.contract import ReportQuestions, StoreView
+from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import AttemptState
+from fanfold.journal.questions import ReportQuestions
 from fanfold.observe.shown import inline
 from fanfold.observe.status import MemberAccount, RunSummary, accounts, by_member, whole_receipt
 from fanfold.observe.tree import RunNode, tree

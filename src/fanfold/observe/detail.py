@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fanfold.journal.answers import AttemptRecord, EndedItem, Unsettled
-from fanfold.journal.contract import ReportQuestions
+from fanfold.journal.questions import ReportQuestions
 from fanfold.observe.amounts import clock_time, count, duration, local_time, money, usd, utc_time
 from fanfold.observe.closing import (
     MOST_REASONS,

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from fanfold.journal import opening
-from fanfold.journal.contract import ReportQuestions, Store
+from fanfold.journal.contract import Store
+from fanfold.journal.questions import ReportQuestions
 from fanfold.price import dollars
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

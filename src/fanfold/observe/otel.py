@@ -33,8 +33,8 @@ from opentelemetry.trace import (
 )
 
 from fanfold.journal.answers import Claim
-from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.facts import EndAttempt, RunRecord, StartAttempt
+from fanfold.journal.questions import ReportQuestions
 from fanfold.journal.stream import Commit
 from fanfold.observe.table import one_line
 from fanfold.price import dollars

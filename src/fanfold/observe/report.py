@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from fanfold.journal.answers import AttemptRecord, EndedItem
-from fanfold.journal.contract import ReportQuestions
+from fanfold.journal.questions import ReportQuestions
 from fanfold.observe.account import Caught, MemberWork, RunAccount, doubtful, quotes
 from fanfold.observe.amounts import count, duration, local_time, money, usd
 from fanfold.observe.closing import (

@@ -9,8 +9,9 @@ from typing import Literal
 import msgspec
 
 from fanfold.journal.answers import AnsweredItems, AttemptRecord, Spent, Unsettled
-from fanfold.journal.contract import ReportQuestions, SentMarks
+from fanfold.journal.contract import SentMarks
 from fanfold.journal.facts import RunRecord
+from fanfold.journal.questions import ReportQuestions
 from fanfold.observe.amounts import duration, local_time, short_time, usd, utc_time
 from fanfold.observe.table import Column, aligned, one_line
 from fanfold.price import dollars, nanos

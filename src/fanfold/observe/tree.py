@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from fanfold.journal.answers import AttemptRecord, MemberTotal, Spent, StepOutcome
-from fanfold.journal.contract import ReportQuestions, StoreView
+from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import AttemptState, RunRecord
+from fanfold.journal.questions import ReportQuestions
 from fanfold.observe.amounts import count, duration, money, usd
 from fanfold.observe.closing import NAMES
 from fanfold.observe.detail import ids_text

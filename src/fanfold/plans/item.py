@@ -12,13 +12,14 @@ from typing import Any
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.journal.answers import AttemptRecord, KeptPrompt, PlannedItem, StepEnding
-from fanfold.journal.contract import ReportQuestions, StoreView
+from fanfold.journal.contract import StoreView
 from fanfold.journal.facts import RunRecord
+from fanfold.journal.questions import ReportQuestions
 from fanfold.plans.asking import Asking
-from fanfold.plans.execute import Stored, stored_with
 from fanfold.plans.flow import leg
 from fanfold.plans.inputs import is_stream, open_input, spool_file
 from fanfold.plans.plan import Plan
+from fanfold.plans.prepare import Stored, stored_with
 from fanfold.plans.reading import inspecting_resolver
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import OwnItem

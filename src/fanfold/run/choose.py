@@ -10,8 +10,8 @@ import msgspec
 
 from fanfold.clock import Clock
 from fanfold.errors import BadInput
-from fanfold.journal.contract import RunQuestions
 from fanfold.journal.decide import month_of
+from fanfold.journal.questions import RunQuestions
 from fanfold.members.route import Need, Ranked, obstacles, rank
 from fanfold.price import nanos
 from fanfold.run.demand import Candidate, Eligible

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from fanfold.clock import Clock
 from fanfold.journal import opening
-from fanfold.journal.contract import ReportQuestions, Store
+from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
+from fanfold.journal.questions import ReportQuestions
 from fanfold.price import dollars
 from fanfold.run.context import Context
 from fanfold.run.events import RunEvents

@@ -17,9 +17,10 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.journal.answers import OrderRecord
-from fanfold.journal.contract import RunQuestions, Store
+from fanfold.journal.contract import Store
 from fanfold.journal.facts import AnswerOrder, GiveOrder, RunRecord
 from fanfold.journal.opening import open_store
+from fanfold.journal.questions import RunQuestions
 from fanfold.run.record import RESUMABLE
 from fanfold.work.arguments import public
 from fanfold.work.options import parse_budget

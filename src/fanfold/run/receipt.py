@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from fanfold.journal.answers import Spent, decoded
-from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.facts import RunRecord
+from fanfold.journal.questions import ReportQuestions
 from fanfold.price import dollars
 from fanfold.run.demand import StepState
 from fanfold.run.outcomes import Counts

@@ -22,9 +22,9 @@ from fanfold.observe.script import open_run
 from fanfold.patterns.arguments import prompt_for
 from fanfold.patterns.prompt import make_tasks
 from fanfold.plans.carry import check_fields
-from fanfold.plans.execute import Job
 from fanfold.plans.inputs import is_stream, open_input
 from fanfold.plans.load import candidates, import_all
+from fanfold.plans.prepare import Job
 from fanfold.plans.ready import Ready
 from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.map import Map

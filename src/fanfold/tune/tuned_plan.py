@@ -7,8 +7,8 @@ from textwrap import wrap
 from typing import Any
 
 from fanfold.errors import BadInput
-from fanfold.plans.execute import Job
 from fanfold.plans.load import check_plan, read_plan
+from fanfold.plans.prepare import Job
 from fanfold.tune.choose import Tuning
 from fanfold.tune.sample import AskedSample
 from fanfold.work.document import parse, read

@@ -41,7 +41,7 @@ from fanfold.members.agents.worker import (
     Spec,
     Why,
 )
-from fanfold.plans.execute import Options
+from fanfold.plans.prepare import Options
 from fanfold.price import Price, nanos
 from fanfold.run.record import Launch, start
 from fanfold.testing.clock import EPOCH, VirtualClock

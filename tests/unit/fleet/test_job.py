@@ -23,7 +23,7 @@ from fanfold.fleet.load import outline
 from fanfold.journal import opening
 from fanfold.journal.facts import RunRecord
 from fanfold.members.agents.fields import AgentFields
-from fanfold.plans.execute import Options, Stored, prepare
+from fanfold.plans.prepare import Options, Stored, prepare
 from fanfold.work.task import Budget
 from tests.flow.small_plans import executed
 from tests.unit.fleet.fleets import worker, write_fleet, write_prompt

@@ -12,7 +12,7 @@ from fanfold.errors import BadInput
 from fanfold.fleet.job import prepare_fleet, store_of
 from fanfold.fleet.launch import launch
 from fanfold.fleet.preflight import budgets_of
-from fanfold.plans.execute import Job, Options
+from fanfold.plans.prepare import Job, Options
 from fanfold.price import dollars
 from tests.unit.fleet.fleets import worker, write_fleet, write_prompt
 

@@ -14,8 +14,8 @@ import msgspec
 from fanfold.errors import RunStopped, TimedOut, Transient
 from fanfold.gates.checks import require
 from fanfold.journal import opening
-from fanfold.journal.contract import ReportQuestions
 from fanfold.journal.opening import open_store
+from fanfold.journal.questions import ReportQuestions
 from fanfold.observe.account import RunAccount, account
 from fanfold.observe.status import RunSummary, summarize
 from fanfold.patterns.fold import sort_by

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fanfold.errors import BadInput
-from fanfold.plans.execute import Options, prepare
 from fanfold.plans.load import load_plan
 from fanfold.plans.plan import askings
+from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.ready import Ready
 from tests.flow.small_plans import executed
 

@@ -14,8 +14,9 @@ import pytest
 from fanfold.errors import BadInput
 from fanfold.journal import opening
 from fanfold.members.roster import load_roster
-from fanfold.plans.execute import Audience, Options, execute, prepare
+from fanfold.plans.execute import Audience, execute
 from fanfold.plans.load import check_plan, load_plan, with_commands
+from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.price import Price, nanos

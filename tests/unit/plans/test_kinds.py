@@ -12,9 +12,9 @@ import pytest
 from fanfold.errors import BadInput
 from fanfold.members.roster import load_roster
 from fanfold.plans.drawing.picture import picture
-from fanfold.plans.execute import Options, prepare
 from fanfold.plans.file import plan_schema
 from fanfold.plans.load import load_plan
+from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.plans.steps.table import KINDS
 from fanfold.work.outcome import Receipt

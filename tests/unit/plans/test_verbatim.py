@@ -10,9 +10,9 @@ from fanfold.errors import BadInput
 from fanfold.journal import opening
 from fanfold.members.roster import load_roster
 from fanfold.plans.drawing.picture import picture
-from fanfold.plans.execute import Options, prepare
 from fanfold.plans.load import load_plan
 from fanfold.plans.plan import Plan
+from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate
 from fanfold.plans.steps.ask import Once

@@ -17,7 +17,7 @@ import click
 from fanfold.errors import BadInput
 from fanfold.faces.cli.run import OutputOptions, perform, write_account
 from fanfold.journal import opening
-from fanfold.plans.execute import Job, Options, prepare
+from fanfold.plans.prepare import Job, Options, prepare
 from fanfold.work.nearest import remedy
 
 PLAN = "plan.yaml"

@@ -29,7 +29,7 @@ from fanfold.fleet.launch import Launched, forced, open_panes, prepare_launch, r
 from fanfold.fleet.launch import launch as begin
 from fanfold.fleet.load import is_fleet
 from fanfold.observe.amounts import count
-from fanfold.plans.execute import keep_input
+from fanfold.plans.prepare import keep_input
 
 
 @click.command()

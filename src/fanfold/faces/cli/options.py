@@ -11,9 +11,9 @@ import click
 from fanfold.errors import BadInput
 from fanfold.observe.notify import check_hook
 from fanfold.observe.traces import switch_on
-from fanfold.plans.execute import Options
 from fanfold.plans.header import Overrides
 from fanfold.plans.inputs import is_stream_name
+from fanfold.plans.prepare import Options
 from fanfold.plans.variables import parse_vars
 from fanfold.run.inherited import inherited
 from fanfold.work.options import parse_budgets

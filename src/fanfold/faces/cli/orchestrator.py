@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from fanfold.errors import MemberError, Terminal
-from fanfold.journal.contract import ReportQuestions
+from fanfold.journal.questions import ReportQuestions
 from fanfold.members.entry import MemberEntry
 from fanfold.members.roster import Roster, RosterSettings
 from fanfold.patterns.delegate import RosterMembers, budget_words

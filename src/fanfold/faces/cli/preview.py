@@ -25,10 +25,10 @@ from fanfold.observe.item import message_lines
 from fanfold.observe.preview import preview_json, preview_text
 from fanfold.observe.table import one_line
 from fanfold.plans.drawing.picture import count_items, picture
-from fanfold.plans.execute import Job
 from fanfold.plans.file import plan_schema
 from fanfold.plans.item import first_prompt
 from fanfold.plans.load import load_plan
+from fanfold.plans.prepare import Job
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.run.forecast import Preview

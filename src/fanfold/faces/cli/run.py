@@ -44,7 +44,8 @@ from fanfold.observe.notify import notifying
 from fanfold.observe.progress import NoProgress, Progress, watched
 from fanfold.observe.status import may_resume
 from fanfold.observe.traces import trace
-from fanfold.plans.execute import Audience, Job, Options, Watch, execute, prepare
+from fanfold.plans.execute import Audience, Watch, execute
+from fanfold.plans.prepare import Job, Options, prepare
 from fanfold.run.forecast import Forecast
 from fanfold.run.govern import told
 from fanfold.run.inherited import named_store, store_words

@@ -15,7 +15,7 @@ from fanfold.faces.cli.main import PAUSED
 from fanfold.faces.cli.options import options_of, outside_option, overriding
 from fanfold.faces.cli.store import store_option
 from fanfold.observe.script import run_sync
-from fanfold.plans.execute import Job, prepare
+from fanfold.plans.prepare import Job, prepare
 from fanfold.tune.choose import Goal, Tuning
 from fanfold.tune.choose import tune as tuned
 from fanfold.tune.replies import read_replies, replies_table

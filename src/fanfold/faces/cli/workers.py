@@ -34,7 +34,7 @@ from fanfold.fleet.worker_view import WorkerFiles, files_in
 from fanfold.journal import opening
 from fanfold.journal.facts import RunRecord
 from fanfold.members.agents.worker import read_spec
-from fanfold.plans.execute import Options
+from fanfold.plans.prepare import Options
 from fanfold.work.nearest import remedy
 
 ALL = "all"

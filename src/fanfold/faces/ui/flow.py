@@ -11,7 +11,7 @@ from fanfold.journal.facts import RunRecord
 from fanfold.observe.amounts import count, usd
 from fanfold.observe.html.page import esc
 from fanfold.plans.drawing.picture import picture
-from fanfold.plans.execute import stored_with
+from fanfold.plans.prepare import stored_with
 from fanfold.work.outcome import STATES, Receipt, StepAccount
 from fanfold.work.picture import Box
 

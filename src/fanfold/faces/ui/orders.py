@@ -26,7 +26,7 @@ from fanfold.journal import opening
 from fanfold.journal.answers import OrderRecord
 from fanfold.journal.facts import OrderState, RunRecord
 from fanfold.journal.opening import open_store
-from fanfold.plans.execute import Options, prepare_resume
+from fanfold.plans.prepare import Options, prepare_resume
 from fanfold.run.orders import VERBS, Verb, give
 
 PATIENCE = 5.0  # seconds until a page is shown without the answer of the run's process
