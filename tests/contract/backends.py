@@ -63,7 +63,7 @@ def on_server(folder: Path) -> Backend:
         tables = [table for (table,) in found]
         running.run(f"create schema {new}; " + "; ".join(
             f"create table {new}.{t} (like {old}.{t} including all);"
-            f" insert into {new}.{t} select * from {old}.{t}" for t in tables
+            f" insert into {new}.{t} overriding system value select * from {old}.{t}" for t in tables
         ) + f"; delete from {new}.sessions")  # fmt: skip
         return copy
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from fanfold.errors import BadInput, RunStopped, StoreError
+from fanfold.errors import BadInput, InvalidReply, RunStopped, StoreBusy, StoreError
 from fanfold.journal import opening
 from fanfold.journal.answers import Claim, ClaimHolder, MonthUse, Unsettled
-from fanfold.journal.contract import Store
+from fanfold.journal.contract import Patience, Store
 from fanfold.journal.decide import month_of
 from fanfold.journal.facts import (
     AddRun,
@@ -43,6 +43,7 @@ from fanfold.journal.facts import (
 )
 from fanfold.journal.sqlite.folder import APPLICATION_ID
 from fanfold.journal.sqlite.migrations import MIGRATIONS
+from fanfold.journal.sqlite.writer import Writer
 from fanfold.journal.stream import Commit
 from fanfold.work.ask import Reply, Usage
 from tests.contract.backends import BACKENDS, Backend
@@ -633,3 +634,43 @@ def test_on_a_full_disk_what_is_in_progress_is_recorded_and_nothing_starts(tmp_p
 
     with small_disk(tmp_path / "disk", "8m") as disk:
         assert asyncio.run(act(disk / "store", disk / "filler")) == [True, "ok"]
+
+
+# ── a fact that cannot be stored ─────────────────────────────────────────────────────────────
+
+
+class Busy:
+    """A store that is locked by another at one of the commits."""
+
+    def __init__(self, home: Any, at: int) -> None:
+        self._home, self._at, self.commits = home, at, 0
+
+    def commit(self, db: Any, facts: list[Any], **how: Any) -> Any:
+        self.commits += 1
+        if self.commits == self._at:
+            raise StoreBusy("locked on purpose")
+        return self._home.commit(db, facts, **how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._home, name)
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_the_others_of_its_group_are_applied_once_whenever_the_store_is_busy(
+    backend: Backend, at: int
+) -> None:
+    """Half a surrogate pair is a text that no store can hold."""
+
+    async def act(store: Any) -> tuple[list[Any], list[str], list[int]]:
+        await write(store, AddRun(record()))
+        writer = Writer(Busy(store.home, at), thread=False, patience=Patience(between=0.001))
+        seen: list[int] = []
+        writer.subscribe(lambda commit: seen.append(len(commit.facts)))
+        facts = [GiveOrder(1, 1.0, "ann", what) for what in ("pause", "\ud800", "resume")]
+        given = await asyncio.gather(*map(writer.write, facts), return_exceptions=True)
+        writer.close()
+        return given, [one.what for one in store.read.orders(1)], seen
+
+    (first, refused, last), orders, seen = within(backend, act)
+    assert (first, type(refused), last) == (1, InvalidReply, 2)
+    assert (orders, seen) == (["pause", "resume"], [2])

@@ -112,9 +112,9 @@ class PostgresHome:
 
     # ── a commit ──
 
-    def commit(self, db: PostgresConnection, facts: list[Any]) -> list[Any]:
+    def commit(self, db: PostgresConnection, facts: list[Any], *, keep: bool = True) -> list[Any]:
         try:
-            return self._transact(db, facts)
+            return self._transact(db, facts, keep)
         except psycopg.DataError as error:
             db.rollback()
             said = str(error).partition("\n")[0]
@@ -130,7 +130,8 @@ class PostgresHome:
             db.rollback()
             raise
 
-    def _transact(self, db: PostgresConnection, facts: list[Any]) -> list[Any]:
+    def _transact(self, db: PostgresConnection, facts: list[Any], keep: bool) -> list[Any]:
+        position = self.log.position
         db.script(self._begin)
         self.sessions.check_held(db)
         known = self._known(db) if self._unsure else {}
@@ -139,6 +140,10 @@ class PostgresHome:
         self.log.append(db, new, given)
         fresh = iter(given)
         answers = [known[id(fact)] if id(fact) in known else next(fresh) for fact in facts]
+        if not keep:
+            db.rollback()
+            self.log.position = position
+            return answers
         self._number += 1
         self._sign(db, answers)
         self.sessions.check()  # it may have stood still meanwhile, but less than the server waits

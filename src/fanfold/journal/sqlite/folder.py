@@ -123,8 +123,8 @@ class StoreFolder:
     def statements(self, db: sqlite3.Connection) -> Statements:
         return Statements(db, self.file)
 
-    def commit(self, db: sqlite3.Connection, facts: list[Any]) -> list[Any]:
-        return commit_facts(db, self.file, facts, self.log)
+    def commit(self, db: sqlite3.Connection, facts: list[Any], *, keep: bool = True) -> list[Any]:
+        return commit_facts(db, self.file, facts, self.log, keep)
 
     def busy(self, error: StoreBusy) -> str:
         return f"{self.file}: locked by {lock_holder(self.file) or 'another program'}"

@@ -45,14 +45,20 @@ class Log:
         return db.execute(put, (self.at, light)).lastrowid or 0
 
 
-def commit_facts(db: sqlite3.Connection, file: Path, facts: list[Any], log: Log) -> list[Any]:
-    """One transaction; its answers. A StoreError: not now. Any other: a fact that no store can hold."""
+def commit_facts(
+    db: sqlite3.Connection, file: Path, facts: list[Any], log: Log, keep: bool
+) -> list[Any]:
+    """See `home.Backing.commit`."""
+    position = log.position
     try:
         db.execute("begin immediate")
         answers = apply(db, facts)
         log.append(db, facts, answers)
-        db.execute("commit")
+        db.execute("commit" if keep else "rollback")
+        if not keep:
+            log.position = position
     except Exception as error:
+        log.position = position
         if db.in_transaction:
             db.execute("rollback")
         raise translate(error, file) if isinstance(error, sqlite3.Error) else error from error

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
 
 from fanfold.errors import StoreError
-from fanfold.journal.contract import Patience, PlannedRow, SentMarks, Sessions
-from fanfold.journal.facts import EndAttempt, Fact, LoseAttempts, PlanItems
+from fanfold.journal.contract import Patience, PlannedRow, Sessions
+from fanfold.journal.facts import EndAttempt, LoseAttempts, PlanItems
 from fanfold.journal.sqlite.disk import made_private
 from fanfold.journal.sqlite.folder import StoreFolder
+from fanfold.journal.sqlite.home import Home, ReadConnection
 from fanfold.journal.sqlite.log import Following, LogRows
 from fanfold.journal.sqlite.read_attempts import AttemptRows
 from fanfold.journal.sqlite.read_items import ItemRows
@@ -20,42 +20,9 @@ from fanfold.journal.sqlite.read_members import MemberRows
 from fanfold.journal.sqlite.read_pages import PageRows
 from fanfold.journal.sqlite.read_runs import RunRows
 from fanfold.journal.sqlite.read_tables import TableRows
-from fanfold.journal.sqlite.writer import Backing, Hook, Writer
+from fanfold.journal.sqlite.writer import Hook, Writer
 
 PLAN_CHUNK = 1000
-
-
-class ReadConnection(Protocol):
-    """A connection to read from, whose errors are ours."""
-
-    def execute(self, question: str, given: Any = ()) -> Any: ...
-
-
-class Home(Backing, Protocol):
-    """All that a store needs of where its database is."""
-
-    @property
-    def place(self) -> str: ...
-
-    @property
-    def files(self) -> Path: ...
-
-    @property
-    def sessions(self) -> Sessions: ...
-
-    @property
-    def sent(self) -> SentMarks: ...
-
-    def statements(self, db: Any) -> ReadConnection:
-        """To read with, over a connection."""
-
-    def attach(self, db: Any) -> tuple[str, ...]:
-        """From here on this process writes. Returns what the operator should know, once."""
-
-    def left_behind(self) -> AbstractContextManager[list[Fact]]:
-        """The facts that dead writers could not save; they are applied in the block."""
-
-    def detach(self) -> None: ...
 
 
 class Reader(RunRows, ItemRows, AttemptRows, MemberRows, PageRows, LogRows, TableRows):

@@ -8,71 +8,22 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from fanfold.errors import BadInput, InvalidReply, RunStopped, StoreBusy, StoreError, StoreFull
 from fanfold.journal.contract import Patience
 from fanfold.journal.facts import AdoptAttempts, EndAttempt, Fact, StartAttempt
 from fanfold.journal.sqlite.disk import FIRST_GUESS
-from fanfold.journal.sqlite.log import Log
+from fanfold.journal.sqlite.home import Backing
 from fanfold.journal.sqlite.trouble import FULL
-from fanfold.journal.sqlite.unsaved import WAIT, SideFile, answer_to, paused, size_of, with_replies
+from fanfold.journal.sqlite.unsaved import WAIT, answer_to, paused, size_of, with_replies
 from fanfold.journal.stream import Commit, Subscriber
 
 Entry = tuple[Fact, "asyncio.Future[Any] | None"]
 Hook = Callable[[int], None]
 MANY = 8  # facts in a commit that say that there is much to do
 LONGEST_PAUSE = 0.005  # seconds between two commits then; else as long as the last one took
-
-
-class Backing(Protocol):
-    """What a database is in: a folder on a disk, or memory."""
-
-    @property
-    def file(self) -> Path | str:
-        """How it is named in messages."""
-
-    @property
-    def saved_elsewhere(self) -> bool:
-        """It was deleted or replaced, and its content is in another file now."""
-
-    @property
-    def was_displaced(self) -> bool: ...
-
-    @property
-    def log(self) -> Log:
-        """Of this process's commits."""
-
-    def connect(self, *, readonly: bool = False, wait: float = 60.0) -> Any:
-        """`wait`: seconds that a statement waits for those of others."""
-
-    def disconnect(self, db: Any) -> None: ...
-
-    def commit(self, db: Any, facts: list[Any]) -> list[Any]:
-        """One transaction; its answers. A StoreError: not now. Any other: a fact that cannot be held."""
-
-    def busy(self, error: StoreBusy) -> str:
-        """Why nothing can be written now, in words."""
-
-    def side_file(self) -> SideFile | None:
-        """Where facts go that the database does not take."""
-
-    def displaced(self) -> bool:
-        """Whether the path is no longer that of the store that is open."""
-
-    def find_again(self, db: Any) -> str:
-        """The store was moved, or deleted: then its content is put back. Returns what to report."""
-
-    def secure(self, calls: int, largest: int) -> bool:
-        """Whether the replies of so many calls will find room, even if the disk fills up now."""
-
-    def drop_ballast(self) -> bool:
-        """Give up the spare room, so that what is in progress can still be recorded."""
-
-    def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
-        """Called after each commit."""
 
 
 class Writer:
@@ -249,10 +200,12 @@ class Writer:
         except StoreError:
             raise
         except Exception as error:
-            if len(facts) == 1:
-                bad = isinstance(error, BadInput)
-                return [error if bad else InvalidReply(f"cannot be recorded: {error}")]
-            return [answer for fact in facts for answer in self._transact([fact])]
+            refusals = [self._refusal(fact) for fact in facts]
+            storable = [fact for fact, no in zip(facts, refusals, strict=True) if no is None]
+            if len(storable) == len(facts):
+                raise StoreError(f"{self._store.file}: cannot be recorded: {error}") from error
+            given = iter(self._transact(storable) if storable else ())
+            return [next(given) if no is None else no for no in refusals]
         self.commits += 1
         self._store.committed(facts, answers)
         if self._subscribers:
@@ -262,6 +215,17 @@ class Writer:
         if self._after:
             self._after(self.commits)
         return answers
+
+    def _refusal(self, fact: Any) -> Exception | None:
+        """Why no store can hold this fact; it is tried alone, so that all others stay one commit."""
+        try:
+            self._store.commit(self._db, [fact], keep=False)
+        except StoreError:
+            raise
+        except Exception as error:
+            bad = isinstance(error, BadInput)
+            return error if bad else InvalidReply(f"cannot be recorded: {error}")
+        return None
 
     def _count(self, facts: list[Any], answers: list[Any]) -> None:
         """What is in progress, and how large its replies may be."""
