@@ -15,6 +15,9 @@ from fanfold.journal.answers import OrderRecord
 from fanfold.journal.facts import GiveOrder
 from fanfold.members.function import function
 from fanfold.observe.script import open_run
+from fanfold.patterns.divide import divide_and_conquer
+from fanfold.patterns.fold import concat
+from fanfold.patterns.graph import graph
 from fanfold.patterns.map_reduce import map_reduce
 from fanfold.run.orders import give, give_order, parse_change
 from fanfold.run.run import Run
@@ -23,8 +26,10 @@ from fanfold.work.ask import Ask, Reply, Usage
 from fanfold.work.budget import nanos
 from fanfold.work.member import MemberLimits
 from fanfold.work.outcome import Receipt
+from fanfold.work.pieces import Fits
 from fanfold.work.task import Budget
 from tests.flow.simulation import PRICE, Meanwhile, Provider, Said, Scene, outcomes, play
+from tests.waiting import LONG
 
 ITEMS = [{"id": str(n), "text": f"t{n}"} for n in range(40)]
 Act = Callable[[Run], Awaitable[Any]]
@@ -343,3 +348,39 @@ def test_an_order_for_a_process_that_died_is_too_late(tmp_path: Path) -> None:
     one = scene(tmp_path, Counting())
     play(one, meanwhile=leave_one)
     assert carried_out(one, act, resume=True).status == "complete"
+
+
+@pytest.mark.parametrize("shape", ["graph", "divide"])
+def test_more_at_once_also_where_a_pattern_has_workers_of_its_own(
+    tmp_path: Path, shape: str
+) -> None:
+    under_way, one, three, ended = [0], asyncio.Event(), asyncio.Event(), []
+
+    async def slow(item: Any) -> str:
+        under_way[0] += 1
+        one.set()
+        if under_way[0] == 3:
+            three.set()
+        await three.wait()
+        ended.append(item)
+        return "fine"
+
+    async def work(run: Run) -> None:
+        how: Any = {"members": ["slow"], "concurrency": 1}
+        if shape == "graph":
+            await graph(run, [{"id": str(n)} for n in range(4)], **how)
+        else:
+            items = [{"id": str(n), "text": str(n)} for n in range(4)]
+            await divide_and_conquer(run, items, combine=concat(), fits=Fits(items=1), **how)
+
+    async def both() -> None:
+        async with open_run("s", members=[function(slow)], store=tmp_path, progress=False) as run:
+            task = asyncio.create_task(work(run))
+            first = asyncio.create_task(one.wait())
+            await asyncio.wait((task, first), return_when=asyncio.FIRST_COMPLETED)
+            await run.order("set", f"{shape}.concurrency=3")
+            async with asyncio.timeout(LONG):
+                await task
+
+    asyncio.run(both())
+    assert len(ended) == 4

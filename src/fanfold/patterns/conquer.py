@@ -73,7 +73,7 @@ class DivideRun:
         self._p, self._run = problem, problem.run
         self._planned: Iterator[PieceTask] = iter(())
         self._pool: Pool[PieceTask | BranchState] = Pool(
-            self._workers(),
+            self._workers(self._p.terms.concurrency),
             self._do,
             lambda: next(self._planned, None),
             lambda: problem.run.stopping is not None,
@@ -131,12 +131,12 @@ class DivideRun:
     async def _carry_out(self) -> None:
         """What is under way ends by itself when the run stops; nothing new is begun. Pieces that
         could not be paid pause the run when all others are done."""
-        await self._pool.run()
+        with self._run.resizing(self._p.terms, lambda many: self._pool.grow(self._workers(many))):
+            await self._pool.run()
         self._run.pause_if_unpaid()
 
-    def _workers(self) -> int:
+    def _workers(self, many: int) -> int:
         """A few more than calls at once: some wait for their reply to be durable."""
-        many = self._p.terms.concurrency
         others = [one.terms.concurrency for one in (self._p.combine, self._p.split)
                   if isinstance(one, AskedReduce)]  # fmt: skip
         return many + max(2, many // 4) + sum(others)

@@ -268,6 +268,7 @@ class _Walk:
         )
         self._schedule = dag.Schedule(kept.remaining(nodes))
         self._under_way: Counter[Who] = Counter()
+        self._most = common.concurrency
         self._pool: Pool[GraphNode] = Pool(
             common.concurrency, self._do, self._next, lambda: run.stopping is not None
         )
@@ -281,12 +282,18 @@ class _Walk:
         itself and nothing new starts; then RunStopped goes on to whoever opened the run."""
         self._sift(self._schedule.ready())
         try:
-            await self._pool.run()
+            with self._run.resizing(self.common, self._resize):
+                await self._pool.run()
         finally:
             self._pace.end()
         self._run.pause_if_unpaid()
         await self._run.flush()
         return {id: self._values[id] for id in self._nodes if id in self._values}
+
+    def _resize(self, concurrency: int) -> None:
+        """Fewer are for the limits of the run to see to."""
+        self._most = max(self._most, concurrency)
+        self._pool.grow(self._most)
 
     def _next(self) -> GraphNode | None:
         """The most urgent one that may start now.
@@ -299,7 +306,7 @@ class _Walk:
         for id in self._schedule.ready(None if self._narrow else 1):
             one = self._nodes[id]
             who = one.terms.who
-            if self._under_way[who] < self._narrow.get(who, self.common.concurrency):
+            if self._under_way[who] < self._narrow.get(who, self._most):
                 self._schedule.start(id)
                 self._under_way[who] += 1
                 self._pace.started(one.id, self._pool)

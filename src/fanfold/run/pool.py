@@ -75,6 +75,7 @@ class Pool(Generic[T]):
 
     def grow(self, workers: int) -> None:
         """So many from now on, if that is more; fewer calls at once is for the limits to see to."""
+        self._many = max(self._many, workers)
         while self.active < workers and self._workers and not self.closed:
             self.active += 1
             self._workers.append(asyncio.create_task(self._work()))

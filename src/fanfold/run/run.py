@@ -10,7 +10,7 @@ from collections.abc import (
     Iterable,
     Iterator,
 )
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -127,6 +127,17 @@ class Run(RunFigures):
         """The same for one given here: on record, and in effect when this returns. Raises BadInput when
         it is refused."""
         await self._orders.give_here(what, value)
+
+    @contextmanager
+    def resizing(self, terms: Terms, resize: Callable[[int], None]) -> Iterator[None]:
+        """`resize` is called with the `concurrency` of the step, now and when an order changes it."""
+        step = self._ctx.steps.open(terms)
+        step.grow.append(resize)
+        try:
+            resize(step.concurrency)
+            yield
+        finally:
+            step.grow.remove(resize)
 
     # ── planning ──
 
