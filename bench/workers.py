@@ -21,7 +21,10 @@ async def rate(review):
     await asyncio.sleep(0.05)
     return {"rating": review["rating"]}
 """
-MEMBER = "members:\n  - {{id: rules, kind: function, target: 'slow:rate', effects: true, concurrency: {}{}}}\n"
+MEMBER = """\
+members:
+  - {{id: rules, kind: function, target: 'slow:rate', effects: true, concurrency: {}{}}}
+"""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

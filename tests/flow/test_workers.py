@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -130,6 +131,8 @@ def test_when_a_worker_and_the_run_are_killed_only_what_that_worker_held_is_in_d
     assert asked.total() <= items + held
     bill = sum(entry.cost for entry in model.books().asked if tmp_path.name + " " in entry.prompt)
     assert dollars(bill) <= receipt["cost_usd"] <= 100.0
+    assert fanfold(machines.run, "runs", "rm", "talk", "--yes", "--store", place).code == 0
+    assert rows(database, place, "select count(*) from s.asks") == [(0,)], "no prompt is left"
 
 
 def test_a_worker_that_does_not_fit_gets_no_work_and_everyone_can_see_why(
@@ -256,3 +259,43 @@ def test_a_worker_that_was_stopped_past_its_lease_sends_nothing_more(
     assert receipt["passed"] == 120
     assert asked.total() <= 120 + receipt["maybe_paid_twice"]
     assert asked.total() - sent <= 8, "none but those that were on their way"
+
+
+# ── any of them, at any moment ───────────────────────────────────────────────────────────────
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(20))
+def test_random_faults_of_workers_runs_and_database_cost_nothing_twice(
+    database: PostgresServer, model: RunningServer, tmp_path: Path, seed: int
+) -> None:
+    """Four faults for each seed. What a killed worker held is asked again, on record."""
+    random, items = Random(seed), 150
+    machines = Machines(database.place(), model.url, tmp_path, items)
+    resume = ("resume", "talk", "--store", machines.place, "--json")
+    with ExitStack() as stack:
+        workers = [stack.enter_context(machines.worker(name)) for name in ("one", "two")]
+        for worker in workers:
+            worker.until_it_says("takes asks for m")
+        run = stack.enter_context(started(machines.run, "run", *machines.words))
+        for share in (20, 50, 80, 110):
+            wait_until(lambda least=share: len(machines.asked(model)) >= least)
+            match random.choice(("worker", "run", "cut", "crash")):
+                case "worker":
+                    workers.pop(0).process.kill()
+                    workers.append(stack.enter_context(machines.worker(f"next{share}")))
+                case "run":
+                    run.process.kill()
+                    run.process.wait()
+                    run = stack.enter_context(started(machines.run, *resume))
+                case "cut":
+                    database.run(CUT)
+                case "crash":
+                    database.kill()
+                    database.start()
+        ended = run.end()
+    assert ended.code == 0, ended
+    receipt, asked = ended.receipt, machines.asked(model)
+    assert (receipt["passed"], len(asked), min(asked.values())) == (items, items, 1)
+    assert asked.total() <= items + receipt["maybe_paid_twice"]
+    assert receipt["cost_usd"] <= 100.0

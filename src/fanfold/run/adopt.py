@@ -161,7 +161,7 @@ class Adoption:
             answerer=self.lost.answerer, monthly=self._candidate.gauge.month is not None,
         )  # fmt: skip
         await self._ctx.store.write(ended)
-        if ended.state != "in_doubt":
+        if ended.state != "in_doubt" and ended.lost != "unsent":  # which must stay known as such
             self._ctx.executor.forget(self.lost.member, self._request.span)
         self._ctx.steps.settle(self.lost.step, self.reserved, spent)
 

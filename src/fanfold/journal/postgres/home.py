@@ -40,6 +40,10 @@ from fanfold.work.folders import user_folder
 
 OUTAGE = 150.0  # seconds that questions wait for a server that does not answer
 _encode = msgspec.msgpack.Encoder().encode
+_DROP_ASKS = (
+    "delete from asks where split_part(span, ':', 1) in"
+    " (select id from runs where no in (select value from json_each(?)))"
+)
 _ANSWERS: dict[type, Any] = {StartAttempt: Claim, RemoveRuns: RemovedReplies | None}
 
 
@@ -137,6 +141,10 @@ class PostgresHome:
         known = self._known(db) if self._unsure else {}
         new = [fact for fact in facts if id(fact) not in known]
         given = apply(db, new) if new else []
+        for fact, answer in zip(new, given, strict=True):
+            if type(fact) is RemoveRuns and answer is not None:
+                listed = msgspec.json.encode([run for run, _ in fact.runs]).decode()
+                db.execute(_DROP_ASKS, (listed,))
         self.log.append(db, new, given)
         fresh = iter(given)
         answers = [known[id(fact)] if id(fact) in known else next(fresh) for fact in facts]

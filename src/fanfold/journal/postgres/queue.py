@@ -19,8 +19,14 @@ import psycopg
 from psycopg import sql
 
 from fanfold.errors import StoreAway
-from fanfold.journal.postgres.connection import Address, PostgresConnection, named, server_errors
-from fanfold.journal.postgres.home import prepare
+from fanfold.journal.postgres.connection import (
+    Address,
+    PostgresConnection,
+    Questions,
+    named,
+    server_errors,
+)
+from fanfold.journal.postgres.home import OUTAGE, prepare
 from fanfold.journal.postgres.sessions import NOW, LeasedSessions
 from fanfold.journal.queue import (
     WIRE,
@@ -88,9 +94,9 @@ class PostgresQueue:
         """`heard` is called when something may have changed, with "cancel" if asks are to be stopped."""
         prepare(place)
         self.place, self.address, self._heard = place, Address(place), heard
-        db = PostgresConnection(self.address)
-        (self.identity,) = db.execute("select id from store").fetchone()
-        db.close()
+        self._direct = PostgresConnection(self.address)
+        asked = Questions(self._direct, place, OUTAGE)
+        (self.identity,) = asked.execute("select id from store").fetchone()
         self.sessions = LeasedSessions(self.address, lambda session: None)
         self.session = ""
         self._db: psycopg.AsyncConnection[Any] | None = None
@@ -147,12 +153,7 @@ class PostgresQueue:
     def has_trace(self, span: str) -> bool:
         """Whether an ask was put in. If not, it never will be: a process that only seems dead, and comes
         back, finds it withdrawn."""
-        db = PostgresConnection(self.address)
-        try:
-            with server_errors(self.place):
-                row = db.open().execute(sql.SQL(_TRACE), (span,)).fetchone()
-        finally:
-            db.close()
+        row = Questions(self._direct, self.place, OUTAGE).execute(_TRACE, (span,)).fetchone()
         return row is not None and row[0] != "withdrawn"
 
     # ── a worker's end ──
@@ -212,17 +213,15 @@ class PostgresQueue:
             await asyncio.wait((self._listening,))
         if self._db is not None:
             await self._db.close()
+        self._direct.close()
         self.sessions.close()
 
     # ── for people ──
 
     def state(self) -> QueueState:
-        db = PostgresConnection(self.address)
-        try:
-            with server_errors(self.place):
-                return _state(db, self.sessions)
-        finally:
-            db.close()
+        """Not while another thread asks whether something has a trace."""
+        with server_errors(self.place):
+            return _state(self._direct, self.sessions)
 
     # ── the connection ──
 
