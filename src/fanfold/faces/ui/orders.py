@@ -27,10 +27,11 @@ from fanfold.journal.answers import OrderRecord
 from fanfold.journal.facts import OrderState, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.plans.prepare import Options, prepare_resume
-from fanfold.run.orders import VERBS, Verb, give
+from fanfold.run.orders import Verb, give
 
 PATIENCE = 5.0  # seconds until a page is shown without the answer of the run's process
 KEPT = 100
+_FORMS: tuple[Verb, ...] = ("pause", "resume", "set", "approve", "skip")
 _UNASKED = "this is not a form of this page; reload the page and try again"
 
 
@@ -48,7 +49,7 @@ class PageOrders:
         form = dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True, encoding="utf-8"))
         if not is_same(form.get("token", ""), self.token):
             raise RequestRefused(_UNASKED, status=403)
-        for verb in VERBS:
+        for verb in _FORMS:
             if verb in form:
                 await self._order(run, verb, _object(form, verb))
         for name, act in self._acts.items():
@@ -78,7 +79,9 @@ class PageOrders:
         self, run: RunRecord, name: str, value: str, act: Callable[[RunRecord, str], str]
     ) -> None:
         try:
-            self._note(run, name, value, await asyncio.to_thread(act, run, value), "done")
+            said = await asyncio.to_thread(act, run, value)
+            if said or name != "kill":  # one that was killed is on record as that
+                self._note(run, name, value, said, "done")
         except FanfoldError as error:
             self._note(run, name, value, str(error), "refused")
 
