@@ -238,7 +238,6 @@ class Spent(msgspec.Struct, frozen=True):
     in_doubt: int = 0
     repeats: int = 0
     repeated: int = 0
-    seconds: float = 0.0
     charged: int = 0
     hedged: int = 0
     late: int = 0

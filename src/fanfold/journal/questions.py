@@ -107,6 +107,9 @@ class RunQuestions(Protocol):
     def spent(self, run: int) -> dict[int, Spent]:
         """By step."""
 
+    def step_seconds(self, run: int) -> dict[int, float]:
+        """By step, for how long a call of it was in progress. Takes seconds for a million calls."""
+
     def free_calls(self, run: int) -> dict[int, int]:
         """Calls of functions and the like, by step; they have no attempts of their own."""
 

@@ -74,9 +74,11 @@ def summarize(
     alive: Alive,
     now: float,
     sent: SentMarks | None = None,
+    *,
+    timed: bool = True,
 ) -> RunSummary:
     """Look at a run. `now` is the clock's time, for what is still running. With `sent`, attempts that
-    were claimed ahead and not sent yet are not counted."""
+    were claimed ahead and not sent yet are not counted. `timed`: as of `receipt`."""
     lives = run.status == "running" and alive(run.session)
     crashed = run.status == "running" and not lives
     unsent = _unsent(read, run, sent)
@@ -92,7 +94,7 @@ def summarize(
     seconds = run.active if run.status != "running" else _active(read, run, now if lives else None)
     pause = held(read, run.no) if lives else None
     shown: Shown = "crashed" if crashed else "paused" if pause else run.status
-    account = _without(receipt(read, run), unsent)
+    account = _without(receipt(read, run, timed=timed), unsent)
     if pause is not None:
         account = msgspec.structs.replace(account, reason=f"paused by {pause.by}")
     if in_doubt.at_most:  # also what a process reserved that has died, before that is written down

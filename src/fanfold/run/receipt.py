@@ -37,9 +37,13 @@ def receipt(
     counts: Counts | None = None,
     steps: Mapping[str, StepState] | None = None,
     tally: Tally | None = None,
+    *,
+    timed: bool = True,
 ) -> Receipt:
-    """For the run's own process with its counts and steps, for any other from the store alone."""
+    """For the run's own process with its counts and steps, for any other from the store alone. Without
+    `timed` the seconds of steps are 0: they take long to add up in a large run."""
     spent = read.spent(run.no)
+    seconds = read.step_seconds(run.no) if timed else {}
     names = read.step_names(run.no)
     tally = tally or read.tally(run.no)
     whole = _whole(spent)
@@ -58,7 +62,7 @@ def receipt(
         below_usd=dollars(more),
         maybe_paid_twice=whole.repeats, maybe_paid_twice_usd=dollars(whole.repeated),
         unusable_usage=whole.unusable, hedged=whole.hedged, hedged_usd=dollars(whole.late),
-        seconds=round(run.active, 3), steps=_steps(names, spent, steps, read.step_notes(run.no)),
+        seconds=round(run.active, 3), steps=_steps(names, spent, seconds, steps, read.step_notes(run.no)),
         cascades=read.savings(run.no), reasons=_reasons(read, run.no, tally), written=(),
         result=None if run.result is None else decoded(_value, run.result, f"the result of {run.name}"),
         cause=run.cause,
@@ -74,6 +78,7 @@ def _reasons(read: ReportQuestions, run: int, tally: Tally) -> tuple[ReasonCount
 def _steps(
     names: list[str],
     spent: dict[int, Spent],
+    seconds: Mapping[int, float],
     steps: Mapping[str, StepState] | None,
     notes: Mapping[int, str],
 ) -> tuple[StepAccount, ...]:
@@ -84,10 +89,10 @@ def _steps(
         if steps is not None:
             step = steps.get(name)
             calls, reused = (0, 0) if step is None else (step.calls, step.reused)
-        cost, seconds = dollars(s.cost), round(s.seconds, 3)
+        cost, took = dollars(s.cost), round(seconds.get(no, 0.0), 3)
         bound = s.bounds > 0
         account = StepAccount(
-            name, calls, reused, cost, s.usage, seconds, bound, notes.get(no, ""), s.sharing, s.shared,
+            name, calls, reused, cost, s.usage, took, bound, notes.get(no, ""), s.sharing, s.shared,
             dollars(s.saved),
         )  # fmt: skip
         accounts.append(account)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 KEPT = 64
 """Runs whose answers are remembered until something happens to them."""
 MOST_LATE = 256
-PATIENCE = 0.25  # seconds that one page waits for answers that take long
+PATIENCE = 0.6  # seconds that one page waits for answers that take long
 SHARE = 10  # an answer is worked out again after so many times as long as it took
 
 

@@ -58,7 +58,7 @@ def seen_run(
 def summary_of(reader: StoreReader, record: RunRecord) -> LateAnswer[RunSummary]:
     def count(view: StoreView) -> RunSummary:
         read = reader.over(view, record.no).read
-        return summarize(read, record, view.sessions.alive, time.time(), view.sent)
+        return summarize(read, record, view.sessions.alive, time.time(), view.sent, timed=False)
 
     return reader.later((record.no, record.status, record.session), count)
 

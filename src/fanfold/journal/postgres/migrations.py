@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fanfold.journal.postgres.connection import PostgresConnection
+from fanfold.journal.postgres.dialect import translate
+from fanfold.journal.sqlite.sums import COLUMNS, GROUPS, SUMS, WHOLE
 
 _FIRST = """
 create table runs (
@@ -137,4 +139,19 @@ def prompt_caches(db: PostgresConnection) -> None:
     )
 
 
-MIGRATIONS: list[Callable[[PostgresConnection], None]] = [first, queue, prompt_caches]
+def sums_of_attempts(db: PostgresConnection) -> None:
+    """As in SQLite; see `sums`."""
+    columns = ", ".join(f"{name} bigint not null" for name in SUMS)
+    db.script(
+        f"""create table sums (run bigint not null, step bigint not null, member text collate "C" not null,
+            {columns}, primary key (run, step, member));"""
+    )
+    db.script(translate(f"insert into sums (run, step, member, {COLUMNS}) {WHOLE} {GROUPS}").text)
+
+
+MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
+    first,
+    queue,
+    prompt_caches,
+    sums_of_attempts,
+]

@@ -22,7 +22,7 @@ from fanfold.journal.facts import (
     ReleaseClaims,
     StartAttempt,
 )
-from fanfold.journal.sqlite import budgets, bulk, checksum
+from fanfold.journal.sqlite import budgets, bulk, checksum, sums
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.work.ask import Usage
 from fanfold.work.item import digest
@@ -85,6 +85,7 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
             claimed += [(key, f.answerer, claim.attempt) for key in dict.fromkeys(f.keys)]
     spending.put([fact for fact, claim in zip(facts, claims, strict=True) if claim.attempt])
     bulk.put(db, _ATTEMPT, attempts)
+    sums.add(db, [row[0] for row in attempts])
     bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
     again = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
     if again:
@@ -173,10 +174,11 @@ def _settle(db: Database, facts: list[EndAttempt]) -> None:
             (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
              f.error, f.tokens, f.unusable, int(f.bound), f.took, f.lost, f.shared, f.saved)
         )  # fmt: skip
-    bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
-    for f in facts:
-        if f.lost == "unsent":
-            _not_repeated(db, f.attempt)
+    with sums.changing(db, [f.attempt for f in facts]):
+        bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
+        for f in facts:
+            if f.lost == "unsent":
+                _not_repeated(db, f.attempt)
     landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
     bulk.put(db, "delete from claims where (key, answerer) in (", landed, ")")
     failed = [(k, f.answerer, f.attempt) for f in facts if f.state != "ok" for k in f.released]
@@ -262,6 +264,7 @@ def record_failure(db: Database, facts: list[RecordFailure]) -> list[int]:
             for no, f in zip(numbers, facts, strict=True)
         ],
     )  # fmt: skip
+    sums.add(db, numbers)
     return numbers
 
 
@@ -284,12 +287,13 @@ def release_claims(db: Database, facts: list[ReleaseClaims]) -> list[tuple[int, 
             and held.holder.attempt != fact.beside
         ]
         budgets.release(db, mine)
-        for number in dict.fromkeys(mine):
-            db.execute(
+        with sums.changing(db, mine):
+            db.executemany(
                 "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?,"
                 " error = 'cancelled before it was sent', lost = 'cancelled' where no = ?",
-                (fact.at, number),
+                [(fact.at, number) for number in dict.fromkeys(mine)],
             )
+        for number in dict.fromkeys(mine):
             rows = [(key, fact.answerer, number) for key in fact.keys]
             bulk.put(db, "delete from claims where (key, answerer, attempt) in (", rows, ")")
         answers.append(tuple(dict.fromkeys(mine)))
@@ -298,14 +302,15 @@ def release_claims(db: Database, facts: list[ReleaseClaims]) -> list[tuple[int, 
 
 def lose(db: Database, facts: list[LoseAttempts]) -> list[None]:
     for fact in facts:
-        if fact.unsent:
-            _refund(db, fact.unsent, fact.at)
-        budgets.lose(db, fact.attempts)
-        db.executemany(
-            "update attempts set state = 'in_doubt', bound = 1, ended = ?, error = 'the process died',"
-            " lost = 'died' where no = ? and state = 'started'",
-            [(fact.at, number) for number in fact.attempts],
-        )
+        with sums.changing(db, (*fact.unsent, *fact.attempts)):
+            if fact.unsent:
+                _refund(db, fact.unsent, fact.at)
+            budgets.lose(db, fact.attempts)
+            db.executemany(
+                "update attempts set state = 'in_doubt', bound = 1, ended = ?,"
+                " error = 'the process died', lost = 'died' where no = ? and state = 'started'",
+                [(fact.at, number) for number in fact.attempts],
+            )
     return [None] * len(facts)
 
 
@@ -338,7 +343,8 @@ def _not_repeated(db: Database, number: int) -> None:
 
 
 def adopt(db: Database, facts: list[AdoptAttempts]) -> list[tuple[int, ...]]:
-    return [_adopted(db, fact) for fact in facts]
+    with sums.changing(db, [number for fact in facts for number in fact.attempts]):
+        return [_adopted(db, fact) for fact in facts]
 
 
 def _adopted(db: Database, fact: AdoptAttempts) -> tuple[int, ...]:

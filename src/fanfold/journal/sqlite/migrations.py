@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 
 from fanfold.errors import StoreError
+from fanfold.journal.sqlite.sums import COLUMNS, GROUPS, SUMS, WHOLE
 
 _DRAFT = "the store was made by a draft of fanfold; use another --store DIR"
 
@@ -236,6 +237,16 @@ def prompt_caches(db: sqlite3.Connection) -> None:
     db.execute("alter table attempts add column saved integer not null default 0")
 
 
+def sums_of_attempts(db: sqlite3.Connection) -> None:
+    """What attempts cost, added up by run, step and member; see `sums`."""
+    columns = ", ".join(f"{name} integer not null" for name in SUMS)
+    db.execute(
+        f"create table sums (run integer not null, step integer not null, member text not null, {columns},"
+        " primary key (run, step, member)) without rowid"
+    )
+    db.execute(f"insert into sums (run, step, member, {COLUMNS}) {WHOLE} {GROUPS}")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -255,4 +266,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     notes_of_steps,
     queued_attempts,
     prompt_caches,
+    sums_of_attempts,
 ]

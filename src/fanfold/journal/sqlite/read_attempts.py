@@ -33,6 +33,11 @@ _BEFORE = (
     " rows between unbounded preceding and 1 preceding), started)"
 )
 """Until when calls that began earlier at the step were in progress: what they share counts once."""
+_USAGE = ("input", "output", "cache_read", "cache_write")
+_SPENT = (
+    "calls", "cost", *_USAGE, "tokens", "errors", "in_doubt", "repeats", "repeated", "charged", "hedged",
+    "late", "unusable", "bounds", "sharing", "shared", "saved",
+)  # fmt: skip
 _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 
 _SENT = "lost <> 'unsent'"  # what was claimed ahead and withdrawn is no call
@@ -80,35 +85,30 @@ class AttemptRows:
         return "error" if row is None else str(row[0])
 
     def spent(self, run: int) -> dict[int, Spent]:
+        names = [name for name in _SPENT if name not in _USAGE]
         rows = self._execute(
-            "select step, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
-            " sum(cache_write), sum(tokens), count(*) filter (where state = 'error'),"
-            " count(*) filter (where state = 'in_doubt'),"
-            " sum(repeats), sum(repeated), sum(max(0, over - max(started, before))),"
-            " count(*) filter (where state <> 'error' or cost > 0), count(hedge_of),"
-            " sum(iif(state = 'late', cost, 0)), count(*) filter (where unusable <> ''),"
-            " count(*) filter (where bound <> 0 and cost > 0),"
-            " count(*) filter (where shared > 0), sum(shared), sum(saved)"
+            f"select step, {', '.join(f'sum({name})' for name in (*_USAGE, *names))}"
+            " from sums where run = ? and calls > 0 group by step order by step",
+            (run,),
+        )
+        return {
+            step: Spent(usage=Usage(i, o, cr, cw), **dict(zip(names, more, strict=True)))
+            for step, i, o, cr, cw, *more in rows
+        }
+
+    def step_seconds(self, run: int) -> dict[int, float]:
+        rows = self._execute(
+            "select step, sum(max(0, over - max(started, before)))"
             f" from (select *, {_BEFORE} as before from (select *, started + took as over"
             f" from attempts where {_OF_RUN} and {_SENT}) sent) calls group by step",
             (run,),
         )
-        spent = {}
-        for step, calls, cost, i, o, cr, cw, tokens, errors, doubt, n, usd, seconds, *more in rows:
-            used = Usage(i, o, cr, cw)
-            spent[step] = Spent(
-                calls, cost, used, tokens, errors, doubt, n, usd, seconds or 0.0, *more
-            )
-        return spent
+        return {step: seconds or 0.0 for step, seconds in rows}
 
     def by_member(self, run: int) -> dict[tuple[int, str], Spent]:
         rows = self._execute(
-            "select step, member, count(*), sum(cost), sum(input), sum(output), sum(cache_read),"
-            " sum(cache_write), count(*) filter (where state = 'error'),"
-            " count(*) filter (where state = 'in_doubt'),"
-            " count(*) filter (where bound <> 0 and cost > 0)"
-            f" from attempts where {_OF_RUN} and {_SENT} group by step, member"
-            " order by step, member",
+            f"select step, member, calls, cost, {', '.join(_USAGE)}, errors, in_doubt, bounds"
+            " from sums where run = ? and calls > 0 order by step, member",
             (run,),
         )
         return {
@@ -135,6 +135,8 @@ class AttemptRows:
     def newest(
         self, run: int, states: Sequence[AttemptState], limit: int = 10
     ) -> list[AttemptRecord]:
+        if tuple(states) == ("started",):  # few, and among the last: none is looked for beyond them
+            limit = min(limit, self.unsettled(run, "started").attempts)
         rows = self._execute(
             f"select {ATTEMPT} from attempts where {_OF_RUN}"
             " and state in (select value from json_each(?2)) order by no desc limit ?3",
@@ -143,9 +145,10 @@ class AttemptRows:
         return [attempt_in(row) for row in rows]
 
     def unsettled(self, run: int, state: Literal["started", "in_doubt"]) -> Unsettled:
+        many, cost = ("started", "reserved") if state == "started" else ("in_doubt", "doubtful")
         row = self._execute(
-            f"select count(*), coalesce(sum(cost), 0) from attempts where {_OF_RUN} and state = ?2",
-            (run, state),
+            f"select coalesce(sum({many}), 0), coalesce(sum({cost}), 0) from sums where run = ?",
+            (run,),
         ).fetchone()
         return Unsettled(*row)
 
@@ -183,10 +186,10 @@ class AttemptRows:
         return [BinnedCalls(*row) for row in rows]
 
     def session_began(self, run: int, session: str) -> float | None:
-        question = f"select min(started) from attempts where {_OF_NAMED} and session = :session"
+        first = f"{_OF_NAMED} and session = :session order by no limit 1"
+        question = f"select started from attempts where {first}"
         row = self._execute(question, {"run": run, "session": session}).fetchone()
-        began: float | None = row[0]
-        return began
+        return None if row is None else float(row[0])
 
     def unbooked_seconds(self, run: int) -> float:
         row = self._execute("select active from beats where run = ?", (run,)).fetchone()

@@ -18,7 +18,7 @@ from fanfold.journal.answers import (
 )
 from fanfold.journal.sqlite.attempts import key8
 from fanfold.journal.sqlite.checksum import sound
-from fanfold.journal.sqlite.read_runs import FINAL
+from fanfold.journal.sqlite.read_runs import FINAL, LATER
 from fanfold.journal.sqlite.stored import (
     ATTEMPT,
     ITEM,
@@ -62,10 +62,10 @@ _MISSING = (
     " and p.state = 'passed') order by i.position limit ?5"
 )
 _REASONS = (
-    f"select i.id, o.reasons from ({FINAL}) o join items i on i.run = :run"
+    "select i.id, o.reasons from outcomes o join items i on i.run = :run"
     " and i.batch = o.batch and i.position = o.position"
-    " where o.state in (select value from json_each(:states)) and o.reasons is not null"
-    " order by o.batch, o.position"
+    " where o.run = :run and o.state <> 'passed' and o.state in (select value from json_each(:states))"
+    f" and o.reasons is not null and not {LATER} order by o.batch, o.position"
 )
 
 

@@ -30,6 +30,11 @@ _RARE = (
 )
 """Of outcomes, by the index of those that are not `passed`."""
 _FOUND = "(:text = '' or instr(lower(i.id), :text) > 0)"
+BLOCK = 10_000
+_ENDED = (
+    "select count(*) from (select distinct position from outcomes where run = ? and batch = ?"
+    " and position >= ? and position < ?) ended"
+)
 _COSTS = (
     "select cast((started + coalesce(took, 0) - :origin) / :width as integer), sum(cost), count(*)"
     " from attempts where run = :run and no >= (select first_attempt from runs where no = :run)"
@@ -57,12 +62,28 @@ class PageRows:
             more.append("o.state is null" if wanted.state == "pending" else "o.state = :state")
         question = (_RARE if rare else _ALL).format(more=" and ".join(more))
         batch, position = wanted.place
+        if wanted.state == "pending" and not wanted.before:
+            batch, position = self._before_pending(run, batch, position)
         rows = self._execute(
             f"{question} order by {of}.batch {order}, {of}.position {order} limit :limit",
             {"run": run, "state": wanted.state, "text": wanted.text.lower(), "batch": batch,
              "position": position, "limit": wanted.limit},
         ).fetchall()  # fmt: skip
         return [_listed(row) for row in (reversed(rows) if wanted.before else rows)]
+
+    def _before_pending(self, run: int, batch: int, position: int) -> tuple[int, int]:
+        """A later place before which no item is pending: blocks whose items have all ended are passed
+        over, for there may be a million of them."""
+        sizes = self._execute(
+            "select no, size from batches where run = ? and no >= ? order by no", (run, batch)
+        )
+        for no, size in sizes.fetchall():
+            for first in range(position + 1 if no == batch else 0, size, BLOCK):
+                end = min(first + BLOCK, size)
+                (ended,) = self._execute(_ENDED, (run, no, first, end)).fetchone()
+                if ended < end - first:
+                    return no, first - 1
+        return batch, position
 
     def step_tally(self, run: int) -> dict[tuple[int, State], int]:
         rows = self._execute(

@@ -21,6 +21,18 @@ FINAL = (
     " body_crc, body, by_parent, max(step) as step from outcomes where run = :run group by batch, position"
 )
 """The last outcome of each item of a run."""
+LATER = (
+    "exists (select 1 from outcomes l where l.run = o.run and l.batch = o.batch"
+    " and l.position = o.position and l.step > o.step)"
+)
+"""Whether an outcome `o` is not the last one of its item."""
+_LEFT = (
+    "select o.state, count(*) from outcomes o where o.run = :run and o.state <> 'passed'"
+    f" and not {LATER} group by o.state"
+)
+_ENDED = (
+    "select count(*) from (select distinct batch, position from outcomes where run = :run) ended"
+)
 _BELOW = (
     "with recursive below(no, id, parent) as (select no, id, nullif(id, id) from runs where no = ?1 union"
     " select r.no, r.id, r.parent from below b join runs r"
@@ -119,10 +131,9 @@ class RunRows:
 
     def tally(self, run: int) -> dict[State, int]:
         counts: dict[State, int] = dict.fromkeys(STATES, 0)
-        rows = self._execute(
-            f"select state, count(*) from ({FINAL}) f group by state", {"run": run}
-        ).fetchall()
-        counts.update(rows)
+        counts.update(self._execute(_LEFT, {"run": run}).fetchall())
+        (ended,) = self._execute(_ENDED, {"run": run}).fetchone()
+        counts["passed"] = ended - sum(counts.values())
         return counts
 
     def settled(self, run: int, batch: int, step: int, size: int) -> bytearray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from fanfold.journal.sqlite.sums import COLUMNS as SUM_COLUMNS
 from fanfold.journal.sqlite.trouble import Ask
 
 PAGE = 500
@@ -30,6 +31,7 @@ TABLES = {
         " cache_read, cache_write, started, ended, error, why, repeats, repeated, again, unusable, bound,"
         " took, hedge_of, lost, queue, shared, saved", 1,
     ),
+    "sums": TableColumns(f"run, step, member, {SUM_COLUMNS}", 3),
     "claims": TableColumns("key, answerer, attempt", 3),
     "spending": TableColumns("member, month, settled, reserved", 2),
     "outcomes": TableColumns(

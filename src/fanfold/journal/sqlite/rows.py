@@ -177,6 +177,7 @@ def _drop_run(db: Database, facts: list[DropRun]) -> list[None]:
             "steps",
             "unplaced",
             "outcomes",
+            "sums",
             "cascades",
             "judging",
             "beats",
