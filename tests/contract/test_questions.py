@@ -57,6 +57,7 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "known_at": [(1, 0, 0, [0, 3])], "attempt_state": [(1,), (99,)],
     "newest": [(1, ("ok", "in_doubt"), 2)], "attempts_in_doubt": [(1,)], "gate_crashes": [(1,)],
     "spent": [(1,), (2,), (9,)], "free_calls": [(1,)], "runs_below": [(1,), (2,)],
+    "step_seconds": [(1,), (9,)],
     "spent_below": [(1,)], "savings": [(1,)], "call_history": [("m", "m:1", "map"), ("x", "x", "map")],
     "member_stats": [("m", "m:1", "map"), ("m", "m:1", None)], "latencies": [("m", "m:1", "map")],
     "tasks_asked": [(1, "map")], "has_answered": [("m", "m:1"), ("x", "x")],
