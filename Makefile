@@ -19,7 +19,7 @@ PATHS  := src tests tools $(wildcard bench)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format format-check lint types bench score sweep browser build lock agents postgres mlflow clean
+.PHONY: help demo test test-slow check format format-check lint types bench score sweep simulate browser build lock agents postgres mlflow clean
 
 help: ## this list
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-9s %s\n' "$$name" "$$does"; done
@@ -58,6 +58,9 @@ score: $(DEV) ## every application against its ground truth; rewrites the tables
 
 sweep: $(DEV) ## the long tests: every crash point, a million items, all of Hypothesis' examples
 	@$(BIN)/python -m pytest -m "sweep or hypothesis" --hypothesis-profile sweep
+
+simulate: $(DEV) ## 100,000 simulated worlds with crashes; SEED=N: that one again, SCHEDULES=N: so many
+	@$(BIN)/python -m fanfold.testing.simulation --sites $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULES),--schedules $(SCHEDULES))
 
 agents: $(AGENTS)/$(PINNED).stamp ## the real claude and codex that tests/faces drives; 800 MB, needs npm
 

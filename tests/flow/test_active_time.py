@@ -30,6 +30,7 @@ class Later(VirtualClock):
     """The wall clock stands elsewhere; a process that is started later, say."""
 
     def __init__(self, by: float) -> None:
+        super().__init__()
         self._by = by
 
     def now(self) -> float:
@@ -40,6 +41,7 @@ class Jumping(VirtualClock):
     """The wall clock is set, forward or back, two seconds after the process began."""
 
     def __init__(self, by: float) -> None:
+        super().__init__()
         self._by = by
 
     def now(self) -> float:

@@ -92,25 +92,31 @@ async def open_quietly(
         warnings.warn(line, RuntimeWarning, stacklevel=3)
     try:
         source = members_of_script(roster, members, said)
-        record = await _record(opened, name, settings.budget, clock, around.parent)
-        run = Run(opened, record, source, settings, clock)
-        try:
-            if record.resumed:
-                await run.adopt()
-            async with run.taking_orders():
-                yield run
-        except RunStopped:
-            if run.stopping is None:
-                raise
-        except BaseException as error:
-            run.kill(error_text(error))
-            raise
-        finally:
-            await finish(opened, run)
-        if run.stopping is not None:
-            raise RunStopped(_how_to_go_on(run.stopping)) from None
+        record = await record_of(opened, name, settings.budget, clock, around.parent)
+        async with carried_out(Run(opened, record, source, settings, clock)) as run:
+            yield run
     finally:
         opened.close()
+
+
+@asynccontextmanager
+async def carried_out(run: Run) -> AsyncIterator[Run]:
+    """From its record to its receipt; raises RunStopped when it stops early."""
+    try:
+        if run.record.resumed:
+            await run.adopt()
+        async with run.taking_orders():
+            yield run
+    except RunStopped:
+        if run.stopping is None:
+            raise
+    except BaseException as error:
+        run.kill(error_text(error))
+        raise
+    finally:
+        await finish(run.store, run)
+    if run.stopping is not None:
+        raise RunStopped(_how_to_go_on(run.stopping)) from None
 
 
 def _how_to_go_on(stop: Stop) -> str:
@@ -139,9 +145,10 @@ def _settings(
     return Settings(**told), said
 
 
-async def _record(
-    store: Store, name: str, budget: Budget, clock: Clock, parent: str | None
+async def record_of(
+    store: Store, name: str, budget: Budget, clock: Clock, parent: str | None = None
 ) -> RunRecord:
+    """A new run of that name, or the earlier one that goes on."""
     earlier = store.read.find(name)
     if earlier is not None and earlier.status in RESUMABLE:
         return await reopen(store, earlier, clock, budget)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-
 import msgspec
 
 from fanfold.clock import Clock
@@ -18,9 +16,9 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 RESUMABLE = ("running", "paused", "aborted", "killed")
 
 
-def new_id(now: float) -> str:
+def new_id(clock: Clock, now: float) -> str:
     """Sorts by time: ten letters of milliseconds, then chance."""
-    number = (int(now * 1000) << 80) | secrets.randbits(80)
+    number = (int(now * 1000) << 80) | clock.random_bits(80)
     return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
@@ -39,7 +37,7 @@ async def start(
     await store.recover(clock.now())
     now = clock.now()
     record = RunRecord(
-        id=new_id(now), name=name, created=now, session=store.sessions.enter(),
+        id=new_id(clock, now), name=name, created=now, session=store.sessions.enter(),
         plan=launch.plan, folder=launch.folder, parent=launch.parent, budget=_encode(budget),
     )  # fmt: skip
     no: int = await store.write(AddRun(record))

@@ -92,7 +92,7 @@ class Run(RunFigures):
         """
         now = self.clock.now()
         record = RunRecord(
-            id=new_id(now), name=name, created=now, session=self.record.session,
+            id=new_id(self.clock, now), name=name, created=now, session=self.record.session,
             budget=self.record.budget, parent=parent,
         )  # fmt: skip
         no: int = await self.store.write(AddRun(record))
@@ -273,7 +273,7 @@ class Run(RunFigures):
                    by_parent=outcome.by_parent), kept,
         )  # fmt: skip
         outcomes.count(place, step, outcome.state)
-        if outcome.state == "failed":
+        if outcome.state == "failed" and not outcome.by_parent:
             outcomes.item_failed(task, "; ".join(outcome.reasons))
         return msgspec.structs.replace(outcome, id=task.id, position=place.position)
 

@@ -6,6 +6,7 @@ An hour of backoff takes no time at all, and runs are the same every time.
 from __future__ import annotations
 
 import asyncio
+import random
 import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -41,7 +42,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """Reads the time of the virtual loop it is used in."""
+    """Reads the time of the virtual loop it is used in. Its chance is the same every time."""
+
+    def __init__(self) -> None:
+        self.random_bits = random.Random(0).getrandbits
 
     def now(self) -> float:
         return EPOCH + self.monotonic()

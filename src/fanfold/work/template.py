@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
+from jinja2 import Template as CompiledTemplate
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -83,6 +85,23 @@ def _environment() -> _Environment:
 
 
 _ENVIRONMENT = _environment()
+_KEPT = 256  # templates; a script that runs a pattern again and again reads its prompt once
+
+
+@lru_cache(_KEPT)
+def _parsed(source: str) -> nodes.Template:
+    """Not to be changed."""
+    return _ENVIRONMENT.parse(source)
+
+
+@lru_cache(_KEPT)
+def _undeclared(source: str) -> frozenset[str]:
+    return frozenset(meta.find_undeclared_variables(_parsed(source)))
+
+
+@lru_cache(_KEPT)
+def _compiled(source: str) -> CompiledTemplate:
+    return _ENVIRONMENT.from_string(limits.count_loops(_ENVIRONMENT.parse(source)))
 
 
 class Template:
@@ -95,12 +114,11 @@ class Template:
     def __init__(self, source: str, *, name: str, known: Collection[str], line: int = 1) -> None:
         self.source, self.name, self._line = source, name, line
         try:
-            self._tree = _ENVIRONMENT.parse(source)
+            self._tree = _parsed(source)
             self._check_tags()
-            self._used = frozenset(meta.find_undeclared_variables(self._tree))
+            self._used = _undeclared(source)
             self._check_names(known)
-            counting = limits.count_loops(_ENVIRONMENT.parse(source))
-            compiled = _ENVIRONMENT.from_string(counting)
+            compiled = _compiled(source)
         except TemplateSyntaxError as wrong:
             raise self._bad(str(wrong.message), wrong.lineno) from None
         self._root, self._blocks = compiled.root_render_func, compiled.blocks

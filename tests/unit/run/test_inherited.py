@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fanfold.clock import RealClock
 from fanfold.run.inherited import Inherited, inherited
 from fanfold.run.record import new_id
 
@@ -17,7 +18,7 @@ def test_a_span_and_a_store_are_taken() -> None:
 
 def test_every_id_of_a_run_is_a_span() -> None:
     for now in (0.0, 1_750_000_000.0, 4_000_000_000.0):
-        id = new_id(now)
+        id = new_id(RealClock(), now)
         assert inherited({"FANFOLD_PARENT": id}).parent == id
 
 

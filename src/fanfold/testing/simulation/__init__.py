@@ -1,0 +1,1 @@
+"""Whole runs from a seed: processes, services, a store, time and everything that goes wrong with them."""

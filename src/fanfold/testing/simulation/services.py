@@ -1,0 +1,194 @@
+"""Services that answer in a simulation, and the books they keep: who sent what, and what is billed.
+
+A service lives outside of every process: it bills a call also when nobody waits for the answer any more.
+What it does is a script, call by call; after its end it answers everything well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Literal
+
+import msgspec
+
+from fanfold.errors import InvalidReply, RateLimited, Terminal, Transient
+from fanfold.price import Price, cost
+from fanfold.testing.simulation.machine import SimulatedProcess
+from fanfold.work.ask import Ask, Reply, Usage
+from fanfold.work.member import MemberLimits, Request, Tell, Traits
+
+Behaviour = Literal[
+    "ok", "bad", "empty", "half", "no_usage", "absurd_usage", "overrun", "429", "429_after", "500",
+    "refused", "lost_before", "lost_after", "slow", "invalid", "quota", "defect",
+]  # fmt: skip
+BEHAVIOURS: tuple[Behaviour, ...] = Behaviour.__args__  # type: ignore[attr-defined]
+UNBILLED = ("429", "429_after", "500", "refused", "lost_before", "quota", "defect")
+BAD = "BAD"
+PRICE = Price(input=1.0, output=5.0)
+_encode = msgspec.json.Encoder().encode
+
+
+class SimulatedService(msgspec.Struct, frozen=True):
+    """One who answers. `script`: what it does with its first calls; `seconds`: how long a call takes,
+    about; `monthly`: dollars that all runs together may spend there in a month."""
+
+    name: str
+    script: tuple[Behaviour, ...] = ()
+    seconds: float = 1.0
+    concurrency: int = 4
+    rpm: int | None = None
+    monthly: float | None = None
+    cost: float = 1.0
+
+    def traits(self, more: int = 1) -> Traits:
+        """`more`: so many times the budget of the month."""
+        return Traits(
+            id=self.name, kind="simulated", answerer=f"simulated:{self.name}",
+            price=Price(input=PRICE.input * self.cost, output=PRICE.output * self.cost),
+            max_tokens=100, timeout=60.0, pool=self.name, good_at=("all",),
+            limits=MemberLimits(concurrency=self.concurrency, rpm=self.rpm),
+            budget_usd_month=None if self.monthly is None else self.monthly * more,
+        )  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class SentCall:
+    """One call, as the service saw it. `nanos`: what it bills; `done`: the process has its answer."""
+
+    process: SimulatedProcess
+    service: str
+    key: bytes
+    run: str
+    attempt: int
+    prompt: str
+    did: Behaviour
+    nanos: int = 0
+    excess: int = 0
+    done: bool = False
+
+
+class Books:
+    """What all services have seen, in order. `arrived` is called with each new call."""
+
+    def __init__(self, services: tuple[SimulatedService, ...]) -> None:
+        self.calls: list[SentCall] = []
+        self.times = dict.fromkeys((one.name for one in services), 0)
+        self.arrived: Callable[[SentCall], None] = lambda call: None
+
+
+class SimulatedMember:
+    """A service, as a member of one process."""
+
+    def __init__(
+        self, service: SimulatedService, books: Books, process: SimulatedProcess, more: int
+    ) -> None:
+        self._service, self._books, self._process = service, books, process
+        self.traits = service.traits(more)
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def prepare(self, ask: Ask) -> Request:
+        text = sum(len(message.content.encode()) for message in ask.conversation())
+        return Request(ask, b"", text + 1024, ask.params.max_tokens or self.traits.max_tokens)
+
+    async def ask(self, request: Request, tell: Tell) -> Reply:
+        call, reply, billed = self._arrive(request)
+        self._books.arrived(call)
+        rng, seconds = self._process.rng, self._service.seconds
+        try:
+            await asyncio.sleep(200.0 if call.did == "slow" else seconds * (0.5 + rng.random()))
+        finally:
+            call.done = self._process.alive
+        if (error := _error(call.did, rng)) is not None:
+            raise error
+        match call.did:
+            case "no_usage":
+                return reply
+            case "absurd_usage":
+                return msgspec.structs.replace(reply, usage=Usage(-5, 10**12))
+        return msgspec.structs.replace(reply, usage=billed)
+
+    def _arrive(self, request: Request) -> tuple[SentCall, Reply, Usage]:
+        """The service has it: from here on it is billed."""
+        service, books, ask = self._service, self._books, request.ask
+        number = books.times[service.name]
+        books.times[service.name] += 1
+        did: Behaviour = service.script[number] if number < len(service.script) else "ok"
+        run, _, attempt = request.span.partition(":")
+        prompt = ask.conversation()[-1].content
+        reply = answer_to(ask, did)
+        billed = Usage(request.input_tokens // 8, len(_encode(reply.value)) // 4 + 2)
+        if did == "overrun":
+            billed = Usage(billed.input, request.output_tokens * 2)
+        call = SentCall(
+            self._process, service.name, ask.key("messages"), run, int(attempt or 0), prompt, did
+        )
+        if did not in UNBILLED:
+            price = self.traits.price or PRICE
+            call.nanos = cost(price, billed.input, billed.output, 0, 0)
+            call.excess = max(0, call.nanos - _worst(price, request))
+        books.calls.append(call)
+        return call, reply, billed
+
+
+def _worst(price: Price, request: Request) -> int:
+    return cost(price, request.input_tokens, request.output_tokens, 0, 0)
+
+
+def _error(did: Behaviour, rng: random.Random) -> Exception | None:
+    match did:
+        case "429":
+            return RateLimited("HTTP 429")
+        case "429_after":
+            return RateLimited("HTTP 429", retry_after=rng.choice((0.5, 5.0, 40.0)))
+        case "500" | "refused":
+            return Transient(f"HTTP 500 ({did})")
+        case "lost_before" | "lost_after":
+            return Transient("the connection was dropped", lost=True)
+        case "invalid":
+            return InvalidReply("not a reply that can be read")
+        case "quota":
+            return Terminal("the quota is used up", scope="pool", reset_after=20.0)
+        case "defect":
+            return ValueError("a defect of the member")
+    return None
+
+
+# ── what is said ─────────────────────────────────────────────────────────────────────────────
+
+
+def digest_of(text: str) -> str:
+    """Another text for another prompt, so that whatever changes below shows at the top."""
+    return blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def answer_to(ask: Ask, did: Behaviour) -> Reply:
+    """Follows from the ask alone. One that is not good says so, and gates look for that."""
+    prompt = ask.conversation()[-1].content
+    said = f"{BAD if did == 'bad' else 'good'} {digest_of(prompt + str(ask.sample))}"
+    if did == "empty":
+        return Reply(text="")
+    if did == "half":
+        return Reply(text=said[:7], finish="length")
+    fields = ask.schema.definition.get("properties", {}) if ask.schema else {}
+    if "pass" in fields:  # a judge, who never lets pass what is bad
+        shown = "".join(one.content for one in ask.messages)
+        return Reply(data={} if did == "bad" else {"pass": BAD not in shown})
+    if "answers" in fields:
+        answers = [{"id": one.id, "answer": f"{said} {n}"} for n, one in enumerate(ask.items)]
+        return Reply(data={"answers": answers[: 1 if did == "bad" else None]})
+    data: Any = ask.items[0].data if ask.items else None
+    if isinstance(data, dict) and "choices" in data:
+        labels = [one["label"] for one in data["choices"]]
+        return Reply(text=_encode({"order": sorted(labels, key=digest_of)}).decode())
+    if isinstance(data, dict) and {"a", "b"} <= data.keys():
+        return Reply(text=_encode({"same": int(digest_of(prompt), 16) % 2 == 0}).decode())
+    return Reply(text=said)
