@@ -167,7 +167,7 @@ def test_a_plan_names_a_type_which_only_a_run_imports(tmp_path: Path) -> None:
     [
         ("types_here:Nothing", "has no `Nothing`"),
         ("nowhere:Finding", "cannot import `nowhere`"),
-        ("words", "module:"),
+        ("words", "module:Type"),
         ("types_here:function", "`schema` must be a JSON Schema"),
     ],
 )

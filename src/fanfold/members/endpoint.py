@@ -174,7 +174,7 @@ class ApiMember:
     """A member behind an API. A kind prepares requests, and reads answers that come whole and those
     that come in pieces; `streamed` takes the place of the end of a body to ask for these."""
 
-    streamed: ClassVar[bytes]
+    streamed: bytes
 
     def __init__(self, traits: Traits, endpoint: Endpoint) -> None:
         self._traits, self._model, self._endpoint = traits, traits.model or "", endpoint

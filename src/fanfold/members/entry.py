@@ -45,6 +45,8 @@ class MemberEntry(msgspec.Struct, frozen=True, kw_only=True):
 def read_entry(node: Node) -> MemberEntry:
     """Check one element of `members:`. Fields that belong to another kind are refused as such."""
     lines = {name: child.line for name, child in entries(node, "a member")}
+    if "kind" not in node.value and "provider" in node.value:
+        node = Node({"kind": "openai", **node.value}, node.file, node.lines, node.place)
     if "kind" not in node.value:
         raise node.bad(f"a member needs the field `kind`: one of {', '.join(KINDS)}")
     found: str = one_of(*KINDS)(node.child("kind"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of, s
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
+from fanfold.members.providers import PROVIDERS, Provider, ProviderName
 from fanfold.members.reported import ReplyEnd, of_completions, reply_end
 from fanfold.members.status import table
 from fanfold.members.structured import in_words, is_object
@@ -24,6 +26,7 @@ from fanfold.members.toolcalls import (
 )
 from fanfold.work.ask import Ask, Message, Reply, Schema
 from fanfold.work.member import Event, Request, Tell, Traits
+from fanfold.work.reader import Misfit
 
 ROWS = table(
     quota=("insufficient_quota", "billing", "exceeded your current quota"),
@@ -34,18 +37,33 @@ ROWS = table(
 LEAST_SHARED = 1024  # tokens that a prompt must share for the service to keep them
 
 
-class OpenAIFields(ApiFields, frozen=True, tag="openai"):
+class OpenAIFields(ApiFields, frozen=True, kw_only=True, tag="openai"):
     """A model with an OpenAI-compatible API: `members=[ff.openai("gpt-5-mini")]`.
 
     The fields are those of a roster entry: `id` (the model's name by default), `key`
-    (`env:OPENAI_API_KEY`), `base_url` for another server, `price`, `max_tokens`, `limits`, …
+    (`env:OPENAI_API_KEY`), `provider` or `base_url` for another server, `price`, `max_tokens`,
+    `limits`, …
     """
+
+    provider: ProviderName = ""
 
     usual_host: ClassVar[str] = "https://api.openai.com/v1"
     usual_key: ClassVar[str] = "env:OPENAI_API_KEY"
 
+    def __post_init__(self) -> None:
+        """The key of a provider goes to its own hosts only."""
+        if self.provider:
+            known = PROVIDERS[self.provider]
+            url = self.base_url or known.base_url
+            if not url:
+                what = f"provider {self.provider} has an address for each account: state `base_url`"
+                raise Misfit(what, "provider")
+            self.put(base_url=url, key=self.key or (known.key if known.is_at(url) else "none"))
+        super().__post_init__()
+
     def build(self, traits: Traits, context: BuildContext) -> OpenAI:
-        return OpenAI(traits, self.base_url, fetcher(self.id, self.key, context.roster))
+        key = fetcher(self.id, self.key, context.roster)
+        return OpenAI(traits, self.base_url, key, provider=PROVIDERS[self.provider])
 
 
 openai = constructor(OpenAIFields, lambda given: given["model"])
@@ -66,6 +84,7 @@ class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     response_format: msgspec.Raw | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | None = None
+    random_seed: int | None = None
     prompt_cache_key: str | None = None
     reasoning_effort: str | None = None
     service_tier: str | None = None
@@ -114,13 +133,25 @@ class OpenAI(ApiMember):
     our own server (`members/local`), which takes any schema, and no proxy is in between.
     """
 
-    streamed = b',"stream":true,"stream_options":{"include_usage":true}}'
+    streamed: bytes = b',"stream":true,"stream_options":{"include_usage":true}}'
 
-    def __init__(self, traits: Traits, base_url: str, key: Key, *, own: bool = False) -> None:
-        super().__init__(traits, Endpoint(traits, _url(base_url), key, bearer, ROWS, direct=own))
-        self._own = own
+    def __init__(
+        self,
+        traits: Traits,
+        base_url: str,
+        key: Key,
+        *,
+        own: bool = False,
+        provider: Provider = PROVIDERS[""],
+    ) -> None:
+        headers = header_of(provider.header) if provider.header else bearer
+        super().__init__(traits, Endpoint(traits, _url(base_url), key, headers, ROWS, direct=own))
+        self._own, self._provider = own, provider
         host = urlsplit(base_url).hostname or ""
-        self._completion = host.endswith((".openai.com", ".openai.azure.com"))
+        self._openai = host.endswith((".openai.com", ".openai.azure.com"))
+        self._completion = self._openai or provider.newest
+        if not provider.usage:
+            self.streamed = b',"stream":true}'
         self._format: tuple[Schema, msgspec.Raw] | None = None
 
     def prepare(self, ask: Ask) -> Request:
@@ -130,7 +161,10 @@ class OpenAI(ApiMember):
             messages = (*ask.messages, *completions_messages(tools.rounds), *ask.turns)
         most = params.max_tokens or self._traits.max_tokens
         shared = shared_part(ask, self._traits.price, LEAST_SHARED)
-        spoken = bool(ask.schema and not self._own and not is_object(ask.schema.definition))
+        takes = self._own or self._provider.schemas
+        spoken = bool(
+            ask.schema and not (takes and (self._own or is_object(ask.schema.definition)))
+        )
         if ask.schema and spoken:
             messages = with_system(in_words(ask.schema), messages)
         asked = _Asked(
@@ -140,14 +174,15 @@ class OpenAI(ApiMember):
             max_completion_tokens=most if self._completion else None,
             temperature=params.temperature,
             top_p=params.top_p,
-            seed=params.seed,
+            seed=params.seed if self._provider.seed == "seed" else None,
+            random_seed=params.seed if self._provider.seed == "random_seed" else None,
             stop=params.stop,
             response_format=None if spoken else self._response_format(ask.schema),
             tools=None if tools is None else completions_tools(tools),
             tool_choice="none" if tools is not None and tools.closed else None,
             reasoning_effort=params.reasoning,
             service_tier=params.service_tier,
-            prompt_cache_key=(shared.prefix or None) if self._completion else None,
+            prompt_cache_key=(shared.prefix or None) if self._openai else None,
         )
         body = _encode(asked)
         return Request(
@@ -231,6 +266,12 @@ def with_system(text: str, messages: tuple[object, ...]) -> tuple[object, ...]:
     if not isinstance(first, Message) or first.role != "system":
         return (Message("system", text), *messages)
     return (Message("system", f"{first.content}\n\n{text}"), *messages[1:])
+
+
+def header_of(name: str) -> Callable[[str], dict[str, str]]:
+    """The key alone, in a header of that name."""
+    plain = {"content-type": "application/json"}
+    return lambda key: {**plain, name: key} if key else plain
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -20,7 +20,7 @@ from fanfold.plans.header import Input, InputFields
 from fanfold.plans.variables import NAME as VARS
 from fanfold.plans.variables import check_reads, filled
 from fanfold.work.ask import Params, Schema
-from fanfold.work.check import at, elements, mapping
+from fanfold.work.check import at, described, elements, mapping
 from fanfold.work.document import Node, read, read_text
 from fanfold.work.fields import path_of
 from fanfold.work.files import is_inside
@@ -79,6 +79,11 @@ class StepContext(msgspec.Struct, frozen=True):
             seen = self.earlier if known is None else list(self.results)
             made["prompt"] = read_prompt(node, self, seen, known or KNOWN_NAMES)
         if isinstance(node.value.get("schema"), str):
+            if ":" not in node.value["schema"]:
+                what = f"not {described(node.value['schema'])}"
+                raise node.child("schema").bad(
+                    f"`schema` must be a JSON Schema or module:Type, {what}"
+                )
             made["schema_type"] = read_target(node.child("schema"), self)
         else:
             made["schema"] = read_schema(node, self)

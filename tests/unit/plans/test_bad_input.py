@@ -134,7 +134,8 @@ PLANS = [
     (in_map("prompt: '{{ steps.first }}'"),
      "p.yaml:4: the prompt reads `steps.first`, but it cannot see an earlier step of that name; "
      "there is none"),
-    (in_map("prompt: x\nschema: text"), "p.yaml:5: `schema` must be a mapping, not the text 'text'"),
+    (in_map("prompt: x\nschema: text"),
+     "p.yaml:5: `schema` must be a JSON Schema or module:Type, not the text 'text'"),
     (in_map("prompt: x\nschema:\n  type: objekt"),
      "p.yaml:5: not a valid JSON Schema: `type`: \"objekt\" is not valid under any of the "
      "schemas listed in the 'anyOf' keyword"),
