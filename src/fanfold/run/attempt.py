@@ -219,7 +219,7 @@ class Attempt:
             self._ctx.store.sent.mark(self.number)
         if prefix := grant.permit.writes:
             clock, poke = self._ctx.clock, self._ctx.dispatch.poke
-            tell = heard_first(grant.gauge.caches, prefix, clock, poke, tell)
+            tell = heard_first(grant.gauge, prefix, clock, poke, tell)
         reply = await self._ctx.executor.ask(grant.traits.id, grant.request, tell or tell_nobody)
         return plausible(grant.traits, grant.request, reply)
 

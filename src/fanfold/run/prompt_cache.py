@@ -7,6 +7,7 @@ together all write it, and all pay for that. So one goes first, and the others o
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from fanfold.clock import Clock
 from fanfold.work.member import Event, Tell
@@ -49,17 +50,26 @@ class PromptCaches:
         self._writing.pop(prefix, None)
 
 
+class HasCaches(Protocol):
+    """The gauge of a member."""
+
+    caches: PromptCaches
+    proven: bool
+
+
 def heard_first(
-    caches: PromptCaches, prefix: str, clock: Clock, poke: Callable[[], None], tell: Tell | None
+    gauge: HasCaches, prefix: str, clock: Clock, poke: Callable[[], None], tell: Tell | None
 ) -> Tell:
-    """For an ask that others wait for: at the first sign of its reply they are let go."""
+    """For an ask that others wait for: at the first sign of its reply they are let go. A reply that
+    begins proves address, key and model, too."""
     waits = True
 
     def hear(event: Event) -> None:
         nonlocal waits
         if waits:
             waits = False
-            caches.began(prefix, clock.monotonic())
+            gauge.proven = True
+            gauge.caches.began(prefix, clock.monotonic())
             poke()
         if tell is not None:
             tell(event)

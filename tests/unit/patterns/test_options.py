@@ -131,7 +131,7 @@ def test_plans_refuse_the_same_value_in_the_same_words(
         "`shard` must be a whole number, not the text '2'": lambda run: ff.stage("x", shard="2"),  # type: ignore[arg-type]
         "`prompt` is empty": lambda run: ff.map_reduce(run, ITEMS, prompt=" "),
         "`prompt` must be a text, not the number 7": lambda run: ff.stage(7),  # type: ignore[arg-type]
-        "`schema` must be a JSON Schema (a dict) or a type (a pydantic model, a msgspec Struct, …), not the text 'object'":
+        "`schema` must be a JSON Schema (a dict) or a type (a pydantic model":
             lambda run: ff.map_reduce(run, ITEMS, prompt="x", schema="object"),  # type: ignore[arg-type]
         "not a valid JSON Schema": lambda run: ff.stage("x", schema={"type": "objekt"}),
         "unknown decide 'majorty': did you mean `majority`?":
