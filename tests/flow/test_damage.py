@@ -81,6 +81,7 @@ def test_a_damaged_reply_is_refused_and_asked_again_only_on_the_operators_word(
     word = replace(later, settings={"retry_in_doubt": frozenset({doubt.id})})
     third = play(word, resume=True)
     assert (third.status, outcomes(third), len(provider.sent)) == ("complete", {"passed": 5}, 6)
+    assert (third.maybe_paid_twice, third.maybe_paid_twice_usd > 0) == (1, True)
     fourth = play(replace(scene, name="fourth"))
     assert (fourth.status, len(provider.sent)) == ("complete", 6), "and it is sound again"
     assert fourth.result == third.result

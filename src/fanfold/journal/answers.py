@@ -212,11 +212,13 @@ class StepOutcome(msgspec.Struct, frozen=True):
 
 class AnsweredItems(msgspec.Struct, frozen=True):
     """How many items a member answered: with new replies, with those of earlier runs. `calls` are
-    those that the outcomes counted; for metered members the attempts know better."""
+    those that the outcomes counted; for metered members the attempts know better. `replies`: the new
+    ones, of which one may serve several items."""
 
     new: int = 0
     earlier: int = 0
     calls: int = 0
+    replies: int = 0
 
 
 # ── sums ─────────────────────────────────────────────────────────────────────────────────────

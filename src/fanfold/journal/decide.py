@@ -52,6 +52,7 @@ class RecordedReply(NamedTuple):
     answerer: str
     run: int
     private: bool
+    row: int
 
 
 class HeldClaim(NamedTuple):
@@ -100,6 +101,7 @@ class Claims:
 def _serves(start: StartAttempt, replies: Iterable[RecordedReply]) -> bool:
     return any(
         reply.answerer in start.accept
+        and reply.row not in start.discards
         and (reply.run == start.run or not (reply.private or start.fresh))
         for reply in replies
     )

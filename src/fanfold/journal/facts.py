@@ -172,6 +172,8 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     replies of this run. `take_over`: an attempt in doubt on this key may be repeated, on record.
     `beside`: the attempt of our own that may hold the keys: it is slow, and this one is its hedge.
     `queue`: the id of the queue that it is put into; "" when this process asks itself.
+    `discards`: recorded replies, by row, that are damaged and are asked for again on the operator's
+    word. They serve nobody any more, and count as maybe paid twice.
     """
 
     run: int
@@ -191,6 +193,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     beside: int = 0
     monthly: MonthlyLimit | None = None
     queue: str = ""
+    discards: tuple[int, ...] = ()
 
 
 class NewReply(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -319,7 +322,7 @@ class AdoptAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class DiscardReply(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """A recorded reply is damaged, and the operator wants it asked for again: it is not used again."""
+    """Of earlier versions, in what was left behind: see `discards` of StartAttempt."""
 
     row: int
 

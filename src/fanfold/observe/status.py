@@ -183,7 +183,7 @@ def accounts(
         calls = s.calls
         if calls == s.errors:  # unmetered: only what it could not answer is an attempt
             vain = answered.get((step, ""), AnsweredItems()).calls if step in alone else 0
-            calls = max(a.new + s.errors, a.calls + vain)
+            calls = max(a.replies + s.errors, a.calls + vain)
         found.append(
             MemberAccount(step, member, calls, a.new + a.earlier, a.earlier, s.errors, s.usage,
                           dollars(s.cost), s.bounds > 0)

@@ -173,7 +173,7 @@ class Attempt:
             reserved_tokens=grant.reserved.tokens, at=now, fresh=ctx.settings.fresh,
             monthly=None if month is None else month.draw(now), why=grant.why, beside=beside,
             take_over=ctx.replies.may_repeat(shard.ids, shard.terms, traits),
-            queue=ctx.executor.queue_of(traits.id) if traits.at else "",
+            queue=ctx.executor.queue_of(traits.id) if traits.at else "", discards=shard.discards,
         )  # fmt: skip
         try:
             claim: Claim = await ctx.store.write(fact)

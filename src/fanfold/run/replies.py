@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from fanfold.journal.answers import KnownReply
 from fanfold.journal.contract import Store
-from fanfold.journal.facts import DiscardReply, RunRecord
+from fanfold.journal.facts import RunRecord
 from fanfold.run.demand import Eligible, StepState
 from fanfold.run.settings import Settings
 from fanfold.work.member import Traits
@@ -66,11 +66,7 @@ class Replies:
             return True
         return all(id in self._retry_in_doubt for id in ids)
 
-    def ask_again(self, id: str, known: KnownReply) -> bool:
+    def may_ask_again(self, id: str) -> bool:
         """May a task whose recorded reply is damaged be asked again? Only if the operator said so:
-        it was paid. Then that reply serves nobody any more."""
-        if self._retry_in_doubt is not None and id not in self._retry_in_doubt:
-            return False
-        if known.row:
-            self._store.note(DiscardReply(known.row))
-        return True
+        it was paid."""
+        return self._retry_in_doubt is None or id in self._retry_in_doubt

@@ -38,8 +38,8 @@ class TaskState:
     """
 
     __slots__ = (
-        "_keys", "ask", "calls", "cost", "ctx", "damage", "eligible", "filed", "final", "kept",
-        "kicks", "member", "pending", "place", "reply", "reused", "row", "step", "task", "tell",
+        "_keys", "ask", "calls", "cost", "ctx", "damage", "discards", "eligible", "filed", "final",
+        "kept", "kicks", "member", "pending", "place", "reply", "reused", "row", "step", "task", "tell",
         "too_long", "verdict",
     )  # fmt: skip
 
@@ -50,6 +50,7 @@ class TaskState:
         self.place: Place = task.place or NOWHERE
         self._keys: dict[Takes, bytes] = {}
         self.cost = self.calls = self.row = 0
+        self.discards = 0  # the row of a damaged reply that the next attempt replaces
         self.kicks = KickBacks()
         self.reused = self.filed = self.too_long = False
         self.damage = ""  # why the recorded reply must not be used, nor asked for again
@@ -90,7 +91,8 @@ class TaskState:
         """A recorded reply: it goes through the gate as it is now. One that is damaged is refused,
         and the task has none; it is asked for again only on the operator's word."""
         if known.damage:
-            self.damage = "" if self.ctx.replies.ask_again(self.task.id, known) else known.damage
+            again = self.ctx.replies.may_ask_again(self.task.id)
+            self.damage, self.discards = ("", known.row) if again else (known.damage, 0)
             return
         self.ctx.counts.reused += 1
         self.step.reused += 1
@@ -149,7 +151,7 @@ class TaskState:
         self.ctx.counts.kicks += 1
         self._keys = {}
         self.reply = None
-        self.reused, self.row, self.kept = False, 0, None
+        self.reused, self.row, self.discards, self.kept = False, 0, 0, None
         known = self.ctx.replies.recorded(self.ask_keys(), self.eligible) or self.recorded_here()
         if known is not None:
             self.recall(known)
@@ -235,6 +237,11 @@ class Shard:
 
     def keys(self, takes: Takes) -> tuple[bytes, ...]:
         return tuple([p.key(takes) for p in self.tasks])
+
+    @property
+    def discards(self) -> tuple[int, ...]:
+        """The rows of damaged replies that it replaces."""
+        return tuple([p.discards for p in self.tasks if p.discards])
 
     def take_apart(self, reply: Reply) -> list[tuple[TaskState, Reply]]:
         assert self.apart is not None

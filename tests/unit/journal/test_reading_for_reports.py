@@ -79,15 +79,15 @@ def test_answers_are_counted_by_step_and_member_and_whose_run_asked(tmp_path: Pa
     ran(tmp_path / "s", "first", [answering()], contracts(3))
     ran(tmp_path / "s", "second", [answering()], contracts(5))
     with looked_at(tmp_path / "s") as (read, of):
-        assert read.answered_items(of("first").run.no) == {(0, "haiku"): AnsweredItems(3, 0, 3)}
-        assert read.answered_items(of("second").run.no) == {(0, "haiku"): AnsweredItems(2, 3, 2)}
+        assert read.answered_items(of("first").run.no) == {(0, "haiku"): AnsweredItems(3, 0, 3, 3)}
+        assert read.answered_items(of("second").run.no) == {(0, "haiku"): AnsweredItems(2, 3, 2, 2)}
 
 
 def test_items_without_an_answer_stand_under_no_member(tmp_path: Path) -> None:
     reviewed(tmp_path / "s")
     with looked_at(tmp_path / "s") as (read, of):
         assert read.answered_items(of("contract-review").run.no) == {
-            (0, ""): AnsweredItems(0, 0, 4), (0, "haiku"): AnsweredItems(9, 0, 12),
+            (0, ""): AnsweredItems(0, 0, 4), (0, "haiku"): AnsweredItems(9, 0, 12, 9),
         }  # fmt: skip
 
 

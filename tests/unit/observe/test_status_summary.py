@@ -56,6 +56,19 @@ def test_a_run_whose_process_died_is_crashed_and_its_calls_are_in_doubt(tmp_path
     assert now.seconds == 2.0  # the last sign of life
 
 
+def test_a_call_that_serves_several_items_counts_once_as_in_the_receipt(tmp_path: Path) -> None:
+    member = Scripted(
+        lambda ask, n: Reply("fine"), traits("rules", metered=False, shared=True, price=None)
+    )
+    items = [{**contracts(1)[0], "id": str(n)} for n in range(200)]
+    receipt = ran(tmp_path / "s", "free", [member], items, concurrency=4)
+    with looked_at(tmp_path / "s") as (read, of):
+        summary = of("free")
+        whole = whole_receipt(summary, accounts(read, summary.run))
+    assert (receipt.passed, len(member.asked) < 200) == (200, True)
+    assert whole.calls == receipt.calls == len(member.asked)
+
+
 def test_a_run_whose_process_lives_is_running(tmp_path: Path) -> None:
     crashed(tmp_path / "s")
     with looked_at(tmp_path / "s", alive=True, after=2.75) as (_, of):

@@ -35,7 +35,7 @@ _ATTEMPT = (
     "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
     " tokens, cost, started, why, queue, hedge_of, repeats, repeated)"
 )
-_KNOWN = "select key, answerer, run, private from replies where key8 in ({})"
+_KNOWN = "select key, answerer, run, private, no from replies where key8 in ({})"
 _HOLDERS = (
     "select c.key, c.answerer, a.no, a.session, a.state, a.reserved, a.again from claims c"
     " join attempts a on a.no = c.attempt where c.key in ({})"
@@ -80,7 +80,7 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
             attempts.append(
                 (claim.attempt, f.run, f.step, f.session, f.member, f.answerer, "started",
                  _encode(f.ids), f.reserved, f.reserved_tokens, f.reserved, f.at, f.why, f.queue,
-                 f.beside or None, *(repeated(claim.doubt) if claim.doubt else (0, 0)))
+                 f.beside or None, *_repeated(db, f, claim))
             )  # fmt: skip
             claimed += [(key, f.answerer, claim.attempt) for key in dict.fromkeys(f.keys)]
     spending.put([fact for fact, claim in zip(facts, claims, strict=True) if claim.attempt])
@@ -91,6 +91,22 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
     if again:
         bulk.among(db, "update attempts set again = 1 where no in ({})", again)
     return claims
+
+
+def _repeated(db: Database, fact: StartAttempt, claim: Claim) -> tuple[int, int]:
+    """How many calls that may have been paid it repeats, and what they may have cost."""
+    if not (claim.doubt or fact.discards):
+        return 0, 0
+    calls, cost = repeated(claim.doubt)
+    damaged = sum([discard(db, row) for row in fact.discards])
+    return calls + damaged, cost + (fact.reserved if damaged else 0)
+
+
+def discard(db: Database, row: int) -> int:
+    """The row stays, so that its number is not given to another; it answers no key any more. 0: it
+    did so before."""
+    gone = "update replies set key8 = 0, key = x'', private = 1 where no = ? and key <> x''"
+    return int(db.execute(gone, (row,)).rowcount)
 
 
 def _recorded(db: Database, keys: list[bytes]) -> dict[bytes, list[RecordedReply]]:
@@ -269,9 +285,8 @@ def record_failure(db: Database, facts: list[RecordFailure]) -> list[int]:
 
 
 def discard_reply(db: Database, facts: list[DiscardReply]) -> list[None]:
-    """The row stays, so that its number is not given to another; it answers no key any more."""
     for fact in facts:
-        db.execute("update replies set key8 = 0, key = x'', private = 1 where no = ?", (fact.row,))
+        discard(db, fact.row)
     return [None] * len(facts)
 
 

@@ -159,14 +159,15 @@ class MemberRows:
             "select o.step, coalesce(r.member, iif(o.body is null, '', o.member)) as who,"
             " count(*) filter (where o.body is not null or r.run = :run),"
             " count(*) filter (where r.run <> :run),"
-            " sum(o.calls) from outcomes o left join replies r on r.no = o.reply"
+            " sum(o.calls), count(o.body) + count(distinct iif(r.run = :run, r.no, null))"
+            " from outcomes o left join replies r on r.no = o.reply"
             " where o.run = :run group by o.step, who order by o.step, who",
             {"run": run},
         )
         found = {(step, member): AnsweredItems(*numbers) for step, member, *numbers in rows}
         for step, member, calls in self._unplaced(run):
             of = found.get((step, member), AnsweredItems())
-            found[step, member] = AnsweredItems(of.new, of.earlier, of.calls + calls)
+            found[step, member] = msgspec.structs.replace(of, calls=of.calls + calls)
         return found
 
     def _unplaced(self, run: int) -> list[tuple[int, str, int]]:
