@@ -352,8 +352,9 @@ def test_help_and_version(tmp_path: Path) -> None:
     assert (helped.code, helped.err) == (0, "")
     listed = re.findall(r"^  (\w+)  ", helped.out.split("Commands:")[1], re.MULTILINE)
     assert listed == [
-        "run", "init", "graph", "schema", "resume", "pause", "set", "approve", "skip", "retry", "launch",
-        "kill", "relaunch", "status", "ui", "show", "runs", "store", "report", "view", "feed", "tree",
-        "tune", "members", "ask", "mcp", "serve", "skill", "local", "demo", "completion", "new",
+        "run", "init", "graph", "schema", "resume", "pause", "set", "tell", "approve", "skip", "retry",
+        "launch", "kill", "relaunch", "status", "ui", "show", "runs", "store", "report", "worker",
+        "workers", "view", "feed", "tree", "tune", "members", "ask", "mcp", "serve", "skill", "local",
+        "demo", "completion", "new",
     ]  # fmt: skip
     assert fanfold(tmp_path, "run", "--help").code == 0
