@@ -205,9 +205,11 @@ def test_group_makes_one_of_each_by_any_reduce_and_feeds_a_map(tmp_path: Path) -
 
 def test_an_item_without_the_field_fails_and_the_others_are_grouped(tmp_path: Path) -> None:
     steps = "  - group: {by: item.city, reduce: collect}\n  - write: out.json\n"
-    done = ran(tmp_path, steps)
-    assert "18 failed" in done.out and "it has no field `item.city` to group by" in done.out
-    assert written(tmp_path) == []
+    project(tmp_path, steps)
+    (tmp_path / "items.jsonl").write_text('{"id": "a", "city": "Rome"}\n{"id": "b"}\n')
+    done = fanfold(tmp_path, "run", "plan.yaml")
+    assert "1 failed" in done.out and "it has no field `item.city` to group by" in done.out
+    assert [one["ids"] for one in written(tmp_path)] == [["a"]]
 
 
 def test_join_gives_the_matches_of_each_item(tmp_path: Path) -> None:
@@ -391,6 +393,38 @@ def test_resolved_records_against_the_truth_of_others() -> None:
     assert asks <= 0.02 * many * (many - 1) / 2
     assert best.precision == 1.0 and best.recall >= 0.98
     assert 0.85 <= made.f1 <= best.f1
+
+
+GOES_BY = [
+    ("resolve: {member: same, block: {on: nam}}", "`block` reads item.nam"),
+    ("resolve: {member: same, block: {on: [nam, titel]}}", "`block` reads item.nam or item.titel"),
+    (
+        "join: {member: same, right: {jsonl: items.jsonl}, block: {key: kidn}}",
+        "`block` reads item.kidn",
+    ),
+    ("group: {by: item.kidn, reduce: count}", "`by` reads item.kidn"),
+    ("sample: {items: 3, by: kidn}", "`by` reads item.kidn"),
+    ("map: {member: first_word, shard: {hash: kidn, count: 2}}", "`shard` reads item.kidn"),
+]
+
+
+@pytest.mark.parametrize(("step", "says"), GOES_BY)
+def test_a_field_that_items_do_not_have_is_refused_before_anything_starts(
+    tmp_path: Path, step: str, says: str
+) -> None:
+    done = ran(tmp_path, f"  - {step}\n")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"fanfold: plan.yaml:3: {says}, but items have: id, name, kind, n\n"
+
+
+def test_in_python_a_field_to_block_on_that_no_record_has_is_refused(tmp_path: Path) -> None:
+    async def resolve() -> None:
+        members = [ff.function(lambda pair: True, id="same")]
+        async with ff.open_run("r", members=members, store=str(tmp_path), progress=False) as run:
+            await ff.resolve(run, RECORDS, block=ff.Block(on=["nam"]))
+
+    with pytest.raises(ff.FanfoldError, match="no record has the field nam to block on"):
+        asyncio.run(resolve())
 
 
 WITHIN = {

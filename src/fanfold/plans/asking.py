@@ -69,10 +69,6 @@ class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
             return set()
         return Template(self.prompt, name="prompt", known=ALL_NAMES).fields(name)
 
-    def fields_needed(self) -> dict[str, str]:
-        """The fields that items must have, each with the field of the step that says so."""
-        return dict.fromkeys(sorted(self.fields_read("item")), "prompt")
-
 
 def judges_in(gate: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Each `judge` in a gate as it is written, with the path to it: `[0].all_of[1].judge`."""

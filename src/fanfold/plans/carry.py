@@ -50,6 +50,7 @@ class CarriedStep(FlowStep, Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
     def all_terms(self, ready: Ready) -> list[Terms]: ...
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]: ...
     def check_size(self, size: int) -> None: ...
     async def carry(self, state: PlanState) -> None: ...
 
@@ -307,19 +308,22 @@ def _reads(step: FlowStep) -> set[str]:
 
 
 def check_fields(plan: PlanHeader, items: Iterable[tuple[int, Item]]) -> None:
-    """The first item must have the fields that the first prompt reads, else it says so now."""
+    """The first item must have the fields that the first step goes by, else it says so now."""
     step: CarriedStep = next(step for step in plan.steps if step.takes_items)
     first = next(iter(items), None)
-    if first is None or step.asks_about_parts:
+    if first is None:
         return
-    _, asking = next(step.asks())
-    view = {**dict.fromkeys(step.fields_added), **first[1].view()}
-    for field, by in asking.fields_needed().items():
-        if field not in view:
+    view, wanted = {**dict.fromkeys(step.fields_added), **first[1].view()}, [*step.item_fields()]
+    asking = next((asking for _, asking in step.asks()), None)
+    if asking is not None and not step.asks_about_parts:
+        wanted += [("prompt", (name,)) for name in sorted(asking.fields_read("item"))]
+    for field, names in wanted:
+        if names and not any(name in view for name in names):
             has = ", ".join(map(str, list(first[1].view())[:8]))
-            said = "the prompt" if by == "prompt" else f"`{by}`"
+            said = "the prompt" if field == "prompt" else f"`{field}`"
+            line = step.line if asking is None else asking.lines.get(field, asking.line)
             raise BadInput(
-                f"{said} reads item.{field}, but items have: {has}",
+                f"{said} reads {' or '.join(f'item.{name}' for name in names)}, but items have: {has}",
                 file=plan.file,
-                line=asking.lines.get(by, asking.line),
+                line=line,
             )

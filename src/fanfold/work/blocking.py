@@ -115,8 +115,15 @@ class Blocked(NamedTuple):
     left_out: int
 
 
+def _check_said(records: Sequence[BlockedRecord], block: Block) -> None:
+    """A field that no record has would make no pair, which must not pass for an answer."""
+    if records and block.on and block.vector is None and not any(one.text for one in records):
+        raise FanfoldError(f"no record has the field {' or '.join(listed(block.on))} to block on")
+
+
 def pairs_within(records: Sequence[BlockedRecord], block: Block) -> Blocked:
     """Pairs of one list, `a` before `b`."""
+    _check_said(records, block)
     return _chosen(_similar(records, None), len(records), 0, block)
 
 
@@ -124,6 +131,8 @@ def pairs_between(
     left: Sequence[BlockedRecord], right: Sequence[BlockedRecord], block: Block
 ) -> Blocked:
     """Pairs of two lists, `a` of the left and `b` of the right."""
+    for side in (left, right):
+        _check_said(side, block)
     return _chosen(_similar(left, right), len(left), len(right), block)
 
 

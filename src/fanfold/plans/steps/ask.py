@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from fanfold.patterns.asked_reduce import value_or_flag, value_or_pause
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
@@ -60,7 +62,9 @@ class Once(Asking, Step, frozen=True, omit_defaults=True, tag="ask", kw_only=Tru
         )
 
     def draw(self, id: str, sketch: Sketch) -> Box:
-        return sketch.leaf(id, title(self.name, "ask"), self)
+        box = sketch.leaf(id, title(self.name, "ask"), self)
+        more = ("on failure: partial",) if self.partial else ()
+        return msgspec.structs.replace(box, lines=(*box.lines, *more))
 
 
 Once.written = written(

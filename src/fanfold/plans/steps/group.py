@@ -21,7 +21,7 @@ from fanfold.plans.preview.standin import Size
 from fanfold.plans.preview.stations import PassingItem
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.kind import Step, item_names
 from fanfold.plans.steps.reduce import Reduce, ReduceEntry
 from fanfold.run.forecast import StepPreview
 from fanfold.work.document import Node
@@ -61,6 +61,9 @@ class Group(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="group", 
 
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, f"{self.name} asks about groups of items"
+
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        yield "by", item_names(self.by)
 
     def item_terms(self, ready: Ready) -> list[Terms]:
         return [terms_of_nobody(f"{ready.named(self.name)}.key")]

@@ -19,7 +19,7 @@ from fanfold.plans.preview.compared import ComparedStation
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext, read_input
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Comparing, Step
+from fanfold.plans.steps.kind import Comparing, Step, item_names
 from fanfold.plans.steps.resolve import BlockFields, describe_block, note_bound, read_block
 from fanfold.work.blocking import Block, Blocked, CandidatePair
 from fanfold.work.document import Node
@@ -57,6 +57,12 @@ class Join(Comparing, Asking, Step, frozen=True, omit_defaults=True, tag="join",
 
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield f"{self.name}.pairs", self
+
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        block = self.block
+        return (
+            ("block", item_names(*names)) for names in (block.on, (block.key,), (block.vector,))
+        )
 
     # ── run ──
 

@@ -18,6 +18,7 @@ from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
 from fanfold.work.ask import Ask
+from fanfold.work.blocking import item_path
 from fanfold.work.document import Node
 from fanfold.work.item import Item
 from fanfold.work.nearest import remedy
@@ -144,6 +145,11 @@ class Step:
         """What its prompts read of an item that the item has not by itself."""
         return ()
 
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Beside its prompt, what of an item it goes by: a field of the step, and the names of an
+        item's fields of which there must be one."""
+        return iter(())
+
     def lists_read(self) -> set[str]:
         """The steps whose lists it works on, or finds in its items."""
         return set() if self.produced_by is None else {self.produced_by}
@@ -185,6 +191,12 @@ class Comparing:
 
     def item_terms(self, ready: Ready) -> list[Terms]:
         return [terms_of_nobody(ready.named(self.name), self.name)]
+
+
+def item_names(*fields: str | None) -> tuple[str, ...]:
+    """The items' own fields that these are, or are in; none, where one is of an earlier reply."""
+    names = tuple(item_path(field)[0] for field in fields if field)
+    return () if "steps" in names else names
 
 
 def _produced(over: Any) -> str | None:

@@ -22,9 +22,8 @@ from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import MapStation
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.kind import Step, item_names
 from fanfold.plans.steps.reduce import Reduce
-from fanfold.work.blocking import item_path
 from fanfold.work.document import Node
 from fanfold.work.parts import PartKind
 from fanfold.work.picture import Box
@@ -78,10 +77,9 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
             return self
         return msgspec.structs.replace(self, who=Who(members=(self.name,)))
 
-    def fields_needed(self) -> dict[str, str]:
-        field = self.shard and (self.shard.hash or self.shard.range)
-        root = item_path(field)[0] if field else "steps"
-        return super().fields_needed() | ({} if root == "steps" else {root: "shard"})
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        if self.shard is not None:
+            yield "shard", item_names(self.shard.hash, self.shard.range)
 
     # ── items ──
 

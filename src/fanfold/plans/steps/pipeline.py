@@ -110,6 +110,9 @@ class Pipeline(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="pipel
     def fields_added(self) -> tuple[str, ...]:
         return self.stages[0].fields_added
 
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        return self.stages[0].item_fields()
+
     def asks(self) -> Iterator[tuple[str, Asking]]:
         for stage in self.stages:
             yield from stage.asks()

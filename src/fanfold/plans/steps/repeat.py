@@ -123,6 +123,10 @@ class Repeat(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="repeat"
         lists = () if self.takes_items else tuple(n for one in self.steps for n in one.reply_names)
         return (*lists, *(name for one in self.steps for name in one.result_names), self.name)
 
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        first = next((step for step in self.steps if step.takes_items), None)
+        return iter(()) if first is None else first.item_fields()
+
     def asks(self) -> Iterator[tuple[str, Asking]]:
         for step in self.steps:
             yield from step.asks()

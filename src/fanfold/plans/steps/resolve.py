@@ -24,7 +24,7 @@ from fanfold.plans.preview.compared import ComparedStation
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Comparing, Step
+from fanfold.plans.steps.kind import Comparing, Step, item_names
 from fanfold.run.forecast import Note
 from fanfold.work.blocking import Block, Blocked, CandidatePair
 from fanfold.work.check import at
@@ -115,6 +115,12 @@ class Resolve(
         yield f"{self.name}.pairs", self
         if self.canonical is not None and self.canonical.is_asked:
             yield f"{self.name}.canonical", self.canonical
+
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        block = self.block
+        return (
+            ("block", item_names(*names)) for names in (block.on, (block.key,), (block.vector,))
+        )
 
     # ── run ──
 

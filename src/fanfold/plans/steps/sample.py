@@ -18,7 +18,7 @@ from fanfold.plans.preview.standin import NOTHING, Size
 from fanfold.plans.preview.stations import PassingItem
 from fanfold.plans.reading import StepContext
 from fanfold.plans.ready import Ready
-from fanfold.plans.steps.kind import Step
+from fanfold.plans.steps.kind import Step, item_names
 from fanfold.run.forecast import Note, StepPreview
 from fanfold.work.document import Node
 from fanfold.work.picture import Box
@@ -52,6 +52,9 @@ class SampleStep(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="sam
 
     def item_asks(self) -> Iterator[tuple[str, Asking | str]]:
         yield self.name, f"{self.name} asks nobody"
+
+    def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        yield "by", item_names(self.by)
 
     def item_terms(self, ready: Ready) -> list[Terms]:
         return [terms_of_nobody(ready.named(self.name), self.name)]
