@@ -79,7 +79,7 @@ class Storm:
 
 
 def weathered(folder: Path, server: RunningServer, seed: int, orders: int) -> None:
-    items = max(FEWEST, 6 * orders)
+    items = max(FEWEST, 4 * orders)
     write_project(folder, server.url, items=items)
     with ExitStack() as stack:
         storm = Storm(folder, seed, stack)
@@ -88,7 +88,8 @@ def weathered(folder: Path, server: RunningServer, seed: int, orders: int) -> No
             storm.order()
         storm.program.send(SIGKILL)
         storm.program.process.wait()
-        fanfold(folder, "set", "talk", "budget=300", "m=on", "map.budget=300")
+        last = ("budget=300", "m=on", "map.budget=300", "concurrency=9", "map.concurrency=9")
+        fanfold(folder, "set", "talk", *last)
     ended = fanfold(folder, "resume", "talk", "--retry-in-doubt", "--json", "--quiet")
     if ended.code == 2:  # it had been complete before
         assert "is over" in ended.err or "nothing" in ended.err, ended
