@@ -211,3 +211,54 @@ def test_a_paid_member_needs_both_switches(
         assert runs(folder) == []
     if who == "member: m" and code and "false" not in enabled:
         assert ended.err == f"fanfold: {NOT_ALLOWED}\n"
+
+
+# ── members add ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_member_is_added_at_the_end_of_the_list_and_nothing_else_changes(folder: Path) -> None:
+    words = ("members", "add", "fast", "--provider", "groq", "--model", "llama-3.3")
+    ended = fanfold(folder, *words)
+    line = "  - {id: fast, provider: groq, model: llama-3.3}\n"
+    assert (ended.code, ended.err, ended.out) == (0, "", f"roster.yaml:8: + {line}")
+    assert (folder / "roster.yaml").read_text() == ROSTER + line
+    again = fanfold(folder, *words)
+    assert (again.code, (folder / "roster.yaml").read_text()) == (2, ROSTER + line)
+    assert "fast" in fanfold(folder, "members").out
+
+
+def test_a_roster_that_is_not_there_is_made(tmp_path: Path) -> None:
+    words = (
+        "members",
+        "add",
+        "c",
+        "--provider",
+        "anthropic",
+        "--model",
+        "claude-x",
+        "--roster",
+        "new.yaml",
+    )
+    assert fanfold(tmp_path, *words).code == 0
+    expected = "members:\n  - {id: c, kind: anthropic, model: claude-x}\n"
+    assert (tmp_path / "new.yaml").read_text() == expected
+
+
+@pytest.mark.parametrize(
+    ("roster", "words", "said"),
+    [
+        (ROSTER, ("x", "--provider", "grok", "--model", "y"), "unknown provider `grok`"),
+        (ROSTER, ("x", "--provider", "azure", "--model", "y"), "state `base_url`"),
+        (ROSTER, ("x",), "there is nobody to ask"),
+        ("members: []\n", ("x", "--provider", "groq", "--model", "y"), "add it by hand"),
+        ("members: [{id: a, kind: command, cmd: [cat]}]\n",
+         ("x", "--provider", "groq", "--model", "y"), "add it by hand"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_added_changes_nothing(
+    tmp_path: Path, roster: str, words: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "roster.yaml").write_text(roster)
+    ended = fanfold(tmp_path, "members", "add", *words)
+    assert (ended.code, said in ended.err) == (2, True), ended.err
+    assert (tmp_path / "roster.yaml").read_text() == roster

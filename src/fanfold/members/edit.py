@@ -13,7 +13,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from fanfold.errors import BadInput
 from fanfold.members.keys import check_reference, looks_like_key
 from fanfold.members.roster import DEFAULT_ROSTER, read_roster
 from fanfold.work.document import Node, Place, parse, read_text
+from fanfold.work.files import replacing
 from fanfold.work.nearest import remedy
 from fanfold.work.reader import Misfit
 from fanfold.work.rewrite import CannotEdit, with_field, without
@@ -32,6 +33,7 @@ REMOVED: Any = object()
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _WORD = re.compile(r"[A-Za-z0-9_.+-]+")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 _ODD_BREAKS = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
 
 
@@ -111,6 +113,45 @@ def edit_roster(path: str | Path, id: str, edits: Sequence[Edit]) -> list[Change
     if after != before:
         _replace(Path(path).resolve(), before, after)
     return list(_differences(before, after))
+
+
+def add_member(path: Path, fields: Mapping[str, str]) -> list[Changed]:
+    """Write a new member at the end of the list, in one line; a file that is not there is made."""
+    if str(path).endswith(".json"):
+        raise BadInput("only rosters in YAML can be changed here", file=str(path))
+    shown = ", ".join(f"{name}: {_plain(value)}" for name, value in fields.items())
+    if not path.exists():
+        text = f"members:\n  - {{{shown}}}\n"
+        read_roster(parse(text, str(path)))
+        with replacing(path) as out:
+            out.write(text.encode())
+        return [Changed(n, "+", line) for n, line in enumerate(text.splitlines(), 1)]
+    before = read_text(path)
+    after = _with_entry(before, str(path), f"- {{{shown}}}")
+    read_roster(parse(after, str(path)))
+    _replace(path.resolve(), before, after)
+    return list(_differences(before, after))
+
+
+def _with_entry(text: str, file: str, entry: str) -> str:
+    top, whole = parse(text, file).value, written(text)
+    named = whole.named("members") if whole.shape == "mapping" else None
+    held = whole if named is None else named[1]
+    if held.shape != "list" or held.flow or not held.inner:
+        raise BadInput("its members are not one below the other; add it by hand", file=file)
+    column = held.start - text.rfind("\n", 0, held.start) - 1
+    at = text.find("\n", held.end - 1)
+    before, rest = (text, "") if at < 0 else (text[:at], text[at:])
+    new = f"{before}\n{' ' * column}{entry}{rest}"
+    found = parse(new, file).value
+    lists = [one["members"] if isinstance(one, dict) else one for one in (top, found)]
+    if lists[0] != lists[1][:-1]:
+        raise BadInput("more than that would change; add it by hand", file=file)
+    return new
+
+
+def _plain(value: str) -> str:
+    return value if _PLAIN.fullmatch(value) else json.dumps(value)
 
 
 def edited(text: str, file: str, id: str, edits: Sequence[Edit]) -> str:

@@ -23,12 +23,14 @@ from fanfold.faces.cli.store import store_option as _store
 from fanfold.faces.extra import missing_extra
 from fanfold.journal import opening
 from fanfold.journal.decide import month_of
-from fanfold.members.edit import edit_roster, parse_edit
+from fanfold.members.edit import add_member, edit_roster, parse_edit
+from fanfold.members.providers import PROVIDERS
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.members.route import ORDER, Need, explain, rank
 from fanfold.observe.menu import menu, menu_json
 from fanfold.run.choose import months_used_up
 from fanfold.work.member import MemberStats, Traits
+from fanfold.work.nearest import remedy
 
 
 class TaskQuery(msgspec.Struct, frozen=True):
@@ -159,6 +161,38 @@ def set_fields(
         click.echo(f"{file}: nothing to change")
 
 
+@click.command("add")
+@click.argument("id", metavar="ID", required=False)
+@click.option("--provider", metavar="NAME", help="anthropic, openai, groq, ollama, … .")
+@click.option("--model", metavar="NAME", help="The model, as the provider calls it.")
+@click.option(
+    "--base-url", metavar="URL", help="Where it is, if not at the provider's usual address."
+)
+@click.option("--roster", metavar="FILE", help="The roster to change; it is made if need be.")
+@click.pass_context
+def add(
+    context: click.Context, id: str | None, provider: str | None, model: str | None,
+    base_url: str | None, roster: str | None,
+) -> None:  # fmt: skip
+    """Write a member into the roster file. What is not stated is asked: its id, its provider, its
+    model."""
+    above = context.parent.params.get("roster") if context.parent else None
+    try:
+        id = id or click.prompt("id, by which plans name it", err=True)
+        provider = provider or click.prompt("provider", err=True)
+        model = model or click.prompt("model", err=True)
+    except click.Abort:
+        raise BadInput("state ID, --provider and --model: there is nobody to ask") from None
+    names = sorted({"anthropic", *filter(None, PROVIDERS)})
+    if provider not in names:
+        raise BadInput(f"unknown provider `{provider}`: {remedy(str(provider), names)}")
+    who = {"kind": "anthropic"} if provider == "anthropic" else {"provider": provider}
+    fields = {"id": id, **who, "model": model, **({"base_url": base_url} if base_url else {})}
+    file = Path(roster or above or "roster.yaml")
+    for one in add_member(file, {name: str(value) for name, value in fields.items()}):
+        click.echo(f"{file}:{one.line}: {one.sign} {one.text}")
+
+
 @click.pass_context
 def _menu(context: click.Context, /, **given: Any) -> None:
     if context.invoked_subcommand is None:
@@ -166,6 +200,6 @@ def _menu(context: click.Context, /, **given: Any) -> None:
 
 
 members = click.Group(
-    "members", commands=[set_fields], callback=_menu, params=list_members.params, help=list_members.help,
-    invoke_without_command=True, subcommand_metavar="[set ID FIELD=VALUE...]",
+    "members", commands=[add, set_fields], callback=_menu, params=list_members.params, help=list_members.help,
+    invoke_without_command=True, subcommand_metavar="[add [ID] | set ID FIELD=VALUE...]",
 )  # fmt: skip
