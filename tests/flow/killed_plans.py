@@ -35,7 +35,8 @@ _READY.set_forkserver_preload([__name__])
 
 
 class Script:
-    """What the server says, and whom it kills at which of its requests."""
+    """What the server says, and whom it kills at which of its requests. One that a dead client had
+    sent may arrive when there is nobody to kill yet: then the next one counts."""
 
     says: Callable[[Asked], Says]
     arrived = 0
@@ -44,8 +45,9 @@ class Script:
 
     def __call__(self, asked: Asked) -> Says:
         self.arrived += 1
-        if self.arrived == self.kill_at and self.victim is not None:
+        if 0 < self.kill_at <= self.arrived and self.victim is not None:
             os.kill(self.victim, signal.SIGKILL)
+            self.victim = None
         return self.says(asked)
 
 
