@@ -87,3 +87,10 @@ def test_a_pause_that_came_too_late_does_not_hold_the_next_process() -> None:
     """An order that does not last is for the process that was there."""
     late = WorldFault("order", at=60, order="pause")
     simulate(World(jobs=(WorldJob(items=1),), faults=(late, WorldFault("crash_after", at=1000))))
+
+
+def test_a_vote_without_a_decision_is_on_record_also_when_the_disk_is_full() -> None:
+    """Its outcome was left out as if a reply of it were saved elsewhere, and the run closed without it."""
+    full = WorldFault("full", at=96, amount=200.0)
+    job = WorldJob(pattern="nested", items=2, concurrency=8)
+    simulate(World(20429, (job,), faults=(WorldFault("crash_after", at=1), full)))

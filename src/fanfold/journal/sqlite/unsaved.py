@@ -260,9 +260,12 @@ def paused(fact: Any, reason: str) -> Any:
 
 def with_replies(fact: Any) -> Any:
     """Outcomes of replies that went into the side file have no row to point to: they are left out,
-    and found again from the replies when the run is resumed."""
+    and found again from the replies when the run is resumed. One that nobody answered, such as a vote
+    without a decision, has no reply to point to."""
     if isinstance(fact, EndItems):
-        known = tuple(e for e in fact.endings if e.reply or e.state not in _WITH_REPLY)
+        known = tuple(
+            e for e in fact.endings if e.reply or e.member == "" or e.state not in _WITH_REPLY
+        )
         return fact if len(known) == len(fact.endings) else EndItems(fact.run, known)
     return fact
 
