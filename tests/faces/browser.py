@@ -108,7 +108,11 @@ class Browser:
         self.loaded()
 
     def loaded(self) -> None:
-        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+        """The last page, not one that was entered before it."""
+        while not any(
+            event["method"] == "Page.loadEventFired" and event["sessionId"] == self._session
+            for event in self._events
+        ):
             self._events.append(self._next())
 
     def picture(self, file: Path, *, height: int = 0) -> None:
