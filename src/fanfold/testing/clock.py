@@ -6,7 +6,7 @@ An hour of backoff takes no time at all, and runs are the same every time.
 from __future__ import annotations
 
 import asyncio
-import random
+import secrets
 import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -42,10 +42,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """Reads the time of the virtual loop it is used in. Its chance is the same every time."""
+    """Reads the time of the virtual loop it is used in. Ids are by chance: two runs that start at the
+    same virtual moment may be in one store."""
 
-    def __init__(self) -> None:
-        self.random_bits = random.Random(0).getrandbits
+    random_bits = staticmethod(secrets.randbits)
 
     def now(self) -> float:
         return EPOCH + self.monotonic()
