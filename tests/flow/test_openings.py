@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,11 @@ from fanfold.plans.prepare import Options, prepare, prepare_resume
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate
 from fanfold.run.loop import run_sync
-from fanfold.run.run import Run
 from fanfold.testing.running import threaded_server
 from fanfold.testing.script import Asked, Says
 from fanfold.work.outcome import Receipt
 from tests.flow.killed_plans import carried_through
+from tests.flow.small_plans import unwatched
 
 PLAN = """\
 name: killed
@@ -68,11 +66,6 @@ asked: list[Asked] = []
 def note(one: Asked) -> Says:
     asked.append(one)
     return Says()
-
-
-@asynccontextmanager
-async def unwatched(run: Run) -> AsyncIterator[None]:
-    yield
 
 
 def written(folder: Path, plan: str, url: str = "http://127.0.0.1:9") -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from fanfold.members.roster import load_roster
 from fanfold.observe.closing import closing
 from fanfold.observe.preview import preview_text
 from fanfold.patterns.fold import collect
+from fanfold.plans.execute import Audience, execute
 from fanfold.plans.inputs import open_input
 from fanfold.plans.load import load_plan
+from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate
 from fanfold.price import Price, cost
@@ -32,6 +35,7 @@ from fanfold.work.member import Event, Request, Tell, Traits
 from fanfold.work.outcome import Receipt
 from tests.flow.killed_plans import carried_through
 from tests.flow.simulation import Scene, play
+from tests.flow.small_plans import unwatched
 
 PRICE = Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)
 SHARED = 20_000
@@ -224,6 +228,30 @@ def test_off_is_off(tmp_path: Path) -> None:
         (tmp_path / "roster.yaml").write_text(ROSTER.format(url=server.url))
         receipt = run_sync(mapped(tmp_path, "a", 10, context=CONTEXT, cache="off"))
     assert (receipt.passed, caches.writes, receipt.steps[0].sharing) == (10, 0, 0)
+
+
+ONCE = """\
+name: once
+roster: roster.yaml
+steps:
+  - ask: {member: a, prompt: What does it say?, context: [%s]%s}
+"""
+
+
+@pytest.mark.parametrize("stated", ["", ", cache: auto"])
+def test_what_is_asked_once_is_not_written_unless_that_is_stated(
+    tmp_path: Path, stated: str
+) -> None:
+    """It costs more to write, and nobody would read it."""
+    caches = ServerCaches()
+    with threaded_server(tmp_path / "books", price=PRICE, caches=caches) as server:
+        (tmp_path / "roster.yaml").write_text(ROSTER.format(url=server.url))
+        receipt = run_sync(mapped(tmp_path, "a", 1, context=CONTEXT))
+        assert (receipt.passed, caches.writes) == (1, 0)
+        (tmp_path / "once.yaml").write_text(ONCE % (json.dumps(CONTEXT), stated))
+        options = Options(store=str(tmp_path / "store"), allow_paid=True)
+        run_sync(execute(prepare(str(tmp_path / "once.yaml"), options), Audience(unwatched)))
+    assert caches.writes == bool(stated)
 
 
 def test_a_service_that_keeps_nothing_is_named(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,11 @@ from fanfold.plans.prepare import Options, prepare
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate
 from fanfold.run.loop import run_sync
-from fanfold.run.run import Run
 from fanfold.testing.running import threaded_server
 from fanfold.testing.script import Asked, Says
 from fanfold.work.outcome import Receipt
 from fanfold.work.typed import as_type, definition_of
+from tests.flow.small_plans import unwatched
 
 
 class Place(msgspec.Struct):
@@ -129,11 +127,6 @@ class Finding(msgspec.Struct):
 def function():
     pass
 """
-
-
-@asynccontextmanager
-async def unwatched(run: Run) -> AsyncIterator[None]:
-    yield
 
 
 def carry(folder: Path) -> Receipt:

@@ -187,6 +187,9 @@ def roster_schema() -> dict[str, Any]:
     for record in records:
         kind = schema["$defs"][record.__name__]
         kind["required"] = ["kind", "id", *(one for one in kind["required"] if one != "kind")]
+        if "provider" in kind["properties"]:  # who names one need not say the kind
+            kind["required"].remove("kind")
+            kind["anyOf"] = [{"required": ["kind"]}, {"required": ["provider"]}]
         for name in record.absent:
             del kind["properties"][name]
     return schema

@@ -95,8 +95,16 @@ async def map_batch(
     run: Run, batch: Batch, terms: Terms, prompt: Prompt, shard: ShardSize | None = None
 ) -> None:
     """Carry every item of a batch through one step. The replies are in the journal afterwards."""
-    tasks = make_tasks(run.remaining(batch, terms), batch.no, terms, prompt_for(run, terms, prompt))
+    tasks = make_tasks(
+        run.remaining(batch, terms), batch.no, terms, _prompt(run, batch, terms, prompt)
+    )
     await run.drain(tasks, sharding_of(prompt, shard, batch.size))
+
+
+def _prompt(run: Run, batch: Batch, terms: Terms, prompt: Prompt) -> Prompt:
+    """Of a single ask nobody would read what a service keeps."""
+    made = prompt_for(run, terms, prompt)
+    return made if batch.size > 1 else msgspec.structs.replace(made, cache="off")
 
 
 async def fold_batch(
@@ -125,7 +133,7 @@ async def _mapped(
     that a tree over it waits for few at a time."""
     run.recall(batch, terms)
     walk = _Walk(batch)
-    tasks = make_tasks(walk.items(), batch.no, terms, prompt_for(run, terms, prompt))
+    tasks = make_tasks(walk.items(), batch.no, terms, _prompt(run, batch, terms, prompt))
     async with aclosing(run.stream(tasks, sharding_of(prompt, shard, batch.size))) as landing:
         async for outcome in landing:
             for position in walk.passed_over():

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from fanfold.patterns.asked_reduce import value_or_flag, value_or_pause
+from fanfold.patterns.prompt import Prompt
 from fanfold.plans.asking import Asking, written
 from fanfold.plans.carry import PlanState
 from fanfold.plans.drawing.sketch import Sketch, title
@@ -16,6 +17,7 @@ from fanfold.plans.preview.asks import AskEstimate
 from fanfold.plans.preview.estimate import Estimate, PartPreview
 from fanfold.plans.preview.stations import task_about
 from fanfold.plans.reading import StepContext
+from fanfold.plans.ready import Ready
 from fanfold.plans.steps.kind import Step
 from fanfold.plans.steps.reduce import ReduceFailure
 from fanfold.work.document import Node
@@ -45,16 +47,21 @@ class Once(Asking, Step, frozen=True, omit_defaults=True, tag="ask", kw_only=Tru
     def asks(self) -> Iterator[tuple[str, Asking]]:
         yield self.name, self
 
+    def _prompt(self, ready: Ready) -> Prompt:
+        """It is asked once: nobody would read what a service keeps of it, unless that is stated."""
+        prompt = ready.prompt(self, _NAMES)
+        return msgspec.structs.replace(prompt, cache=self.opening.cache or "off")
+
     async def carry(self, state: PlanState) -> None:
         item = Item(self.name, {"steps": dict(state.results)})
-        ask = state.ready.prompt(self, _NAMES).about(item)
+        ask = self._prompt(state.ready).about(item)
         outcome = await state.run.do(Task(self.name, ask, state.ready.terms(self, self.name)))
         value_of = value_or_flag if self.partial else value_or_pause
         state.result(self, value_of(state.run, self.name, outcome))
 
     def preview(self, estimate: Estimate) -> PartPreview:
         context = estimate.context
-        terms, prompt = context.ready.terms(self, self.name), context.ready.prompt(self, _NAMES)
+        terms, prompt = context.ready.terms(self, self.name), self._prompt(context.ready)
         estimated = AskEstimate(context, terms, prompt, judges=judges_of(context, self))
         estimated.take([task_about(estimated, Item(self.name, {}))])
         return estimate.at_once(
