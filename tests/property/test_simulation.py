@@ -24,7 +24,7 @@ def test_no_promise_is_broken_whatever_happens(first: int) -> None:
     assert sum(tally.crashes.values()) >= 100
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("first", range(0, 2000, 500))
 def test_no_promise_is_broken_in_two_thousand_worlds(first: int) -> None:
     assert carry_out(first, 500).failed == []
@@ -42,7 +42,7 @@ def test_some_defects_are_found_at_once(defect: Defect) -> None:
     assert seeds_until_found(defect, most=10) is not None
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.what)
 def test_every_defect_is_found_within_a_thousand_seeds(defect: Defect) -> None:
     assert seeds_until_found(defect, most=1000) is not None
