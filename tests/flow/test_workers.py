@@ -251,8 +251,9 @@ def test_a_worker_that_was_stopped_past_its_lease_sends_nothing_more(
         assert ended.code == 0, ended
         model.wait_idle()
         sent = machines.asked(model).total()
-        lease = "select 1 from s.sessions l join s.workers w on w.id = l.id and l.until > extract(epoch from clock_timestamp())"
-        wait_until(lambda: not rows(database, place, f"{lease} where w.pid = {one.process.pid}"))
+        good = f"l.until > extract(epoch from clock_timestamp()) and w.pid = {one.process.pid}"
+        lease = f"select 1 from s.sessions l join s.workers w on w.id = l.id where {good}"
+        wait_until(lambda: not rows(database, place, lease))
         one.send(signal.SIGCONT)
         stopped = one.end()
     assert stopped.code == 2
