@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
@@ -49,9 +50,10 @@ def folder(tmp_path: Path, server: RunningServer) -> Path:
 
 
 def test_a_run_is_paused_changed_and_continued(folder: Path, server: RunningServer) -> None:
-    with started(folder, "run", "plan.yaml") as run, served(folder) as ui:
+    with ExitStack() as stack:
+        run = stack.enter_context(started(folder, "run", "plan.yaml"))
         run.until(lambda: server.totals().in_flight == 3)
-        path = path_of(folder)
+        ui, path = stack.enter_context(served(folder)), path_of(folder)
         answer = order(ui, f"{path}?tab=items", pause="")
         assert (answer.status, answer.headers["location"]) == (303, f"{path}?tab=items")
         assert answered(ui, path) == "pause carried out"
