@@ -181,4 +181,5 @@ def test_a_worker_that_was_stopped_at_its_cap_continues_its_conversation_with_a_
     for id, said in found["last"].items():
         assert re.fullmatch(r"Continued after [1-9]\d* tools\.", said), (id, said)
     assert found["same"] == {"claude": True, "codex": True}
-    assert close(found["costs"]), found["costs"]
+    for ours, theirs in found["costs"].values():  # a call under way at the stop counts at its most
+        assert 0.98 * theirs <= ours <= theirs + 0.5, found["costs"]
