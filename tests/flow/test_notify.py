@@ -95,7 +95,10 @@ def test_each_is_told_once_also_across_resume(tmp_path: Path) -> None:
 def test_a_hook_that_fails_harms_nothing_and_is_on_record(tmp_path: Path) -> None:
     receipt = asyncio.run(work(tmp_path, "false", 30))
     assert receipt is not None and (receipt.status, receipt.passed) == ("complete", 20)
-    again = asyncio.run(work(tmp_path / "other", str(tmp_path / "nothing-here"), 30))
+    cannot_start = tmp_path / "cannot-start"
+    cannot_start.write_text("#!/nothing/here\n")
+    cannot_start.chmod(0o700)
+    again = asyncio.run(work(tmp_path / "other", str(cannot_start), 30))
     assert again is not None and again.status == "complete"
 
     archive = opening.look(tmp_path)
@@ -131,7 +134,16 @@ def test_a_webhook_gets_json_and_is_not_followed_elsewhere(tmp_path: Path) -> No
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["", "  ", "https://", "say 'oh"])
-def test_what_cannot_be_a_hook_is_refused(target: str) -> None:
-    with pytest.raises(BadInput, match="--notify"):
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("", "needs a command"), ("  ", "needs a command"), ("https://", "no host"),
+        ("say 'oh", "No closing quotation"), ("ftp://host/path", "begins with http"),
+        ("no-such-program --now", "there is no program 'no-such-program'"),
+        ("cat >> told.jsonl", "is for a shell, and none is used; give: sh -c 'cat >> told.jsonl'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_hook_is_refused_before_anything_starts(target: str, said: str) -> None:
+    with pytest.raises(BadInput, match="--notify") as refused:
         check_hook(target)
+    assert said in str(refused.value)

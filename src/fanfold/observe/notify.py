@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -32,21 +33,30 @@ from fanfold.work.outcome import Receipt
 LOOK = 0.5  # seconds between looks at the figures
 WITHIN = 10.0  # seconds for a hook
 PERCENTS = (50, 80, 100)
+_SHELL = frozenset({"|", ">", ">>", "<", "&&", "||", ";", "&"})
 
 
 def check_hook(target: str) -> str:
-    """A web address or a command, as the user stated it. BadInput: neither."""
+    """A web address or a command, as the user stated it. BadInput: neither, or there is no such
+    program."""
     address = urlsplit(target)
     if address.scheme in ("http", "https"):
         if not address.hostname:
             raise BadInput(f"--notify {target!r}: the address has no host")
         return target
+    if "://" in target.partition(" ")[0]:
+        raise BadInput(f"--notify {target!r}: an address begins with http:// or https://")
     try:
         words = shlex.split(target)
     except ValueError as error:
         raise BadInput(f"--notify {target!r}: {error}") from None
     if not words:
         raise BadInput("--notify needs a command, or an address such as https://host/path")
+    if shell := next((word for word in words[1:] if word in _SHELL), None):
+        instead = shlex.join(["sh", "-c", target])
+        raise BadInput(f"--notify: `{shell}` is for a shell, and none is used; give: {instead}")
+    if shutil.which(words[0]) is None:
+        raise BadInput(f"--notify: there is no program {words[0]!r}")
     return target
 
 
