@@ -405,6 +405,7 @@ GOES_BY = [
     ("group: {by: item.kidn, reduce: count}", "`by` reads item.kidn"),
     ("sample: {items: 3, by: kidn}", "`by` reads item.kidn"),
     ("map: {member: first_word, shard: {hash: kidn, count: 2}}", "`shard` reads item.kidn"),
+    ("map: {route: {by: kidn, to: {a: same}, else: first_word}}", "`route` reads item.kidn"),
 ]
 
 

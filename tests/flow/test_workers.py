@@ -149,7 +149,7 @@ def test_a_worker_that_does_not_fit_gets_no_work_and_everyone_can_see_why(
         other = stack.enter_context(machines.worker("other", model="another"))
         other.until_it_says("takes asks for m")
         run = stack.enter_context(started(machines.run, "run", *machines.words))
-        run.until(lambda: f"gets no work: {why}" in listed())
+        run.until(lambda: f"gets no such asks: {why}" in listed())
         assert f"fanfold: warning: m: {why}; its asks wait until a worker takes them" in run.said
         assert "1 ask waits for a worker with m" in listed()
         checked = fanfold(machines.run, "members", "--check", "--store", place)

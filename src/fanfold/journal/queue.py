@@ -91,7 +91,10 @@ def misfit(worker: WorkerOffer, member: str, answerer: str, tags: Sequence[str],
     if member in worker.members and worker.members[member] != answerer:
         return f"{member} is {worker.members[member]} there, and {answerer} is asked for"
     if member in worker.members and not set(tags) <= set(worker.tags):
-        return f"{member} is asked for with the tags {', '.join(tags)}"
+        lacks = ",".join(tag for tag in tags if tag not in worker.tags)
+        return (
+            f"{member} is asked for with tags that the worker lacks; start it with --tags {lacks}"
+        )
     return ""
 
 

@@ -234,7 +234,7 @@ class Worker:
                     for why in one.misfits if one.id == self._queue.session else ():
                         if why not in self._said:
                             self._said.add(why)
-                            self._say(f"gets no work: {why}")
+                            self._say(f"gets no such asks: {why}")
 
 
 async def _adopted(executor: LocalExecutor, member: str, request: Request) -> Reply | None:

@@ -99,7 +99,7 @@ def _listed(found: Sequence[WorkerState]) -> list[str]:
     lines = aligned(columns, shutil.get_terminal_size((100, 24)).columns)
     for one in found:
         for why in one.misfits if one.alive else ():
-            lines.append(f"{one.worker.host}:{one.worker.pid} gets no work: {one_line(why)}")
+            lines.append(f"{one.worker.host}:{one.worker.pid} gets no such asks: {one_line(why)}")
     return lines
 
 

@@ -80,6 +80,8 @@ class Map(Asking, Step, frozen=True, omit_defaults=True, tag="map", kw_only=True
     def item_fields(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         if self.shard is not None:
             yield "shard", item_names(self.shard.hash, self.shard.range)
+        if self.route is not None:
+            yield "route", item_names(self.route.by)
 
     # ── items ──
 
