@@ -74,23 +74,31 @@ def test_a_run_can_be_resumed_after_an_item_of_it_was_skipped() -> None:
     """It was refused for ever, since the item had ended already."""
     skipped = WorldFault("order", at=40, order="skip i1")
     crashed = WorldFault("crash_before", at=1000)
-    simulate(World(jobs=(WorldJob(items=3, concurrency=1),), faults=(skipped, crashed)))
+    assert (
+        simulate(World(jobs=(WorldJob(items=3, concurrency=1),), faults=(skipped, crashed))).steps
+        > 0
+    )
 
 
 def test_a_task_whose_parent_was_kicked_does_not_hold_its_run() -> None:
     """Nothing comes of trying it again: the run paused at every resume."""
     job = WorldJob(pattern="graph", items=2, words=1, revise=0, on_failure="hold")
-    simulate(World(jobs=(job,), services=(SimulatedService("one", ("empty",)),)))
+    assert simulate(World(jobs=(job,), services=(SimulatedService("one", ("empty",)),))).steps > 0
 
 
 def test_a_pause_that_came_too_late_does_not_hold_the_next_process() -> None:
     """An order that does not last is for the process that was there."""
     late = WorldFault("order", at=60, order="pause")
-    simulate(World(jobs=(WorldJob(items=1),), faults=(late, WorldFault("crash_after", at=1000))))
+    assert (
+        simulate(
+            World(jobs=(WorldJob(items=1),), faults=(late, WorldFault("crash_after", at=1000)))
+        ).steps
+        > 0
+    )
 
 
 def test_a_vote_without_a_decision_is_on_record_also_when_the_disk_is_full() -> None:
     """Its outcome was left out as if a reply of it were saved elsewhere, and the run closed without it."""
     full = WorldFault("full", at=96, amount=200.0)
     job = WorldJob(pattern="nested", items=2, concurrency=8)
-    simulate(World(20429, (job,), faults=(WorldFault("crash_after", at=1), full)))
+    assert simulate(World(20429, (job,), faults=(WorldFault("crash_after", at=1), full))).steps > 0
