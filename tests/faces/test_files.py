@@ -96,9 +96,10 @@ def test_two_items_with_the_same_file_are_refused(folder: Path) -> None:
     )
 
 
-def test_a_field_that_an_item_lacks_is_found_first(folder: Path) -> None:
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_a_field_that_an_item_lacks_is_found_first(folder: Path, words: tuple[str, ...]) -> None:
     plan(folder, "{path: 'out/{{ item.nmae }}.md', each: item}")
-    assert refused(folder) == (
+    assert refused(folder, *words) == (
         "plan.yaml:5: `write`: the path reads item.nmae, which item `a/b` does not have:"
         " did you mean `name`?"
     )

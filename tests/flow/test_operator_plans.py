@@ -416,6 +416,8 @@ def test_a_field_that_items_do_not_have_is_refused_before_anything_starts(
     done = ran(tmp_path, f"  - {step}\n")
     assert (done.code, done.out) == (2, "")
     assert done.err == f"fanfold: plan.yaml:3: {says}, but items have: id, name, kind, n\n"
+    previewed = fanfold(tmp_path, "run", "plan.yaml", "--dry-run")
+    assert (previewed.code, previewed.out, previewed.err) == (2, "", done.err)
 
 
 def test_in_python_a_field_to_block_on_that_no_record_has_is_refused(tmp_path: Path) -> None:

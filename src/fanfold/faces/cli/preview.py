@@ -24,10 +24,12 @@ from fanfold.observe.draw import WIDTH, draw, mermaid
 from fanfold.observe.item import message_lines
 from fanfold.observe.preview import preview_json, preview_text
 from fanfold.observe.table import one_line
+from fanfold.plans.carry import check_fields
 from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.file import plan_schema
 from fanfold.plans.item import first_prompt
 from fanfold.plans.load import load_plan
+from fanfold.plans.places import check_names
 from fanfold.plans.prepare import Job
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
@@ -45,6 +47,9 @@ def show_preview(job: Job, *, as_json: bool, read_input: bool = False) -> int:
     """`read_input`: also an input for which a program has to be run, or an address asked."""
     with TemporaryDirectory(prefix="fanfold-") as spool:
         source = readable_input(job.stored.plan, Path(spool), also=read_input)
+        if source is not None:  # as the run does before it starts
+            check_fields(job.stored.plan, source.walk())
+            check_names(job.stored.plan, source)
         found = _preview(job, source)
         if as_json:
             click.echo(preview_json(found))
