@@ -47,6 +47,26 @@ class Price(
 FREE = Price()
 
 
+@lru_cache(maxsize=256)
+def scaled(price: Price, factor: float) -> Price:
+    """All of it times a factor: what a service asks for answers that may take a day, say."""
+    return Price(
+        **{name: _times(getattr(price, name), factor) for name in (*_RATES, "call")},
+        tiers=tuple(
+            Tier(tier.start, **{name: _times(getattr(tier, name), factor) for name in _RATES})
+            for tier in price.tiers
+        ),
+    )
+
+
+_RATES = ("input", "output", "cache_read", "cache_write")
+
+
+def _times(amount: float | None, factor: float) -> Any:
+    """In decimals, so that nothing is added by floating point."""
+    return None if amount is None else float(Decimal(repr(amount)) * Decimal(repr(factor)))
+
+
 def nanos(usd: float) -> int:
     """Dollars as nano-dollars, rounded up (but not by what floating point adds)."""
     return ceil(usd * NANO - 1e-3)

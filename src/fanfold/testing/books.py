@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from fanfold.price import FREE, Price, cost
+from fanfold.price import FREE, Price, cost, scaled
 from fanfold.testing.script import Asked
 from fanfold.work.ask import Usage
 
@@ -23,7 +23,7 @@ it was never answered."""
 
 class BookEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One request. `key` is a digest, never the value; `cost` is in nano-dollars, by our prices;
-    `session` is that of the agent which asked, if one did."""
+    `session` is that of the agent which asked, if one did; `batch` the batch that it was a line of."""
 
     n: int
     path: str
@@ -37,6 +37,7 @@ class BookEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     usage: Usage = Usage()
     cost: int = 0
     session: str = ""
+    batch: str = ""
 
     @property
     def answered(self) -> bool:
@@ -55,6 +56,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 Prices = Price | Mapping[str, Price]
+BATCH_PRICE = 0.5  # of the usual one
 
 _line = msgspec.json.Encoder().encode
 _entry = msgspec.json.Decoder(BookEntry).decode
@@ -93,12 +95,13 @@ class ServerBooks:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def arrive(self, asked: Asked) -> None:
+    def arrive(self, asked: Asked, batch: str = "") -> None:
         """Requests arrive in the order of their numbers, from 1."""
         key = key_digest(asked.key)
         entry = BookEntry(
             *(asked.n, asked.path, asked.prompt, asked.model, asked.content, key),
             session=asked.session,
+            batch=batch,
         )
         self._entries.append(entry)
         self.in_flight += 1
@@ -115,17 +118,20 @@ class ServerBooks:
             status=status,
             billed=billed,
             usage=usage,
-            cost=self._cost(entry.model, usage) if billed else 0,
+            cost=self._cost(entry.model, usage, entry.batch) if billed else 0,
             session=entry.session,
+            batch=entry.batch,
         )
         self._entries[n - 1] = entry
         self.in_flight -= 1
         if self._file is not None:
             os.write(self._file, _line(entry) + b"\n")
 
-    def _cost(self, model: str, usage: Usage) -> int:
+    def _cost(self, model: str, usage: Usage, batch: str) -> int:
         prices = self._prices
         price = prices if isinstance(prices, Price) else prices.get(model, FREE)
+        if batch:
+            price = scaled(price, BATCH_PRICE)
         return cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
 
     def close(self) -> None:

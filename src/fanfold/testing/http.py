@@ -14,7 +14,7 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-_Head: TypeAlias = tuple[str, str, dict[str, str]]
+_Head: TypeAlias = tuple[str, str, str, dict[str, str]]
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
@@ -24,6 +24,7 @@ class HttpRequest(msgspec.Struct, frozen=True):
     path: str
     headers: dict[str, str]
     body: bytes
+    query: str = ""
 
 
 def head(status: int, kind: str, *lines: str) -> bytes:
@@ -50,7 +51,8 @@ def _parse_head(raw: bytes) -> _Head:
     for line in lines:
         name, _, value = line.partition(":")
         headers[name.lower()] = value.strip()
-    return words[0], words[1].partition("?")[0], headers
+    path, _, query = words[1].partition("?")
+    return words[0], path, query, headers
 
 
 def _number(text: bytes | str, base: int) -> int:
@@ -96,7 +98,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._received = memoryview(bytearray(16_384))
         self._buffer = bytearray()
         self._head: _Head | None = None
-        self._known: tuple[bytes, _Head] = b"", ("", "", {})
+        self._known: tuple[bytes, _Head] = b"", ("", "", "", {})
         self._busy = self._reading = self._last = False
         self.open = False
 
@@ -143,15 +145,15 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._known = raw, _parse_head(raw)
             self._head = self._known[1]
             del buffer[: end + 4]
-            if self._head[2].get("expect", "").lower() == "100-continue":
+            if self._head[3].get("expect", "").lower() == "100-continue":
                 self._transport.write(_CONTINUE)
-        method, path, headers = self._head
+        method, path, query, headers = self._head
         body = self._body(headers)
         if body is None:
             return None
         self._head = None
         self._last = headers.get("connection", "").lower() == "close"
-        return HttpRequest(method, path, headers, body)
+        return HttpRequest(method, path, headers, body, query)
 
     def _body(self, headers: dict[str, str]) -> bytes | None:
         buffer = self._buffer

@@ -16,6 +16,7 @@ from urllib.request import urlopen
 import msgspec
 
 from fanfold.price import FREE, Price
+from fanfold.testing.batches import BatchService
 from fanfold.testing.books import ServerBooks, Totals
 from fanfold.testing.caches import ServerCaches
 from fanfold.testing.server import ModelServer, load_script
@@ -59,6 +60,7 @@ def running_server(
     price: Price = FREE,
     latency_ms: float = 0.0,
     port: int = 0,
+    batches: BatchService = BatchService(),
 ) -> Iterator[RunningServer]:
     """Start it, wait until it is ready, stop it at the end. `script` is `module:attribute`,
     importable from where this process imports. It also ends when this process dies.
@@ -70,6 +72,11 @@ def running_server(
         options.append(f"--price-cache-read={price.cache_read}")
     if price.cache_write is not None:
         options.append(f"--price-cache-write={price.cache_write}")
+    options += [f"--batch-ms={batches.latency * 1000}"]
+    options += [f"--batch-cancel-ms={batches.cancelling * 1000}"]
+    options += [f"--batch-expires-ms={batches.expires * 1000}"]
+    if batches.folder is not None:
+        options.append(f"--batches={batches.folder}")
     command += options + ([] if script is None else [f"--script={script}"])
     paths = os.pathsep.join(path for path in sys.path if path)
     with subprocess.Popen(
@@ -98,6 +105,7 @@ def threaded_server(
     latency_ms: float = 0.0,
     port: int = 0,
     caches: ServerCaches | None = None,
+    batches: BatchService = BatchService(),
 ) -> Iterator[RunningServer]:
     """The same in a thread of this process, which starts at once. For clients in other processes,
     and for clients here that leave the server time to answer. A script keeps what it has in its
@@ -105,7 +113,7 @@ def threaded_server(
     """
     server = ModelServer(
         load_script(script), prices=price, latency=latency_ms / 1000, port=port, books=books,
-        caches=caches,
+        caches=caches, batches=batches,
     )  # fmt: skip
     started: Future[Callable[[], object]] = Future()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(server, started)), daemon=True)

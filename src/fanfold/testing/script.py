@@ -36,7 +36,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     `n` counts requests from 1. `prompt` is the last user text. `headers` are lower-case and hold
     the key as it was sent, so do not print them. `tool` is the tool that the request forces.
-    A request for the list of models has the path `/v1/models` and an empty prompt.
+    A request for the list of models has the path `/v1/models` and an empty prompt. A line of a batch has
+    its `custom_id`; a request about batches or files has the path and the `method`, and n is 0.
     """
 
     n: int
@@ -52,6 +53,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tool: str | None = None
     stream: bool = False
     raw: bytes = b""
+    method: str = "POST"
+    custom_id: str = ""
 
     @property
     def body(self) -> dict[str, Any]:
@@ -90,6 +93,10 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     tool of the client's with `data`, whether the request forces it or not. `reasoning`: how much
     of the output was that, where the wire tells it (Responses). `first`: seconds until the reply
     begins, where it is streamed; None is with its end.
+
+    Of a line of a batch count `latency` (None is that of the batches), `hang` (it is never done), and what
+    the reply or the error is. Of a request about batches: a `status` other than 200 is an error without
+    effect; `latency`, `hang` and `drop` are about the response alone, when all was carried out.
     """
 
     text: str | None = None

@@ -1,4 +1,5 @@
-"""A model server on loopback: OpenAI chat completions and Responses, Anthropic Messages.
+"""A model server on loopback: OpenAI chat completions and Responses, Anthropic Messages, and the batch
+services of both (`batches`).
 
 In this process: `async with ModelServer(script, prices=...) as server: server.url, server.books`.
 In its own process: `python -m fanfold.testing.server --port 0 --latency-ms 50 --books books.jsonl`
@@ -22,6 +23,8 @@ from typing import Self
 import msgspec
 
 from fanfold.price import FREE, Price
+from fanfold.testing.batch_wires import BatchWires, wire_of
+from fanfold.testing.batches import BatchService
 from fanfold.testing.books import Prices, ServerBooks
 from fanfold.testing.caches import CachedPart, ServerCaches
 from fanfold.testing.http import HttpRequest, ServerConnection, stop_listening
@@ -31,6 +34,7 @@ from fanfold.testing.wire import (
     Wire,
     WireRequest,
     encode,
+    half_of,
     json_response,
     list_models,
     refuse,
@@ -79,8 +83,10 @@ class ModelServer:
         port: int = 0,
         books: Path | None = None,
         caches: ServerCaches | None = None,
+        batches: BatchService = BatchService(),
     ) -> None:
         self.books, self.caches = ServerBooks(prices, books), caches
+        self._batches = BatchWires(batches, script, self.books)
         self._script, self._latency, self._port = script, latency, port
         self._names = list(prices) if isinstance(prices, Mapping) else ["test-model"]
         self._making: dict[int, tuple[_OpenRequest, asyncio.TimerHandle]] = {}
@@ -102,11 +108,13 @@ class ModelServer:
             self._connect, "127.0.0.1", self._port, backlog=1024
         )
         self._port = self._server.sockets[0].getsockname()[1]
+        self._batches.all.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await stop_listening(self._server)
         self._closing = True
+        self._batches.all.close()
         for work, timer in list(self._making.values()):
             timer.cancel()
             work.connection.cut()
@@ -132,6 +140,7 @@ class ModelServer:
         for work, timer in list(self._making.values()):
             timer.cancel()
             self._produce(work)
+        self._batches.all.release()
 
     def _connect(self) -> ServerConnection:
         return ServerConnection(self._handle, self._made, self._lost)
@@ -154,6 +163,8 @@ class ModelServer:
         wire = _ASKS.get(request.path)
         if request.method == "POST" and wire is not None:
             self._begin(self._work(wire, request, connection))
+        elif (wire := wire_of(request.path)) is not None:
+            self._manage(wire, request, connection)
         elif request.method == "GET" and request.path == _MODELS:
             wire = ANTHROPIC if "anthropic-version" in request.headers else OPENAI
             self._begin(self._scripted(wire, self._asked(wire, request, WireRequest()), connection))
@@ -169,6 +180,15 @@ class ModelServer:
         else:
             body = refuse(OPENAI, 0, 404, f"Invalid URL ({request.method} {request.path})")
             connection.send(body.sent)
+
+    def _manage(self, wire: Wire, request: HttpRequest, connection: ServerConnection) -> None:
+        """A request about batches or files: what is wanted is done at once, whatever becomes of the
+        response."""
+        sent, says = self._batches.carry_out(wire, request, self.url)
+        if says.drop is not None:
+            connection.cut(half_of(sent) if says.drop == "mid" else b"")
+        elif not says.hang:
+            self._loop.call_later(says.latency or 0.0, connection.send, sent)
 
     def _asked(self, wire: Wire, request: HttpRequest, reading: WireRequest) -> Asked:
         asked = Asked(
@@ -281,6 +301,10 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--price-out", type=float, default=0.0)
     parser.add_argument("--price-cache-read", type=float)
     parser.add_argument("--price-cache-write", type=float)
+    parser.add_argument("--batches", type=Path, help="a folder: keep batches and files there")
+    parser.add_argument("--batch-ms", type=float, default=0.0, help="until a line is done")
+    parser.add_argument("--batch-cancel-ms", type=float, default=0.0)
+    parser.add_argument("--batch-expires-ms", type=float, default=86_400_000.0)
     parser.add_argument("--caches", action="store_true", help="keep what prompts begin with")
     parser.add_argument("--until-stdin-closes", action="store_true")
     return parser
@@ -315,7 +339,11 @@ async def _main(options: argparse.Namespace) -> None:
         port=options.port,
         books=options.books,
         caches=ServerCaches() if options.caches else None,
-    )
+        batches=BatchService(
+            options.batch_ms / 1000, options.batch_cancel_ms / 1000,
+            options.batch_expires_ms / 1000, options.batches,
+        ),
+    )  # fmt: skip
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

@@ -160,8 +160,11 @@ def _stream(wire: Wire, asked: Asked, says: Says, made: ServedReply) -> bytes:
 def _dropped(says: Says, response: Response) -> Response:
     if says.drop is None:
         return response
-    sent = b""
-    if says.drop == "mid":
-        body = response.sent.index(b"\r\n\r\n") + 4
-        sent = response.sent[: (body + len(response.sent)) // 2]
+    sent = half_of(response.sent) if says.drop == "mid" else b""
     return msgspec.structs.replace(response, end="dropped", sent=sent, whole=False)
+
+
+def half_of(sent: bytes) -> bytes:
+    """The head of a response, and half of its body."""
+    body = sent.index(b"\r\n\r\n") + 4
+    return sent[: (body + len(sent)) // 2]
