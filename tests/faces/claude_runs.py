@@ -18,6 +18,7 @@ from fanfold.errors import MemberError
 from fanfold.members.agents.claude import Claude
 from fanfold.members.agents.dialect import CommandLine, Start
 from fanfold.members.agents.fields import AgentFields
+from fanfold.members.agents.messages import spoken
 from fanfold.members.agents.worker import Exit
 from fanfold.price import Price
 from fanfold.testing.script import Asked, Says, Script
@@ -214,7 +215,7 @@ async def carry_out(
 ) -> int:
     work, log = files
     prompt, errors = log.with_suffix(".txt"), log.with_suffix(".err")
-    prompt.write_bytes(words.stdin)
+    prompt.write_bytes(spoken(words.stdin.decode()))
     with prompt.open("rb") as given, log.open("wb") as out, errors.open("wb") as err:
         process = await asyncio.create_subprocess_exec(
             *words.words, cwd=work, env=env, stdin=given, stdout=out, stderr=err

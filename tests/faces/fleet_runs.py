@@ -23,7 +23,7 @@ from fanfold.price import Price, dollars, lookup
 from fanfold.testing.server import ModelServer
 from tests.faces.cli import Ended, fanfold
 from tests.faces.codex_config import CODEX_CONFIG
-from tests.faces.fleet_scripts import works
+from tests.faces.fleet_scripts import GAP, works
 
 CLAUDE, DEARER, CODEX = "claude-haiku-4-5", "claude-sonnet-4-5", "gpt-5.5"
 SECONDS = 60.0
@@ -396,7 +396,33 @@ async def raised(lab: Lab) -> dict[str, Any]:
     }  # fmt: skip
 
 
-TRIED = (diamond, endings, shot, orphaned, killed, fallback, handed, raised)
+async def told(lab: Lab) -> dict[str, Any]:
+    """A claude at work is given a message, and reads it; codex gets it at its next start. Both call a
+    tool again and again until they have read it."""
+    fleet = Fleet(lab, "told", [
+        worker("claude", do="listen", max_turns=400), worker("codex", do="listen", codex=True),
+    ])  # fmt: skip
+    await fleet.launch()
+    said = {}
+    for id in fleet.ids:
+        await lab.asked(lambda id=id: fleet.session(id), least=2)  # type: ignore[misc]
+        said[id] = (await fleet.fanfold("tell", str(fleet.root), id, f"{GAP}, {id}.")).out
+    sessions = {id: fleet.session(id) for id in fleet.ids}
+    await fleet.fanfold("kill", str(fleet.root), "codex", "--force")
+    await fleet.over()
+    first = await fleet.states()
+    await fleet.fanfold("relaunch", str(fleet.root), "codex", "--continue", "--no-tmux")
+    await fleet.over()
+    view = await fleet.fanfold("view", str(fleet.root), "claude")
+    return {
+        "said": said, "first": first, "states": await fleet.states(), "view": view.out,
+        "last": {one["id"]: one["last_msg"] for one in (await fleet.status())["workers"]},
+        "same": {id: fleet.session(id) == session for id, session in sessions.items()},
+        "costs": (await fleet.costs())["claude"],
+    }  # fmt: skip
+
+
+TRIED = (diamond, endings, shot, orphaned, killed, fallback, handed, raised, told)
 
 
 async def main(programs: tuple[str, str], folder: Path) -> None:

@@ -11,6 +11,7 @@ from fanfold.work.ask import Usage
 
 USAGE = Usage(1000, 100, 2000, 500)
 LONG = Usage(60_000, 1000)
+GAP = "Mind the gap"
 _DO = re.compile(r"DO:([a-z-]+)")
 _OUTPUT = re.compile(r"Save ALL output files to (\S+?)/ ")
 
@@ -32,6 +33,10 @@ def works(asked: Asked) -> Says:
             return Says(text=f"Continued after {_results(asked)} tools.", usage=LONG)
         case "spend":
             return _never_ends(asked, LONG)
+        case "listen" if GAP in text:
+            return Says(text="I mind the gap.", usage=USAGE)
+        case "listen":
+            return _never_ends(asked, USAGE, latency=0.3)
         case "turn":
             return _never_ends(asked, USAGE)
         case "overload":
@@ -84,16 +89,16 @@ def _read_parents(asked: Asked, text: str) -> Says:
     return Says(tool="Read", data={"file_path": file}, usage=USAGE)
 
 
-def _never_ends(asked: Asked, usage: Usage) -> Says:
+def _never_ends(asked: Asked, usage: Usage, latency: float | None = None) -> Says:
     if asked.wire == "anthropic":
-        return Says(tool="Read", data={"file_path": "/etc/hostname"}, usage=usage)
-    return _shell(asked, "true", usage)
+        return Says(tool="Read", data={"file_path": "/etc/hostname"}, usage=usage, latency=latency)
+    return _shell(asked, "true", usage, latency)
 
 
-def _shell(asked: Asked, command: str, usage: Usage = USAGE) -> Says:
+def _shell(asked: Asked, command: str, usage: Usage = USAGE, latency: float | None = None) -> Says:
     if asked.wire == "anthropic":
-        return Says(tool="Bash", data={"command": command}, usage=usage)
-    return Says(tool="exec_command", data={"cmd": command}, usage=usage)
+        return Says(tool="Bash", data={"command": command}, usage=usage, latency=latency)
+    return Says(tool="exec_command", data={"cmd": command}, usage=usage, latency=latency)
 
 
 def _results(asked: Asked) -> int:

@@ -34,6 +34,13 @@ from typing import Any
 SESSION = str(uuid.uuid4())
 
 
+def prompt() -> str:
+    """All of stdin, or a message of it where those come one by one."""
+    if "--input-format" not in sys.argv:
+        return sys.stdin.read()
+    return str(json.loads(sys.stdin.readline())["message"]["content"])
+
+
 def tell(**event: Any) -> None:
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
@@ -182,7 +189,7 @@ def as_codex(agent: Agent) -> None:
 
 
 def main() -> int:
-    agent = Agent(sys.stdin.read())
+    agent = Agent(prompt())
     (as_codex if "exec" in sys.argv else as_claude)(agent)
     if agent.mutters:
         sys.stderr.write("a warning on stderr\n")

@@ -3,6 +3,7 @@
 
 WAIT FILE     until the file is there
 START FILE    a child in a session of its own, which lives on; its number goes into the file
+HEAR FILE     until it gets a message, which it puts there
 WRITE FILE    puts the first line of the prompt there
 FAIL          ends with an error
 """
@@ -25,6 +26,13 @@ USAGE = {
 }
 
 
+def prompt() -> str:
+    """All of stdin, or a message of it where those come one by one."""
+    if "--input-format" not in sys.argv:
+        return sys.stdin.read()
+    return str(json.loads(sys.stdin.readline())["message"]["content"])
+
+
 def tell(**event: Any) -> None:
     sys.stdout.write(json.dumps({**event, "session_id": SESSION}) + "\n")
     sys.stdout.flush()
@@ -38,6 +46,10 @@ def obey(lines: list[str]) -> bool:
                 time.sleep(0.01)
         elif word == "START":
             start(Path(rest))
+        elif word == "HEAR":
+            heard = prompt()
+            tell(type="user", message={"role": "user", "content": heard}, isReplay=True)
+            Path(rest).write_text(heard)
         elif word == "WRITE":
             Path(rest).write_text(lines[0])
         elif word == "FAIL":
@@ -53,8 +65,9 @@ def start(file: Path) -> None:
 
 
 def main() -> int:
-    lines = sys.stdin.read().splitlines()
+    lines = prompt().splitlines()
     tell(type="system", subtype="init", model="claude-sonnet-4-5", tools=[])
+    tell(type="user", message={"role": "user", "content": "\n".join(lines)}, isReplay=True)
     said = [{"type": "text", "text": lines[0]}]
     tell(type="assistant", message={"id": "m1", "model": "claude-sonnet-4-5", "content": said,
                                     "usage": USAGE})  # fmt: skip

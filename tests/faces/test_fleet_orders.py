@@ -111,6 +111,35 @@ def test_a_worker_continues_in_its_session_with_a_raised_cap_and_what_it_is_told
     assert sent(team, "a").startswith("I am another"), "from zero, and nothing of earlier orders"
 
 
+def test_a_worker_that_is_told_something_reads_it_while_it_works(team: Root) -> None:
+    heard, later = team.root / "heard.txt", team.root / "later.txt"
+    team.write({"a": f"I am a\nHEAR {heard}\nHEAR {later}"})
+    pid = team.launch()["pid"]
+    team.program("a")
+    assert "its program has the message" in team.ok("tell", "team", "a", "Mind the gap.").out
+    wait_until(heard.exists)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not lives(pid))
+    assert "is told at its next start" in team.ok("tell", "team", "a", 'And "then"\nthis ✓').out
+    team.ok("resume", "team", "--quiet")
+    assert (heard.read_text(), later.read_text()) == ("Mind the gap.", 'And "then"\nthis ✓')
+    assert team.states() == {"a": "DONE"}, "it was adopted, and has got each message once"
+    assert "told: Mind the gap." in team.ok("view", "team", "a").out
+    team.ok("relaunch", "team", "a", "--no-tmux")
+    team.program("a")
+    assert "gap" not in sent(team, "a"), "nothing of earlier messages"
+
+
+def test_one_that_is_waiting_or_takes_no_messages_is_told_at_its_next_start(team: Root) -> None:
+    team.write({"a": team.waits("a"), "b": "I am b"}, b=["a"])
+    team.launch()
+    team.program("a")
+    assert "is told at its next start" in team.ok("tell", "team", "b", "Be brief.").out
+    team.gate("a").touch()
+    wait_until(lambda: team.status() == "complete")
+    assert sent(team, "b").startswith("I am b") and sent(team, "b").endswith("\n\nBe brief.")
+
+
 def test_resume_continues_those_in_doubt_in_their_sessions(team: Root) -> None:
     team.write({"a": team.waits("a"), "b": "I am b"}, b=["a"])
     pid = team.launch()["pid"]

@@ -121,6 +121,20 @@ def test_a_worker_is_killed_and_relaunched(team: Root) -> None:
         assert "has no worker 'nobody'" in answered(ui, path)
 
 
+def test_a_worker_is_told_something(team: Root) -> None:
+    heard = team.root / "heard.txt"
+    team.write({"a": f"I am a\nHEAR {heard}"})
+    team.launch()
+    team.program("a")
+    with served(team.root, **team.env) as ui:
+        path = f"{path_of(team.root)}/worker?id=a"
+        order(ui, path, tell="a", value="Mind <b>the gap</b>.")
+        said = "tell a: Mind <b>the gap</b>. carried out: its program has the message and reads it"
+        assert answered(ui, path).startswith(said)
+    wait_until(lambda: team.states() == {"a": "DONE"})
+    assert heard.read_text() == "Mind <b>the gap</b>."
+
+
 # ── whose orders count ───────────────────────────────────────────────────────────────────────
 
 

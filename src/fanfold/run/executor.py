@@ -59,6 +59,10 @@ class Executor(Protocol):
         """What an agent may spend, from its next start on."""
         ...
 
+    async def deliver(self, member: str, span: str, store: str, number: int, text: str) -> bool:
+        """Give a message to an agent at work, once; see `Adopts`."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -108,6 +112,9 @@ class LocalExecutor:
 
     def set_cap(self, member: str, usd: float) -> None:
         self._agent(member).set_cap(usd)
+
+    async def deliver(self, member: str, span: str, store: str, number: int, text: str) -> bool:
+        return await self._agent(member).deliver(span, store, number, text)
 
     async def close(self) -> None:
         for id, member in self._members.items():

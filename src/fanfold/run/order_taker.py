@@ -42,6 +42,12 @@ _TOO_LATE = "the process that it was for has ended"
 _message = msgspec.json.Decoder(WorkerMessage).decode
 _encode = msgspec.json.Encoder().encode
 Effect = Callable[[], None]
+HANDED = "its program has the message and reads it after the step that it is at"
+AT_NEXT_START = "it is told at its next start: its program takes no message now"
+
+
+def _nothing() -> None:
+    """It is done already."""
 
 
 class OrderTaker:
@@ -99,6 +105,8 @@ class OrderTaker:
             elif order.state == "done" and order.what in LASTING:
                 if order.what in OF_STARTS and self._started_since(order):
                     continue
+                if order.what == "tell" and await self._delivered(order):
+                    continue
                 change = parse_change(order.value) if order.what == "set" else None
                 if change and change.field == "budget" and change.name in ("", *restated):
                     continue  # the budget of the run is on record with it
@@ -117,13 +125,16 @@ class OrderTaker:
 
     async def take(self, order: OrderRecord) -> str:
         """Why it was refused; empty when it is done. It may have been taken up before."""
-        ctx = self._ctx
+        ctx, said = self._ctx, ""
         try:
             effect, budget = self._effect(order)
         except BadInput as error:
             await ctx.store.write(AnswerOrder(order.no, ctx.clock.now(), "refused", str(error)))
             return str(error)
-        fact = AnswerOrder(order.no, ctx.clock.now(), "done", "", budget)
+        if order.what == "tell":
+            there = await self._delivered(order)
+            effect, said = (_nothing, HANDED) if there else (effect, AT_NEXT_START)
+        fact = AnswerOrder(order.no, ctx.clock.now(), "done", said, budget)
         if await ctx.store.write(fact):
             effect()
             ctx.dispatch.poke()
@@ -211,6 +222,16 @@ class OrderTaker:
         tell = order.what == "tell"
         last = self._last(_message(order.value).worker if tell else order.value)
         return last is not None and last.started > order.at
+
+    async def _delivered(self, order: OrderRecord) -> bool:
+        """Whether the agent that was last started has a message, now or since before: it is given once."""
+        ctx, told = self._ctx, _message(order.value)
+        last = self._last(told.worker)
+        candidate = None if last is None else ctx.choose.known(last.member)
+        if last is None or candidate is None or candidate.traits.at:
+            return False
+        span = f"{ctx.record.id}:{last.no}"
+        return await ctx.executor.deliver(last.member, span, ctx.place, order.no, told.text)
 
     def _next_start(self, order: OrderRecord) -> Effect:
         ctx = self._ctx

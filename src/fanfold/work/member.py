@@ -182,6 +182,11 @@ class Adopts(Protocol):
         an error."""
         ...
 
+    async def deliver(self, span: str, store: str, number: int, text: str) -> bool:
+        """Give a message to what is at work for this span; by its number, it is given once. False: the
+        program takes none while it works, or has its answer already, and it has not got the message."""
+        ...
+
     def set_cap(self, usd: float) -> None:
         """What it may spend, from its next start on."""
         ...

@@ -71,8 +71,8 @@ def skip(run: str, items: tuple[str, ...], store: str, as_json: bool) -> None:
 @store_option
 @json_option
 def tell(run: str, worker: str, text: str, store: str, as_json: bool) -> None:
-    """Give a worker a message. It is added to its prompt when it is next started, by a relaunch say: the
-    programs take none while they work."""
+    """Give a worker a message. A claude at work gets it at once and reads it after its present step; any
+    other worker gets it with its prompt at its next start, by a relaunch say. The answer says which."""
     value = msgspec.json.encode(WorkerMessage(worker, text)).decode()
     _order(run, store, "tell", [value], as_json=as_json)
 
@@ -136,7 +136,8 @@ def _text(order: OrderRecord, record: RunRecord) -> str:
     if order.what == "tell" and order.state != "refused":
         id = msgspec.json.decode(order.value, type=WorkerMessage).worker
         again = f"fanfold relaunch {record.name} {id} --continue"
-        return f"{record.name} ({record.id}): {id} is told at its next start, such as: {again}"
+        said = order.said or f"it is told at its next start, such as: {again}"
+        return f"{record.name} ({record.id}): {id}: {said}"
     match order.state:
         case "done":
             return f"{record.name} ({record.id}): {what}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from fanfold.errors import BadInput
 from fanfold.faces.ui.seen import SeenRun
 from fanfold.faces.ui.shell import pill
@@ -14,7 +16,7 @@ from fanfold.observe.amounts import clock_time
 from fanfold.observe.html.page import esc, note
 from fanfold.observe.html.tables import HtmlColumn, table
 from fanfold.observe.status import AGAIN
-from fanfold.run.orders import held, parse_change
+from fanfold.run.orders import WorkerMessage, held, parse_change
 
 MOST_SHOWN = 20
 MOST_MEMBERS = 200
@@ -105,8 +107,20 @@ def orders_of(seen: SeenRun) -> Sequence[OrderRecord]:
     return journal[::-1] if orders is None else orders.given(seen.record.no, journal)
 
 
+def _told(one: OrderRecord) -> WorkerMessage | None:
+    return msgspec.json.decode(one.value, type=WorkerMessage) if one.what == "tell" else None
+
+
 def _words(one: OrderRecord) -> str:
-    return f"{one.what} {one.value}".strip()
+    told = _told(one)
+    value = one.value if told is None else f"{told.worker}: {told.text[:400]}"
+    return f"{one.what} {value}".strip()
+
+
+def _object(one: OrderRecord) -> str:
+    """The item or the worker that it is about."""
+    told = _told(one)
+    return one.value if told is None else told.worker
 
 
 def _result(one: OrderRecord) -> str:
@@ -126,7 +140,7 @@ def _answer(one: OrderRecord) -> str:
 
 def last_answer(seen: SeenRun, about: str = "") -> str:
     """What came of the last order, for a while: to the run, or about one item or worker of it."""
-    last = next((one for one in orders_of(seen) if about in ("", one.value)), None)
+    last = next((one for one in orders_of(seen) if about in ("", _object(one))), None)
     fresh = last is not None and seen.now - (last.answered or last.at) < FRESH
     said = _answer(last) if last is not None and (fresh or last.state == "given") else ""
     return f'<div role="status" aria-live="polite">{said}</div>'
@@ -169,6 +183,15 @@ def worker_controls(seen: SeenRun, one: WorkerView) -> str:
     if one.tries and one.state != "PENDING":
         return form(seen, button("relaunch", one.id, "Relaunch"))
     return ""
+
+
+def message_form(seen: SeenRun, one: WorkerView) -> str:
+    """What a worker is told: now, where its program takes messages, or at its next start."""
+    return form(
+        seen,
+        '<label>Message <input name="value" required autocomplete="off" size="40" maxlength="20000"'
+        f' placeholder="for this worker"></label>{button("tell", one.id, "Tell")}',
+    )
 
 
 def member_switches(seen: SeenRun) -> str:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from fanfold.errors import FanfoldError
-from fanfold.faces.ui.controls import last_answer, worker_controls
+from fanfold.faces.ui.controls import last_answer, message_form, worker_controls
 from fanfold.faces.ui.runs import age
 from fanfold.faces.ui.seen import SeenRun
 from fanfold.faces.ui.shell import (
@@ -152,7 +152,7 @@ def worker_page(seen: SeenRun) -> UiPage:
         crumbs(("/", "Runs"), (run_path(seen.record.id), seen.record.name), (up, "workers")),
         f"<h1>{esc(id)}</h1>",
         f'<p class="lead">{pill(status_word(one).lower(), _style(one))}{esc(one.waits or one.error)}</p>',
-        worker_controls(seen, one), last_answer(seen, id),
+        worker_controls(seen, one), message_form(seen, one), last_answer(seen, id),
         '<div class="grid">', panel("Worker", _figures(seen, one)),
         panel("Commands", "".join(_commands(seen, one))), "</div>",
         panel("Changes so far", "".join(_diff(seen, one))),

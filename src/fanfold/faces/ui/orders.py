@@ -15,6 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from fanfold.errors import FanfoldError
 from fanfold.faces.web import RequestRefused, is_same
 from fanfold.fleet import tmux
@@ -27,11 +29,11 @@ from fanfold.journal.answers import OrderRecord
 from fanfold.journal.facts import OrderState, RunRecord
 from fanfold.journal.opening import open_store
 from fanfold.plans.prepare import Options, prepare_resume
-from fanfold.run.orders import Verb, give
+from fanfold.run.orders import Verb, WorkerMessage, give
 
 PATIENCE = 5.0  # seconds until a page is shown without the answer of the run's process
 KEPT = 100
-_FORMS: tuple[Verb, ...] = ("pause", "resume", "set", "approve", "skip")
+_FORMS: tuple[Verb, ...] = ("pause", "resume", "set", "approve", "skip", "tell")
 _UNASKED = "this is not a form of this page; reload the page and try again"
 
 
@@ -132,8 +134,10 @@ def _started(launched: Launched) -> str:
 
 
 def _object(form: Mapping[str, str], verb: Verb) -> str:
-    """Of `set`: the button says what, the field beside it to which value."""
+    """Of `set` and `tell`: the button says what or whom, the field beside it the rest."""
     stated, value = form[verb], form.get("value", "").strip()
+    if verb == "tell":
+        return msgspec.json.encode(WorkerMessage(stated, value)).decode()
     if verb != "set" or "=" in stated:
         return stated
     return f"{stated}={value}" if stated else value

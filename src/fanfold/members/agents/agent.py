@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, cast, get_arg
 import msgspec
 
 from fanfold.errors import AlreadyRunning, BadInput, CalledOff, MemberError, Terminal, Transient
+from fanfold.members.agents import messages
 from fanfold.members.agents.continuing import EarlierSession, earlier_session
 from fanfold.members.agents.dialect import (
     CommandLine,
@@ -42,6 +43,8 @@ from fanfold.work.nearest import remedy
 
 LOOK = 0.5  # seconds between looks at a log that somebody listens to
 _COMPLAINT = 200  # letters of what a program complained about that an error repeats
+HANDED_WITHIN = 5.0  # seconds that the host of a worker has to hand a message over
+_SOON = 0.05
 LEAST = 0.25  # of its budget: with less than that left, a worker is not worth starting
 UNBOUNDED = 1_000_000_000  # tokens of an agent without `max_turns`: no budget of tokens bears that
 
@@ -211,6 +214,19 @@ class Agent:
             if item in ("", host.spec.id, host.spec.span):
                 host.kill(why, said)
 
+    async def deliver(self, span: str, store: str, number: int, text: str) -> bool:
+        place = self.place_of(span, store).absolute()
+        host = find(place, span)
+        if host is None or not host.spec.listens:
+            return False
+        if not messages.is_handed(place, number):
+            messages.give(place, number, text)
+        for _ in range(round(HANDED_WITHIN / _SOON)):
+            if messages.is_handed(place, number) or not host.alive():
+                break
+            await asyncio.sleep(_SOON)
+        return not messages.take_back(place, number)
+
     def set_cap(self, usd: float) -> None:
         self._fields = msgspec.structs.replace(self._fields, max_budget_usd=usd)
 
@@ -233,7 +249,7 @@ class Agent:
             call=msgspec.structs.replace(self._dialect.call(traits, fields), prompt=len(words.stdin)),
             schema=None if ask.schema is None else ask.schema.definition,
             bounds=self._dialect.bounds(traits, fields), begun=time.time(),
-            resumed=fields.session is not None,
+            resumed=fields.session is not None, listens=words.listens,
         )  # fmt: skip
         try:
             self._make_room(request, place, words)

@@ -65,12 +65,13 @@ class Claude(Dialect):
         """Raises a Terminal for an `mcp` that cannot be read."""
         mcp = _Mcp.of(fields.mcp, start)
         words = [
-            fields.program or "claude", "-p", "--output-format", "stream-json", "--verbose",
+            fields.program or "claude", "-p", "--input-format", "stream-json",
+            "--replay-user-messages", "--output-format", "stream-json", "--verbose",
             "--include-partial-messages", "--permission-mode", "dontAsk",
             *_tools(fields, mcp.servers), *_options(traits, fields, start), "--strict-mcp-config",
             *(("--mcp-config", mcp.file) if mcp.file else ()),
         ]  # fmt: skip
-        return CommandLine(tuple(words), start.ask.spoken().encode(), mcp.files)
+        return CommandLine(tuple(words), start.ask.spoken().encode(), mcp.files, listens=True)
 
     def environment(
         self, around: Mapping[str, str], traits: Traits, fields: AgentFields
@@ -89,13 +90,15 @@ class Claude(Dialect):
     def bounds(self, traits: Traits, fields: AgentFields) -> WorkerLimits:
         """It sees to its turns and its budget itself, the latter by its own table of prices: where
         the roster states others, the host counts too. Under a budget the host also sees to it that
-        no call of a large context takes more than is reserved for the last one."""
+        no call of a large context takes more than is reserved for the last one. The turns are for the host
+        of one that was given a message: it begins to count anew then."""
         cap = None if fields.max_budget_usd is None else nanos(fields.max_budget_usd)
         usd = None if self.rates(traits) is None else cap
         most = None if cap is None or fields.overrun == "allow" else self.most(traits, fields)
         return WorkerLimits(
-            seconds=traits.timeout or None, silence=fields.silence, usd=usd, most=most
-        )
+            seconds=traits.timeout or None, silence=fields.silence, usd=usd, most=most,
+            turns=fields.max_turns,
+        )  # fmt: skip
 
     def rates(self, traits: Traits) -> Price | None:
         """A price that the roster states goes before claude's own figures. One that was looked up

@@ -76,6 +76,7 @@ class ClaudeReader:
         self._reading = ClaudeReading(self._meter)
         self._stale = False
         self._folder = ""
+        self._has_task = False
         self._streams: dict[str, str] = {}  # by who speaks: the message that is coming in
         self._ways: dict[str, Callable[[dict[str, Any]], Iterator[EventLine]]] = {
             "system": self._system,
@@ -191,7 +192,11 @@ class ClaudeReader:
                 )
 
     def _user(self, event: dict[str, Any]) -> Iterator[EventLine]:
-        """What its tools gave back. After it the model is asked again."""
+        """What its tools gave back. After it the model is asked again. Or a message that it has read: its
+        task, then what an operator said meanwhile."""
+        if event.get("isReplay"):
+            yield from self._heard(event.get("message"))
+            return
         self._reading.under_way = True
         self._meter.context.asked(moment(event.get("timestamp")))
         for part in blocks(event.get("message")):
@@ -201,6 +206,13 @@ class ClaudeReader:
                 yield EventLine(
                     "result", one_line(f"error: {said}" if part.get("is_error") else said)
                 )
+
+    def _heard(self, message: Any) -> Iterator[EventLine]:
+        first, self._has_task = not self._has_task, True
+        for part in () if first else blocks(message):
+            self._reading.under_way = True
+            self._meter.context.grew(len(_encode(part)))
+            yield EventLine("system", one_line(f"told: {one_line(part.get('text'))}"))
 
     def _stream(self, event: dict[str, Any]) -> Iterator[EventLine]:
         """The beginning and the end of a message: the exact counts."""

@@ -36,12 +36,14 @@ class Start(msgspec.Struct, frozen=True):
 
 class CommandLine(msgspec.Struct, frozen=True):
     """What to start: program and arguments, what goes to its stdin, files to put into its home
-    first (name to content), and where else it tells what it spends (a glob; see Spec.meter)."""
+    first (name to content), where else it tells what it spends (a glob; see Spec.meter), and whether
+    it takes messages while it works (see Spec.listens)."""
 
     words: tuple[str, ...]
     stdin: bytes
     files: dict[str, bytes] = {}
     meter: str = ""
+    listens: bool = False
 
 
 class EventLine(msgspec.Struct, frozen=True):

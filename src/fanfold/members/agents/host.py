@@ -13,12 +13,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fanfold.members.agents import processes
 from fanfold.members.agents.limits import LimitWatch, Reached
 from fanfold.members.agents.logs import LogGrowth, append
+from fanfold.members.agents.messages import ProgramInput
 from fanfold.members.agents.process_tree import (
     ControlGroup,
     ProcessTree,
@@ -80,6 +82,7 @@ class Hosting:
         self._log = LogGrowth(place)
         self._wakeups = Wakeups(place)
         self._watch = LimitWatch(spec, place, time.monotonic(), _reader(spec))
+        self._input = ProgramInput(place, (place / PROMPT).read_bytes()) if spec.listens else None
 
     def run(self, report: StartReport) -> None:
         set_process_name(b"fanfold-host")
@@ -101,7 +104,8 @@ class Hosting:
     # ── the start ──
 
     def _hold(self) -> HeldProgram:
-        prompt, errors = os.open(self._place / PROMPT, os.O_RDONLY), append(self._place / ERRORS)
+        errors, given = append(self._place / ERRORS), self._input
+        prompt = given.reads if given else os.open(self._place / PROMPT, os.O_RDONLY)
         files = (prompt, self._log.handle, errors)
         try:
             return HeldProgram(Program(self._spec.words, self._spec.folder, _environment(), files))
@@ -138,6 +142,8 @@ class Hosting:
             report.failed(error)
             return False
         report.close()
+        if self._input is not None:
+            self._input.begin()
         return True
 
     # ── its life ──
@@ -149,6 +155,8 @@ class Hosting:
             if tree.code is not None:
                 return None
             now, grown = time.monotonic(), self._log.look()
+            if self._input is not None and self._input.look(grown):
+                self._watch.count_turns(partial(_loaded_reader, self._spec))
             reached = self._ordered() or self._watch.look(now, grown)
             if reached is not None:
                 return reached
@@ -241,9 +249,14 @@ def _reader(spec: Spec) -> LogReader | None:
     """Only a host that has to meter loads the dialects, or one that must know the program's session
     to tell which files are its words."""
     bounds = spec.bounds
-    metered = (bounds.usd, bounds.turns, bounds.most) != (None, None, None)
+    turns = None if spec.listens else bounds.turns
+    metered = (bounds.usd, turns, bounds.most) != (None, None, None)
     if not metered and (bounds.silence is None or not spec.meter):
         return None
+    return _loaded_reader(spec)
+
+
+def _loaded_reader(spec: Spec) -> LogReader:
     from fanfold.members.agents.dialects import DIALECTS
 
     return DIALECTS[spec.dialect].reader(spec.price, resumed=spec.resumed, call=spec.call)

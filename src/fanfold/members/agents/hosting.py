@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from fanfold.errors import AlreadyRunning, FanfoldError
+from fanfold.members.agents import messages
 from fanfold.members.agents.logs import append
 from fanfold.members.agents.process_tree import end_orphans, remove_group
 from fanfold.members.agents.processes import living, send
@@ -274,6 +275,7 @@ def rotate(place: Path) -> None:
         epoch += 1
     for file in there:
         file.rename(_kept(file, epoch))
+    messages.clear(place)
 
 
 def _kept(file: Path, epoch: int) -> Path:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from fanfold.members.agents.logs import SpendingFiles, Tail
 from fanfold.members.agents.worker import LOG, Spec, Why, WorkerLimits
@@ -35,10 +37,20 @@ class LimitWatch:
         self, spec: Spec, place: Path, now: float, reader: LogReader | None = None
     ) -> None:
         self._bounds, self._begun, self._heard = spec.bounds, now, now
+        self._place, self._turns = place, spec.bounds.turns
+        if spec.listens:  # it sees to its turns itself, until it gets a message
+            self._bounds = msgspec.structs.replace(spec.bounds, turns=None)
         self._meters = _SpendingWatch(spec, reader)
         self._meter = (
-            None if reader is None else _SpendingLimit(spec.bounds, place, self._meters, reader)
+            None if reader is None else _SpendingLimit(self._bounds, place, self._meters, reader)
         )
+
+    def count_turns(self, reader: Callable[[], LogReader]) -> None:
+        """From now on, and those before too."""
+        if self._turns is None or self._bounds.turns is not None:
+            return
+        self._bounds = msgspec.structs.replace(self._bounds, turns=self._turns)
+        self._meter = _SpendingLimit(self._bounds, self._place, self._meters, reader())
 
     def rest(self, now: float) -> float:
         """For how long nothing can be due, as long as nothing is written into the log."""

@@ -67,7 +67,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     session has a past, which was paid before. `meter`: files beside the log that tell what it
     spends, as a glob (codex's rollout); "" when the log does. `schema`: what the answer was asked
     to be like, for whoever reads it later. `price`: what every token is counted by; None where the
-    program's own figures and the models that its events name tell more.
+    program's own figures and the models that its events name tell more. `listens`: it takes messages
+    while it works, on its stdin (`messages`).
     """
 
     span: str
@@ -84,6 +85,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     call: CallSize = CallSize()
     begun: float = 0.0
     resumed: bool = False
+    listens: bool = False
 
 
 class Process(msgspec.Struct, frozen=True):

@@ -60,6 +60,7 @@ def stated(words: tuple[str, ...], folder: Path, **more: object) -> Spec:
     return Spec(
         span=str(span), id="worker", dialect=str(more.pop("dialect", "claude")), words=words,
         folder=str(folder), bounds=bounds, meter=str(more.pop("meter", "")),
+        listens=bool(more.pop("listens", False)),
     )  # type: ignore[arg-type]  # fmt: skip
 
 

@@ -21,7 +21,8 @@ CLAUDE = Claude()
 PLAIN = Traits(id="w", kind="claude", answerer="claude", model="claude-sonnet-4-5", tier="paid")
 START = Start(ASK, "/srv/project", "/srv/home", "11111111-2222-4333-8444-555555555555", "fleet-w")
 ALWAYS = (
-    "claude", "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages",
+    "claude", "-p", "--input-format", "stream-json", "--replay-user-messages",
+    "--output-format", "stream-json", "--verbose", "--include-partial-messages",
     "--permission-mode", "dontAsk",
 )  # fmt: skip
 
@@ -233,7 +234,9 @@ def test_the_host_sees_to_time_and_silence() -> None:
     traits = msgspec.structs.replace(PLAIN, timeout=60.0)
     setup = AgentFields(silence=30.0, max_budget_usd=1.0, max_turns=5)
     most = nanos(1.0) + LAST_CALL
-    assert CLAUDE.bounds(traits, setup) == WorkerLimits(seconds=60.0, silence=30.0, most=most)
+    assert CLAUDE.bounds(traits, setup) == WorkerLimits(
+        seconds=60.0, silence=30.0, turns=5, most=most
+    )
     assert (
         CLAUDE.bounds(msgspec.structs.replace(PLAIN, timeout=0.0), AgentFields()) == WorkerLimits()
     )
