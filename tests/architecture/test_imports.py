@@ -25,8 +25,8 @@ EVERYWHERE = {"msgspec"}
 
 # Packages that users install as extras: imported where they are used, never before.
 EXTRAS = {
-    "aiohttp_socks", "mcp", "openpyxl", "opentelemetry", "psycopg", "pyarrow", "pydantic", "pyreqwest",
-    "starlette", "uvicorn", "xllamacpp",
+    "aiohttp_socks", "mcp", "openpyxl", "opentelemetry", "psycopg", "pyarrow", "pydantic", "pypdf",
+    "pyreqwest", "starlette", "uvicorn", "xllamacpp",
 }  # fmt: skip
 
 # Imports inside functions, allowed one by one: (module, what it imports), each with its reason.

@@ -10,7 +10,7 @@ import msgspec
 from fanfold.journal.contract import Sessions
 from fanfold.work.member import Traits
 
-WIRE = 1
+WIRE = 2
 """The form of requests and answers. Those of another number cannot read one another."""
 
 

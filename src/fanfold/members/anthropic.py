@@ -10,11 +10,13 @@ from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of, s
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
+from fanfold.members.media import KEEP, messages_tokens, messages_turn
 from fanfold.members.reported import merged, of_messages, reply_end
 from fanfold.members.status import table
 from fanfold.members.structured import closed, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
-from fanfold.work.ask import Ask, Call, Reply, Schema
+from fanfold.work.ask import Ask, Call, Message, Reply, Schema
+from fanfold.work.media import MediaKind
 from fanfold.work.member import Event, Request, Tell, Traits
 from fanfold.work.nesting import too_deep
 
@@ -29,7 +31,6 @@ _EFFORT: dict[str | None, dict[str, str]] = {
     "high": {"effort": "high"},
 }  # fmt: skip
 _TIERS: dict[str | None, str] = {"auto": "auto", "default": "standard_only"}
-_KEEP = {"type": "ephemeral"}
 _LEAST = (
     ("sonnet-4-6", 2048), ("haiku-3", 2048), ("3-haiku", 2048), ("3-5-haiku", 2048),
     ("sonnet-4-5", 1024), ("sonnet-4-0", 1024), ("sonnet-4-20", 1024), ("opus-4-1", 1024),
@@ -46,6 +47,10 @@ class AnthropicFields(ApiFields, frozen=True, tag="anthropic"):
     usual_host: ClassVar[str] = "https://api.anthropic.com"
     usual_key: ClassVar[str] = "env:ANTHROPIC_API_KEY"
 
+    @property
+    def usual_media(self) -> tuple[MediaKind, ...]:
+        return ("image", "document")
+
     def build(self, traits: Traits, context: BuildContext) -> Anthropic:
         return Anthropic(traits, self.base_url, fetcher(self.id, self.key, context.roster))
 
@@ -60,11 +65,6 @@ class _TextBlock(msgspec.Struct, frozen=True, omit_defaults=True):
     type: str
     text: str
     cache_control: dict[str, str] | None = None
-
-
-class _Turn(msgspec.Struct, frozen=True):
-    role: str
-    content: list[_TextBlock]
 
 
 class _Asked(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -153,6 +153,12 @@ class Anthropic(ApiMember):
         whole: str | list[_TextBlock] = "\n\n".join(system)
         if shared.prefix:
             whole, spoken = _marked(ask, "\n\n".join(system), spoken)
+        attached = ask.attachments()
+        if attached:
+            spoken = tuple(
+                messages_turn(one) if isinstance(one, Message) and one.parts else one
+                for one in spoken
+            )
         asked = _Asked(
             model=self._model,
             max_tokens=most,
@@ -168,7 +174,8 @@ class Anthropic(ApiMember):
         )
         body = _encode(asked)
         return Request(
-            ask, body, input_tokens=len(body) + 1024, output_tokens=most, prefix=shared.prefix,
+            ask, body, input_tokens=len(body) + 1024 + sum(map(messages_tokens, attached)),
+            output_tokens=most, prefix=shared.prefix,
             shared=shared.tokens,
         )  # fmt: skip
 
@@ -261,12 +268,9 @@ def _marked(
     texts = ask.shared_texts()
     *_, last = ask.messages[: len(texts)]
     if last.role == "system":
-        return [_TextBlock("text", system, _KEEP)], spoken
+        return [_TextBlock("text", system, KEEP)], spoken
     at = sum(one.role != "system" for one in ask.messages[: len(texts)]) - 1
-    blocks = [_TextBlock("text", texts[-1], _KEEP)]
-    if len(texts[-1]) < len(last.content):
-        blocks.append(_TextBlock("text", last.content[len(texts[-1]) :]))
-    return system, (*spoken[:at], _Turn(last.role, blocks), *spoken[at + 1 :])
+    return system, (*spoken[:at], messages_turn(last, len(texts[-1])), *spoken[at + 1 :])
 
 
 def _headers(key: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ from fanfold.members.structured import find
 from fanfold.price import Price
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import digest
-from fanfold.work.member import MAX_BYTES, Request, Tell, Tier, Traits, tell_nobody
+from fanfold.work.member import MAX_BYTES, Request, Tell, Tier, Traits, filled, tell_nobody
 from fanfold.work.nesting import TooDeep
 from fanfold.work.reader import Count, Misfit, Text
 from fanfold.work.split import estimate_tokens
@@ -190,10 +190,13 @@ class ApiMember:
         await self._endpoint.close()
 
     async def ask(self, request: Request, tell: Tell) -> Reply:
+        body = request.body
+        if request.ask.attachments():
+            body = await asyncio.to_thread(filled, request)
         if tell is tell_nobody:
-            return self.whole(request, (await self._endpoint.post(request.body)).body)
+            return self.whole(request, (await self._endpoint.post(body)).body)
         pieces = self.pieces(tell)
-        answer = await self._endpoint.post(request.body[:-1] + self.streamed, pieces.take)
+        answer = await self._endpoint.post(body[:-1] + self.streamed, pieces.take)
         return pieces.reply(request) if answer.events else self.whole(request, answer.body)
 
     def whole(self, request: Request, body: bytes) -> Reply:

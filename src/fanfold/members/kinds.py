@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import msgspec
 
 from fanfold.price import FREE, Price
+from fanfold.work.media import MediaKind
 from fanfold.work.member import Member, MemberLimits, Tier, Traits
 from fanfold.work.reader import Count, Misfit, NonNegative, Positive, Text, Word, listed
 
@@ -141,6 +142,7 @@ class MemberFields(
     can_delegate: bool = True
     budget_usd_month: Positive | None = None
     at: StatedPlace | None = None
+    media: tuple[MediaKind, ...] | None = None
 
     usual_limits: ClassVar[MemberLimits] = MemberLimits()
 
@@ -174,6 +176,11 @@ class MemberFields(
             return self.price
         return FREE if self.tier == "local" else None
 
+    @property
+    def usual_media(self) -> tuple[MediaKind, ...]:
+        """The files that it takes, where nobody says."""
+        return ()
+
     def common(self) -> dict[str, Any]:
         """The traits that follow from the fields of all kinds."""
         return {
@@ -184,6 +191,7 @@ class MemberFields(
             "can_orchestrate": self.can_orchestrate, "can_delegate": self.can_delegate,
             "budget_usd_month": self.budget_usd_month, "keeps_time": True,
             "at": "" if self.at is None else WORKERS,
+            "media": self.usual_media if self.media is None else self.media,
             "tags": listed(self.at.tags) if isinstance(self.at, PlaceFields) else (),
         }  # fmt: skip
 

@@ -12,6 +12,7 @@ from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of, s
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
+from fanfold.members.media import completions_message, completions_tokens
 from fanfold.members.providers import PROVIDERS, Provider, ProviderName
 from fanfold.members.reported import ReplyEnd, of_completions, reply_end
 from fanfold.members.status import table
@@ -25,6 +26,7 @@ from fanfold.members.toolcalls import (
     wanted,
 )
 from fanfold.work.ask import Ask, Message, Reply, Schema
+from fanfold.work.media import Attachment, MediaKind
 from fanfold.work.member import Event, Request, Tell, Traits
 from fanfold.work.reader import Misfit
 
@@ -60,6 +62,13 @@ class OpenAIFields(ApiFields, frozen=True, kw_only=True, tag="openai"):
                 raise Misfit(what, "provider")
             self.put(base_url=url, key=self.key or (known.key if known.is_at(url) else "none"))
         super().__post_init__()
+
+    @property
+    def usual_media(self) -> tuple[MediaKind, ...]:
+        """Of OpenAI's own models, or of its provider's; of another server nobody knows."""
+        is_openai = PROVIDERS["openai"].is_at(self.base_url)
+        media = PROVIDERS["openai" if is_openai else self.provider].media
+        return (*media, "audio") if is_openai and "audio" in self.model else media
 
     def build(self, traits: Traits, context: BuildContext) -> OpenAI:
         key = fetcher(self.id, self.key, context.roster)
@@ -159,6 +168,11 @@ class OpenAI(ApiMember):
         messages: tuple[object, ...] = ask.conversation()
         if tools is not None:
             messages = (*ask.messages, *completions_messages(tools.rounds), *ask.turns)
+        attached = ask.attachments()
+        if attached:
+            messages = tuple(
+                completions_message(one) if isinstance(one, Message) else one for one in messages
+            )
         most = params.max_tokens or self._traits.max_tokens
         shared = shared_part(ask, self._traits.price, LEAST_SHARED)
         takes = self._own or self._provider.schemas
@@ -186,9 +200,13 @@ class OpenAI(ApiMember):
         )
         body = _encode(asked)
         return Request(
-            ask, body, input_tokens=len(body) + 1024, output_tokens=most, prefix=shared.prefix,
+            ask, body, input_tokens=len(body) + 1024 + self._media_tokens(attached), output_tokens=most,
+            prefix=shared.prefix,
             shared=shared.tokens,
         )  # fmt: skip
+
+    def _media_tokens(self, attached: tuple[Attachment, ...]) -> int:
+        return sum(completions_tokens(one, self._model, self._openai) for one in attached)
 
     def _response_format(self, schema: Schema | None) -> msgspec.Raw | None:
         """Encoded once: the asks of one step share their schema."""

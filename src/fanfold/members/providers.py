@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fanfold.work.media import MediaKind
+
 ProviderName = Literal[
     "", "azure", "cerebras", "deepseek", "fireworks", "gemini", "groq", "lmstudio", "mistral", "nvidia",
     "ollama", "openai", "openrouter", "together", "vllm", "xai",
@@ -18,7 +20,7 @@ class Provider(msgspec.Struct, frozen=True):
     """`host`: its key goes only there and to what is below it. `newest`: it wants
     `max_completion_tokens`. `schemas` False: a schema goes into the prompt. `seed`: what it calls
     that. `usage`: a stream must be told to report usage. `header`: where its key goes, if not into
-    the usual one."""
+    the usual one. `media`: the files that its usual models take."""
 
     base_url: str = ""
     key: str = "none"
@@ -28,6 +30,7 @@ class Provider(msgspec.Struct, frozen=True):
     seed: str = "seed"
     usage: bool = True
     header: str = ""
+    media: tuple[MediaKind, ...] = ()
 
     def is_at(self, url: str) -> bool:
         """Whether an address is its own."""
@@ -38,14 +41,19 @@ class Provider(msgspec.Struct, frozen=True):
         return bool(own) and (found == own or found.endswith(f".{own}"))
 
 
+_SEEN: tuple[MediaKind, ...] = ("image", "document")
 PROVIDERS: dict[str, Provider] = {
     "": Provider(),
-    "azure": Provider("", "env:AZURE_OPENAI_API_KEY", "azure.com", newest=True, header="api-key"),
+    "azure": Provider(
+        "", "env:AZURE_OPENAI_API_KEY", "azure.com", newest=True, header="api-key", media=_SEEN
+    ),
     "cerebras": Provider("https://api.cerebras.ai/v1", "env:CEREBRAS_API_KEY", newest=True),
     "deepseek": Provider("https://api.deepseek.com/v1", "env:DEEPSEEK_API_KEY", schemas=False),
     "fireworks": Provider("https://api.fireworks.ai/inference/v1", "env:FIREWORKS_API_KEY"),
     "gemini": Provider(
-        "https://generativelanguage.googleapis.com/v1beta/openai", "env:GEMINI_API_KEY"
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        "env:GEMINI_API_KEY",
+        media=("image", "audio"),
     ),
     "groq": Provider("https://api.groq.com/openai/v1", "env:GROQ_API_KEY", newest=True),
     "lmstudio": Provider("http://127.0.0.1:1234/v1"),
@@ -54,8 +62,8 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "nvidia": Provider("https://integrate.api.nvidia.com/v1", "env:NVIDIA_API_KEY"),
     "ollama": Provider("http://127.0.0.1:11434/v1"),
-    "openai": Provider("https://api.openai.com/v1", "env:OPENAI_API_KEY", newest=True),
-    "openrouter": Provider("https://openrouter.ai/api/v1", "env:OPENROUTER_API_KEY"),
+    "openai": Provider("https://api.openai.com/v1", "env:OPENAI_API_KEY", newest=True, media=_SEEN),
+    "openrouter": Provider("https://openrouter.ai/api/v1", "env:OPENROUTER_API_KEY", media=_SEEN),
     "together": Provider("https://api.together.xyz/v1", "env:TOGETHER_API_KEY"),
     "vllm": Provider("http://127.0.0.1:8000/v1"),
     "xai": Provider("https://api.x.ai/v1", "env:XAI_API_KEY"),

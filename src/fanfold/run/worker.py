@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from fanfold.run.executor import LocalExecutor
 from fanfold.run.member_sources import MemberSource
 from fanfold.work.ask import Reply
 from fanfold.work.member import Request, tell_nobody
-from fanfold.work.wire import decode_request, encode_answer
+from fanfold.work.wire import decode_request, encode_answer, unpacked
 
 LOOK = 2.0  # seconds between looks at a queue that says nothing
 HELD = 5.0  # seconds between looks at what it holds
@@ -207,7 +208,8 @@ class Worker:
         return await self._executor.ask(ask.member, request, tell_nobody)
 
     def _here(self, request: Request) -> Request:
-        """Files of what it starts are on this machine."""
+        """Its files, and those of what it starts, are on this machine."""
+        request = unpacked(request, Path(self._files) / "contents")
         return msgspec.structs.replace(request, store=self._files, server=self._options.queue)
 
     # ── what an earlier worker left ──

@@ -10,6 +10,7 @@ import msgspec
 
 from fanfold.work.excerpt import excerpt
 from fanfold.work.item import Item, canonical, digest
+from fanfold.work.media import Attachment, with_parts
 from fanfold.work.reader import Count, NonNegative, Positive
 
 Role = Literal["system", "user", "assistant"]
@@ -24,9 +25,20 @@ KICKED_BYTES = 32_768  # of a reply that is sent back to be put right, at most
 WHY_BYTES = 2048  # of the reasons of a gate, at most
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """`parts` are the files in it, in the order of their places in the text."""
+
     role: Role
     content: str
+    parts: tuple[Attachment, ...] = ()
+
+    def shown(self) -> str:
+        """For people: with the files by their names."""
+        return with_parts(self.content, self.parts, lambda one: f"[{one.describe()}]\n")
+
+    def spoken(self) -> str:
+        """For whoever can open files: with their paths."""
+        return with_parts(self.content, self.parts, lambda one: f"[{one.kind}: {one.path}]\n")
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -128,12 +140,25 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
             whole = _plain_head(takes, schema)
         if self.tools is not None:
             whole += _encode((self.tools.digest, self.tools.rounds, self.tools.closed))
+        attached = [
+            (n, *part.identity) for n, one in enumerate(self.messages) for part in one.parts
+        ]
         if takes != "items":
-            whole += _encode(self.messages)
+            whole += _encode(self._texts() if attached else self.messages)
         if takes != "messages":
             for item in self.items:
                 whole += canonical(item.data)
+        if attached:
+            whole += _encode(attached)
         return blake2b(whole, digest_size=16).digest()
+
+    def _texts(self) -> tuple[Message, ...]:
+        """The messages without their files, whose names and paths may differ."""
+        return tuple([Message(one.role, one.content) for one in self.messages])
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        """All files in it."""
+        return tuple([part for message in self.messages for part in message.parts])
 
     def conversation(self) -> tuple[Message, ...]:
         return self.messages + self.turns if self.turns else self.messages
@@ -153,8 +178,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         """The conversation as one text; a single message is just its content."""
         messages = self.conversation()
         if len(messages) == 1:
-            return messages[0].content
-        return "\n\n".join(f"{message.role.upper()}:\n{message.content}" for message in messages)
+            return messages[0].spoken()
+        return "\n\n".join(f"{message.role.upper()}:\n{message.spoken()}" for message in messages)
 
     def revised(self, reply: Reply, reasons: tuple[str, ...]) -> Ask:
         """The kick-back: the same ask with the earlier reply and why it was not accepted. Of a reply

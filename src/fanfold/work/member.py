@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
@@ -9,6 +10,7 @@ import msgspec
 
 from fanfold.price import Price, price_text
 from fanfold.work.ask import Ask, Reply, Takes
+from fanfold.work.media import MediaKind, read_content
 
 Tier = Literal["local", "subscription", "paid"]
 PARENT, STORE = "FANFOLD_PARENT", "FANFOLD_STORE"
@@ -35,8 +37,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     and closes what it opened. `remote`: it is asked over a network, with an address, a key and a model
     that may be wrong, so the first request goes alone. `takes_tools`: an ask may offer it tools, and
     a reply may want some used. `cost_text`: what the roster says about its cost as free text, shown
-    where no price is known. `at`: "workers" if a worker asks it, on another machine, which has all of
-    `tags`; "" if this process does.
+    where no price is known. `media`: which files it takes, in its API or by their paths. `at`: "workers"
+    if a worker asks it, on another machine, which has all of `tags`; "" if this process does.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     can_orchestrate: bool = False
     can_delegate: bool = True
     takes_tools: bool = False
+    media: tuple[MediaKind, ...] = ()
     budget_usd_month: float | None = None
     cost_text: str = ""
     at: str = ""
@@ -107,7 +110,9 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     `most`: nano-dollars that it can cost at most, where tokens do not bound it (an agent, which decides
     itself how often it asks its model). `least`: so many would do for it too, where less than `most`
     remains; then it is sent with `most` as granted. `prefix`: a digest of what it shares with other asks,
-    where the service keeps that at a lower price; about `shared` tokens.
+    where the service keeps that at a lower price; about `shared` tokens. Files are not in `body`: each
+    has a mark there, `\\0HASH\\0`, which no JSON can hold, in the place of its content as base64
+    (`filled`). `contents`: what is in them, where they go to another machine.
     """
 
     ask: Ask
@@ -122,6 +127,18 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     start: NextStart = NextStart()
     prefix: str = ""
     shared: int = 0
+    contents: dict[str, bytes] = {}
+
+
+def filled(request: Request) -> bytes:
+    """The body as it is sent, with the contents of its files. Terminal: one of them was changed."""
+    if b"\0" not in request.body:
+        return request.body
+    files = {one.hash: one for one in request.ask.attachments()}
+    pieces = request.body.split(b"\0")
+    for n in range(1, len(pieces), 2):
+        pieces[n] = b64encode(read_content(files[pieces[n].decode()]))
+    return b"".join(pieces)
 
 
 class Event(msgspec.Struct, frozen=True):

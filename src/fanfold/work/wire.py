@@ -6,6 +6,7 @@ store stays behind, and an error is its kind, its text and what is known of its 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -19,7 +20,9 @@ from fanfold.errors import (
     TimedOut,
     Transient,
 )
-from fanfold.work.ask import Reply, Usage
+from fanfold.work.ask import Ask, Message, Reply, Usage
+from fanfold.work.files import replacing
+from fanfold.work.media import content_hash, read_content
 from fanfold.work.member import Request
 from fanfold.work.raised import error_text
 
@@ -55,7 +58,40 @@ _answer = msgspec.json.Decoder(WireReply | WireError).decode
 
 
 def encode_request(request: Request) -> bytes:
-    return _encode(msgspec.structs.replace(request, store="", server=""))
+    """Files go along by what is in them."""
+    contents = {one.hash: read_content(one) for one in request.ask.attachments()}
+    return _encode(msgspec.structs.replace(
+        request, ask=_moved(request.ask, ""), store="", server="", contents=contents
+    ))  # fmt: skip
+
+
+def unpacked(request: Request, folder: Path) -> Request:
+    """A request from elsewhere, with its files in a folder of this machine."""
+    if not request.contents:
+        return request
+    folder.mkdir(parents=True, exist_ok=True)
+    for hash, content in request.contents.items():
+        if content_hash(content) != hash:
+            raise Terminal("a file of the ask was damaged on its way", scope="ask")
+        if not (folder / hash).exists():
+            with replacing(folder / hash, mode=0o600) as stream:
+                stream.write(content)
+    return msgspec.structs.replace(request, ask=_moved(request.ask, str(folder)), contents={})
+
+
+def _moved(ask: Ask, folder: str) -> Ask:
+    """The same, with its files in another folder, under their hashes; "": nowhere."""
+    if not ask.attachments():
+        return ask
+
+    def message(one: Message) -> Message:
+        parts = tuple(
+            msgspec.structs.replace(part, path=folder and f"{folder}/{part.hash}")
+            for part in one.parts
+        )
+        return Message(one.role, one.content, parts)
+
+    return msgspec.structs.replace(ask, messages=tuple(map(message, ask.messages)))
 
 
 def decode_request(data: bytes) -> Request:

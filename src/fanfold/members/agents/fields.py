@@ -14,6 +14,7 @@ from fanfold.members.agents.program_settings import pricing_model
 from fanfold.members.agents.worker import Effort, Overrun, Sandbox, WorkerType
 from fanfold.members.kinds import BuildContext, MemberFields, Texts, Version, check_variables
 from fanfold.price import Price
+from fanfold.work.media import MediaKind
 from fanfold.work.member import MemberLimits, Traits
 from fanfold.work.reader import Count, Positive, Text, listed
 
@@ -79,6 +80,11 @@ class AgentFields(MemberFields, frozen=True, kw_only=True):
             price=price.lookup(model, self.priced_as) if known is None else known,
             bounded=self.max_budget_usd is not None or self.max_turns is not None,
         )  # fmt: skip
+
+    @property
+    def usual_media(self) -> tuple[MediaKind, ...]:
+        """They open files themselves, and are given the paths."""
+        return ("image", "document")
 
     @property
     def leads_by_mcp(self) -> bool:
