@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from fanfold.journal.facts import RemoveRuns
-from fanfold.journal.stream import decode_light
+from fanfold.journal.sqlite.log import decode_light
 from fanfold.testing.running import RunningServer
 from tests.faces.cli import Ended, environment, fanfold, started
 from tests.faces.project import write_function_project, write_project

@@ -66,36 +66,32 @@ Replies = Mapping[bytes, Sequence[RecordedReply]]
 Holders = dict[bytes, list[HeldClaim]]
 
 
-class Claims:
-    """Decides the starts of one transaction in their order; each sees what those before it got.
+def claim(
+    start: StartAttempt, number: int, replies: Replies, holders: Holders, limits: Accounts
+) -> Claim:
+    """One of the starts of a transaction, asked for in their order: each sees what those before it
+    got. `replies` and `holders` are what is on record, by key.
 
-    `replies` and `holders` are what is on record, by key; `last` is the highest attempt number.
+    A claim with a number is granted. Without one: the reply is known, the keys are held by another,
+    they are in doubt and may not be taken over, or a budget does not cover it.
     """
-
-    def __init__(self, replies: Replies, holders: Holders, last: int) -> None:
-        self._replies, self._holders, self._last = replies, holders, last
-
-    def decide(self, start: StartAttempt, limits: Accounts) -> Claim:
-        """A claim with a number is granted. Without one: the reply is known, the keys are held by
-        another, they are in doubt and may not be taken over, or a budget does not cover it."""
-        replies, holders, keys = self._replies, self._holders, dict.fromkeys(start.keys)
-        if replies and (known := [k for k in keys if _serves(start, replies.get(k, ()))]):
-            return Claim(known=tuple(known))
-        doubt: list[ClaimHolder] = []
-        held: list[ClaimHolder] = []
-        for key in keys:
-            for one in holders.get(key, ()):
-                if one.answerer in start.accept and one.holder.attempt != start.beside:
-                    (doubt if one.holder.state == "in_doubt" else held).append(one.holder)
-        if held or (doubt and not start.take_over):
-            return Claim(held=tuple(held), doubt=tuple(doubt))
-        if limits and (refused := reserve(start.reserved, limits)) is not None:
-            return refused
-        self._last += 1
-        for key in keys:
-            holder = ClaimHolder(key, self._last, start.session, "started", start.reserved)
-            holders.setdefault(key, []).append(HeldClaim(start.answerer, holder))
-        return Claim(attempt=self._last, doubt=tuple(doubt))
+    keys = start.keys if len(start.keys) == 1 else tuple(dict.fromkeys(start.keys))
+    if replies and (known := [k for k in keys if _serves(start, replies.get(k, ()))]):
+        return Claim(known=tuple(known))
+    doubt: list[ClaimHolder] = []
+    held: list[ClaimHolder] = []
+    for key in keys:
+        for one in holders.get(key, ()):
+            if one.answerer in start.accept and one.holder.attempt != start.beside:
+                (doubt if one.holder.state == "in_doubt" else held).append(one.holder)
+    if held or (doubt and not start.take_over):
+        return Claim(held=tuple(held), doubt=tuple(doubt))
+    if limits and (refused := reserve(start.reserved, limits)) is not None:
+        return refused
+    for key in keys:
+        holder = ClaimHolder(key, number, start.session, "started", start.reserved)
+        holders.setdefault(key, []).append(HeldClaim(start.answerer, holder))
+    return Claim(attempt=number, doubt=tuple(doubt))
 
 
 def _serves(start: StartAttempt, replies: Iterable[RecordedReply]) -> bool:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from fanfold.journal.contract import Life, SessionOwner
 from fanfold.journal.facts import EndAttempt, Fact
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.folder import migrate
-from fanfold.journal.sqlite.log import Following, Log, commit_facts
+from fanfold.journal.sqlite.log import Commits, Following, Log
 from fanfold.journal.sqlite.sessions import this_process
 from fanfold.journal.sqlite.store import Reader
 from fanfold.journal.sqlite.trouble import Statements
@@ -67,8 +67,8 @@ class MemorySent:
     def mark(self, attempt: int) -> None:
         self._marked.add(attempt)
 
-    def unmark(self, attempt: int) -> None:
-        self._marked.discard(attempt)
+    def unmark(self, attempts: Iterable[int]) -> None:
+        self._marked.difference_update(attempts)
 
     def unsent(self, attempts: Mapping[int, str]) -> tuple[int, ...]:
         return tuple(number for number in attempts if number not in self._marked)
@@ -82,7 +82,7 @@ class MemorySent:
         return copied
 
 
-class MemoryHome:
+class MemoryHome(Commits):
     """Where the database of a store in memory is."""
 
     was_displaced = saved_elsewhere = False
@@ -114,9 +114,6 @@ class MemoryHome:
     def statements(self, db: sqlite3.Connection) -> Statements:
         return Statements(db, self.file)
 
-    def commit(self, db: sqlite3.Connection, facts: list[Any], *, keep: bool = True) -> list[Any]:
-        return commit_facts(db, self.file, facts, self.log, keep)
-
     def busy(self, error: StoreBusy) -> str:
         return str(error)
 
@@ -145,16 +142,14 @@ class MemoryHome:
     def find_again(self, db: sqlite3.Connection) -> str:
         raise AssertionError("a store in memory is never displaced")
 
-    def secure(self, calls: int, largest: int) -> bool:
+    def secure(self, starts: int) -> bool:
         return True
 
     def drop_ballast(self) -> bool:
         return False
 
     def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
-        for fact in facts:
-            if type(fact) is EndAttempt and fact.attempt:
-                self.sent.unmark(fact.attempt)
+        self.sent.unmark([fact.attempt for fact in facts if type(fact) is EndAttempt])
 
 
 class MemoryView(Following):

@@ -23,7 +23,7 @@ def test_what_was_not_marked_was_not_sent(tmp_path: Path) -> None:
     marks = opened(tmp_path)
     for attempt in (3, 4, 5):
         marks.mark(attempt)
-    marks.unmark(4)
+    marks.unmark([4])
     marks.mark(6)
     later = opened(tmp_path, session=OTHER)
     assert later.unsent(dict.fromkeys(range(1, 8), ONE)) == (1, 2, 4, 7)
@@ -86,7 +86,7 @@ def test_there_is_room_for_many_and_places_are_used_again(tmp_path: Path) -> Non
     for attempt in range(1, 20_001):
         marks.mark(attempt)
     for attempt in range(1, 20_001, 2):
-        marks.unmark(attempt)
+        marks.unmark([attempt])
     size = next((tmp_path / "sent").iterdir()).stat().st_size
     for attempt in range(20_001, 30_001):
         marks.mark(attempt)

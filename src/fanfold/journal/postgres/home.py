@@ -202,9 +202,7 @@ class PostgresHome:
         return left_behind(self.files, self.identity)
 
     def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
-        for fact in facts:
-            if type(fact) is EndAttempt and fact.attempt:
-                self.sent.unmark(fact.attempt)
+        self.sent.unmark([fact.attempt for fact in facts if type(fact) is EndAttempt])
 
     def displaced(self) -> bool:
         return False
@@ -212,7 +210,7 @@ class PostgresHome:
     def find_again(self, db: PostgresConnection) -> str:
         raise AssertionError("a store on a server is never displaced")
 
-    def secure(self, calls: int, largest: int) -> bool:
+    def secure(self, starts: int) -> bool:
         return True
 
     def drop_ballast(self) -> bool:

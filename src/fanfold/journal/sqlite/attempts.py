@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from fanfold.journal import decide
 from fanfold.journal.answers import Claim, ClaimHolder
-from fanfold.journal.decide import Claims, HeldClaim, RecordedReply, repeated
+from fanfold.journal.decide import HeldClaim, RecordedReply
 from fanfold.journal.facts import (
     UNSENT,
     AdoptAttempts,
@@ -67,37 +68,40 @@ def key8(key: bytes) -> int:
 def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
     """All starts of a group at once: look who has the keys, then claim the free ones."""
     keys = [key for fact in facts for key in fact.keys]
-    last: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
-    decisions = Claims(_recorded(db, keys), _holders(db, keys), last)
-    spending = budgets.Spending(db, facts)
+    number: int = db.execute("select coalesce(max(no), 0) from attempts").fetchone()[0]
+    replies: dict[bytes, list[RecordedReply]] = {}
+    for key, *rest in bulk.among(db, _KNOWN, map(key8, keys)):
+        replies.setdefault(key, []).append(RecordedReply(*rest))
+    holders, spending = _holders(db, keys), budgets.spending_over(db, facts)
     claims: list[Claim] = []
     attempts: list[tuple[Any, ...]] = []
     claimed: list[tuple[bytes, str, int]] = []
     for f in facts:
-        claim = decisions.decide(f, spending.limits(f))
-        claims.append(claim)
+        limits = () if spending is None else spending.limits(f)
+        claims.append(claim := decide.claim(f, number + 1, replies, holders, limits))
         if claim.attempt:
+            number = claim.attempt
+            again = _repeated(db, f, claim) if claim.doubt or f.discards else (0, 0)
             attempts.append(
-                (claim.attempt, f.run, f.step, f.session, f.member, f.answerer, "started",
+                (number, f.run, f.step, f.session, f.member, f.answerer, "started",
                  _encode(f.ids), f.reserved, f.reserved_tokens, f.reserved, f.at, f.why, f.queue,
-                 f.beside or None, *_repeated(db, f, claim))
+                 f.beside or None, *again)
             )  # fmt: skip
-            claimed += [(key, f.answerer, claim.attempt) for key in dict.fromkeys(f.keys)]
-    spending.put([fact for fact, claim in zip(facts, claims, strict=True) if claim.attempt])
+            claimed += [(key, f.answerer, number) for key in dict.fromkeys(f.keys)]
+    if spending is not None:
+        spending.put([fact for fact, claim in zip(facts, claims, strict=True) if claim.attempt])
     bulk.put(db, _ATTEMPT, attempts)
     sums.add(db, [row[0] for row in attempts])
     bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
-    again = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
-    if again:
-        bulk.among(db, "update attempts set again = 1 where no in ({})", again)
+    repeated = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
+    if repeated:
+        bulk.among(db, "update attempts set again = 1 where no in ({})", repeated)
     return claims
 
 
 def _repeated(db: Database, fact: StartAttempt, claim: Claim) -> tuple[int, int]:
     """How many calls that may have been paid it repeats, and what they may have cost."""
-    if not (claim.doubt or fact.discards):
-        return 0, 0
-    calls, cost = repeated(claim.doubt)
+    calls, cost = decide.repeated(claim.doubt)
     damaged = sum([discard(db, row) for row in fact.discards])
     return calls + damaged, cost + (fact.reserved if damaged else 0)
 
@@ -107,13 +111,6 @@ def discard(db: Database, row: int) -> int:
     did so before."""
     gone = "update replies set key8 = 0, key = x'', private = 1 where no = ? and key <> x''"
     return int(db.execute(gone, (row,)).rowcount)
-
-
-def _recorded(db: Database, keys: list[bytes]) -> dict[bytes, list[RecordedReply]]:
-    found: dict[bytes, list[RecordedReply]] = {}
-    for key, *rest in bulk.among(db, _KNOWN, map(key8, keys)):
-        found.setdefault(key, []).append(RecordedReply(*rest))
-    return found
 
 
 def _holders(db: Database, keys: Iterable[bytes]) -> dict[bytes, list[HeldClaim]]:
@@ -190,11 +187,13 @@ def _settle(db: Database, facts: list[EndAttempt]) -> None:
             (f.attempt, f.state, f.cost, u.input, u.output, u.cache_read, u.cache_write, f.at,
              f.error, f.tokens, f.unusable, int(f.bound), f.took, f.lost, f.shared, f.saved)
         )  # fmt: skip
-    with sums.changing(db, [f.attempt for f in facts]):
-        bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
-        for f in facts:
-            if f.lost == "unsent":
-                _not_repeated(db, f.attempt)
+    numbers = {f.attempt: f.lost for f in facts}
+    sums.take(db, numbers)
+    bulk.put(db, _SETTLE, rows, ") as v where attempts.no = v.column1")
+    for number, lost in numbers.items():
+        if lost == "unsent":
+            _not_repeated(db, number)
+    sums.add(db, numbers)
     landed = [(key, f.answerer) for f in facts if f.state == "ok" for key in f.released]
     bulk.put(db, "delete from claims where (key, answerer) in (", landed, ")")
     failed = [(k, f.answerer, f.attempt) for f in facts if f.state != "ok" for k in f.released]
@@ -293,39 +292,42 @@ def discard_reply(db: Database, facts: list[DiscardReply]) -> list[None]:
 def release_claims(db: Database, facts: list[ReleaseClaims]) -> list[tuple[int, ...]]:
     answers = []
     for fact in facts:
-        mine = [
-            held.holder.attempt
+        mine = {
+            held.holder.attempt: None
             for claims in _holders(db, fact.keys).values()
             for held in claims
             if (held.answerer, held.holder.session) == (fact.answerer, fact.session)
             and held.holder.state == "started"
             and held.holder.attempt != fact.beside
-        ]
+        }
         budgets.release(db, mine)
-        with sums.changing(db, mine):
-            db.executemany(
-                "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?,"
-                " error = 'cancelled before it was sent', lost = 'cancelled' where no = ?",
-                [(fact.at, number) for number in dict.fromkeys(mine)],
-            )
-        for number in dict.fromkeys(mine):
+        sums.take(db, mine)
+        db.executemany(
+            "update attempts set state = 'error', cost = 0, tokens = 0, ended = ?,"
+            " error = 'cancelled before it was sent', lost = 'cancelled' where no = ?",
+            [(fact.at, number) for number in mine],
+        )
+        sums.add(db, mine)
+        for number in mine:
             rows = [(key, fact.answerer, number) for key in fact.keys]
             bulk.put(db, "delete from claims where (key, answerer, attempt) in (", rows, ")")
-        answers.append(tuple(dict.fromkeys(mine)))
+        answers.append(tuple(mine))
     return answers
 
 
 def lose(db: Database, facts: list[LoseAttempts]) -> list[None]:
     for fact in facts:
-        with sums.changing(db, (*fact.unsent, *fact.attempts)):
-            if fact.unsent:
-                _refund(db, fact.unsent, fact.at)
-            budgets.lose(db, fact.attempts)
-            db.executemany(
-                "update attempts set state = 'in_doubt', bound = 1, ended = ?,"
-                " error = 'the process died', lost = 'died' where no = ? and state = 'started'",
-                [(fact.at, number) for number in fact.attempts],
-            )
+        numbers = {*fact.unsent, *fact.attempts}
+        sums.take(db, numbers)
+        if fact.unsent:
+            _refund(db, fact.unsent, fact.at)
+        budgets.lose(db, fact.attempts)
+        db.executemany(
+            "update attempts set state = 'in_doubt', bound = 1, ended = ?,"
+            " error = 'the process died', lost = 'died' where no = ? and state = 'started'",
+            [(fact.at, number) for number in fact.attempts],
+        )
+        sums.add(db, numbers)
     return [None] * len(facts)
 
 
@@ -358,8 +360,11 @@ def _not_repeated(db: Database, number: int) -> None:
 
 
 def adopt(db: Database, facts: list[AdoptAttempts]) -> list[tuple[int, ...]]:
-    with sums.changing(db, [number for fact in facts for number in fact.attempts]):
-        return [_adopted(db, fact) for fact in facts]
+    numbers = {number for fact in facts for number in fact.attempts}
+    sums.take(db, numbers)
+    taken = [_adopted(db, fact) for fact in facts]
+    sums.add(db, numbers)
+    return taken
 
 
 def _adopted(db: Database, fact: AdoptAttempts) -> tuple[int, ...]:

@@ -61,21 +61,27 @@ Pair = tuple[str, str]
 """A member and a month."""
 
 
-class Spending:
-    """The limits that the starts of one transaction draw on: months of members, and budgets around
-    their runs. Most groups have none."""
+def spending_over(db: Database, facts: Sequence[StartAttempt]) -> Spending | None:
+    """What the starts of one transaction draw on, besides the budgets of their own process. Most
+    draw on nothing else: None."""
+    around = {run: _surrounding(db, run) for run in {fact.run for fact in facts}}
+    monthly = [fact for fact in facts if fact.monthly is not None]
+    return Spending(db, monthly, around) if monthly or any(around.values()) else None
 
-    def __init__(self, db: Database, facts: Sequence[StartAttempt]) -> None:
-        self._db = db
+
+class Spending:
+    """The limits that starts draw on: months of members, and budgets around their runs."""
+
+    def __init__(
+        self, db: Database, monthly: Sequence[StartAttempt], around: dict[int, Accounts]
+    ) -> None:
+        self._db, self._around = db, around
         self._months: dict[Pair, Account] = {}
-        self._around: dict[int, Accounts] = {}
         anew: dict[Pair, bool] = {}
-        for fact in facts:
-            if fact.run not in self._around:
-                self._around[fact.run] = _surrounding(db, fact.run)
-            if fact.monthly is not None:
-                pair = fact.member, fact.monthly.month
-                anew[pair] = anew.get(pair, False) or fact.monthly.anew
+        for fact in monthly:
+            assert fact.monthly is not None
+            pair = fact.member, fact.monthly.month
+            anew[pair] = anew.get(pair, False) or fact.monthly.anew
         for pair, again in anew.items():
             row = None if again else db.execute(
                 "select settled, reserved from spending where member = ? and month = ?", pair
@@ -91,11 +97,10 @@ class Spending:
         return (*around, month)
 
     def put(self, granted: Iterable[StartAttempt]) -> None:
-        if self._months:
-            drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
-            of = self._months
-            rows = [(*pair, of[pair].usd, of[pair].reserved_usd) for pair in drawn]
-            bulk.put(self._db, _SPENDING[0], rows, _SPENDING[1])
+        drawn = {(f.member, f.monthly.month) for f in granted if f.monthly is not None}
+        of = self._months
+        rows = [(*pair, of[pair].usd, of[pair].reserved_usd) for pair in drawn]
+        bulk.put(self._db, _SPENDING[0], rows, _SPENDING[1])
 
 
 def _added_up(db: Database, pair: Pair) -> tuple[int, int]:

@@ -142,7 +142,7 @@ class Ballast:
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / "ballast"
         self._reserve = -1
-        self._size = 0
+        self.size = 0
 
     def lay(self) -> None:
         """The shared file, where there is none. Raises OSError."""
@@ -157,22 +157,19 @@ class Ballast:
             finally:
                 os.close(handle)
 
-    def secure(self, calls: int, largest: int) -> None:
-        """Make sure that the replies of so many calls will find room. Raises OSError if not."""
-        wanted = calls * (PER_CALL + 2 * largest)
-        if wanted <= self._size:
-            return
+    def grow(self, wanted: int) -> None:
+        """A reserve of at least so many bytes. Raises OSError where there is no room for it."""
         wanted = -(-wanted // STEP) * STEP
         if self._reserve < 0:
             handle, name = tempfile.mkstemp(prefix=".reserve-", dir=self._folder)
             os.unlink(name)
             self._reserve = handle
         os.posix_fallocate(self._reserve, 0, wanted)
-        self._size = wanted
+        self.size = wanted
 
     def drop(self) -> bool:
         """Give all of it up. False: there was none any more."""
-        had = self._size > 0 or (self._file.exists() and self._file.stat().st_size > 0)
+        had = self.size > 0 or (self._file.exists() and self._file.stat().st_size > 0)
         self.release()
         self._file.unlink(missing_ok=True)
         return had
@@ -182,4 +179,4 @@ class Ballast:
         if self._reserve >= 0:
             os.ftruncate(self._reserve, 0)
             os.close(self._reserve)
-            self._reserve, self._size = -1, 0
+            self._reserve, self.size = -1, 0

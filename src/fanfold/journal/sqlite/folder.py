@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.errors import StoreBusy, StoreError, StoreUnavailable
-from fanfold.journal.facts import EndAttempt, Fact
+from fanfold.journal.facts import AddRun, AdoptAttempts, DropRun, EndAttempt, Fact, StartAttempt
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.disk import (
+    FIRST_GUESS,
+    PER_CALL,
     Ballast,
     Presence,
     made_private,
@@ -22,8 +24,8 @@ from fanfold.journal.sqlite.disk import (
     put_back,
     tighten_permissions,
 )
-from fanfold.journal.sqlite.log import Log, commit_facts
-from fanfold.journal.sqlite.marks import Marks, SentFile, highest, missing
+from fanfold.journal.sqlite.log import Commits, Log
+from fanfold.journal.sqlite.marks import Highest, Marks, SentFile, highest, missing
 from fanfold.journal.sqlite.migrations import MIGRATIONS
 from fanfold.journal.sqlite.sessions import LockedSessions, this_process
 from fanfold.journal.sqlite.trouble import (
@@ -34,13 +36,13 @@ from fanfold.journal.sqlite.trouble import (
     translate,
     unusable,
 )
-from fanfold.journal.sqlite.unsaved import SideFile, left_behind
+from fanfold.journal.sqlite.unsaved import SideFile, left_behind, size_of
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
 _MAGIC = b"SQLite format 3\x00"
 
 
-class StoreFolder:
+class StoreFolder(Commits):
     """Opens the folder, checks what is there before touching it, and brings it up to date."""
 
     def __init__(self, folder: Path) -> None:
@@ -50,6 +52,8 @@ class StoreFolder:
         self.sent = SentFile(folder / "sent", this_process().boot)
         self.sessions = LockedSessions(folder / "live", self.sent.cover)
         self._ballast = Ballast(folder)
+        self._under_way: set[int] = set()  # attempts that were started and have not ended
+        self._largest = FIRST_GUESS
         self._presence: Presence | None = None
         self._version = 0
         self.identity = ""
@@ -123,9 +127,6 @@ class StoreFolder:
     def statements(self, db: sqlite3.Connection) -> Statements:
         return Statements(db, self.file)
 
-    def commit(self, db: sqlite3.Connection, facts: list[Any], *, keep: bool = True) -> list[Any]:
-        return commit_facts(db, self.file, facts, self.log, keep)
-
     def busy(self, error: StoreBusy) -> str:
         return f"{self.file}: locked by {lock_holder(self.file) or 'another program'}"
 
@@ -139,10 +140,12 @@ class StoreFolder:
 
     # ── room on the disk ──
 
-    def secure(self, calls: int, largest: int) -> bool:
-        """Whether the replies of so many calls will find room, even if the disk fills up now."""
+    def secure(self, starts: int) -> bool:
+        """Whether the replies of so many more calls will find room, even if the disk fills up now."""
+        wanted = (len(self._under_way) + starts) * (PER_CALL + 2 * self._largest)
         try:
-            self._ballast.secure(calls, largest)
+            if wanted > self._ballast.size:
+                self._ballast.grow(wanted)
         except OSError:
             return False
         return True
@@ -190,10 +193,30 @@ class StoreFolder:
         return left_behind(self.folder, self.identity)
 
     def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
-        self.marks.follow(facts, answers)
-        for fact in facts:
-            if type(fact) is EndAttempt and fact.attempt:
-                self.sent.unmark(fact.attempt)
+        """Marks how far it has come, and what has ended; counts what is in progress."""
+        runs, attempts, replies = self.marks.highest
+        ended: list[int] = []
+        for fact, answer in zip(facts, answers, strict=True):
+            match fact:
+                case EndAttempt():
+                    replies = max(replies, answer[-1]) if answer else replies
+                    if fact.attempt:
+                        ended.append(fact.attempt)
+                        self._largest = max((self._largest, *map(size_of, fact.landed)))
+                case StartAttempt():
+                    if answer.attempt:
+                        attempts = max(attempts, answer.attempt)
+                        self._under_way.add(answer.attempt)
+                case AdoptAttempts():
+                    self._under_way.update(answer)
+                case AddRun():
+                    runs = max(runs, answer)
+                case DropRun():
+                    runs = min(runs, fact.run - 1)
+        self._under_way.difference_update(ended)
+        self.sent.unmark(ended)
+        if (runs, attempts, replies) != self.marks.highest:
+            self.marks.write(Highest(runs, attempts, replies))
 
     def displaced(self) -> bool:
         """Whether the path is no longer that of the store that is open."""

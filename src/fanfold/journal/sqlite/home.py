@@ -53,8 +53,8 @@ class Backing(Protocol):
     def find_again(self, db: Any) -> str:
         """The store was moved, or deleted: then its content is put back. Returns what to report."""
 
-    def secure(self, calls: int, largest: int) -> bool:
-        """Whether the replies of so many calls will find room, even if the disk fills up now."""
+    def secure(self, starts: int) -> bool:
+        """Whether the replies of so many more calls will find room, even if the disk fills up now."""
 
     def drop_ballast(self) -> bool:
         """Give up the spare room, so that what is in progress can still be recorded."""

@@ -1,4 +1,10 @@
-"""The log of commits: one row for each, so that another process can follow in order and without gaps."""
+"""A commit: facts to rows, and a row of the log, so that another process can follow in order and without
+gaps.
+
+Facts stand there in a light form: numbers, ids, members, states, costs and reasons, but no reply bodies,
+prompts, plans and planned rows. Its cost is per commit: outcomes of unmetered calls are joined into one
+fact.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +13,33 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fanfold.journal.facts import Fact
+import msgspec
+
+from fanfold.journal.answers import Claim
+from fanfold.journal.facts import (
+    AddRun,
+    BeginJudging,
+    CopyRows,
+    EndAttempt,
+    EndItems,
+    EndJudging,
+    Fact,
+    ItemEnding,
+    KeepPrompt,
+    PlanItems,
+    ReopenRun,
+    StartAttempt,
+)
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.sqlite.checksum import sound
 from fanfold.journal.sqlite.rows import apply
 from fanfold.journal.sqlite.trouble import Ask, translate
-from fanfold.journal.stream import Commit, decode_light, encode_light
+from fanfold.journal.stream import Commit
 
 KEPT = 3600.0  # seconds of facts' own time
 MOST = 1000  # commits in memory at once
 BETWEEN = 4096  # commits from one pruning to the next
+_SILENT = (PlanItems, CopyRows, KeepPrompt, BeginJudging, EndJudging)
 
 
 class Log:
@@ -45,24 +68,30 @@ class Log:
         return db.execute(put, (self.at, light)).lastrowid or 0
 
 
-def commit_facts(
-    db: sqlite3.Connection, file: Path, facts: list[Any], log: Log, keep: bool
-) -> list[Any]:
-    """See `home.Backing.commit`."""
-    position = log.position
-    try:
-        db.execute("begin immediate")
-        answers = apply(db, facts)
-        log.append(db, facts, answers)
-        db.execute("commit" if keep else "rollback")
-        if not keep:
+class Commits:
+    """Of a database that SQLite opens, wherever it is."""
+
+    file: Path
+    log: Log
+
+    def commit(self, db: sqlite3.Connection, facts: list[Any], *, keep: bool = True) -> list[Any]:
+        """See `home.Backing`."""
+        log = self.log
+        position = log.position
+        try:
+            db.execute("begin immediate")
+            answers = apply(db, facts)
+            log.append(db, facts, answers)
+            db.execute("commit" if keep else "rollback")
+            if not keep:
+                log.position = position
+        except Exception as error:
             log.position = position
-    except Exception as error:
-        log.position = position
-        if db.in_transaction:
-            db.execute("rollback")
-        raise translate(error, file) if isinstance(error, sqlite3.Error) else error from error
-    return answers
+            if db.in_transaction:
+                db.execute("rollback")
+            ours = isinstance(error, sqlite3.Error)
+            raise translate(error, self.file) if ours else error from error
+        return answers
 
 
 def prune(db: Database) -> None:
@@ -105,3 +134,62 @@ class LogRows:
         if newest < position or not rows or rows[0][0] != position + 1:
             return None
         return [decode_light(*row) for row in rows]
+
+
+# ── the light form ───────────────────────────────────────────────────────────────────────────
+
+_Answer = int | bool | tuple[int, ...] | None
+_encode = msgspec.msgpack.Encoder().encode
+_replace = msgspec.structs.replace
+_decoder: msgspec.msgpack.Decoder[tuple[list[Fact], list[_Answer]]] = msgspec.msgpack.Decoder(
+    tuple[list[Fact], list[_Answer]]
+)
+
+
+def encode_light(facts: Sequence[Fact], answers: Sequence[Any]) -> bytes:
+    """Empty: there is nothing in it that anybody follows."""
+    kept: list[Fact] = []
+    given: list[_Answer] = []
+    ended: dict[int, list[ItemEnding]] = {}
+    for fact, answer in zip(facts, answers, strict=True):
+        kind = type(fact)
+        if (kind is EndAttempt and not fact.attempt) or kind is EndItems:  # type: ignore[union-attr]
+            ended.setdefault(fact.run, []).extend(fact.endings)  # type: ignore[union-attr]
+        elif kind is StartAttempt:
+            if number := getattr(answer, "attempt", 0):
+                kept.append(_replace(fact, keys=(), accept=(), monthly=None))
+                given.append(number)
+        elif kind is EndAttempt and not isinstance(answer, Exception):
+            kept.append(_replace(fact, landed=(), released=()))
+            given.append(answer)
+        elif kind not in _SILENT and not isinstance(answer, Exception):
+            _add(fact, answer, kept, given)
+    for run, endings in ended.items():
+        if endings:
+            kept.append(EndItems(run, endings))  # type: ignore[arg-type]
+            given.append(None)
+    return _encode((kept, given)) if kept else b""
+
+
+def _add(fact: Fact, answer: Any, kept: list[Fact], given: list[_Answer]) -> None:
+    match fact:
+        case AddRun(record):
+            light = _replace(record, no=answer, plan=b"", result=None)
+            fact = AddRun(light)
+        case ReopenRun():
+            fact = _replace(fact, plan=None)
+        case _ if not isinstance(answer, int | tuple):
+            answer = None
+    kept.append(fact)
+    given.append(answer)
+
+
+def decode_light(position: int, at: float, light: bytes) -> Commit:
+    facts, answers = _decoder.decode(light)
+    known = [
+        Claim(attempt=answer)
+        if isinstance(fact, StartAttempt) and isinstance(answer, int)
+        else answer
+        for fact, answer in zip(facts, answers, strict=True)
+    ]
+    return Commit(position, at, facts, known)

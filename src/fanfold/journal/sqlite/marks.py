@@ -8,13 +8,11 @@ import secrets
 import sqlite3
 import struct
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
-
-from fanfold.journal.facts import AddRun, DropRun, EndAttempt, Fact, StartAttempt
 
 # ── how far it had come ──────────────────────────────────────────────────────────────────────
 #
@@ -64,23 +62,6 @@ class Marks:
             os.pwrite(self._handle, line + struct.pack(">I", crc32(line)), 0)
         except OSError:
             self.close()
-
-    def follow(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
-        """After a commit: what these facts were given."""
-        runs, attempts, replies = self.highest
-        for fact, answer in zip(facts, answers, strict=True):
-            if isinstance(fact, StartAttempt):
-                attempts = max(attempts, answer.attempt)
-            elif isinstance(fact, EndAttempt):
-                if answer:
-                    replies = max(replies, answer[-1])
-            elif isinstance(fact, AddRun):
-                runs = max(runs, answer)
-            elif isinstance(fact, DropRun):
-                runs = min(runs, fact.run - 1)
-        highest = Highest(runs, attempts, replies)
-        if highest != self.highest:
-            self.write(highest)
 
     def close(self) -> None:
         if self._handle >= 0:
@@ -180,12 +161,13 @@ class SentFile:
             except OSError:  # what cannot be marked must not be taken for unsent
                 self._give_up()
 
-    def unmark(self, attempt: int) -> None:
-        """Its end is durable: the next one may be marked in its place, until then the mark means
-        nothing. Trap: not before, else it would count as never sent after a crash."""
-        slot = self._slots.pop(attempt, None)
-        if slot is not None:
-            self._free.append(slot)
+    def unmark(self, attempts: Iterable[int]) -> None:
+        """Their end is durable: the next ones may be marked in their place, until then these marks
+        mean nothing. Trap: not before, else they would count as never sent after a crash."""
+        for attempt in attempts:
+            slot = self._slots.pop(attempt, None)
+            if slot is not None:
+                self._free.append(slot)
 
     def unsent(self, attempts: Mapping[int, str]) -> tuple[int, ...]:
         """Those, each with its dead session, that were surely never sent; others are in doubt."""

@@ -3,9 +3,7 @@ calls it made. They are kept in the transaction that changes the attempts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Collection
 
 from fanfold.journal.sqlite import bulk
 from fanfold.journal.sqlite.bulk import Database
@@ -30,44 +28,26 @@ needs a migration that makes the table anew."""
 COLUMNS = ", ".join(SUMS)
 WHOLE = f"select run, step, member, {', '.join(SUMS.values())} from attempts where lost <> 'unsent'"
 GROUPS = "group by run, step, member"
-_SOME = f"{WHOLE} and no in ({{}}) {GROUPS}"
-_ADD = f"insert into sums (run, step, member, {COLUMNS})"
+_SENT = "where lost <> 'unsent' and no in ({})"
+_TO_SUMS = f"insert into sums (run, step, member, {COLUMNS})"
 _MORE = "on conflict (run, step, member) do update set " + ", ".join(
     f"{name} = sums.{name} + excluded.{name}" for name in SUMS
 )
-Key = tuple[int, int, str]
 
 
-def add(db: Database, numbers: Iterable[int]) -> None:
-    """These attempts are new."""
-    _put(db, {}, _of(db, numbers))
+def _change(sign: str) -> str:
+    amounts = ", ".join(f"{sign}({amount})" for amount in SUMS.values())
+    return f"{_TO_SUMS} select run, step, member, {amounts} from attempts {_SENT} {GROUPS} {_MORE}"
 
 
-@contextmanager
-def changing(db: Database, numbers: Collection[int]) -> Iterator[None]:
-    """These attempts may be changed meanwhile."""
-    before = _of(db, numbers)
-    yield
-    _put(db, before, _of(db, numbers))
+_ADD, _TAKE = _change("+"), _change("-")
 
 
-def _of(db: Database, numbers: Iterable[int]) -> dict[Key, list[int]]:
-    found: dict[Key, list[int]] = {}
-    for run, step, member, *sums in bulk.among(db, _SOME, dict.fromkeys(numbers)):
-        known = found.get((run, step, member))
-        found[run, step, member] = sums if known is None else _added(known, sums, 1)
-    return found
+def add(db: Database, numbers: Collection[int]) -> None:
+    """These attempts are new, or were taken away and have changed since."""
+    bulk.among(db, _ADD, numbers)
 
 
-def _put(db: Database, before: dict[Key, list[int]], after: dict[Key, list[int]]) -> None:
-    none = [0] * len(SUMS)
-    rows: list[tuple[Any, ...]] = []
-    for key in {**before, **after}:
-        more = _added(after.get(key, none), before.get(key, none), -1)
-        if any(more):
-            rows.append((*key, *more))
-    bulk.put(db, _ADD, rows, _MORE)
-
-
-def _added(one: list[int], other: list[int], sign: int) -> list[int]:
-    return [a + sign * b for a, b in zip(one, other, strict=True)]
+def take(db: Database, numbers: Collection[int]) -> None:
+    """These attempts are about to change: they are added again afterwards."""
+    bulk.among(db, _TAKE, numbers)

@@ -13,11 +13,10 @@ from typing import Any
 
 from fanfold.errors import BadInput, InvalidReply, RunStopped, StoreBusy, StoreError, StoreFull
 from fanfold.journal.contract import Patience
-from fanfold.journal.facts import AdoptAttempts, EndAttempt, Fact, StartAttempt
-from fanfold.journal.sqlite.disk import FIRST_GUESS
+from fanfold.journal.facts import Fact, StartAttempt
 from fanfold.journal.sqlite.home import Backing
 from fanfold.journal.sqlite.trouble import FULL
-from fanfold.journal.sqlite.unsaved import WAIT, answer_to, paused, size_of, with_replies
+from fanfold.journal.sqlite.unsaved import WAIT, answer_to, paused, with_replies
 from fanfold.journal.stream import Commit, Subscriber
 
 Entry = tuple[Fact, "asyncio.Future[Any] | None"]
@@ -56,8 +55,6 @@ class Writer:
         self._since: float | None = None  # when the first try failed
         self._notified = False
         self._stop = ""  # why nothing may start any more
-        self._open: set[int] = set()  # attempts in progress
-        self._largest = FIRST_GUESS
         self._wake = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
@@ -167,9 +164,9 @@ class Writer:
             facts = [with_replies(fact) for fact in facts]
         try:
             starts = sum([type(fact) is StartAttempt for fact in facts])
-            if self._stop or (starts and not self._secured(starts)):
-                return self._without_starts(facts)
-            return self._transact(facts)
+            if starts and not self._stop and not self._store.secure(starts):
+                self._halt(FULL)
+            return self._without_starts(facts) if self._stop else self._transact(facts)
         except StoreFull as error:
             self._halt(FULL)
             if not self._store.drop_ballast():
@@ -179,12 +176,6 @@ class Writer:
             except sqlite3.Error:
                 raise error from None
             return self._without_starts(facts)
-
-    def _secured(self, starts: int) -> bool:
-        if self._store.secure(len(self._open) + starts, self._largest):
-            return True
-        self._halt(FULL)
-        return False
 
     def _without_starts(self, facts: list[Any]) -> list[Any]:
         """Whoever wanted to start stops with the run."""
@@ -211,7 +202,6 @@ class Writer:
         if self._subscribers:
             log = self._store.log
             self._published.append(Commit(log.position, log.at, facts, answers))
-        self._count(facts, answers)
         if self._after:
             self._after(self.commits)
         return answers
@@ -226,23 +216,6 @@ class Writer:
             bad = isinstance(error, BadInput)
             return error if bad else InvalidReply(f"cannot be recorded: {error}")
         return None
-
-    def _count(self, facts: list[Any], answers: list[Any]) -> None:
-        """What is in progress, and how large its replies may be."""
-        under_way = self._open
-        for fact, answer in zip(facts, answers, strict=True):
-            kind = type(fact)
-            if kind is EndAttempt:
-                if fact.attempt:
-                    under_way.discard(fact.attempt)
-                    for one in fact.landed:
-                        if one.reply.data is not None or 4 * len(one.reply.text) > self._largest:
-                            self._largest = max(self._largest, size_of(one.reply))
-            elif kind is StartAttempt:
-                if answer.attempt:
-                    under_way.add(answer.attempt)
-            elif kind is AdoptAttempts:
-                under_way.update(answer)
 
     # ── when the store does not take it ──
 

@@ -18,7 +18,7 @@ from fanfold.journal.facts import EndAttempt, Fact, decode, encode
 from fanfold.journal.memory import MemorySent
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.folder import migrate
-from fanfold.journal.sqlite.log import Log, commit_facts
+from fanfold.journal.sqlite.log import Commits, Log
 from fanfold.journal.sqlite.store import JournalStore
 from fanfold.journal.sqlite.trouble import Statements
 from fanfold.journal.sqlite.unsaved import SideFile, is_kept
@@ -168,7 +168,7 @@ class SimulatedSideFile(SideFile):
         self.closed = True
 
 
-class ProcessHome:
+class ProcessHome(Commits):
     """Where the database of one process is: the shared one."""
 
     was_displaced = saved_elsewhere = False
@@ -205,9 +205,9 @@ class ProcessHome:
                 raise StoreFull(f"{FILE}: the disk is full; make room, then resume the run")
             self._spare -= 1
         if not keep:
-            return commit_facts(db, FILE, facts, self.log, keep)
+            return super().commit(db, facts, keep=False)
         store.before_commit(process, facts)
-        answers = commit_facts(db, FILE, facts, self.log, keep)
+        answers = super().commit(db, facts)
         store.after_commit(process, facts, answers)
         return answers
 
@@ -246,7 +246,7 @@ class ProcessHome:
     def find_again(self, db: sqlite3.Connection) -> str:
         raise AssertionError("a simulated store is never displaced")
 
-    def secure(self, calls: int, largest: int) -> bool:
+    def secure(self, starts: int) -> bool:
         return self._store.full_until <= self._process.machine.now
 
     def drop_ballast(self) -> bool:
@@ -257,9 +257,7 @@ class ProcessHome:
         return True
 
     def committed(self, facts: Sequence[Fact], answers: Sequence[Any]) -> None:
-        for fact in facts:
-            if type(fact) is EndAttempt and fact.attempt:
-                self.sent.unmark(fact.attempt)
+        self.sent.unmark([fact.attempt for fact in facts if type(fact) is EndAttempt])
 
 
 def opened(store: SharedStore, process: SimulatedProcess) -> Store:
