@@ -11,7 +11,7 @@ from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
 from fanfold.members.media import KEEP, messages_tokens, messages_turn
-from fanfold.members.reported import merged, of_messages, reply_end
+from fanfold.members.reported import merged, of_messages
 from fanfold.members.status import table
 from fanfold.members.structured import closed, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
@@ -193,8 +193,8 @@ class Anthropic(ApiMember):
     def whole(self, request: Request, body: bytes) -> Reply:
         answer = self._endpoint.read(_decode, body)
         text = "".join(block.text for block in answer.content if block.type == "text")
-        end, used = reply_end(answer.stop_reason, request.ask), of_messages(answer.usage)
-        made = reply_of(request, text, end, used, answer.model)
+        used = of_messages(answer.usage)
+        made = reply_of(request, text, answer.stop_reason, used, answer.model)
         uses = [block for block in answer.content if block.type == "tool_use"]
         # What is nested too deeply to be followed is no object; whoever uses the tool will say so
         calls = tuple(
@@ -250,8 +250,7 @@ class _Heard:
         if not self._ended:
             raise self._endpoint.broke_off()
         text = "".join(self._text)
-        end, used = reply_end(self._stop, request.ask), of_messages(self._usage)
-        made = reply_of(request, text, end, used, self._model)
+        made = reply_of(request, text, self._stop, of_messages(self._usage), self._model)
         return calling(request.ask, made, self._calls.calls())
 
 

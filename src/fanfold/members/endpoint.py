@@ -18,7 +18,7 @@ from fanfold.errors import BadInput, InvalidReply, Terminal, Transient
 from fanfold.members.http import OK, Answer, Each, Http
 from fanfold.members.keys import Key, KeyReference, scrubbed
 from fanfold.members.kinds import BuildContext, MemberFields
-from fanfold.members.reported import ReplyEnd, Reported
+from fanfold.members.reported import Reported, reply_end
 from fanfold.members.status import ErrorRow, error_parts, refused, shortened
 from fanfold.members.structured import find
 from fanfold.price import Price
@@ -213,14 +213,17 @@ class SharedPart(NamedTuple):
     tokens: int = 0
 
 
+NOT_SHARED = SharedPart()
+
+
 def shared_part(ask: Ask, price: Price | None, least: int) -> SharedPart:
     """Nothing where it is shorter than `least` tokens, or costs no less by its price."""
     if not ask.shared or price is None or price.cache_read is None:
-        return SharedPart()
+        return NOT_SHARED
     if price.cache_read >= price.input:
-        return SharedPart()
+        return NOT_SHARED
     found = _measured(ask.shared_texts())
-    return found if found.tokens >= least else SharedPart()
+    return found if found.tokens >= least else NOT_SHARED
 
 
 @lru_cache(64)
@@ -231,12 +234,13 @@ def _measured(texts: tuple[str, ...]) -> SharedPart:
 
 
 def reply_of(
-    request: Request, text: str, end: ReplyEnd, reported: Reported, model: str | None
+    request: Request, text: str, reason: object, reported: Reported, model: str | None
 ) -> Reply:
-    """Where a schema was asked for, with the data that is in the text."""
-    wanted = request.ask.schema is not None and end.finish != "refusal"
+    """Where a schema was asked for, with the data that is in the text. `reason`: why it ended."""
+    finish, why = reply_end(reason, request.ask)
+    wanted = request.ask.schema is not None and finish != "refusal"
     data, (usage, unusable) = find(text) if wanted else None, reported
-    return Reply(text, data, usage, end.finish, model, unusable=unusable, reason=end.reason)
+    return Reply(text, data, usage, finish, model, unusable=unusable, reason=why)
 
 
 def http_client(

@@ -64,21 +64,17 @@ class Http(Protocol):
 
 
 class Reading:
-    """Takes an answer as it arrives: its body up to a limit, or its events."""
+    """Takes an answer as it arrives after its head: its body up to a limit, or its events."""
 
-    def __init__(self, member: str, most: int, each: Each | None) -> None:
+    def __init__(
+        self, member: str, most: int, each: Each | None, status: int, header: Header
+    ) -> None:
         self._member, self._most, self._each = member, most, each
-        self._answer = Answer(0, b"", _no_header)
-        self._remaining = 0
+        self._status, self._header, good = status, header, status == OK
+        self._remaining = most if good else min(most, _ERROR)
         self._body: list[bytes] = []
-        self._events: Events | None = None
-
-    def begin(self, status: int, header: Header) -> None:
-        good = status == OK
-        self._remaining = self._most if good else min(self._most, _ERROR)
-        if self._each is not None and good and _has_events(header):
-            self._events = Events()
-        self._answer = Answer(status, b"", header, events=self._events is not None)
+        events = each is not None and good and _has_events(header)
+        self._events = Events() if events else None
 
     def feed(self, chunk: bytes) -> bool:
         """False: the answer is larger than it may be; close the connection."""
@@ -94,15 +90,15 @@ class Reading:
     def end(self) -> Answer:
         """Of an error that is too long the beginning will do."""
         whole = self._remaining >= 0
-        if not whole and self._answer.status == OK:
+        if not whole and self._status == OK:
             raise InvalidReply(
                 f"{self._member}: its answer is larger than max_bytes ({self._most:,});"
                 " raise it in the roster if such answers are wanted"
             )
         if self._events is not None:
             self._pass_on(self._events.end())
-        status, _, header, _, events = self._answer
-        return Answer(status, b"".join(self._body), header, whole, events)
+        events = self._events is not None
+        return Answer(self._status, b"".join(self._body), self._header, whole, events)
 
     def _pass_on(self, events: list[bytes]) -> None:
         assert self._each is not None
@@ -165,10 +161,6 @@ def no_connection(member: str, why: str) -> MemberError:
 
 def connection_lost(member: str, why: str) -> MemberError:
     return Transient(f"{member}: connection lost after sending: {why}", lost=True)
-
-
-def _no_header(name: str) -> str | None:
-    return None
 
 
 def _has_events(header: Header) -> bool:

@@ -119,14 +119,12 @@ class AiohttpClient:
             raise RuntimeError(f"{self._member}: asked before open() or after close()")
         route = self._routes.get(url) or self._route(url)
         request = self._head(route, headers, len(body), each is not None) + body
-        reading = Reading(self._member, self._most, each)
         call = _Call(within)
         self._calls.add(call)
         try:
             async with call.time:
                 await self._connect(route, call)
-                await _exchange(call, request, reading)
-            return reading.end()
+                return await self._exchange(call, request, each)
         except self._failures as error:
             trouble = self._meaning(error, call.sent, within)
         finally:
@@ -148,6 +146,30 @@ class AiohttpClient:
             if not protocol.should_close and not _readable(connection):
                 return
             call.abort()
+
+    async def _exchange(self, call: _Call, request: bytes, each: Each | None) -> Answer:
+        connection = call.connection
+        assert connection is not None and connection.protocol is not None
+        protocol, transport = connection.protocol, connection.transport
+        assert transport is not None
+        protocol.set_response_params(
+            read_until_eof=True,
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
+            max_headers=_MOST_HEADERS,
+        )
+        call.sent = True
+        transport.write(request)
+        message, content = await protocol.read()
+        while 100 <= message.code < 200 and message.code != _SWITCHING:
+            message, content = await protocol.read()
+        reading = Reading(self._member, self._most, each, message.code, message.headers.get)
+        while chunk := await content.readany():
+            if not reading.feed(chunk):
+                return reading.end()
+        call.connection = None
+        connection.release()
+        return reading.end()
 
     def _head(self, route: _Route, headers: Mapping[str, str], length: int, stream: bool) -> bytes:
         given = {**route.headers, **headers}
@@ -222,30 +244,6 @@ class AiohttpClient:
         if undecoded or isinstance(error, HttpProcessingError | ContentEncodingError):
             return unreadable(who, _why(error))
         return connection_lost(who, _why(error))
-
-
-async def _exchange(call: _Call, request: bytes, reading: Reading) -> None:
-    connection = call.connection
-    assert connection is not None and connection.protocol is not None
-    protocol, transport = connection.protocol, connection.transport
-    assert transport is not None
-    protocol.set_response_params(
-        read_until_eof=True,
-        max_line_size=_LONGEST_HEADER,
-        max_field_size=_LONGEST_HEADER,
-        max_headers=_MOST_HEADERS,
-    )
-    call.sent = True
-    transport.write(request)
-    message, content = await protocol.read()
-    while 100 <= message.code < 200 and message.code != _SWITCHING:
-        message, content = await protocol.read()
-    reading.begin(message.code, message.headers.get)
-    while chunk := await content.readany():
-        if not reading.feed(chunk):
-            return
-    call.connection = None
-    connection.release()
 
 
 def _readable(connection: Connection) -> bool:

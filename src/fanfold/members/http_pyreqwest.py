@@ -104,13 +104,23 @@ class PyreqwestClient:
         if each is not None:
             plain = {"accept-encoding": "identity"}
             request = request.headers(plain).streamed_read_buffer_limit(0)
-        reading = Reading(self._member, self._most, each)
         try:
-            await _exchange(request, reading)
-            return reading.end()
+            return await self._exchange(request, each)
         except DetailedPyreqwestError as error:
             trouble = self._meaning(error, within)
         raise trouble  # out here, so that the client's own error is not kept as its context
+
+    async def _exchange(self, request: RequestBuilder, each: Each | None) -> Answer:
+        cancelling = _Cancelling()
+        async with request.build_streamed() as response:
+            cancelling.check()
+            header = response.get_header
+            reading = Reading(self._member, self._most, each, response.status, header)
+            while True:
+                chunk = await response.body_reader.read_chunk()
+                cancelling.check()
+                if chunk is None or not reading.feed(bytes(chunk)):
+                    return reading.end()
 
     def _request(
         self, url: str, headers: Mapping[str, str], body: bytes, within: float
@@ -141,18 +151,6 @@ class PyreqwestClient:
         if why.startswith(_UNTRUSTED):
             return untrusted(who, why)
         return connection_lost(who, why) if sent else no_connection(who, f": {why}")
-
-
-async def _exchange(request: RequestBuilder, reading: Reading) -> None:
-    cancelling = _Cancelling()
-    async with request.build_streamed() as response:
-        cancelling.check()
-        reading.begin(response.status, response.get_header)
-        while True:
-            chunk = await response.body_reader.read_chunk()
-            cancelling.check()
-            if chunk is None or not reading.feed(bytes(chunk)):
-                return
 
 
 @cache

@@ -8,13 +8,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of, shared_part
+from fanfold.members.endpoint import (
+    NOT_SHARED,
+    ApiFields,
+    ApiMember,
+    Endpoint,
+    reply_of,
+    shared_part,
+)
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
 from fanfold.members.kinds import BuildContext
 from fanfold.members.media import completions_message, completions_tokens
 from fanfold.members.providers import PROVIDERS, Provider, ProviderName
-from fanfold.members.reported import ReplyEnd, of_completions, reply_end
+from fanfold.members.reported import of_completions
 from fanfold.members.status import table
 from fanfold.members.structured import in_words, is_object
 from fanfold.members.toolcalls import (
@@ -174,7 +181,7 @@ class OpenAI(ApiMember):
                 completions_message(one) if isinstance(one, Message) else one for one in messages
             )
         most = params.max_tokens or self._traits.max_tokens
-        shared = shared_part(ask, self._traits.price, LEAST_SHARED)
+        shared = shared_part(ask, self._traits.price, LEAST_SHARED) if ask.shared else NOT_SHARED
         takes = self._own or self._provider.schemas
         spoken = bool(
             ask.schema and not (takes and (self._own or is_object(ask.schema.definition)))
@@ -191,7 +198,9 @@ class OpenAI(ApiMember):
             seed=params.seed if self._provider.seed == "seed" else None,
             random_seed=params.seed if self._provider.seed == "random_seed" else None,
             stop=params.stop,
-            response_format=None if spoken else self._response_format(ask.schema),
+            response_format=self._response_format(ask.schema)
+            if ask.schema and not spoken
+            else None,
             tools=None if tools is None else completions_tools(tools),
             tool_choice="none" if tools is not None and tools.closed else None,
             reasoning_effort=params.reasoning,
@@ -208,10 +217,8 @@ class OpenAI(ApiMember):
     def _media_tokens(self, attached: tuple[Attachment, ...]) -> int:
         return sum(completions_tokens(one, self._model, self._openai) for one in attached)
 
-    def _response_format(self, schema: Schema | None) -> msgspec.Raw | None:
+    def _response_format(self, schema: Schema) -> msgspec.Raw:
         """Encoded once: the asks of one step share their schema."""
-        if schema is None:
-            return None
         if self._format is None or self._format[0] is not schema:
             described = {"name": "reply", "schema": schema.definition}
             format = {"type": "json_schema", "json_schema": described}
@@ -226,8 +233,11 @@ class OpenAI(ApiMember):
         if not answer.choices:
             raise self._endpoint.unreadable("it has no choices")
         choice = answer.choices[0]
-        made = _made(request, choice.message, choice.finish_reason, answer.usage, answer.model)
-        uses = choice.message.tool_calls
+        said, used = choice.message, of_completions(answer.usage)
+        reason = "refusal" if said.refusal else choice.finish_reason
+        text = said.refusal or said.content or ""
+        made = reply_of(request, text, reason, used, answer.model)
+        uses = said.tool_calls
         return made if uses is None else calling(request.ask, made, wanted(uses))
 
 
@@ -267,15 +277,11 @@ class _Heard:
     def reply(self, request: Request) -> Reply:
         if self._finish is None:
             raise self._endpoint.broke_off()
-        said = _Said("".join(self._content), "".join(self._refusal) or None)
-        made = _made(request, said, self._finish, self._usage, self._model or None)
+        refusal, used = "".join(self._refusal), of_completions(self._usage)
+        reason = "refusal" if refusal else self._finish
+        text = refusal or "".join(self._content)
+        made = reply_of(request, text, reason, used, self._model or None)
         return calling(request.ask, made, self._calls.calls())
-
-
-def _made(request: Request, said: _Said, finish: object, usage: Any, model: str | None) -> Reply:
-    text = said.refusal or said.content or ""
-    end = ReplyEnd("refusal") if said.refusal else reply_end(finish, request.ask)
-    return reply_of(request, text, end, of_completions(usage), model)
 
 
 def with_system(text: str, messages: tuple[object, ...]) -> tuple[object, ...]:
