@@ -19,7 +19,7 @@ PATHS  := src tests tools $(wildcard bench)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format format-check lint types bench score sweep simulate browser build lock agents postgres mlflow clean
+.PHONY: help demo test test-slow check format format-check lint types bench score sweep simulate browser build lock agents postgres hosts mlflow clean
 
 help: ## this list
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-9s %s\n' "$$name" "$$does"; done
@@ -72,6 +72,11 @@ $(AGENTS)/$(PINNED).stamp:
 postgres: ## the PostgreSQL that the tests of its store start; Debian's package, needs root
 	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null
+
+hosts: $(DEV) postgres ## tests over three network namespaces as hosts, and a real sshd; Linux, needs root
+	@command -v ip >/dev/null && test -x /usr/sbin/sshd || \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iproute2 openssh-server >/dev/null
+	@$(BIN)/python -m pytest -m slow -rs tests/flow/test_hosts.py
 
 browser: ## the browser that tests of pages drive; without one they are skipped. Needs apt-get
 	@command -v chromium >/dev/null || apt-get install -y -q chromium

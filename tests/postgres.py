@@ -11,7 +11,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,17 @@ import pytest
 
 USER = "fanfold"
 _FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=200",
-         "restart_after_crash=off", "listen_addresses=127.0.0.1", "log_min_messages=fatal")  # fmt: skip
+         "restart_after_crash=off", "log_min_messages=fatal")  # fmt: skip
 
 
 class PostgresServer:
-    """`kill` ends it hard, as a crash would; `start` brings it back with what was durable."""
+    """`kill` ends it hard, as a crash would; `start` brings it back with what was durable. `before`:
+    words of a command that starts it elsewhere, with that address."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(
+        self, programs: Path, folder: Path, address: str = "127.0.0.1", before: Sequence[str] = ()
+    ) -> None:
+        self._address, self._before = address, before
         self._psycopg = pytest.importorskip("psycopg")
         self._programs, self._data, self._log = programs, folder / "data", folder / "log"
         self._owner = _other_user()
@@ -39,6 +44,9 @@ class PostgresServer:
         words = [programs / "initdb", "-D", self._data, "-A", "trust", "-U", USER, "-E", "UTF8",
                  "--locale=C", "--no-sync", "--no-instructions"]  # fmt: skip
         subprocess.run(words, check=True, user=self._owner, cwd="/", stdout=subprocess.DEVNULL)
+        if before:
+            with (self._data / "pg_hba.conf").open("a") as rules:
+                rules.write("host all all samenet trust\n")
         self.start()
 
     def start(self) -> None:
@@ -52,10 +60,14 @@ class PostgresServer:
 
     def _launch(self) -> None:
         words = [self._programs / "postgres", "-D", self._data, "-p", str(self.port), "-k", ""]
-        settings = (word for one in _FAST for word in ("-c", one))
+        fast = (*_FAST, f"listen_addresses={self._address}")
+        settings = (word for one in fast for word in ("-c", one))
+        before, owner = self._before, self._owner
+        if before and owner is not None:
+            before, owner = [*before, "setpriv", "--reuid", owner, "--clear-groups"], None
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*words, *settings], user=self._owner, cwd="/", stdin=subprocess.DEVNULL,
+                [*before, *words, *settings], user=owner, cwd="/", stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, preexec_fn=_end_with_us,
             )  # fmt: skip
 
@@ -96,10 +108,10 @@ class PostgresServer:
     def place(self, schema: str = "", port: int = 0) -> str:
         """A new store on it, or the one of that name; through another port, if there is a proxy."""
         name = schema or f"s{secrets.token_hex(8)}"
-        return f"postgresql://{USER}@127.0.0.1:{port or self.port}/postgres?schema={name}"
+        return f"postgresql://{USER}@{self._address}:{port or self.port}/postgres?schema={name}"
 
     def run(self, statements: str) -> list[Any]:
-        address = f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+        address = f"postgresql://{USER}@{self._address}:{self.port}/postgres"
         with self._psycopg.connect(address, autocommit=True) as connection:
             done = connection.execute(statements)
             return done.fetchall() if done.description else []
@@ -111,14 +123,33 @@ def server() -> PostgresServer:
     pytest.importorskip(
         "psycopg", reason="psycopg is not installed: pip install 'fanfold[postgres]'"
     )
+    return PostgresServer(_installed(), _folder())
+
+
+@contextmanager
+def server_at(address: str, before: Sequence[str]) -> Iterator[PostgresServer]:
+    """One that is started by the command `before`, on that address."""
+    pytest.importorskip("psycopg")
+    started = PostgresServer(_installed(), _folder(), address, before)
+    try:
+        yield started
+    finally:
+        started.remove()
+
+
+def _installed() -> Path:
     programs = _programs()
     if programs is None:
         if os.environ.get("FANFOLD_POSTGRES") == "required":
             pytest.fail("PostgreSQL is required here, and it is not installed")
         pytest.skip("PostgreSQL is not installed: make postgres")
+    return programs
+
+
+def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="fanfold-postgres-"))
     folder.chmod(0o755)
-    return PostgresServer(programs, folder)
+    return folder
 
 
 def shut_down() -> None:

@@ -11,7 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,9 +58,12 @@ def streams(folder: Path) -> tuple[Path, Path]:
 class Program:
     """`fanfold …` under way. What it writes goes to files, so that it can be read meanwhile."""
 
-    def __init__(self, folder: Path, words: tuple[str, ...], env: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, words: tuple[str, ...], env: dict[str, str], before: Sequence[str] = ()
+    ) -> None:
+        """`before`: words of a command that starts it elsewhere."""
         self._out, self._err = streams(folder)
-        command = [sys.executable, "-m", "fanfold", *words]
+        command = [*before, sys.executable, "-m", "fanfold", *words]
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 command, cwd=folder, env=environment(folder, env), stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that can stop forwarding, in either direction, as a broken network does."""
+"""A TCP proxy that can stop forwarding, in either direction, as a broken network does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from types import TracebackType
 
 
 class Proxy:
-    def __init__(self, port: int) -> None:
+    """`address`: where it listens; it forwards to a port of loopback."""
+
+    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
         self._target = port
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = socket.create_server((address, 0))
         self.port: int = self._listening.getsockname()[1]
         self._flowing = {"to_server": threading.Event(), "from_server": threading.Event()}
         self._open: set[socket.socket] = set()

@@ -1,0 +1,84 @@
+"""Three hosts, each with an address, a name and process numbers of its own: PostgreSQL on one, workers on
+the others. Calls are counted in the books of the model server."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from fanfold.testing.running import RunningServer, threaded_server
+from tests.faces.project import MEMBER, PRICE, write_items, write_project
+from tests.flow.proxy import Proxy
+from tests.hosts import LAB, Host, HostProgram, laboratory
+from tests.postgres import server_at
+
+pytestmark = pytest.mark.slow
+KEY = "    key: env:MODEL_KEY\n"
+
+
+@pytest.fixture
+def hosts() -> Iterator[list[Host]]:
+    with laboratory("db", "mill", "gpu") as made:
+        yield made
+
+
+@pytest.fixture
+def model(hosts: list[Host], tmp_path: Path) -> Iterator[RunningServer]:
+    with threaded_server(tmp_path / "books.jsonl", price=PRICE, latency_ms=20.0) as running:
+        yield running
+
+
+class Team:
+    """A run on the host of the database, and workers on the others."""
+
+    def __init__(self, place: str, model: RunningServer, folder: Path, items: int) -> None:
+        port = Proxy(int(model.url.rpartition(":")[2]), LAB).port
+        self.place, self._url, self._folder = place, f"http://{LAB}:{port}", folder
+        self.run, self._model = folder / "run", model
+        write_project(self.run, self._url, items=items, concurrency=16)
+        text = f"members:\n{MEMBER.format(url=self._url)}{KEY}    at: workers\n"
+        (self.run / "roster.yaml").write_text(text.replace("concurrency: 8", "concurrency: 16"))
+
+    def worker(self, host: Host) -> AbstractContextManager[HostProgram]:
+        folder = self._folder / host.name
+        folder.mkdir()
+        (folder / "workers.yaml").write_text(f"members:\n{MEMBER.format(url=self._url)}{KEY}")
+        words = ("--queue", self.place, "--roster", "workers.yaml")
+        return host.started(folder, "worker", *words, MODEL_KEY="secret")
+
+    def running(self, host: Host) -> AbstractContextManager[HostProgram]:
+        words = ("plan.yaml", "--store", self.place, "--json", "--allow-paid")
+        return host.started(self.run, "run", *words)
+
+    def asked(self) -> Counter[str]:
+        return Counter(one.prompt for one in self._model.books().asked)
+
+
+def test_a_run_on_one_host_is_carried_out_by_workers_on_two_others(
+    hosts: list[Host], model: RunningServer, tmp_path: Path
+) -> None:
+    """The link of one is cut for a while: what it has is finished and reported when it is back."""
+    db, mill, gpu = hosts
+    with server_at(db.address, db.words(process_numbers=False)) as database:
+        team = Team(database.place(), model, tmp_path, 120)
+        with team.worker(mill) as one, team.worker(gpu) as two, team.running(db) as run:
+            run.until(lambda: len(team.asked()) >= 30)
+            mill.cut()
+            run.until(lambda: len(team.asked()) >= 90)
+            listed = db.fanfold(tmp_path, "workers", "--queue", team.place)
+            assert [f"{name}:" in listed.out for name in ("mill", "gpu")] == [True, True], listed
+            mill.mend()
+            ended = run.end()
+            for worker in (one, two):
+                worker.send(signal.SIGTERM)
+            assert [worker.end().code for worker in (one, two)] == [0, 0]
+    assert ended.code == 0, ended
+    receipt = ended.receipt
+    assert (receipt["passed"], receipt["maybe_paid_twice"]) == (120, 0)
+    assert list(team.asked().values()) == [1] * 120
+    assert [host.processes() for host in hosts] == [[], [], []]
