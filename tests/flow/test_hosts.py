@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fanfold.testing.running import RunningServer, threaded_server
-from tests.faces.project import MEMBER, PRICE, write_items, write_project
+from tests.faces.project import MEMBER, PRICE, write_project
 from tests.flow.proxy import Proxy
 from tests.hosts import LAB, Host, HostProgram, laboratory
 from tests.postgres import server_at

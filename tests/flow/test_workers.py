@@ -188,7 +188,7 @@ def test_without_a_server_members_at_workers_are_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("at", "said"),
     [
-        ("here", "`at` is `workers` or {tags: […]}, not `here`"),
+        ("here", "`at` is `workers`, {tags: […]} or ssh://HOST, not `here`"),
         ("{tags: ['a b']}", "`a b` is not a tag: letters, digits and . _ - only"),
         ("{tag: gpu}", "unknown field `tag`"),
     ],

@@ -13,7 +13,11 @@ from fanfold.journal.queue import Queue
 from fanfold.journal.sqlite import store as sqlite
 from fanfold.journal.sqlite.disk import made_private
 from fanfold.journal.sqlite.folder import StoreFolder
+from fanfold.journal.sqlite.queue import FolderQueue
 from fanfold.journal.sqlite.writer import Hook
+
+FOLDER = "folder"
+"""The scheme of a queue in a folder."""
 
 
 def open_store(
@@ -76,12 +80,19 @@ def sessions(place: str | Path) -> Sessions:
 
 def open_queue(place: str | Path, heard: Callable[[str], None] = lambda payload: None) -> Queue:
     """The queue of asks for workers. It is in the schema of a store on PostgreSQL, which is made if
-    there is none."""
+    there is none; or in a folder of this machine, `folder:/PATH`, for runs that are connected to it."""
+    if scheme_of(str(place)) == FOLDER:
+        return open_folder_queue(_queue_folder(place), heard)
     if not _on_server(place):
         raise BadInput(f"{place}: a queue for workers is on PostgreSQL; use postgresql://…")
     from fanfold.journal.postgres import queue
 
     return queue.PostgresQueue(str(place), heard)
+
+
+def open_folder_queue(folder: Path, heard: Callable[[str], None]) -> FolderQueue:
+    """That of a folder, with what only its kind can do."""
+    return FolderQueue(folder, heard)
 
 
 def outlives_process(place: str | Path) -> bool:
@@ -102,6 +113,8 @@ def files(place: str | Path) -> Path:
         from fanfold.journal.postgres import store
 
         return store.prepared(str(place)).files
+    if scheme_of(str(place)) == FOLDER:
+        return _queue_folder(place)
     return memory.home_of(str(place)).files if _in_memory(place) else _folder(place)
 
 
@@ -119,6 +132,10 @@ def shrink(place: str | Path) -> bool:
     """Give the room of what was removed back to the disk, where nobody else has the store open and
     there is room for a copy meanwhile. Whether that was done."""
     return not scheme_of(str(place)) and sqlite.shrink(_folder(place))
+
+
+def _queue_folder(place: str | Path) -> Path:
+    return Path(str(place).removeprefix(f"{FOLDER}:"))
 
 
 def _in_memory(place: str | Path) -> bool:

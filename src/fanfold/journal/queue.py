@@ -7,7 +7,6 @@ from typing import Protocol
 
 import msgspec
 
-from fanfold.journal.contract import Sessions
 from fanfold.work.member import Traits
 
 WIRE = 2
@@ -98,15 +97,12 @@ def misfit(worker: WorkerOffer, member: str, answerer: str, tags: Sequence[str],
     return ""
 
 
-class Queue(Protocol):
-    """One process's end of a queue: a run's, or a worker's. Calls wait for a server that is away."""
+class RunEnd(Protocol):
+    """A run's end of a queue. Calls wait for a server that is away."""
 
     @property
     def identity(self) -> str:
         """The same for all who use it, and no other queue's."""
-
-    @property
-    def sessions(self) -> Sessions: ...
 
     @property
     def session(self) -> str:
@@ -115,8 +111,6 @@ class Queue(Protocol):
     async def enter(self, worker: WorkerOffer | None = None) -> None: ...
 
     async def leave(self) -> None: ...
-
-    # ── a run's end ──
 
     async def put(self, asks: Sequence[QueuedAsk]) -> frozenset[str]:
         """The spans that were refused: this process may count as dead, or another took their run
@@ -138,11 +132,16 @@ class Queue(Protocol):
     async def held_by(self) -> dict[str, list[str]]:
         """This run's asks that are under way, by the session of their worker."""
 
-    def has_trace(self, span: str) -> bool:
+    async def dead(self, workers: Collection[str]) -> set[str]:
+        """Those of these sessions that are surely over."""
+
+    async def has_trace(self, span: str) -> bool:
         """Whether an ask was put in. If not, it never will be: a process that only seems dead, and
         comes back, finds it withdrawn."""
 
-    # ── a worker's end ──
+
+class Queue(RunEnd, Protocol):
+    """A queue that a worker can be at the other end of."""
 
     async def take(
         self, members: Mapping[str, str], tags: Sequence[str], most: int

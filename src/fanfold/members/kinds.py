@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
 from fanfold.price import FREE, Price
 from fanfold.work.media import MediaKind
-from fanfold.work.member import Member, MemberLimits, Tier, Traits
+from fanfold.work.member import Member, MemberLimits, SshHosts, Tier, Traits
 from fanfold.work.reader import Count, Misfit, NonNegative, Positive, Text, Word, listed
 
 KINDS: dict[str, str] = {
@@ -36,6 +37,7 @@ KINDS: dict[str, str] = {
 
 _TIERS: dict[str, Tier] = {"sub": "subscription", "api": "paid"}
 _TAG = re.compile(r"[A-Za-z0-9._-]+")
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -78,24 +80,71 @@ class LimitFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 WORKERS = "workers"
 
 
+SSH = "ssh"
+
+
 class PlaceFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`at: {tags: [gpu]}`: a worker that was started with all of these tags."""
+    """`at: {tags: [gpu]}`: a worker that was started with all of these tags. `at: {ssh: [mill, gpu-1]}`:
+    one that ssh starts on any of these hosts, with the program, the roster and the slots that are named.
+    `config`: a file for ssh, in place of the user's own."""
 
     called: ClassVar[str] = "a place"
-    tags: Word | tuple[Text, ...]
+    tags: Word | tuple[Text, ...] = ()
+    ssh: Word | tuple[Text, ...] = ()
+    program: Text | None = None
+    roster: Text | None = None
+    slots: Count | None = None
+    config: Text | None = None
 
     def __post_init__(self) -> None:
-        check_tags(listed(self.tags))
+        tags, hosts = listed(self.tags), listed(self.ssh)
+        if bool(tags) == bool(hosts):
+            raise Misfit("`at` needs `tags` or `ssh`, and not both", "at")
+        check_tags(tags)
+        others = {"program", "roster", "slots", "config"}
+        if stated := [name for name in sorted(others) if getattr(self, name) is not None and tags]:
+            raise Misfit(f"`{stated[0]}` of a place is for `ssh`", "at")
+        if self.config is not None and not Path(self.config).expanduser().is_absolute():
+            raise Misfit(f"`config` is a path from / or ~, not `{self.config}`", "at")
+        for one in hosts:
+            ssh_url(one)
+
+    @property
+    def hosts(self) -> SshHosts | None:
+        if not self.ssh:
+            return None
+        usual = SshHosts(())
+        return SshHosts(
+            tuple(ssh_url(one) for one in listed(self.ssh)), self.program or usual.program,
+            self.roster or "", self.slots or usual.slots,
+            str(Path(self.config).expanduser()) if self.config else "",
+        )  # fmt: skip
+
+
+def ssh_url(host: str) -> str:
+    """`ssh://USER@HOST:PORT/FOLDER`, from that or from HOST alone."""
+    parts = urlsplit(host if "://" in host else f"{SSH}://{host}")
+    name, user = parts.hostname or "", parts.username
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    wrong = parts.scheme != SSH or parts.query or parts.fragment or parts.password or port == -1
+    if wrong or not _HOST.fullmatch(name) or (user is not None and not _HOST.fullmatch(user)):
+        raise Misfit(f"`{host}` is no host: write ssh://USER@HOST:PORT/FOLDER, or less of it", "at")
+    near = (f"{user}@" if user else "") + name + (f":{port}" if port else "")
+    return f"{SSH}://{near}{parts.path.rstrip('/')}"
 
 
 if TYPE_CHECKING:  # what scripts may give, and what it becomes
     Texts: TypeAlias = str | Sequence[str]
     StatedPrice: TypeAlias = PriceFields | Price | Mapping[str, float]
     StatedLimits: TypeAlias = LimitFields | MemberLimits | Mapping[str, int]
-    StatedPlace: TypeAlias = str | PlaceFields | Mapping[str, Sequence[str]]
+    StatedPlace: TypeAlias = str | PlaceFields | Sequence[str] | Mapping[str, Any]
 else:
     Texts = Word | tuple[Text, ...]
-    StatedPrice, StatedLimits, StatedPlace = PriceFields, LimitFields, Word | PlaceFields
+    StatedPrice, StatedLimits = PriceFields, LimitFields
+    StatedPlace = Word | tuple[Text, ...] | PlaceFields
 Version: TypeAlias = Text | int | float
 
 
@@ -157,8 +206,8 @@ class MemberFields(
             if self.limits is not None:
                 raise Misfit("state `limits` or `concurrency`, not both", "concurrency")
             self.put(limits=MemberLimits(self.concurrency), concurrency=None)
-        if isinstance(self.at, str) and self.at != WORKERS:
-            raise Misfit(f"`at` is `{WORKERS}` or {{tags: […]}}, not `{self.at}`", "at")
+        if isinstance(self.at, (str, tuple, list)) and self.at != WORKERS:
+            self.put(at=_hosts_of(self.at))
 
     def put(self, **fields: Any) -> None:
         """Sets fields while the record is made; never later."""
@@ -190,10 +239,15 @@ class MemberFields(
             "enabled": self.enabled is not False, "enabled_written": self.enabled is not None,
             "can_orchestrate": self.can_orchestrate, "can_delegate": self.can_delegate,
             "budget_usd_month": self.budget_usd_month, "keeps_time": True,
-            "at": "" if self.at is None else WORKERS,
             "media": self.usual_media if self.media is None else self.media,
-            "tags": listed(self.at.tags) if isinstance(self.at, PlaceFields) else (),
+            **self._place(),
         }  # fmt: skip
+
+    def _place(self) -> dict[str, Any]:
+        if not isinstance(self.at, PlaceFields):
+            return {"at": "" if self.at is None else WORKERS}
+        hosts = self.at.hosts
+        return {"at": SSH if hosts else WORKERS, "tags": listed(self.at.tags), "hosts": hosts}
 
     # ── what a kind supplies ──
 
@@ -229,6 +283,14 @@ class MemberFields(
         await member.open()
         await member.close()
         return None
+
+
+def _hosts_of(stated: str | Sequence[str]) -> PlaceFields:
+    hosts = listed(stated) if isinstance(stated, str) else tuple(stated)
+    if not hosts or not all(one.startswith(f"{SSH}://") for one in hosts):
+        shown = stated if isinstance(stated, str) else ", ".join(hosts)
+        raise Misfit(f"`at` is `{WORKERS}`, {{tags: […]}} or ssh://HOST, not `{shown}`", "at")
+    return PlaceFields(ssh=hosts)
 
 
 def record_of(kind: str) -> type[MemberFields]:

@@ -49,7 +49,7 @@ class Adopted:
         if not agents:
             return 0
         for number, adoption in agents.items():
-            if adoption.has_trace:  # else, should we die too, it would count as never sent
+            if await adoption.look():  # else, should we die too, it would count as never sent
                 ctx.store.sent.mark(number)
         fact = AdoptAttempts(ctx.record.no, ctx.record.session, tuple(agents))
         for number in await ctx.store.write(fact):
@@ -65,9 +65,7 @@ class Adopted:
 
     def _can_be_found(self, lost: LostAttempt, candidate: Candidate) -> bool:
         """An agent where it was started, or any ask in the queue that it was put into."""
-        traits = candidate.traits
-        queue = self._ctx.executor.queue_of(traits.id)
-        return lost.queue == queue and (traits.agent or bool(queue))
+        return self._ctx.executor.can_find(candidate.traits.id, lost.queue)
 
     async def end(self, *, killed: bool) -> None:
         """They end by themselves, as all that is in flight; a killed run waits for none."""
@@ -84,11 +82,14 @@ class Adoption:
     def __init__(self, ctx: Context, lost: LostAttempt, candidate: Candidate) -> None:
         self._ctx, self.lost, self._candidate = ctx, lost, candidate
         self.reserved = Amount(lost.cost, lost.tokens, 1)
-        self._request = Request(Ask(()), span=f"{ctx.record.id}:{lost.no}", store=ctx.place)
+        self._request = Request(
+            Ask(()), span=f"{ctx.record.id}:{lost.no}", store=ctx.place, queue=lost.queue
+        )
+        self.has_trace = False
 
-    @property
-    def has_trace(self) -> bool:
-        return self._ctx.executor.has_trace(self.lost.member, self._request)
+    async def look(self) -> bool:
+        self.has_trace = await self._ctx.executor.has_trace(self.lost.member, self._request)
+        return self.has_trace
 
     async def never_began(self) -> None:
         """A worker's trace is durable before it is started. There is none: the process died before."""

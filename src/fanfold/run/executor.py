@@ -34,7 +34,7 @@ class Executor(Protocol):
         """The reply; raises a MemberError, or whatever a defective member raises."""
         ...
 
-    def has_trace(self, member: str, request: Request) -> bool:
+    async def has_trace(self, member: str, request: Request) -> bool:
         """Did an earlier process start this request's work, so that it may be still there?"""
         ...
 
@@ -43,7 +43,11 @@ class Executor(Protocol):
         ...
 
     def queue_of(self, member: str) -> str:
-        """The id of the queue that its asks are put into; "" when this process asks it."""
+        """Names where its asks are put in; "" when this process asks it."""
+        ...
+
+    def can_find(self, member: str, queue: str) -> bool:
+        """Whether it can be told what became of an ask that was put into `queue`."""
         ...
 
     def forget(self, member: str, span: str) -> None:
@@ -93,7 +97,7 @@ class LocalExecutor:
     def ask(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply]:
         return self._asks[member](request, tell)
 
-    def has_trace(self, member: str, request: Request) -> bool:
+    async def has_trace(self, member: str, request: Request) -> bool:
         return self._agent(member).has_trace(request.span, request.store)
 
     def adopt(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply | None]:
@@ -101,6 +105,9 @@ class LocalExecutor:
 
     def queue_of(self, member: str) -> str:
         return ""
+
+    def can_find(self, member: str, queue: str) -> bool:
+        return queue == "" and self._members[member].traits.agent
 
     def forget(self, member: str, span: str) -> None:
         """Nothing is kept."""

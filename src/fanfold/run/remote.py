@@ -1,34 +1,25 @@
-"""Members that are asked on other machines: their asks go through a queue, and the answers come back.
-
-All policy stays with the run: money is reserved and the attempt is on record before its ask is put into
-the queue. There it stays until how it ended is on record too, so a resumed run finds what its dead
-process had asked for: an answer, an ask under way, or nothing, and then nothing was sent.
-"""
+"""Members that are asked on other machines: which of them are, and where."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
-from contextlib import suppress
 from functools import partial
+from typing import Protocol
 
-from fanfold.errors import BadInput, MemberError, Terminal
+from fanfold.errors import BadInput
 from fanfold.journal import opening
-from fanfold.journal.queue import QueuedAsk
+from fanfold.members.kinds import WORKERS
 from fanfold.run.executor import LocalExecutor
+from fanfold.run.hosts import HostGroup
 from fanfold.run.member_sources import MemberSource
+from fanfold.run.queue_client import QueueClient
 from fanfold.work.ask import Reply
-from fanfold.work.member import Event, Member, Request, Tell, Traits
-from fanfold.work.wire import decode_answer, encode_request
-
-LOOK = 2.0  # seconds between looks at the workers, and at a queue that says nothing
-CLOSING = 10.0  # seconds for the last statements
-ADOPTION = 60.0  # seconds in which the next worker on a machine takes over its agents
+from fanfold.work.member import Member, Request, SshHosts, Tell, Traits
 
 
 def lacking_workers(source: MemberSource, store: str) -> list[str]:
     """Lines about the members `at: workers` whose asks nobody would take now."""
-    placed = [traits for traits in source.traits.values() if traits.at and traits.enabled]
+    placed = [one for one in source.traits.values() if one.at == WORKERS and one.enabled]
     place = source.settings.queue or store
     if not placed or not opening.server(place):
         return []
@@ -37,231 +28,96 @@ def lacking_workers(source: MemberSource, store: str) -> list[str]:
     return [f"{id}: {why}; its asks wait until a worker takes them" for id, why in found if why]
 
 
+class Remote(Protocol):
+    """Where members are asked that are not of this process: a queue, or hosts over ssh."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def can_find(self, queue: str) -> bool: ...
+
+    async def open(self) -> None: ...
+
+    async def ask(self, traits: Traits, request: Request, tell: Tell) -> Reply: ...
+
+    async def has_trace(self, request: Request) -> bool: ...
+
+    async def adopt(self, traits: Traits, request: Request) -> Reply: ...
+
+    def forget(self, span: str) -> None: ...
+
+    def end_agents(self, message: str, item: str) -> None: ...
+
+    async def close(self) -> None: ...
+
+
 class PlacedExecutor(LocalExecutor):
-    """Asks members of this process, and those of workers through a queue."""
+    """Asks members of this process, and those of workers elsewhere."""
 
     def __init__(self, store: str, queue: str | None = None) -> None:
         super().__init__()
         self._place = queue or store
-        self._remote: QueueClient | None = None
-        self._placed: dict[str, Traits] = {}
+        self._remotes: dict[SshHosts | None, Remote] = {}
+        self._placed: dict[str, tuple[Traits, Remote]] = {}
 
     def add(self, member: Member) -> None:
         super().add(member)
         traits = member.traits
         if not traits.at:
             return
-        if self._remote is None:
-            self._remote = self._client(traits.id)
-        self._placed[traits.id] = traits
-        self._asks[traits.id] = partial(self._remote.ask, traits)
+        if traits.hosts not in self._remotes:
+            self._remotes[traits.hosts] = self._remote(traits)
+        remote = self._remotes[traits.hosts]
+        self._placed[traits.id] = traits, remote
+        self._asks[traits.id] = partial(remote.ask, traits)
 
-    def _client(self, member: str) -> QueueClient:
+    def _remote(self, traits: Traits) -> Remote:
+        if traits.hosts is not None:
+            return HostGroup(traits.hosts)
         if not opening.server(self._place):
             raise BadInput(
-                f"member {member} is `at: workers`, and the store {self._place} is not on PostgreSQL; use"
-                " such a store, or name a queue in the roster: settings: {queue: postgresql://…}"
+                f"member {traits.id} is `at: workers`, and the store {self._place} is not on PostgreSQL;"
+                " use such a store, or name a queue in the roster: settings: {queue: postgresql://…}"
             )
-        return QueueClient(self._place)
+        return QueueClient(partial(opening.open_queue, self._place))
 
     def queue_of(self, member: str) -> str:
-        if member not in self._placed or self._remote is None:
-            return super().queue_of(member)
-        return self._remote.queue.identity
+        return self._placed[member][1].identity if member in self._placed else ""
+
+    def can_find(self, member: str, queue: str) -> bool:
+        if member not in self._placed:
+            return super().can_find(member, queue)
+        return self._placed[member][1].can_find(queue)
 
     async def open(self, member: str) -> None:
-        if member not in self._placed or self._remote is None:
+        if member not in self._placed:
             await super().open(member)
         else:
-            await self._remote.open()
+            await self._placed[member][1].open()
             self.opened.add(member)
 
-    def has_trace(self, member: str, request: Request) -> bool:
-        if member not in self._placed or self._remote is None:
-            return super().has_trace(member, request)
-        return self._remote.queue.has_trace(request.span)
+    async def has_trace(self, member: str, request: Request) -> bool:
+        if member not in self._placed:
+            return await super().has_trace(member, request)
+        return await self._placed[member][1].has_trace(request)
 
     def adopt(self, member: str, request: Request, tell: Tell) -> Awaitable[Reply | None]:
-        if member not in self._placed or self._remote is None:
+        if member not in self._placed:
             return super().adopt(member, request, tell)
-        return self._remote.adopt(self._placed[member], request)
+        traits, remote = self._placed[member]
+        return remote.adopt(traits, request)
 
     def forget(self, member: str, span: str) -> None:
-        if member in self._placed and self._remote is not None:
-            self._remote.forget(span)
+        if member in self._placed:
+            self._placed[member][1].forget(span)
 
     def end_agents(self, why: str, message: str, item: str = "") -> None:
         super().end_agents(why, message, item)
-        if self._remote is not None:
-            self._remote.end_agents(message, item)
+        for remote in self._remotes.values():
+            remote.end_agents(message, item)
 
     async def close(self) -> None:
         self.opened.difference_update(self._placed)
         await super().close()
-        if self._remote is not None:
-            await self._remote.close()
-
-
-class QueueClient:
-    """A run's end of a queue. Asks that wait cost no thread: one task puts in, in groups, what has come
-    up since it last looked, and hands out the answers that are there."""
-
-    def __init__(self, place: str) -> None:
-        self._changed = asyncio.Event()
-        self.queue = opening.open_queue(place, lambda payload: self._changed.set())
-        self._opening: asyncio.Future[None] | None = None
-        self._waiting: dict[str, asyncio.Future[bytes]] = {}
-        self._agents: dict[str, str] = {}  # of those that wait, each with its item
-        self._to_put: list[QueuedAsk] = []
-        self._to_own: list[str] = []
-        self._to_cancel: list[str] = []
-        self._to_end: dict[str, str] = {}  # agents, each with what is said of its end
-        self._to_forget: list[str] = []
-        self._handed: set[str] = set()  # answers that are given out, and not forgotten yet
-        self._missed: dict[str, float] = {}  # workers that are dead, since when
-        self._task: asyncio.Task[None] | None = None
-        self._closing = False
-        self._broken: BaseException | None = None
-
-    async def open(self) -> None:
-        if self._opening is None:
-            self._opening = asyncio.ensure_future(self._open())
-        await asyncio.shield(self._opening)
-
-    async def _open(self) -> None:
-        await self.queue.enter()
-        self._task = asyncio.create_task(self._carry())
-        self._task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """The queue cannot be used any more: nobody waits for it in vain."""
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._broken = error
-            for span in tuple(self._waiting):
-                self._fail(span, f"the queue cannot be used: {error}", True)
-
-    async def ask(self, traits: Traits, request: Request, tell: Tell) -> Reply:
-        tell(Event("note", f"{traits.id} waits for a worker", {"member": traits.id}))
-        if self._broken is not None:
-            raise Terminal(f"the queue cannot be used: {self._broken}", scope="member")
-        ask = QueuedAsk(
-            request.span, traits.id, traits.answerer, traits.tags, encode_request(request)
-        )
-        self._to_put.append(ask)
-        return await self._answer(traits, request)
-
-    async def adopt(self, traits: Traits, request: Request) -> Reply:
-        await self.open()
-        self._to_own.append(request.span)
-        return await self._answer(traits, request)
-
-    async def _answer(self, traits: Traits, request: Request) -> Reply:
-        span, items = request.span, request.ask.items
-        waiting = self._waiting[span] = asyncio.get_running_loop().create_future()
-        if traits.agent:
-            self._agents[span] = items[0].id if items else ""
-        self._changed.set()
-        try:
-            answer = decode_answer(await waiting)
-        except asyncio.CancelledError:
-            self._to_put = [ask for ask in self._to_put if ask.span != span]
-            self._to_cancel.append(span)
-            self._changed.set()
-            raise
-        finally:
-            del self._waiting[span]
-            self._agents.pop(span, None)
-        if isinstance(answer, MemberError):
-            raise answer
-        return answer
-
-    def forget(self, span: str) -> None:
-        self._to_forget.append(span)
-
-    def end_agents(self, message: str, item: str) -> None:
-        """Their workers end them, and report what they took."""
-        wanted = (span for span, id in self._agents.items() if item in ("", id))
-        self._to_end.update(dict.fromkeys(wanted, message))
-        self._changed.set()
-
-    async def close(self) -> None:
-        """A server that is away is not waited for: what is to be forgotten is found by a resumed run."""
-        self._closing = True
-        self._changed.set()
-        if self._task is not None:
-            await asyncio.wait((self._task,), timeout=CLOSING)
-            self._task.cancel()
-        if self._opening is not None:
-            await self.queue.leave()
-
-    # ── the one task ──
-
-    async def _carry(self) -> None:
-        looked = asyncio.get_running_loop().time()
-        while True:
-            closing = self._closing
-            await self._send()
-            for span, answer in await self.queue.answers(self._handed):
-                self._hand_out(span, answer)
-            if closing:
-                return
-            now = asyncio.get_running_loop().time()
-            if self._waiting and now > looked + LOOK:
-                looked = now
-                await self._look_for_the_dead(now)
-            if not self._changed.is_set():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), LOOK)
-            self._changed.clear()
-
-    async def _send(self) -> None:
-        if cancelled := self._to_cancel:
-            self._to_cancel = []
-            await self.queue.cancel(cancelled)
-        if ended := self._to_end:
-            self._to_end = {}
-            for span, message in ended.items():
-                for withdrawn in await self.queue.cancel([span], message):
-                    self._fail(withdrawn, message)
-        if asks := self._to_put:
-            self._to_put = []
-            for span in await self.queue.put(asks):
-                self._fail(
-                    span, "it was not sent: this process was cut off from the queue for too long"
-                )
-        if owned := self._to_own:
-            self._to_own = []
-            await self.queue.own(owned)
-        if forgotten := self._to_forget:
-            self._to_forget = []
-            await self.queue.forget(forgotten)
-            self._handed.difference_update(forgotten)
-
-    def _hand_out(self, span: str, answer: bytes) -> None:
-        waiting = self._waiting.get(span)
-        self._handed.add(span)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
-
-    async def _look_for_the_dead(self, now: float) -> None:
-        """What a dead worker held is in doubt. Its agents may be at work still, and are waited for, so
-        that the next worker on their machine can take them over."""
-        held = await self.queue.held_by()
-        sessions = self.queue.sessions
-        lives = await asyncio.to_thread(lambda: {one: sessions.life(one) for one in held})
-        for worker, spans in held.items():
-            if lives[worker] != "dead":
-                self._missed.pop(worker, None)
-                continue
-            since = self._missed.setdefault(worker, now)
-            for span in spans:
-                if span not in self._agents or now > since + ADOPTION:
-                    self._fail(
-                        span, "its worker died, or was cut off for longer than its lease", True
-                    )
-
-    def _fail(self, span: str, why: str, lost: bool = False) -> None:
-        waiting = self._waiting.get(span)
-        if waiting is not None and not waiting.done():
-            waiting.set_exception(MemberError(why, lost=lost))
+        for remote in self._remotes.values():
+            await remote.close()

@@ -55,6 +55,15 @@ class Worker:
         self._reports: list[tuple[str, bytes]] = []
         self._files = str(opening.files(options.queue).absolute())
         self._said: set[str] = set()
+        self._entered = asyncio.Event()
+        self.offer = WorkerOffer(
+            host=socket.gethostname(), pid=os.getpid(), slots=options.slots, tags=options.tags,
+            members=self.members, version=metadata.version("fanfold"),
+        )  # fmt: skip
+
+    async def entered(self) -> None:
+        """Until it is known to the queue, and takes asks."""
+        await self._entered.wait()
 
     def _offered(self, source: MemberSource) -> dict[str, str]:
         """Built now, so that a missing key is known before anything is taken."""
@@ -78,16 +87,12 @@ class Worker:
         self._changed.set()
 
     async def serve(self) -> None:
-        options = self._options
-        record = WorkerOffer(
-            host=socket.gethostname(), pid=os.getpid(), slots=options.slots, tags=options.tags,
-            members=self.members, version=metadata.version("fanfold"),
-        )  # fmt: skip
-        await self._queue.enter(record)
-        self._say(f"takes asks for {', '.join(self.members)}; {options.slots} slots; Ctrl-C drains")
+        await self._queue.enter(self.offer)
+        self._entered.set()
+        slots = self._options.slots
+        self._say(f"takes asks for {', '.join(self.members)}; {slots} slots; Ctrl-C drains")
         fitting = asyncio.create_task(self._watch_fit())
         try:
-            await self._adopt()
             await self._work()
             if self._fenced is not None:
                 raise self._fenced
@@ -148,7 +153,7 @@ class Worker:
 
     async def _reconcile(self) -> None:
         """What is to be stopped is cancelled. What was taken when the connection was lost, and is not
-        known here, is begun."""
+        known here, is begun. Agents that another worker of this machine left are taken over."""
         for ask in await self._queue.taken():
             if ask.span not in self._running:
                 self._begin(ask, self._ask(ask))
@@ -157,6 +162,8 @@ class Worker:
                 self._executor.end_agents("killed", message, span)
             elif (task := self._running.get(span)) is not None:
                 task.cancel()
+        if self._agents and not self._stopping:
+            await self._adopt()
 
     def _heard(self, payload: str) -> None:
         if payload == "cancel":
@@ -210,7 +217,8 @@ class Worker:
     def _here(self, request: Request) -> Request:
         """Its files, and those of what it starts, are on this machine."""
         request = unpacked(request, Path(self._files) / "contents")
-        return msgspec.structs.replace(request, store=self._files, server=self._options.queue)
+        server = opening.server(self._options.queue)
+        return msgspec.structs.replace(request, store=self._files, server=server)
 
     # ── what an earlier worker left ──
 
@@ -219,7 +227,7 @@ class Worker:
         have ended are read."""
         for ask, worker in await self._queue.left_behind(self._agents):
             request = self._here(decode_request(ask.request))
-            if not self._executor.has_trace(ask.member, request):
+            if not await self._executor.has_trace(ask.member, request):
                 continue  # another machine's
             if await self._queue.take_over(ask.span, worker):
                 self._say(f"takes over {ask.member} of {ask.span}")

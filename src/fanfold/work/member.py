@@ -26,6 +26,17 @@ class MemberLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tpm: int | None = None
 
 
+class SshHosts(msgspec.Struct, frozen=True):
+    """Machines that the system's ssh reaches, `ssh://USER@HOST:PORT/FOLDER` each; a member is asked on
+    any of them. `program`, `roster`, `slots`: of the worker there. `config`: a file of ssh's own."""
+
+    urls: tuple[str, ...]
+    program: str = "fanfold"
+    roster: str = ""
+    slots: int = 8
+    config: str = ""
+
+
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """What the run knows of a member when it decides.
 
@@ -38,7 +49,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     that may be wrong, so the first request goes alone. `takes_tools`: an ask may offer it tools, and
     a reply may want some used. `cost_text`: what the roster says about its cost as free text, shown
     where no price is known. `media`: which files it takes, in its API or by their paths. `at`: "workers"
-    if a worker asks it, on another machine, which has all of `tags`; "" if this process does.
+    if a worker asks it, on another machine, which has all of `tags`; "ssh" if one of `hosts` does;
+    "" if this process does.
     """
 
     id: str
@@ -72,6 +84,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     cost_text: str = ""
     at: str = ""
     tags: tuple[str, ...] = ()
+    hosts: SshHosts | None = None
 
     def __post_init__(self) -> None:
         """What leaves this machine is on record before, whatever it costs."""
@@ -112,7 +125,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     remains; then it is sent with `most` as granted. `prefix`: a digest of what it shares with other asks,
     where the service keeps that at a lower price; about `shared` tokens. Files are not in `body`: each
     has a mark there, `\\0HASH\\0`, which no JSON can hold, in the place of its content as base64
-    (`filled`). `contents`: what is in them, where they go to another machine.
+    (`filled`). `contents`: what is in them, where they go to another machine. `queue`: what it was put
+    into, where that is looked for.
     """
 
     ask: Ask
@@ -128,6 +142,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     prefix: str = ""
     shared: int = 0
     contents: dict[str, bytes] = {}
+    queue: str = ""
 
 
 def filled(request: Request) -> bytes:

@@ -24,11 +24,13 @@ from fanfold.faces.extra import missing_extra
 from fanfold.journal import opening
 from fanfold.journal.decide import month_of
 from fanfold.members.edit import add_member, edit_roster, parse_edit
+from fanfold.members.kinds import WORKERS
 from fanfold.members.providers import PROVIDERS
 from fanfold.members.roster import DEFAULT_ROSTER, Roster, find_roster, load_roster
 from fanfold.members.route import ORDER, Need, explain, rank
 from fanfold.observe.menu import menu, menu_json
 from fanfold.run.choose import months_used_up
+from fanfold.run.hosts import trouble_with_hosts
 from fanfold.work.member import MemberStats, Traits
 from fanfold.work.nearest import remedy
 
@@ -127,13 +129,16 @@ def _used(traits: Mapping[str, Traits], store: str) -> dict[str, int]:
 
 async def _check(roster: Roster, file: Path, store: str) -> dict[str, str | None]:
     folder = Path.cwd() if file == DEFAULT_ROSTER else file.parent
-    placed = [one.traits for one in roster.entries.values() if one.traits.at]
+    placed = [one.traits for one in roster.entries.values() if one.traits.at == WORKERS]
+    on_hosts = [one.traits for one in roster.entries.values() if one.traits.hosts is not None]
     ids = [id for id, one in roster.entries.items() if not one.traits.at]
     found = await asyncio.gather(*(roster.trouble_with(id, folder=folder) for id in ids))
     troubles = dict(zip(ids, found, strict=True))
     if placed:
         queue = opening.open_queue(roster.settings.queue or store).state()
         troubles |= {one.id: queue.trouble(one) for one in placed}
+    said = await asyncio.gather(*(trouble_with_hosts(one) for one in on_hosts))
+    troubles |= {one.id: why for one, why in zip(on_hosts, said, strict=True)}
     leading = [id for id in ids if leads_by_mcp(roster.entry(id))]
     if leading and (missing := missing_extra()):
         troubles |= {id: missing for id in leading if troubles[id] is None}

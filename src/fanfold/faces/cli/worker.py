@@ -21,6 +21,7 @@ from fanfold.observe.table import Column, aligned, one_line
 from fanfold.run.inherited import inherited
 from fanfold.run.loop import on_ending_signals, run_sync
 from fanfold.run.member_sources import ListedMembers
+from fanfold.run.stdio import queue_folder, serve_stdio
 from fanfold.run.worker import Worker, WorkerOptions
 from fanfold.work.reader import Misfit
 
@@ -47,13 +48,17 @@ def _tags(context: click.Context, option: click.Parameter, value: str) -> tuple[
     help="Asks carried out at once.",
 )  # fmt: skip
 @click.option("--tags", default="", callback=_tags, metavar="A,B", help="What this machine has.")
-def worker(queue: str, roster: str | None, slots: int, tags: tuple[str, ...]) -> None:
+@click.option("--stdio", is_flag=True, help="For a run that has started it over ssh.")
+def worker(queue: str, roster: str | None, slots: int, tags: tuple[str, ...], stdio: bool) -> None:
     """Take asks from a queue, carry them out with the members of this machine, and report.
 
     Keys stay here. Ctrl-C or SIGTERM finishes what is under way; a second one cancels it.
     """
     found = find_roster(roster, None, Path.cwd())
     source = ListedMembers(load_roster(found), found.parent, allow_paid=True)
+    if stdio:
+        run_sync(serve_stdio(source, queue_folder(found), slots, tags))
+        return
     options = WorkerOptions(queue=queue, slots=slots, tags=tags)
     run_sync(_serve(source, options))
 

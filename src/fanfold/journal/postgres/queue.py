@@ -107,7 +107,9 @@ class PostgresQueue:
     async def enter(self, worker: WorkerOffer | None = None) -> None:
         self.session = await asyncio.to_thread(self.sessions.enter)
         channels = [f"fanfold_{self.session}", *([self._channel] if worker else ())]
-        self._listening = asyncio.create_task(self._listen(channels))
+        tried = asyncio.Event()
+        self._listening = asyncio.create_task(self._listen(channels, tried))
+        await tried.wait()
         if worker is not None:
             w = worker
             await self._execute(
@@ -150,11 +152,16 @@ class PostgresQueue:
         question = "select worker, array_agg(span) from asks where owner = $1 and state = 'taken' group by 1"
         return dict(await self._execute(question, self.session))
 
-    def has_trace(self, span: str) -> bool:
+    async def dead(self, workers: Collection[str]) -> set[str]:
+        life = self.sessions.life
+        return await asyncio.to_thread(lambda: {one for one in workers if life(one) == "dead"})
+
+    async def has_trace(self, span: str) -> bool:
         """Whether an ask was put in. If not, it never will be: a process that only seems dead, and comes
         back, finds it withdrawn."""
-        row = Questions(self._direct, self.place, OUTAGE).execute(_TRACE, (span,)).fetchone()
-        return row is not None and row[0] != "withdrawn"
+        asked = Questions(self._direct, self.place, OUTAGE)
+        row = await asyncio.to_thread(lambda: asked.execute(_TRACE, (span,)).fetchone())
+        return bool(row[0] != "withdrawn")
 
     # ── a worker's end ──
 
@@ -188,9 +195,8 @@ class PostgresQueue:
         found = [
             (TakenAsk(*row[:3]), row[3]) for row in await self._execute(question, list(members))
         ]
-        workers = {worker for _, worker in found}
-        lives = await asyncio.to_thread(lambda: {one: self.sessions.life(one) for one in workers})
-        return [(ask, worker) for ask, worker in found if lives[worker] == "dead"]
+        dead = await self.dead({worker for _, worker in found})
+        return [(ask, worker) for ask, worker in found if worker in dead]
 
     async def take_over(self, span: str, worker: str) -> bool:
         question = (
@@ -254,7 +260,7 @@ class PostgresQueue:
                 await self._db.close()
             raise trouble from error
 
-    async def _listen(self, channels: Sequence[str]) -> None:
+    async def _listen(self, channels: Sequence[str], tried: asyncio.Event) -> None:
         """On a connection of its own, made again when it was lost; then all may have changed."""
         while True:
             try:
@@ -263,9 +269,11 @@ class PostgresQueue:
                     for channel in channels:
                         await db.execute(sql.SQL(f"listen {channel}"))
                     self._heard("cancel")
+                    tried.set()
                     async for told in db.notifies():
                         self._heard(told.payload)
             except psycopg.Error:
+                tried.set()
                 await asyncio.sleep(BETWEEN)
 
 

@@ -1,0 +1,197 @@
+"""A run's end of a queue: members that are asked on other machines, and the answers that come back.
+
+All policy stays with the run: money is reserved and the attempt is on record before its ask is put into
+the queue. There it stays until how it ended is on record too, so a resumed run finds what its dead
+process had asked for: an answer, an ask under way, or nothing, and then nothing was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from fanfold.errors import MemberError, Terminal
+from fanfold.journal.queue import QueuedAsk, RunEnd
+from fanfold.work.ask import Reply
+from fanfold.work.member import Event, Request, Tell, Traits
+from fanfold.work.wire import decode_answer, encode_request
+
+LOOK = 2.0  # seconds between looks at the workers, and at a queue that says nothing
+CLOSING = 10.0  # seconds for the last statements
+ADOPTION = 60.0  # seconds in which the next worker on a machine takes over its agents
+
+
+class QueueClient:
+    """A run's end of a queue. Asks that wait cost no thread: one task puts in, in groups, what has come
+    up since it last looked, and hands out the answers that are there."""
+
+    def __init__(self, opened: Callable[[Callable[[str], None]], RunEnd]) -> None:
+        """`opened` gets what is called when something may have changed."""
+        self._changed = asyncio.Event()
+        self.queue = opened(lambda payload: self._changed.set())
+        self._opening: asyncio.Future[None] | None = None
+        self._waiting: dict[str, asyncio.Future[bytes]] = {}
+        self._agents: dict[str, str] = {}  # of those that wait, each with its item
+        self._to_put: list[QueuedAsk] = []
+        self._to_own: list[str] = []
+        self._to_cancel: list[str] = []
+        self._to_end: dict[str, str] = {}  # agents, each with what is said of its end
+        self._to_forget: list[str] = []
+        self._handed: set[str] = set()  # answers that are given out, and not forgotten yet
+        self._missed: dict[str, float] = {}  # workers that are dead, since when
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self.broken: BaseException | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.queue.identity
+
+    def can_find(self, queue: str) -> bool:
+        return queue == self.identity
+
+    async def has_trace(self, request: Request) -> bool:
+        return await self.queue.has_trace(request.span)
+
+    async def open(self) -> None:
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._open())
+        await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
+        await self.queue.enter()
+        self._task = asyncio.create_task(self._carry())
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The queue cannot be used any more: nobody waits for it in vain."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.broken, unsent = error, {ask.span for ask in self._to_put}
+            for span in tuple(self._waiting):
+                self._fail(span, f"the queue cannot be used: {error}", span not in unsent)
+
+    async def ask(self, traits: Traits, request: Request, tell: Tell) -> Reply:
+        tell(Event("note", f"{traits.id} waits for a worker", {"member": traits.id}))
+        if self.broken is not None:
+            raise Terminal(f"the queue cannot be used: {self.broken}", scope="member")
+        ask = QueuedAsk(
+            request.span, traits.id, traits.answerer, traits.tags, encode_request(request)
+        )
+        self._to_put.append(ask)
+        return await self._answer(traits, request)
+
+    async def adopt(self, traits: Traits, request: Request) -> Reply:
+        await self.open()
+        self._to_own.append(request.span)
+        return await self._answer(traits, request)
+
+    async def _answer(self, traits: Traits, request: Request) -> Reply:
+        span, items = request.span, request.ask.items
+        waiting = self._waiting[span] = asyncio.get_running_loop().create_future()
+        if traits.agent:
+            self._agents[span] = items[0].id if items else ""
+        self._changed.set()
+        try:
+            answer = decode_answer(await waiting)
+        except asyncio.CancelledError:
+            self._to_put = [ask for ask in self._to_put if ask.span != span]
+            self._to_cancel.append(span)
+            self._changed.set()
+            raise
+        finally:
+            del self._waiting[span]
+            self._agents.pop(span, None)
+        if isinstance(answer, MemberError):
+            raise answer
+        return answer
+
+    def forget(self, span: str) -> None:
+        self._to_forget.append(span)
+
+    def end_agents(self, message: str, item: str) -> None:
+        """Their workers end them, and report what they took."""
+        wanted = (span for span, id in self._agents.items() if item in ("", id))
+        self._to_end.update(dict.fromkeys(wanted, message))
+        self._changed.set()
+
+    async def close(self) -> None:
+        """A server that is away is not waited for: what is to be forgotten is found by a resumed run."""
+        self._closing = True
+        self._changed.set()
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=CLOSING)
+            self._task.cancel()
+        if self._opening is not None:
+            await self.queue.leave()
+
+    # ── the one task ──
+
+    async def _carry(self) -> None:
+        looked = asyncio.get_running_loop().time()
+        while True:
+            closing = self._closing
+            await self._send()
+            for span, answer in await self.queue.answers(self._handed):
+                self._hand_out(span, answer)
+            if closing:
+                return
+            now = asyncio.get_running_loop().time()
+            if self._waiting and now > looked + LOOK:
+                looked = now
+                await self._look_for_the_dead(now)
+            if not self._changed.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), LOOK)
+            self._changed.clear()
+
+    async def _send(self) -> None:
+        if cancelled := self._to_cancel:
+            self._to_cancel = []
+            await self.queue.cancel(cancelled)
+        if ended := self._to_end:
+            self._to_end = {}
+            for span, message in ended.items():
+                for withdrawn in await self.queue.cancel([span], message):
+                    self._fail(withdrawn, message)
+        if asks := self._to_put:
+            self._to_put = []
+            for span in await self.queue.put(asks):
+                self._fail(
+                    span, "it was not sent: this process was cut off from the queue for too long"
+                )
+        if owned := self._to_own:
+            self._to_own = []
+            await self.queue.own(owned)
+        if forgotten := self._to_forget:
+            self._to_forget = []
+            await self.queue.forget(forgotten)
+            self._handed.difference_update(forgotten)
+
+    def _hand_out(self, span: str, answer: bytes) -> None:
+        waiting = self._waiting.get(span)
+        self._handed.add(span)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
+    async def _look_for_the_dead(self, now: float) -> None:
+        """What a dead worker held is in doubt. Its agents may be at work still, and are waited for, so
+        that the next worker on their machine can take them over."""
+        held = await self.queue.held_by()
+        dead = await self.queue.dead(held)
+        for worker, spans in held.items():
+            if worker not in dead:
+                self._missed.pop(worker, None)
+                continue
+            since = self._missed.setdefault(worker, now)
+            for span in spans:
+                if span not in self._agents or now > since + ADOPTION:
+                    self._fail(
+                        span, "its worker died, or was cut off for longer than its lease", True
+                    )
+
+    def _fail(self, span: str, why: str, lost: bool = False) -> None:
+        waiting = self._waiting.get(span)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(MemberError(why, lost=lost))
