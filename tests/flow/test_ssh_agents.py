@@ -1,0 +1,113 @@
+"""Agents on a host over ssh: they outlive connections and workers, and end with their ask."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faces.cli import fanfold, started
+from tests.faces.project import write_items
+from tests.flow.test_remote_agents import AGENT, PLAN, STAND_IN, alive
+from tests.flow.test_ssh import workers_of
+from tests.sshd import SshServer, sshd
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[SshServer]:
+    with sshd(tmp_path / "host") as running:
+        yield running
+
+
+def prepared(host: SshServer, folder: Path, texts: list[str]) -> Path:
+    """The folder of a run whose agents are on the host."""
+    run = folder / "run"
+    run.mkdir()
+    (run / "plan.yaml").write_text(PLAN)
+    write_items(run, texts)
+    program = host.home / "claude"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} "$@"\n')
+    program.chmod(0o755)
+    here = AGENT.format("claude-is-not-here", f", at: {host.place}")
+    (run / "roster.yaml").write_text(f"members: [{here}]")
+    (host.home / "workers.yaml").write_text(f"members: [{AGENT.format(program, '')}]")
+    return run
+
+
+def waiting(folder: Path, count: int) -> list[str]:
+    return [f"agent {n}\nSTART {folder}/child{n}\nWAIT {folder}/go{n}" for n in range(count)]
+
+
+def begun(folder: Path, count: int) -> bool:
+    return len(list(folder.glob("child?"))) == count
+
+
+def fanfold_processes(host: SshServer) -> list[int]:
+    """Workers of this host; agents have other words."""
+    return [pid for pid in workers_of(host.home) if b"--stdio" in _words(pid)]
+
+
+def _words(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize("how", ["connection", "worker"])
+def test_agents_outlive_what_connected_them(host: SshServer, tmp_path: Path, how: str) -> None:
+    """They are waited for, one that ended meanwhile is read; none is paid again, and no process is left."""
+    run_folder = prepared(host, tmp_path, waiting(tmp_path, 2))
+    with started(run_folder, "run", "plan.yaml", "--json") as run:
+        run.until(lambda: begun(tmp_path, 2))
+        if how == "connection":
+            host.cut()
+        else:
+            for pid in fanfold_processes(host):
+                os.kill(pid, 9)
+        (tmp_path / "go0").touch()
+        (tmp_path / "go1").touch()
+        ended = run.end()
+    assert ended.code == 0, ended
+    receipt = ended.receipt
+    assert (receipt["passed"], receipt["calls"], receipt["maybe_paid_twice"]) == (2, 2, 0)
+    assert receipt["cost_usd"] == pytest.approx(0.5)
+    wait_until(lambda: workers_of(host.home) == [])
+
+
+def test_agents_outlive_the_run(host: SshServer, tmp_path: Path) -> None:
+    run_folder = prepared(host, tmp_path, waiting(tmp_path, 2))
+    with started(run_folder, "run", "plan.yaml", "--json") as run:
+        run.until(lambda: begun(tmp_path, 2))
+        run.process.kill()
+        run.process.wait()
+    (tmp_path / "go0").touch()
+    with started(run_folder, "resume", "fleet", "--json") as resumed:
+        (tmp_path / "go1").touch()
+        ended = resumed.end()
+    assert ended.code == 0, ended
+    receipt = ended.receipt
+    assert (receipt["passed"], receipt["maybe_paid_twice"]) == (2, 0)
+    assert receipt["cost_usd"] == pytest.approx(0.5)
+    wait_until(lambda: workers_of(host.home) == [])
+
+
+def test_kill_returns_when_the_tree_on_the_host_is_gone(host: SshServer, tmp_path: Path) -> None:
+    run_folder = prepared(host, tmp_path, waiting(tmp_path, 2))
+    with started(run_folder, "run", "plan.yaml", "--json") as run:
+        run.until(lambda: begun(tmp_path, 2))
+        children = [int((tmp_path / f"child{n}").read_text()) for n in range(2)]
+        killed = fanfold(run_folder, "kill", "fleet", "i0")
+        assert (killed.code, [alive(child) for child in children]) == (0, [False, True]), killed
+        (tmp_path / "go1").touch()
+        ended = run.end()
+    receipt = ended.receipt
+    assert (receipt["passed"], receipt["failed"], receipt["in_doubt"]) == (1, 1, 0)
+    assert 0.25 <= receipt["cost_usd"] < 1.0, "what it took, not what was reserved"
+    wait_until(lambda: workers_of(host.home) == [])
