@@ -177,14 +177,6 @@ def most(flying: list[tuple[float, int]], start: float, end: float) -> int:
     return max(many for moment, many in flying if start <= moment <= end)
 
 
-def test_a_member_that_refuses_for_ever_is_given_up(memory_path: Path) -> None:
-    """After a quarter of an hour of nothing else; the items say why."""
-    member = Scripted(lambda ask, n: RateLimited("429: come back never"), latency=0.1)
-    receipt = play(Scene(memory_path, (member,), words(10)))
-    assert (outcomes(receipt), receipt.status) == ({"failed": 10}, "flagged")
-    assert len(member.asked) < 100
-
-
 # ── breakers ─────────────────────────────────────────────────────────────────────────────────
 
 

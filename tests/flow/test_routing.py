@@ -238,13 +238,13 @@ def test_unless_others_may_take_what_it_cannot_take_now(memory_path: Path) -> No
 
 
 def test_but_not_for_ever(memory_path: Path) -> None:
-    """After a quarter of an hour of nothing but refusals it has failed, and others go on."""
+    """After `max_wait` of nothing but refusals it is closed, and others go on."""
     cheap = provider("cheap", failing(RateLimited("429", retry_after=60.0)))
     dear = provider("dear", price=DEAR)
     how = {"concurrency": 1, "spread": "best"}
     receipt = play(Scene(memory_path, (cheap, dear), words(3), how=how))
     assert (outcomes(receipt), sent(dear)) == ({"passed": 3}, [3])
-    assert 900 < receipt.seconds < 1500
+    assert 500 < receipt.seconds <= 600
 
 
 def test_a_quota_that_comes_back_is_used_again(memory_path: Path) -> None:

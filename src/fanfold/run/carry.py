@@ -21,14 +21,12 @@ from fanfold.run.context import Context
 from fanfold.run.cost import may_have_run
 from fanfold.run.demand import Demand
 from fanfold.run.grant import Grant, NobodyLeft, Unfunded
-from fanfold.run.limits import PATIENCE
 from fanfold.run.race import carry_out_hedged
 from fanfold.run.retry import Again, GiveUp, after
 from fanfold.run.stopping import Stop
 from fanfold.run.task_state import NoReply, Shard, TaskState
 from fanfold.run.unpaid import MANY, SEPARATE, CannotPay, least
 from fanfold.work.budget import NOTHING
-from fanfold.work.member import Traits
 from fanfold.work.outcome import StopCause
 from fanfold.work.raised import error_text
 from fanfold.work.task import Task
@@ -191,7 +189,7 @@ class Obtain:
             except (StoreError, RunStopped):
                 raise
             except Exception as error:
-                await self._again(grant.traits, error)
+                await self._again(grant, error)
 
     def _leave_out_skipped(self, grant: Grant) -> None:
         """An operator wants it left out, and it is not asked yet. Not one that is asked with others."""
@@ -235,13 +233,14 @@ class Obtain:
             self._ctx.dispatch.could_pay(demand, c, least(demand, c)) for c in demand.candidates
         )
 
-    async def _again(self, traits: Traits, error: Exception) -> None:
+    async def _again(self, grant: Grant, error: Exception) -> None:
         """Back off and let the loop try again, or give up by raising NoReply."""
         ctx, shard, demand = self._ctx, self._shard, self._demand
         for state in shard.tasks:
             state.forget()
-        gauge = ctx.limits.gauges[traits.id]
-        demand.sent = demand.sent or not gauge.never_reached(error)
+        gauge, traits = grant.gauge, grant.traits
+        reached = not (gauge.never_reached(error) or isinstance(error, RateLimited))
+        demand.sent = demand.sent or reached
         if (
             isinstance(error, MemberError)
             and may_have_run(error)
@@ -259,27 +258,28 @@ class Obtain:
         if isinstance(decision, GiveUp):
             raise NoReply(decision.reason, too_long=too_long) from None
         self._tries += decision.counts
-        delay = self._delay(traits, error, decision)
+        if isinstance(error, RateLimited):
+            delay = self._delay(grant, error)
+        else:
+            demand.failed(traits.id)
+            delay = decision.delay
         if delay:
             await ctx.stopping.wait(delay)
 
-    def _delay(self, traits: Traits, error: Exception, decision: Again) -> float:
-        """Seconds before it is tried again; a member that is only busy has not failed."""
-        ctx, demand = self._ctx, self._demand
-        now, pool = ctx.clock.monotonic(), ctx.limits.gauges[traits.id].pool
-        since = pool.throttle.first_refusal
-        refused = since is not None and now - since > PATIENCE
-        if refused or not isinstance(error, RateLimited):
-            demand.failed(traits.id)
-        demand.avoid = traits.id
-        if refused and not demand.untried:
-            raise NoReply(f"{error} (nothing else for {PATIENCE / 60:g} minutes)") from None
-        if not isinstance(error, RateLimited):
-            return decision.delay
-        demand.refusals += 1
-        if demand.others_free(traits.id, now):
+    def _delay(self, grant: Grant, refusal: RateLimited) -> float:
+        """Seconds before it is tried again; a member that is only busy has not failed, unless it is this
+        ask that it refuses."""
+        ctx, demand, id = self._ctx, self._demand, grant.traits.id
+        reason = demand.refused_by(grant.gauge, grant.order)
+        demand.avoid = id
+        if reason is not None:
+            demand.failed(id)
+            if not demand.untried:
+                raise NoReply(f"{refusal} ({reason})") from None
             return 0.0
-        return ctx.limits.backoff(demand.refusals, error.retry_after)
+        if demand.others_free(id, ctx.clock.monotonic()):
+            return 0.0
+        return ctx.limits.backoff(demand.refusals, refusal.retry_after)
 
     # ── others who ask the same ──
 

@@ -116,7 +116,7 @@ class Demand:
     """
 
     __slots__ = ("_ahead", "_made", "_queue", "ask", "avoid", "candidates", "claim_ahead",
-                 "eligible", "failures", "queue", "refusals", "seen", "sent", "step")  # fmt: skip
+                 "eligible", "failures", "queue", "refusals", "refused", "seen", "sent", "step")  # fmt: skip
 
     def __init__(
         self, ask: Ask, candidates: tuple[Candidate, ...], queue: str, step: StepState,
@@ -134,6 +134,7 @@ class Demand:
         self.avoid: str | None = None
         self.failures: dict[str, int] = {}
         self.refusals = 0
+        self.refused: dict[str, tuple[int, int]] = {}  # by account: the first call, and how often
         self.sent = False  # somebody may have seen it
         self._made: dict[str, tuple[Request, Amount]] | None = None
 
@@ -178,6 +179,17 @@ class Demand:
         self.failures[id] = self.failures.get(id, 0) + 1
         if any(one.grade for one in self.candidates):
             self.queue = f"{self._queue} without {joined(sorted(self.failures))}"
+
+    def refused_by(self, gauge: Gauge, order: int) -> str | None:
+        """Its call with this number was refused (429). A reason, if it is this ask that is refused: the
+        account answers others that were sent after it."""
+        pool, throttle = gauge.pool, gauge.pool.throttle
+        first, times = self.refused.get(pool.name, (order, 0))
+        self.refused[pool.name] = first, times + 1
+        self.refusals += 1
+        if times + 1 < throttle.refusals.needed(first, throttle.sent - pool.in_flight):
+            return None
+        return f"refused {times + 1} times, while other calls were answered"
 
     @property
     def untried(self) -> bool:

@@ -172,6 +172,7 @@ class Dispatch:
         grant = Grant(candidate, request, amount, demand.step, accounts)
         if candidate.grade or demand.failures:
             grant.why = why(demand, candidate)
+        grant.repeated = demand.refusals > 0
         if not ahead:
             return self._start(grant, now)
         grant.started, grant.ahead = now, True
@@ -184,7 +185,7 @@ class Dispatch:
         gauge = grant.gauge
         grant.started, grant.slot = now, True
         grant.permit = self.limits.take(gauge, now, grant.reserved.tokens, grant.request.prefix)
-        grant.order = gauge.pool.throttle.sent
+        grant.order = gauge.pool.throttle.number(grant.repeated)
         grant.step.in_flight += 1
         return grant
 
@@ -271,7 +272,7 @@ class Dispatch:
         match error:
             case RateLimited():
                 limits.failed(gauge, grant.permit, now)
-                limits.refused(gauge, grant.order, now, error)
+                limits.refused(gauge, grant.order, now, error, grant.repeated)
             case Terminal(scope="pool" | "member"):
                 until = None if error.reset_after is None else now + error.reset_after
                 limits.trip(gauge, error.scope, str(error), until)
@@ -303,8 +304,7 @@ class Dispatch:
             return None
         if not isinstance(decision, Grant):
             return None
-        self._spares = [one for one in self._spares if one.slot]
-        self._spares.append(decision)
+        self._spares = [*(one for one in self._spares if one.slot), decision]
         return decision
 
     @property

@@ -29,11 +29,12 @@ class Unfunded(FanfoldError):
 class Grant:
     """Leave to make one call: the member, the reservation, and a slot, at once or later.
 
-    `slot`: it holds one. `ahead`: it waits for one, with its reservation.
+    `slot`: it holds one. `ahead`: it waits for one, with its reservation. `repeated`: for an ask that
+    was refused before.
     """
 
-    __slots__ = ("accounts", "ahead", "gauge", "order", "permit", "request", "reserved", "slot",
-                 "started", "step", "traits", "why")  # fmt: skip
+    __slots__ = ("accounts", "ahead", "gauge", "order", "permit", "repeated", "request",
+                 "reserved", "slot", "started", "step", "traits", "why")  # fmt: skip
 
     def __init__(
         self, candidate: Candidate, request: Request, reserved: Amount, step: StepState,
@@ -43,7 +44,7 @@ class Grant:
         self.request, self.reserved, self.step, self.accounts = request, reserved, step, accounts
         self.started, self.order = 0.0, 0
         self.permit = PLAIN
-        self.slot = self.ahead = False
+        self.slot = self.ahead = self.repeated = False
         self.why = candidate.why
 
 

@@ -19,7 +19,7 @@ DIFFERENT = 3  # of them at least: one ask that fails again and again says nothi
 PROBE = 2.0  # seconds that the others wait for the first request: a refusal comes sooner
 FIRST_LOOK = 1.0  # seconds until it is looked whether it is back; doubles
 MAX_WAIT = 600.0  # seconds that a run waits at most when a member says when to come back
-PATIENCE = 900.0  # seconds of nothing but refusals or silence before one gives up
+PATIENCE = 900.0  # seconds of nothing but silence before one gives up
 BreakerState = Literal["closed", "open", "half"]
 
 
@@ -348,18 +348,28 @@ class Limits:
                 if breaker.state == "half":
                     breaker.close()
 
-    def refused(self, gauge: Gauge, order: int, now: float, told: RateLimited) -> None:
-        """The member was asked too often. Above `max_wait` nobody waits: the
-        account is closed for as long as it says."""
+    def refused(
+        self, gauge: Gauge, order: int, now: float, told: RateLimited, repeated: bool
+    ) -> None:
+        """The member was asked too often. Nobody waits longer than `max_wait`: an account that says so,
+        or has given nothing but refusals for so long, is closed; then it is looked at again."""
         pool, wait = gauge.pool, told.retry_after
         gauge.proven = True
         pool.throttle.refused(order, now, pool.in_flight, wait, self._rng.random())
+        if not repeated:
+            pool.throttle.refusals.refused(order)
         if wait is not None and wait > self.max_wait:
             self.trip(gauge, "pool", str(told), now + wait)
+            return
+        waited = pool.throttle.refusing_for(now)
+        if waited and waited + (wait or 0.0) > self.max_wait and not gauge.traits.agent:
+            until = f"it can be asked again in {in_words(wait)}, " if wait else ""
+            why = f"nothing but refusals for {in_words(waited)}; {until}`max_wait` is"
+            reason = f"{told} ({why} {in_words(self.max_wait)})"
+            pool.breaker.trip(reason, now + (wait or SLOWEST_BACKOFF), waits=False)
 
     def backoff(self, refusals: int, retry_after: float | None) -> float:
-        """Seconds that a call waits by itself which was refused so many times. None where the
-        account is closed for longer than anyone waits: then it says so itself."""
+        """Seconds that a call waits by itself which was refused so many times; 0 where it is closed."""
         if retry_after is not None and retry_after > self.max_wait:
             return 0.0
         return min(self.max_wait, backoff(refusals, retry_after, self._rng.random()))

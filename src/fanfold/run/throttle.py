@@ -3,6 +3,7 @@ learned from what it refuses (429, 529). Synchronous."""
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from math import ceil, log
 
 HEADROOM = 0.98  # of a stated rate, so that a server's own clock never sees us above it
@@ -15,6 +16,10 @@ RARE = 0.03  # of the calls refused by chance, at most, for that
 ROUND = 16  # results, at least, before the share of refusals says anything
 TOO_MANY = 0.15  # of the calls refused, above what slowing down does not change
 MOST = 0.5  # of the calls refused: more than this always is our own rate
+RARELY = (
+    1e-6  # one ask that chance refuses so often in a row, less often than this, is the cause itself
+)
+KEPT = 65_536  # orders of refused calls that are remembered
 
 
 def backoff(refusals: int, retry_after: float | None, jitter: float) -> float:
@@ -50,6 +55,44 @@ class Rate:
             self.at = now
 
 
+class Refusals:
+    """Is it the ask, or our speed? An account refuses an ask again and again: what became of the first
+    calls for other asks that were sent after its own first one? Repeated calls do not count: asks that
+    are refused for ever would vouch for each other, and under a strict limit all are repeated.
+    """
+
+    def __init__(self) -> None:
+        self._refused: list[int] = []  # first calls, in the order of sending
+        self._repeats: list[int] = []
+        self._floor = 0
+
+    def refused(self, order: int) -> None:
+        insort(self._refused, order)
+        self._forget()
+
+    def repeated(self, order: int) -> None:
+        self._repeats.append(order)
+        self._forget()
+
+    def _forget(self) -> None:
+        if len(self._refused) + len(self._repeats) > KEPT:
+            self._floor = sorted(self._refused + self._repeats)[KEPT // 2]
+            for orders in (self._refused, self._repeats):
+                del orders[: bisect(orders, self._floor)]
+
+    def needed(self, first: int, ended: int) -> int:
+        """How often an ask must have been refused until chance is no explanation any more. `first`: its
+        first call; `ended`: so many calls have been sent and have ended."""
+        first = max(first, self._floor)
+        refused, repeats = _after(self._refused, first), _after(self._repeats, first)
+        share = (refused + 1) / (max(refused, ended - first - repeats) + 2)
+        return ceil(log(RARELY) / log(max(LEAST, share)))
+
+
+def _after(orders: list[int], first: int) -> int:
+    return len(orders) - bisect(orders, first)
+
+
 class Throttle:
     """Additive increase, multiplicative decrease, on the share of calls that are refused.
 
@@ -69,6 +112,7 @@ class Throttle:
         self.sent = 0
         self.blocked_until = 0.0
         self.first_refusal: float | None = None  # since when there are nothing but refusals
+        self.refusals = Refusals()
         self._row: set[int] = set()  # numbers of calls that were refused lately
         self._holds = self._spared = 0
         self._since = 0  # the last call before the last decision: it says nothing about that
@@ -81,6 +125,16 @@ class Throttle:
         self._noise = 0.0  # the share of refusals that no cut has changed
         self._usual = 0.0  # the share of them while there is no cap
         self.calm = True  # nothing was refused lately: answers need not be counted
+
+    def number(self, repeated: bool) -> int:
+        """Of the call that is sent now; `repeated`: for an ask that was refused before."""
+        if repeated:
+            self.refusals.repeated(self.sent)
+        return self.sent
+
+    def refusing_for(self, now: float) -> float:
+        """Seconds of nothing but refusals."""
+        return 0.0 if self.first_refusal is None else now - self.first_refusal
 
     def _is_calm(self) -> bool:
         return self.cap is None and not self._counting and self.first_refusal is None

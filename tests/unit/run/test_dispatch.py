@@ -231,7 +231,7 @@ def test_a_worse_class_is_not_for_when_a_better_one_is_busy() -> None:
 def test_nor_when_it_has_to_wait_for_its_rate_or_after_a_refusal() -> None:
     desk = Desk(traits("a"), traits("b")).graded(0, 1)
     grant = desk.granted()
-    desk.limits.refused(grant.gauge, grant.order, 0.0, RateLimited("429", retry_after=20.0))
+    desk.limits.refused(grant.gauge, grant.order, 0.0, RateLimited("429", retry_after=20.0), False)
     desk.dispatch.settle(grant, Amount())
     decision = desk.decide()
     assert isinstance(decision, Wait) and decision.until is not None

@@ -152,7 +152,7 @@ def test_nobody_waits_longer_than_max_wait() -> None:
 def test_a_retry_after_above_max_wait_closes_the_account_until_then() -> None:
     limits, gauge = one(concurrency=8)
     limits.take(gauge, 0.0, 1)
-    limits.refused(gauge, 1, 0.0, RateLimited("a: rate limited", retry_after=365 * 86_400.0))
+    limits.refused(gauge, 1, 0.0, RateLimited("a: rate limited", retry_after=365 * 86_400.0), False)
     told = "a: rate limited; it can be asked again in 365 days, and `max_wait` is 10 minutes"
     assert gauge.check(0.0, 1) == Closed(told)
 
