@@ -3,6 +3,7 @@ its own; they share only the database. Calls are counted in the books of the mod
 
 from __future__ import annotations
 
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, threaded_server
+from fanfold.testing.script import Asked, Says
 from tests import postgres
 from tests.faces.cli import Ended, Program, fanfold, started
 from tests.faces.project import MEMBER, PRICE, write_items, write_project
@@ -133,6 +135,67 @@ def test_when_a_worker_and_the_run_are_killed_only_what_that_worker_held_is_in_d
     assert dollars(bill) <= receipt["cost_usd"] <= 100.0
     assert fanfold(machines.run, "runs", "rm", "talk", "--yes", "--store", place).code == 0
     assert rows(database, place, "select count(*) from s.asks") == [(0,)], "no prompt is left"
+
+
+def about_shards(asked: Asked) -> Says:
+    """Each item by its id, but `i1` only when it is asked about alone. The first two asks are held."""
+    ids = re.findall(r'^### "(\w+)"$', asked.prompt, re.MULTILINE)
+    if not ids:
+        return Says(data={"said": "alone"})
+    answers = [{"id": id, "answer": {"said": id}} for id in ids if id != "i1"]
+    return Says(data={"answers": answers}, latency=3600.0 if asked.n <= 2 else 0.0)
+
+
+def test_answers_to_several_items_that_came_while_the_run_was_dead_are_used(
+    database: PostgresServer, tmp_path: Path
+) -> None:
+    """Each is its item's, under its key; only the one that the reply forgot is asked about again."""
+    place, script = database.place(), f"{__name__}:about_shards"
+    with threaded_server(tmp_path / "books", script=script, price=PRICE) as held:
+        machines = Machines(place, held.url, tmp_path, 12)
+        shards = "concurrency: 2\n      shard: {items: 3}\n      schema: {type: object, required: [said]}"
+        plan = machines.run / "plan.yaml"
+        text = plan.read_text().replace("concurrency: 16", shards)
+        plan.write_text(re.sub("  - reduce: .*", "  - reduce: collect", text))
+        with machines.worker("one") as worker:
+            worker.until_it_says("takes asks for m")
+            with started(machines.run, "run", *machines.words) as run:
+                run.until(lambda: held.totals().asked == 2)
+                run.process.kill()
+                run.process.wait()
+            held.release()
+            taken = "select count(*) from s.asks where state = 'taken'"
+            wait_until(lambda: rows(database, place, taken) == [(0,)])
+            ended = fanfold(machines.run, "resume", "talk", "--store", place, "--json")
+        said = [part["value"]["said"] for part in ended.receipt["result"]]
+        asked = held.books().asked
+    assert (ended.code, ended.receipt["maybe_paid_twice"]) == (0, 0), ended
+    assert said == ["alone" if n == 1 else f"i{n}" for n in range(12)]
+    assert len(asked) == 5
+    assert dollars(sum(entry.cost for entry in asked)) == ended.receipt["cost_usd"]
+    assert rows(database, place, "select count(*) from s.asks") == [(0,)]
+
+
+def refusing_first(asked: Asked) -> Says:
+    """The first ask is held, and then refused for now."""
+    return Says(status=429, latency=3600.0) if asked.n == 1 else Says()
+
+
+def test_a_refusal_that_came_while_the_run_was_dead_does_not_fail_its_item(
+    database: PostgresServer, tmp_path: Path
+) -> None:
+    place, script = database.place(), f"{__name__}:refusing_first"
+    with threaded_server(tmp_path / "books", script=script, price=PRICE) as held:
+        machines = Machines(place, held.url, tmp_path, 1)
+        with machines.worker("one") as worker:
+            worker.until_it_says("takes asks for m")
+            with started(machines.run, "run", *machines.words) as run:
+                run.until(lambda: held.totals().asked == 1)
+                run.process.kill()
+                run.process.wait()
+            held.release()
+            ended = fanfold(machines.run, "resume", "talk", "--store", place, "--json")
+    assert (ended.code, ended.receipt["passed"], ended.receipt["maybe_paid_twice"]) == (0, 1, 0)
 
 
 def test_a_worker_that_does_not_fit_gets_no_work_and_everyone_can_see_why(

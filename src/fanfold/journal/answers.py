@@ -11,6 +11,7 @@ from fanfold.errors import StoreError
 from fanfold.journal.facts import AttemptState, Loss, OrderState
 from fanfold.work.ask import Message, Reply, Usage
 from fanfold.work.outcome import State
+from fanfold.work.split import TakeApart
 
 _T = TypeVar("_T")
 DAMAGE = (msgspec.DecodeError, TypeError, ValueError, KeyError, IndexError, OverflowError)
@@ -114,9 +115,17 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     lost: Loss = ""
 
 
+class QueuedShard(msgspec.Struct, frozen=True):
+    """Of an ask about several items that was put into a queue: the key of each, in the order of the ids
+    in `apart`, which says how its reply becomes theirs."""
+
+    keys: tuple[bytes, ...]
+    apart: TakeApart
+
+
 class LostAttempt(msgspec.Struct, frozen=True):
     """An attempt in doubt that nobody has repeated. `cost` and `tokens` are what it counts as; `queue`:
-    the id of the queue that it was put into."""
+    the id of the queue that it was put into; `shard`: there, if it was about several items."""
 
     no: int
     step: int
@@ -127,6 +136,7 @@ class LostAttempt(msgspec.Struct, frozen=True):
     cost: int
     tokens: int
     queue: str = ""
+    shard: QueuedShard | None = None
 
 
 # ── items ────────────────────────────────────────────────────────────────────────────────────

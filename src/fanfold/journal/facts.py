@@ -13,6 +13,7 @@ import msgspec
 from fanfold.price import Price
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import RunStatus, State, StopCause
+from fanfold.work.split import TakeApart
 
 AttemptState = Literal["started", "ok", "error", "in_doubt", "late"]
 """`late`: a request sent twice was answered, and this was not the answer that was used."""
@@ -171,7 +172,8 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     `accept` are the answerers whose recorded reply would serve as well; `fresh` limits that to
     replies of this run. `take_over`: an attempt in doubt on this key may be repeated, on record.
     `beside`: the attempt of our own that may hold the keys: it is slow, and this one is its hedge.
-    `queue`: the id of the queue that it is put into; "" when this process asks itself.
+    `queue`: the id of the queue that it is put into; "" when this process asks itself. `apart`: how the
+    reply to several items that comes out of it is taken apart, should another process get it.
     `discards`: recorded replies, by row, that are damaged and are asked for again on the operator's
     word. They serve nobody any more, and count as maybe paid twice.
     """
@@ -194,6 +196,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True
     monthly: MonthlyLimit | None = None
     queue: str = ""
     discards: tuple[int, ...] = ()
+    apart: TakeApart | None = None
 
 
 class NewReply(msgspec.Struct, frozen=True, gc=False, array_like=True):

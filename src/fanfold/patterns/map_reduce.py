@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Unpack
 
@@ -27,7 +27,7 @@ from fanfold.run.sources import source_of
 from fanfold.run.stream import Sharding
 from fanfold.run.task_state import TaskState
 from fanfold.work.arguments import public
-from fanfold.work.ask import Ask, Reply
+from fanfold.work.ask import Ask
 from fanfold.work.check import whole
 from fanfold.work.document import Node
 from fanfold.work.item import Item, Source
@@ -36,7 +36,7 @@ from fanfold.work.outcome import Part
 from fanfold.work.reader import read_record
 from fanfold.work.routed import Route
 from fanfold.work.shard import ShardSize
-from fanfold.work.split import fields_of, shard_ask, take_apart
+from fanfold.work.split import TakeApart, fields_of, shard_ask
 from fanfold.work.task import Reducer, Task, Terms
 
 
@@ -184,15 +184,12 @@ def sharding_of(prompt: Prompt, size: ShardSize | None, of: int) -> Sharding | N
         return None
     fields = fields_of(prompt.schema)
 
-    def together(
-        states: tuple[TaskState, ...],
-    ) -> tuple[Ask, Callable[[Reply], dict[str, Reply]]]:
+    def together(states: tuple[TaskState, ...]) -> tuple[Ask, TakeApart]:
         asks = [(state.task.id, state.ask) for state in states]
         whole = tuple(item for _, ask in asks for item in ask.items)
-        ids = [id for id, _ in asks]
         made = shard_ask(asks, prompt.rendered_together(whole))
         typed = prompt.schema is not None or "messages" not in states[0].eligible.takes
-        return made, lambda reply: take_apart(reply, ids, typed, fields)
+        return made, TakeApart(tuple([id for id, _ in asks]), typed, fields)
 
     def flaw(task: Task) -> str | None:
         """It is shown as if it stood beside another that is like it."""

@@ -22,8 +22,10 @@ from fanfold.run.cost import (
     error_is_upper_bound,
     may_have_run,
     one_line,
+    shares,
 )
 from fanfold.run.demand import Candidate
+from fanfold.run.task_state import NONE_NAMED
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.budget import NOTHING, Amount
 from fanfold.work.member import Request, tell_nobody
@@ -43,7 +45,8 @@ class Adopted:
         ctx = self._ctx
         agents = {}
         for lost in ctx.store.read.attempts_in_doubt(ctx.record.no):
-            candidate = ctx.choose.known(lost.member) if len(lost.keys) == 1 else None
+            known = len(lost.keys) == 1 or lost.shard is not None
+            candidate = ctx.choose.known(lost.member) if known else None
             if candidate is not None and self._can_be_found(lost, candidate):
                 agents[lost.no] = Adoption(ctx, lost, candidate)
         if not agents:
@@ -120,20 +123,34 @@ class Adoption:
         lost, traits = self.lost, self._candidate.traits
         actual, bound, _ = charge(traits, self.reserved, reply, self._request.output_tokens)
         self._ctx.counts.used(reply.usage)
-        key, private = lost.keys[0], not traits.shared
-        landed = NewReply(key, lost.answerer, lost.member, reply, actual.usd, private)
+        parts = self._parts(reply)
+        costs = shares(actual.usd, len(parts))
+        landed = tuple(
+            NewReply(key, lost.answerer, lost.member, part, cost, not traits.shared)
+            for (key, part), cost in zip(parts, costs, strict=True)
+        )
         await self._end(actual, EndAttempt(
             run=self._ctx.record.no, at=self._now, usage=reply.usage, unusable=reply.unusable,
-            bound=bound, released=lost.keys, landed=(landed,),
+            bound=bound, released=lost.keys, landed=landed, error=None if landed else NONE_NAMED,
         ))  # fmt: skip
 
+    def _parts(self, reply: Reply) -> list[tuple[bytes, Reply]]:
+        """The reply under its key; that to several items, as each of them would have got it."""
+        lost = self.lost
+        if lost.shard is None:
+            return [(lost.keys[0], reply)]
+        apart = lost.shard.apart
+        found = apart(reply)
+        keys = zip(apart.ids, lost.shard.keys, strict=True)
+        return [(key, found[id]) for id, key in keys if id in found]
+
     async def _fail(self, error: MemberError) -> None:
-        """It brought nothing: its item has failed, unless it is in doubt as before. One that was only
-        called off with its run may be started anew."""
+        """It brought nothing: an agent's item has failed, unless it is in doubt as before. One that was
+        only called off with its run may be started anew, and what is no agent is asked again."""
         ctx, lost = self._ctx, self.lost
         spent, doubt = cost_of_error(error, self.reserved), may_have_run(error)
         again = isinstance(error, CalledOff) or lost.ids[0] in ctx.settings.anew
-        over = not (doubt or again)
+        over = self._candidate.traits.agent and not (doubt or again)
         ctx.counts.used(error.usage)
         await self._end(spent, EndAttempt(
             run=ctx.record.no, at=self._now, state="in_doubt" if doubt else "error",

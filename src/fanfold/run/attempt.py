@@ -33,7 +33,7 @@ from fanfold.run.cost import (
 )
 from fanfold.run.grant import Grant
 from fanfold.run.prompt_cache import heard_first
-from fanfold.run.task_state import NOWHERE, Shard
+from fanfold.run.task_state import NONE_NAMED, NOWHERE, Shard
 from fanfold.work.ask import Reply
 from fanfold.work.budget import NOTHING, ONE_CALL, Amount
 from fanfold.work.member import Event, NextStart, Request, Tell, tell_nobody
@@ -174,6 +174,7 @@ class Attempt:
             monthly=None if month is None else month.draw(now), why=grant.why, beside=beside,
             take_over=ctx.replies.may_repeat(shard.ids, shard.terms, traits),
             queue=ctx.executor.queue_of(traits.id) if traits.at else "", discards=shard.discards,
+            apart=shard.apart if traits.at else None,
         )  # fmt: skip
         try:
             claim: Claim = await ctx.store.write(fact)
@@ -232,7 +233,7 @@ class Attempt:
         landed, endings = self._file(reply, actual.usd)
         if shard.tasks[0].pending:
             self._begin_judging()
-        error = None if landed else "the reply named none of the items"
+        error = None if landed else NONE_NAMED
         if self.number:
             fact = self._end(actual, EndAttempt(
                 run=ctx.record.no, at=ctx.clock.now(), landed=landed, endings=endings, error=error,

@@ -16,9 +16,10 @@ from fanfold.run.demand import StepState
 from fanfold.run.pool import Feed, Pool, ends_gracefully
 from fanfold.run.task_state import NoReply, Shard, TaskState
 from fanfold.run.unpaid import CannotPay
-from fanfold.work.ask import Ask, Reply
+from fanfold.work.ask import Ask
 from fanfold.work.outcome import Outcome
 from fanfold.work.shard import Filling, ShardSize
+from fanfold.work.split import TakeApart
 from fanfold.work.task import Task
 
 CHUNK = 64  # tasks looked up in the journal at once
@@ -26,7 +27,7 @@ BACKLOG = 10_000  # facts nobody waits for, before the writer is waited for
 MOST_WAITING = 192  # workers of one stream whose replies become durable, where calls are free
 ROOM = 4  # results waiting to be fetched, per worker, before the workers wait
 
-Together = Callable[[tuple[TaskState, ...]], tuple[Ask, Callable[[Reply], dict[str, Reply]]]]
+Together = Callable[[tuple[TaskState, ...]], tuple[Ask, TakeApart]]
 Unit = TaskState | Shard | Task
 Do = Callable[[Task], Awaitable[Outcome]]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fanfold.errors import FanfoldError
 from fanfold.journal.answers import KnownReply
 from fanfold.journal.facts import ItemEnding, NewReply
@@ -14,10 +12,11 @@ from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.kick_back import STATE_OF, KickBacks, ended, raised
 from fanfold.work.member import Tell
 from fanfold.work.outcome import Outcome, State, Verdict
+from fanfold.work.split import TakeApart
 from fanfold.work.task import Place, Task
 
-TakeApart = Callable[[Reply], dict[str, Reply]]
 NOWHERE = Place(-1, -1)
+NONE_NAMED = "the reply named none of the items"
 
 
 class NoReply(FanfoldError):

@@ -153,6 +153,18 @@ def _stated(part: Any, schema: Schema, depth: int) -> Iterator[str]:
             yield from _stated(schema.definition.get(group, {}).get(name), schema, depth - 1)
 
 
+class TakeApart(msgspec.Struct, frozen=True):
+    """How the reply to a shard becomes one for each of its items. It can be stored: a reply that comes
+    to another process is taken apart there."""
+
+    ids: tuple[str, ...]
+    typed: bool
+    fields: frozenset[str] = frozenset()
+
+    def __call__(self, reply: Reply) -> dict[str, Reply]:
+        return take_apart(reply, self.ids, self.typed, self.fields)
+
+
 def take_apart(
     reply: Reply,
     ids: Sequence[str],

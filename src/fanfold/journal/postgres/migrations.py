@@ -149,9 +149,15 @@ def sums_of_attempts(db: PostgresConnection) -> None:
     db.script(translate(f"insert into sums (run, step, member, {COLUMNS}) {WHOLE} {GROUPS}").text)
 
 
+def queued_shards(db: PostgresConnection) -> None:
+    """As in SQLite."""
+    db.script("alter table attempts add column shard text")
+
+
 MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     first,
     queue,
     prompt_caches,
     sums_of_attempts,
+    queued_shards,
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fanfold.journal import decide
-from fanfold.journal.answers import Claim, ClaimHolder
+from fanfold.journal.answers import Claim, ClaimHolder, QueuedShard
 from fanfold.journal.decide import HeldClaim, RecordedReply
 from fanfold.journal.facts import (
     UNSENT,
@@ -27,6 +27,7 @@ from fanfold.journal.sqlite import budgets, bulk, checksum, sums
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.work.ask import Usage
 from fanfold.work.item import digest
+from fanfold.work.split import TakeApart
 
 LARGE = 8192
 _encode = msgspec.json.Encoder().encode
@@ -34,7 +35,7 @@ _NONE = Usage()
 
 _ATTEMPT = (
     "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
-    " tokens, cost, started, why, queue, hedge_of, repeats, repeated)"
+    " tokens, cost, started, why, queue, hedge_of, shard, repeats, repeated)"
 )
 _KNOWN = "select key, answerer, run, private, no from replies where key8 in ({})"
 _HOLDERS = (
@@ -85,7 +86,7 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
             attempts.append(
                 (number, f.run, f.step, f.session, f.member, f.answerer, "started",
                  _encode(f.ids), f.reserved, f.reserved_tokens, f.reserved, f.at, f.why, f.queue,
-                 f.beside or None, *again)
+                 f.beside or None, None if f.apart is None else _shard(f.keys, f.apart), *again)
             )  # fmt: skip
             claimed += [(key, f.answerer, number) for key in dict.fromkeys(f.keys)]
     if spending is not None:
@@ -97,6 +98,10 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
     if repeated:
         bulk.among(db, "update attempts set again = 1 where no in ({})", repeated)
     return claims
+
+
+def _shard(keys: tuple[bytes, ...], apart: TakeApart) -> str:
+    return _encode(QueuedShard(keys, apart)).decode()
 
 
 def _repeated(db: Database, fact: StartAttempt, claim: Claim) -> tuple[int, int]:

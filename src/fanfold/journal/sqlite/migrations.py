@@ -247,6 +247,11 @@ def sums_of_attempts(db: sqlite3.Connection) -> None:
     db.execute(f"insert into sums (run, step, member, {COLUMNS}) {WHOLE} {GROUPS}")
 
 
+def queued_shards(db: sqlite3.Connection) -> None:
+    """Of an ask about several items in a queue: the key of each, and how its reply becomes theirs."""
+    db.execute("alter table attempts add column shard text")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -267,4 +272,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     queued_attempts,
     prompt_caches,
     sums_of_attempts,
+    queued_shards,
 ]

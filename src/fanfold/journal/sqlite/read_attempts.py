@@ -16,6 +16,7 @@ from fanfold.journal.answers import (
     CallTime,
     LostAttempt,
     MemberActivity,
+    QueuedShard,
     Spent,
     TimeBins,
     Unsettled,
@@ -27,6 +28,7 @@ from fanfold.journal.sqlite.trouble import Ask
 from fanfold.work.ask import Usage
 
 _ids = msgspec.json.Decoder(tuple[str, ...]).decode
+_shard = msgspec.json.Decoder(QueuedShard).decode
 _encode = msgspec.json.Encoder().encode
 _BEFORE = (
     "coalesce(max(over) over (partition by step order by started, no"
@@ -154,14 +156,25 @@ class AttemptRows:
 
     def attempts_in_doubt(self, run: int) -> list[LostAttempt]:
         rows = self._execute(
-            "select no, step, member, answerer, ids, cost, tokens, queue from attempts where run = ?1"
+            "select no, step, member, answerer, ids, cost, tokens, queue, shard from attempts where run = ?1"
             " and no >= (select first_attempt from runs where no = ?1)"
             " and state = 'in_doubt' and again = 0 order by no",
             (run,),
         ).fetchall()
         return [
-            LostAttempt(no, step, member, answerer, _ids(ids), self._keys(no), cost, tokens, queue)
-            for no, step, member, answerer, ids, cost, tokens, queue in rows
+            LostAttempt(
+                no,
+                step,
+                member,
+                answerer,
+                _ids(ids),
+                self._keys(no),
+                cost,
+                tokens,
+                queue,
+                None if shard is None else _shard(shard),
+            )
+            for no, step, member, answerer, ids, cost, tokens, queue, shard in rows
         ]
 
     def _keys(self, attempt: int) -> tuple[bytes, ...]:
