@@ -172,8 +172,8 @@ class Attempt:
             accept=shard.eligible.accept, reserved=grant.reserved.usd,
             reserved_tokens=grant.reserved.tokens, at=now, fresh=ctx.settings.fresh,
             monthly=None if month is None else month.draw(now), why=grant.why, beside=beside,
-            take_over=ctx.replies.may_repeat(shard.ids, shard.terms, traits),
-            queue=ctx.executor.queue_of(traits.id) if traits.at else "", discards=shard.discards,
+            take_over=ctx.replies.may_repeat(shard.ids, shard.terms, traits), discards=shard.discards,
+            queue=ctx.executor.queue_of(traits.id) if traits.at else "",
             apart=shard.apart if traits.at else None,
         )  # fmt: skip
         try:
@@ -210,9 +210,8 @@ class Attempt:
         with suppress(UnicodeEncodeError):  # a text that cannot be sent either
             text = msgspec.json.encode(self.grant.request.ask.conversation())
             keys = shard.keys(traits.takes)
-            ctx.store.note(
-                KeepPrompt(ctx.record.no, shard.step.no, traits.id, shard.ids, keys, text)
-            )
+            kept = KeepPrompt(ctx.record.no, shard.step.no, traits.id, shard.ids, keys, text)
+            ctx.store.note(kept)
 
     async def ask(self, tell: Tell | None) -> Reply:
         grant = self.grant
