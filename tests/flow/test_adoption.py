@@ -73,6 +73,9 @@ class Worker:
         self._world.workers[request.span] = Work(prompt, why=self._fate.get(prompt))
         return await self._wait(request.span)
 
+    def place_of(self, span: str, store: str) -> Path:
+        return Path(store, "agents", *span.split(":"))
+
     def has_trace(self, span: str, store: str) -> bool:
         return span in self._world.workers
 

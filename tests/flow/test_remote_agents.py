@@ -107,3 +107,21 @@ def test_kill_ends_one_agent_on_another_machine_with_all_that_it_started(tmp_pat
     receipt = ended.receipt
     assert (receipt["passed"], receipt["failed"], receipt["in_doubt"]) == (1, 1, 0)
     assert 0.25 <= receipt["cost_usd"] < 1.0, "what it took, not what was reserved"
+
+
+def test_what_agents_of_workers_write_is_seen_where_the_run_is(tmp_path: Path) -> None:
+    """What one costs so far, what it says, that it has a message; and the same after its end."""
+    heard = tmp_path / "heard"
+    machines = Machines(tmp_path, [f"agent\nHEAR {heard}\nWAIT {tmp_path}/go"])
+
+    def shown(*words: str) -> str:
+        return fanfold(machines.run, *words, "--store", machines.place).out
+
+    with machines.worker() as worker, machines.running() as run:
+        run.until(lambda: "~$0.0006 / $1.00" in shown("status", "fleet", "-v"))
+        assert "its program has the message" in shown("tell", "fleet", "i0", "Mind the gap.")
+        worker.until(heard.exists)
+        run.until(lambda: "told: Mind the gap." in shown("view", "fleet", "i0"))
+        (tmp_path / "go").touch()
+        assert run.end().code == 0
+    assert "✓ agent" in shown("view", "fleet", "i0")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.faces.cli import fanfold, started
@@ -110,4 +111,64 @@ def test_kill_returns_when_the_tree_on_the_host_is_gone(host: SshServer, tmp_pat
     receipt = ended.receipt
     assert (receipt["passed"], receipt["failed"], receipt["in_doubt"]) == (1, 1, 0)
     assert 0.25 <= receipt["cost_usd"] < 1.0, "what it took, not what was reserved"
+    wait_until(lambda: workers_of(host.home) == [])
+
+
+def test_looking_at_agents_on_a_host_is_as_looking_at_those_here(
+    host: SshServer, tmp_path: Path
+) -> None:
+    """What they cost so far, what they say, and how they ended."""
+    run_folder = prepared(host, tmp_path, waiting(tmp_path, 2))
+
+    def shown(*words: str) -> str:
+        return fanfold(run_folder, *words).out
+
+    with started(run_folder, "run", "plan.yaml", "--json") as run:
+        run.until(lambda: begun(tmp_path, 2))
+        run.until(lambda: shown("status", "fleet", "-v").count("~$0.0006 / $1.00") == 2)
+        assert shown("status", "fleet", "-v").count("RUNNING") == 2
+        assert "agent 0" in shown("view", "fleet", "i0")
+        assert "assistant                       agent 1" in shown("feed", "fleet")
+        (tmp_path / "go0").touch()
+        (tmp_path / "go1").touch()
+        ended = run.end()
+    assert ended.code == 0, ended
+    assert "✓ agent 1" in shown("view", "fleet", "i1")
+
+
+def test_an_agent_on_a_host_is_told_something_while_it_works(
+    host: SshServer, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard"
+    run_folder = prepared(
+        host, tmp_path, [f"agent\nWRITE {tmp_path}/child0\nHEAR {heard}\nWAIT {tmp_path}/go0"]
+    )
+    with started(run_folder, "run", "plan.yaml", "--json") as run:
+        run.until(lambda: begun(tmp_path, 1))
+        told = fanfold(run_folder, "tell", "fleet", "i0", "Mind the gap.")
+        assert "its program has the message" in told.out, told
+        run.until(heard.exists)
+        run.until(lambda: "told: Mind the gap." in fanfold(run_folder, "view", "fleet", "i0").out)
+        (tmp_path / "go0").touch()
+        ended = run.end()
+    assert ended.code == 0, ended
+    assert heard.read_text() == "Mind the gap."
+
+
+def test_a_killed_agent_on_a_host_can_be_launched_again(host: SshServer, tmp_path: Path) -> None:
+    (text,) = waiting(tmp_path, 1)
+    run_folder = prepared(host, tmp_path, [text])
+    task = {"id": "w", "prompt": text, "verbatim": True}
+    steps = [{"graph": {"member": "a", "tasks": [task]}}]
+    (run_folder / "plan.yaml").write_bytes(
+        msgspec.json.encode({"name": "fleet", "budget": {"usd": 100}, "steps": steps})
+    )
+    with started(run_folder, "run", "plan.yaml", "--json") as run:
+        run.until(lambda: begun(tmp_path, 1))
+        assert fanfold(run_folder, "kill", "fleet", "w").code == 0
+        assert run.end().code == 1
+    (tmp_path / "go0").touch()
+    again = fanfold(run_folder, "relaunch", "fleet", "w", "--no-tmux")
+    assert again.code == 0, again
+    wait_until(lambda: "Done: 1" in fanfold(run_folder, "status", "fleet").out)
     wait_until(lambda: workers_of(host.home) == [])

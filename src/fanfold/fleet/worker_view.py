@@ -337,16 +337,17 @@ def place_of(store: Path, record: RunRecord, attempt: AttemptRecord) -> tuple[Pa
 
 def worker_of(store: Path, record: RunRecord, attempt: AttemptRecord) -> FleetWorker | None:
     found = place_of(store, record, attempt)
-    if found is None:
+    if found is None or found[1].where:  # elsewhere: only its run can end it
         return None
     place, spec = found
     return FleetWorker(attempt.ids[0] if attempt.ids else "", attempt, Host(place.absolute(), spec))
 
 
 def files_in(place: Path, spec: Spec) -> WorkerFiles:
-    """A host writes its record first and its exit last; read in the same order."""
+    """A host writes its record first and its exit last; read in the same order. One on another machine
+    lives as long as nothing else is heard of it."""
     host = read_host(place)
-    lives = host is not None and (living(host.host) or living(host.program))
+    lives = host is not None and (bool(spec.where) or living(host.host) or living(host.program))
     exit = read_exit(place)
     return WorkerFiles(place, spec, lives and exit is None, exit, hosted=host is not None)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
+from fanfold.work.file_pieces import FilePiece, FileSizes
 from fanfold.work.member import Traits
 
 WIRE = 2
 """The form of requests and answers. Those of another number cannot read one another."""
+
+
+MessageState = Literal["waiting", "begun", "handed", "refused"]
 
 
 class QueuedAsk(msgspec.Struct, frozen=True):
@@ -139,6 +143,15 @@ class RunEnd(Protocol):
         """Whether an ask was put in. If not, it never will be: a process that only seems dead, and
         comes back, finds it withdrawn."""
 
+    async def shown(self, sizes: FileSizes) -> list[FilePiece]:
+        """Of the files of this run's agents, what goes beyond these sizes, in order."""
+
+    async def message(
+        self, span: str, number: int, text: str, *, last: bool = False
+    ) -> MessageState:
+        """Have a message given to an agent; by its number it is given once. How far that is. `last`: if
+        nobody has begun to give it, nobody will."""
+
 
 class Queue(RunEnd, Protocol):
     """A queue that a worker can be at the other end of."""
@@ -156,6 +169,15 @@ class Queue(RunEnd, Protocol):
 
     async def report(self, answers: Sequence[tuple[str, bytes]]) -> None:
         """Durable when this returns, whether the run is there or not."""
+
+    async def show(self, pieces: Sequence[FilePiece]) -> None:
+        """Of the files of agents that it holds, for who looks at them from elsewhere."""
+
+    async def messages(self) -> list[tuple[str, int, str]]:
+        """Those for agents that it holds: span, number and text. It has begun to give them."""
+
+    async def given(self, span: str, number: int, handed: bool) -> None:
+        """The agent has it, or takes none."""
 
     async def to_stop(self) -> dict[str, str]:
         """What is to be stopped of what it holds, each with the operator's message, or ""."""

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from fanfold.journal.queue import QueuedAsk, QueueState, WorkerOffer
+from fanfold.journal.queue import MessageState, QueuedAsk, QueueState, WorkerOffer
 from fanfold.journal.sqlite.queue import FolderQueue
+from fanfold.work.file_pieces import FilePiece
 
 MARK = b"\x00fanfold worker\x00"
 MOST = 256_000_000  # bytes of a frame; a longer one is not ours
@@ -58,6 +59,17 @@ class HasTrace(msgspec.Struct, frozen=True, tag=True):
     span: str
 
 
+class Shown(msgspec.Struct, frozen=True, tag=True):
+    sizes: dict[str, dict[str, int]]
+
+
+class GiveMessage(msgspec.Struct, frozen=True, tag=True):
+    span: str
+    number: int
+    text: str
+    last: bool
+
+
 class State(msgspec.Struct, frozen=True, tag=True):
     pass
 
@@ -67,11 +79,13 @@ class Alive(msgspec.Struct, frozen=True, tag=True):
 
 
 Call: TypeAlias = (
-    Rejoin | Put | Own | Answers | Forget | Cancel | HeldBy | Dead | HasTrace | State | Alive
+    Rejoin | Put | Own | Answers | Forget | Cancel | HeldBy | Dead | HasTrace | Shown | GiveMessage | State
+    | Alive
 )  # fmt: skip
 RETURNS: dict[type[Call], Any] = {
     Rejoin: None, Put: frozenset[str], Own: None, Answers: list[tuple[str, bytes]], Forget: None,
-    Cancel: list[str], HeldBy: dict[str, list[str]], Dead: set[str], HasTrace: bool, State: QueueState,
+    Cancel: list[str], HeldBy: dict[str, list[str]], Dead: set[str], HasTrace: bool, Shown: list[FilePiece],
+    GiveMessage: MessageState, State: QueueState,
     Alive: None,
 }  # fmt: skip
 
@@ -156,6 +170,10 @@ async def carry_out(queue: FolderQueue, call: Call) -> Any:
             return await queue.dead(workers)
         case HasTrace(span):
             return await queue.has_trace(span)
+        case Shown(sizes):
+            return await queue.shown(sizes)
+        case GiveMessage(span, number, text, last):
+            return await queue.message(span, number, text, last=last)
         case State():
             return await asyncio.to_thread(queue.state)
         case Alive():

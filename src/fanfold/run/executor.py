@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Container
 from functools import partial
+from pathlib import Path
 from typing import Protocol, cast
 
 from fanfold.errors import TimedOut
@@ -127,6 +128,10 @@ class LocalExecutor:
         for id, member in self._members.items():
             if id in self.opened:
                 await member.close()
+
+    def place_of(self, member: str, request: Request) -> Path:
+        """The folder of an agent that works, or worked, for it."""
+        return self._agent(member).place_of(request.span, request.store)
 
     def _agent(self, member: str) -> Adopts:
         return cast(Adopts, self._members[member])

@@ -24,7 +24,7 @@ class HostClient(QueueClient):
     def __init__(self, url: str, hosts: SshHosts) -> None:
         self.host = SshQueue(url, hosts)
         super().__init__(self.host.heard_by)
-        self.busy = 0
+        self.where, self.busy = url, 0
 
     @property
     def free(self) -> int:
@@ -139,6 +139,10 @@ class HostGroup:
             return await host.adopt(traits, request)
         finally:
             self._freed(host)
+
+    async def deliver(self, span: str, number: int, text: str) -> bool:
+        host = self._on.get(span)
+        return host is not None and await host.deliver(span, number, text)
 
     def forget(self, span: str) -> None:
         host = self._on.pop(span, None)

@@ -228,7 +228,7 @@ class OrderTaker:
         ctx, told = self._ctx, _message(order.value)
         last = self._last(told.worker)
         candidate = None if last is None else ctx.choose.known(last.member)
-        if last is None or candidate is None or candidate.traits.at:
+        if last is None or candidate is None:
             return False
         span = f"{ctx.record.id}:{last.no}"
         return await ctx.executor.deliver(last.member, span, ctx.place, order.no, told.text)

@@ -8,17 +8,22 @@ process had asked for: an answer, an ask under way, or nothing, and then nothing
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from fanfold.errors import MemberError, Terminal
 from fanfold.journal.queue import QueuedAsk, RunEnd
+from fanfold.members.agents.mirror import Mirror
 from fanfold.work.ask import Reply
+from fanfold.work.file_pieces import FilePiece
 from fanfold.work.member import Event, Request, Tell, Traits
 from fanfold.work.wire import decode_answer, encode_request
 
 LOOK = 2.0  # seconds between looks at the workers, and at a queue that says nothing
 CLOSING = 10.0  # seconds for the last statements
+SOON = 0.3  # seconds between looks whether an agent has a message
+HANDED_WITHIN = 30.0  # seconds until a message that no worker has begun to give is taken back
 ADOPTION = 60.0  # seconds in which the next worker on a machine takes over its agents
 
 
@@ -33,6 +38,8 @@ class QueueClient:
         self._opening: asyncio.Future[None] | None = None
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
         self._agents: dict[str, str] = {}  # of those that wait, each with its item
+        self._mirrors: dict[str, Mirror] = {}  # of these, their folders as they are followed here
+        self.where = "a worker"
         self._to_put: list[QueuedAsk] = []
         self._to_own: list[str] = []
         self._to_cancel: list[str] = []
@@ -92,6 +99,8 @@ class QueueClient:
         waiting = self._waiting[span] = asyncio.get_running_loop().create_future()
         if traits.agent:
             self._agents[span] = items[0].id if items else ""
+            place = Path(request.store, "agents", *span.split(":"))
+            self._mirrors[span] = Mirror(place, self.where)
         self._changed.set()
         try:
             answer = decode_answer(await waiting)
@@ -103,6 +112,7 @@ class QueueClient:
         finally:
             del self._waiting[span]
             self._agents.pop(span, None)
+            self._mirrors.pop(span, None)
         if isinstance(answer, MemberError):
             raise answer
         return answer
@@ -115,6 +125,17 @@ class QueueClient:
         wanted = (span for span, id in self._agents.items() if item in ("", id))
         self._to_end.update(dict.fromkeys(wanted, message))
         self._changed.set()
+
+    async def deliver(self, span: str, number: int, text: str) -> bool:
+        """Give a message to an agent at work; False: it has not got it, and will not."""
+        deadline = asyncio.get_running_loop().time() + HANDED_WITHIN
+        while span in self._agents:
+            late = asyncio.get_running_loop().time() > deadline
+            state = await self.queue.message(span, number, text, last=late)
+            if state in ("handed", "refused"):
+                return state == "handed"
+            await asyncio.sleep(SOON)
+        return False
 
     async def close(self) -> None:
         """A server that is away is not waited for: what is to be forgotten is found by a resumed run."""
@@ -133,12 +154,16 @@ class QueueClient:
         while True:
             closing = self._closing
             await self._send()
-            for span, answer in await self.queue.answers(self._handed):
+            answers = await self.queue.answers(self._handed)
+            now = asyncio.get_running_loop().time()
+            due = bool(self._waiting) and now > looked + LOOK
+            if self._mirrors and (due or any(span in self._mirrors for span, _ in answers)):
+                await self._follow()
+            for span, answer in answers:
                 self._hand_out(span, answer)
             if closing:
                 return
-            now = asyncio.get_running_loop().time()
-            if self._waiting and now > looked + LOOK:
+            if due:
                 looked = now
                 await self._look_for_the_dead(now)
             if not self._changed.is_set():
@@ -175,6 +200,13 @@ class QueueClient:
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
+    async def _follow(self) -> None:
+        """What agents wrote since; all of it, before their answer counts."""
+        mirrors = dict(self._mirrors)
+        sizes = await asyncio.to_thread(lambda: {span: one.sizes for span, one in mirrors.items()})
+        pieces = await self.queue.shown(sizes)
+        await asyncio.to_thread(_put, mirrors, pieces)
+
     async def _look_for_the_dead(self, now: float) -> None:
         """What a dead worker held is in doubt. Its agents may be at work still, and are waited for, so
         that the next worker on their machine can take them over."""
@@ -195,3 +227,11 @@ class QueueClient:
         waiting = self._waiting.get(span)
         if waiting is not None and not waiting.done():
             waiting.set_exception(MemberError(why, lost=lost))
+
+
+def _put(mirrors: Mapping[str, Mirror], pieces: Sequence[FilePiece]) -> None:
+    """A disk that is full here does not matter to who works there."""
+    for piece in pieces:
+        if piece.span in mirrors:
+            with suppress(OSError):
+                mirrors[piece.span].put(piece)

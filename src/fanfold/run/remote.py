@@ -44,6 +44,8 @@ class Remote(Protocol):
 
     async def adopt(self, traits: Traits, request: Request) -> Reply: ...
 
+    async def deliver(self, span: str, number: int, text: str) -> bool: ...
+
     def forget(self, span: str) -> None: ...
 
     def end_agents(self, message: str, item: str) -> None: ...
@@ -110,6 +112,11 @@ class PlacedExecutor(LocalExecutor):
     def forget(self, member: str, span: str) -> None:
         if member in self._placed:
             self._placed[member][1].forget(span)
+
+    async def deliver(self, member: str, span: str, store: str, number: int, text: str) -> bool:
+        if member not in self._placed:
+            return await super().deliver(member, span, store, number, text)
+        return await self._placed[member][1].deliver(span, number, text)
 
     def end_agents(self, why: str, message: str, item: str = "") -> None:
         super().end_agents(why, message, item)

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 from fanfold.errors import StoreError, StoreUnavailable
 from fanfold.journal import queue_calls as calls
-from fanfold.journal.queue import WIRE, QueuedAsk, QueueState, WorkerOffer
+from fanfold.journal.queue import WIRE, MessageState, QueuedAsk, QueueState, WorkerOffer
+from fanfold.work.file_pieces import FilePiece, FileSizes
 from fanfold.work.member import SshHosts
 
 CONNECTING = 60.0  # seconds until a worker that says nothing is given up
@@ -241,6 +242,17 @@ class SshQueue:
 
     async def has_trace(self, span: str) -> bool:
         found: bool = await self._call(calls.HasTrace(span))
+        return found
+
+    async def shown(self, sizes: FileSizes) -> list[FilePiece]:
+        plain = {span: dict(files) for span, files in sizes.items()}
+        found: list[FilePiece] = await self._call(calls.Shown(plain))
+        return found
+
+    async def message(
+        self, span: str, number: int, text: str, *, last: bool = False
+    ) -> MessageState:
+        found: MessageState = await self._call(calls.GiveMessage(span, number, text, last))
         return found
 
     async def seen(self) -> QueueState:

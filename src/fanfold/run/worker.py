@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +20,7 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError, MemberError, StoreError, StoreFenced, Terminal
 from fanfold.journal import opening
 from fanfold.journal.queue import TakenAsk, WorkerOffer
+from fanfold.members.agents.mirror import Followed
 from fanfold.run.executor import LocalExecutor
 from fanfold.run.member_sources import MemberSource
 from fanfold.work.ask import Reply
@@ -28,6 +29,7 @@ from fanfold.work.wire import decode_request, encode_answer, unpacked
 
 LOOK = 2.0  # seconds between looks at a queue that says nothing
 HELD = 5.0  # seconds between looks at what it holds
+SHOWN = 2.0  # seconds between looks at what agents have written
 FITTING = 10.0  # seconds between looks whether asks wait that do not fit
 
 
@@ -52,9 +54,13 @@ class Worker:
         self.members = self._offered(source)
         self._agents = {id for id in self.members if source.traits[id].agent}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._held: dict[str, str] = {}  # the member of each
+        self._delivering: dict[tuple[str, int, str], asyncio.Task[None]] = {}
         self._reports: list[tuple[str, bytes]] = []
         self._files = str(opening.files(options.queue).absolute())
         self._said: set[str] = set()
+        self._followed: dict[str, Followed] = {}
+        self._showing = asyncio.Lock()
         self._entered = asyncio.Event()
         self.offer = WorkerOffer(
             host=socket.gethostname(), pid=os.getpid(), slots=options.slots, tags=options.tags,
@@ -91,13 +97,14 @@ class Worker:
         self._entered.set()
         slots = self._options.slots
         self._say(f"takes asks for {', '.join(self.members)}; {slots} slots; Ctrl-C drains")
-        fitting = asyncio.create_task(self._watch_fit())
+        beside = [asyncio.create_task(work) for work in (self._watch_fit(), self._show_files())]
         try:
             await self._work()
             if self._fenced is not None:
                 raise self._fenced
         finally:
-            fitting.cancel()
+            for task in beside:
+                task.cancel()
             await self._executor.close()
             await self._queue.leave()
 
@@ -110,6 +117,7 @@ class Worker:
                 await self._queue.report(reports)
                 for span, _ in reports:
                     self._running.pop(span, None)
+                    self._held.pop(span, None)
             if self._looks():
                 await self._reconcile()
             if self._stopping and not self._running:
@@ -134,6 +142,7 @@ class Worker:
             self._begin(ask, self._ask(ask))
 
     def _begin(self, ask: TakenAsk, work: Coroutine[Any, Any, Reply | None]) -> None:
+        self._held[ask.span] = ask.member
         task = self._running[ask.span] = asyncio.create_task(self._carry_out(ask, work))
         task.add_done_callback(
             lambda done: self._never_began(ask, work) if done.cancelled() else None
@@ -162,6 +171,10 @@ class Worker:
                 self._executor.end_agents("killed", message, span)
             elif (task := self._running.get(span)) is not None:
                 task.cancel()
+        if self._agents:
+            for told in await self._queue.messages():
+                if told not in self._delivering:
+                    self._delivering[told] = asyncio.create_task(self._deliver(*told))
         if self._agents and not self._stopping:
             await self._adopt()
 
@@ -174,12 +187,19 @@ class Worker:
 
     async def _carry_out(self, ask: TakenAsk, work: Coroutine[Any, Any, Reply | None]) -> None:
         answer: Reply | Exception
+        if ask.member in self._agents:
+            request = self._here(decode_request(ask.request))
+            place = self._executor.place_of(ask.member, request)
+            self._followed[ask.span] = Followed(place, ask.span)
         try:
             answer = await work or MemberError(f"{ask.member}: nothing is left of it", lost=True)
         except asyncio.CancelledError:
             answer = await self._cancelled(ask)
         except Exception as error:
             answer = error
+        if (followed := self._followed.pop(ask.span, None)) is not None:
+            with suppress(StoreError):
+                await self._show([followed])
         self._file(ask, answer)
 
     def _file(self, ask: TakenAsk, answer: Reply | Exception) -> None:
@@ -232,6 +252,29 @@ class Worker:
             if await self._queue.take_over(ask.span, worker):
                 self._say(f"takes over {ask.member} of {ask.span}")
                 self._begin(ask, _adopted(self._executor, ask.member, request))
+
+    # ── what agents are told, and what they write ──
+
+    async def _deliver(self, span: str, number: int, text: str) -> None:
+        member = self._held.get(span)
+        given = self._executor.deliver(member, span, self._files, number, text) if member else None
+        with suppress(StoreError):
+            await self._queue.given(span, number, given is not None and await given)
+        self._delivering.pop((span, number, text), None)
+
+    async def _show_files(self) -> None:
+        while True:
+            await asyncio.sleep(SHOWN)
+            with suppress(StoreError):
+                await self._show(list(self._followed.values()))
+
+    async def _show(self, agents: Sequence[Followed]) -> None:
+        async with self._showing:
+            found = await asyncio.to_thread(
+                lambda: [one for agent in agents for one in agent.news()]
+            )
+            if found:
+                await self._queue.show(found)
 
     # ── whether it fits ──
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -204,6 +205,10 @@ class Adopts(Protocol):
     `adopt` takes over the attempt of this span: it waits for the end if it is still at work, and gives
     its reply or raises its MemberError. None: nothing is left that says how it ended.
     """
+
+    def place_of(self, span: str, store: str) -> Path:
+        """The folder with the files of the attempt of this span."""
+        ...
 
     def has_trace(self, span: str, store: str) -> bool: ...
 

@@ -154,10 +154,23 @@ def queued_shards(db: PostgresConnection) -> None:
     db.script("alter table attempts add column shard text")
 
 
+def agent_files(db: PostgresConnection) -> None:
+    """Files of agents that workers have, in pieces, for runs that look at them; messages to agents."""
+    db.script(
+        """create table pieces (
+            span text collate "C" not null, name text collate "C" not null, at bigint not null,
+            data bytea not null, primary key (span, name, at));
+        create table messages (
+            span text collate "C" not null, number bigint not null, text text not null,
+            state text not null default 'waiting', primary key (span, number));"""
+    )
+
+
 MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     first,
     queue,
     prompt_caches,
     sums_of_attempts,
     queued_shards,
+    agent_files,
 ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import psycopg
@@ -31,6 +31,7 @@ from fanfold.journal.postgres.sessions import NOW, LeasedSessions
 from fanfold.journal.queue import (
     WIRE,
     HeldByWorker,
+    MessageState,
     QueuedAsk,
     QueueState,
     TakenAsk,
@@ -38,6 +39,7 @@ from fanfold.journal.queue import (
     WorkerState,
     misfit,
 )
+from fanfold.work.file_pieces import FilePiece, FileSizes
 
 LEAVING = 5.0  # seconds that a server which is away is waited for at the end
 BETWEEN = 0.5  # seconds until a server that does not answer is tried again
@@ -78,6 +80,26 @@ with stopped as (
 told as (select count(pg_notify('fanfold_' || worker, 'cancel'))
   from (select distinct worker from stopped where worker <> '') as w)
 select span from stopped, told where state = 'withdrawn'"""
+_FORGET = """
+with done as (delete from pieces where span = any($1)),
+said as (delete from messages where span = any($1)) delete from asks where span = any($1)"""
+_SHOWN = """
+select p.span, p.name, p.at, p.data from pieces p join asks a on a.span = p.span
+  left join unnest($2::text[], $3::text[], $4::bigint[]) as h(span, name, size)
+    on h.span = p.span and h.name = p.name
+where a.owner = $1 and p.at + length(p.data) > coalesce(h.size, 0) order by p.span, p.name, p.at"""
+_MESSAGE = """
+with put as (
+  insert into messages (span, number, text) values ($1, $2, $3) on conflict do nothing returning state),
+told as (select pg_notify('fanfold_' || worker, 'cancel') from asks where span = $1 and worker <> '')
+select coalesce((select state from messages where span = $1 and number = $2), 'waiting')
+from (select count(*) from told) as t, (select count(*) from put) as p"""
+_MESSAGES = """
+update messages set state = 'begun' where state in ('waiting', 'begun') and span in
+  (select span from asks where worker = $1 and state = 'taken') returning span, number, text"""
+_SHOW = """
+insert into pieces select v.* from unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[]) as v
+on conflict (span, name, at) do update set data = excluded.data"""
 _TRACE = f"""
 insert into asks (span, owner, state, at) values ($1, '', 'withdrawn', {NOW})
 on conflict (span) do update set at = asks.at returning state"""
@@ -141,7 +163,7 @@ class PostgresQueue:
 
     async def forget(self, spans: Collection[str]) -> None:
         """How they ended is on record."""
-        await self._execute("delete from asks where span = any($1)", list(spans))
+        await self._execute(_FORGET, list(spans))
 
     async def cancel(self, spans: Collection[str], message: str = "") -> list[str]:
         """What nobody has taken is withdrawn; else its worker stops it, and says how it ended."""
@@ -163,6 +185,21 @@ class PostgresQueue:
         row = await asyncio.to_thread(lambda: asked.execute(_TRACE, (span,)).fetchone())
         return bool(row[0] != "withdrawn")
 
+    async def shown(self, sizes: FileSizes) -> list[FilePiece]:
+        known = [(span, *one) for span, files in sizes.items() for one in files.items()]
+        columns = [list(column) for column in zip(*known, strict=True)] or [[], [], []]
+        rows = await self._execute(_SHOWN, self.session, *columns)
+        return [FilePiece(*row) for row in rows]
+
+    async def message(
+        self, span: str, number: int, text: str, *, last: bool = False
+    ) -> MessageState:
+        if last:
+            refused = "update messages set state = 'refused' where span = $1 and number = $2"
+            await self._execute(f"{refused} and state = 'waiting'", span, number)
+        ((state,),) = await self._execute(_MESSAGE, span, number, text)
+        return cast(MessageState, state)
+
     # ── a worker's end ──
 
     async def take(
@@ -181,6 +218,18 @@ class PostgresQueue:
     async def report(self, answers: Sequence[tuple[str, bytes]]) -> None:
         spans, said = [span for span, _ in answers], [answer for _, answer in answers]
         await self._execute(_REPORT, self.session, spans, said)
+
+    async def show(self, pieces: Sequence[FilePiece]) -> None:
+        columns = ([one.span for one in pieces], [one.name for one in pieces],
+                   [one.at for one in pieces], [one.data for one in pieces])  # fmt: skip
+        await self._execute(_SHOW, *columns)
+
+    async def messages(self) -> list[tuple[str, int, str]]:
+        return await self._execute(_MESSAGES, self.session)
+
+    async def given(self, span: str, number: int, handed: bool) -> None:
+        statement = "update messages set state = $3 where span = $1 and number = $2"
+        await self._execute(statement, span, number, "handed" if handed else "refused")
 
     async def to_stop(self) -> dict[str, str]:
         question = (

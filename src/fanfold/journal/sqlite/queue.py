@@ -22,6 +22,7 @@ import msgspec
 from fanfold.journal.queue import (
     WIRE,
     HeldByWorker,
+    MessageState,
     QueuedAsk,
     QueueState,
     TakenAsk,
@@ -32,6 +33,7 @@ from fanfold.journal.queue import (
 from fanfold.journal.sqlite.disk import made_private, make_private_file
 from fanfold.journal.sqlite.sessions import LockedSessions
 from fanfold.journal.sqlite.trouble import sqlite_errors, unusable
+from fanfold.work.file_pieces import FilePiece, FileSizes
 
 T = TypeVar("T")
 _TABLES = """
@@ -44,6 +46,12 @@ create table if not exists asks (
   wire integer not null default 0, state text not null, cancel text not null default '',
   at real not null, request blob not null default x'', answer blob not null default x'');
 create index if not exists waiting on asks (state, no);
+create table if not exists pieces (
+  span text not null, name text not null, at integer not null, data blob not null,
+  primary key (span, name, at));
+create table if not exists messages (
+  span text not null, number integer not null, text text not null, state text not null default 'waiting',
+  primary key (span, number));
 """
 _IN = "in (select value from json_each(?))"
 _PUT = (
@@ -151,7 +159,14 @@ class FolderQueue:
         return await self._execute(question, self.session, _listed(but))
 
     async def forget(self, spans: Collection[str]) -> None:
-        await self._execute(f"delete from asks where span {_IN}", _listed(spans))
+        listed = _listed(spans)
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(f"delete from asks where span {_IN}", (listed,))
+            db.execute(f"delete from pieces where span {_IN}", (listed,))
+            db.execute(f"delete from messages where span {_IN}", (listed,))
+
+        await self._transact(work)
 
     async def cancel(self, spans: Collection[str], message: str = "") -> list[str]:
         statement = (
@@ -176,6 +191,39 @@ class FolderQueue:
     async def has_trace(self, span: str) -> bool:
         ((state,),) = await self._execute(_TRACE, span, time.time())
         return bool(state != "withdrawn")
+
+    async def shown(self, sizes: FileSizes) -> list[FilePiece]:
+        question = (
+            "select p.span, p.name, p.at, p.data from pieces p join asks a on a.span = p.span"
+            " where a.owner = ? and p.at + length(p.data) > coalesce("
+            "(select value from json_each(?) where key = p.span || ' ' || p.name), 0)"
+            " order by p.span, p.name, p.at"
+        )
+        known = {
+            f"{span} {name}": size for span, files in sizes.items() for name, size in files.items()
+        }
+        rows = await self._execute(question, self.session, msgspec.json.encode(known).decode())
+        return [FilePiece(*row) for row in rows]
+
+    async def message(
+        self, span: str, number: int, text: str, *, last: bool = False
+    ) -> MessageState:
+        def work(db: sqlite3.Connection) -> MessageState:
+            put = (
+                "insert into messages (span, number, text) values (?, ?, ?) on conflict do nothing"
+            )
+            db.execute(put, (span, number, text))
+            if last:
+                refused = "update messages set state = 'refused' where span = ? and number = ?"
+                db.execute(f"{refused} and state = 'waiting'", (span, number))
+            question = "select state from messages where span = ? and number = ?"
+            state: MessageState = db.execute(question, (span, number)).fetchone()[0]
+            return state
+
+        state = await self._transact(work)
+        if state == "waiting":
+            self._tell("cancel")
+        return state
 
     # ── a worker's end ──
 
@@ -216,6 +264,23 @@ class FolderQueue:
         )
         rows = [(answer, span, self.session) for span, answer in answers]
         await self._transact(lambda db: db.executemany(done, rows))
+        self._tell("")
+
+    async def show(self, pieces: Sequence[FilePiece]) -> None:
+        put = "insert or replace into pieces values (?, ?, ?, ?)"
+        rows = [(one.span, one.name, one.at, one.data) for one in pieces]
+        await self._transact(lambda db: db.executemany(put, rows))
+
+    async def messages(self) -> list[tuple[str, int, str]]:
+        statement = (
+            "update messages set state = 'begun' where state in ('waiting', 'begun') and span in"
+            " (select span from asks where worker = ? and state = 'taken') returning span, number, text"
+        )
+        return await self._execute(statement, self.session)
+
+    async def given(self, span: str, number: int, handed: bool) -> None:
+        statement = "update messages set state = ? where span = ? and number = ?"
+        await self._execute(statement, "handed" if handed else "refused", span, number)
         self._tell("")
 
     async def to_stop(self) -> dict[str, str]:

@@ -84,7 +84,7 @@ def find(place: Path, span: str) -> Host | None:
     """The worker of this very span, running or not; None when another or none was started here."""
     place = place.absolute()
     spec = read_spec(place)
-    return None if spec is None or spec.span != span else Host(place, spec)
+    return None if spec is None or spec.span != span or spec.where else Host(place, spec)
 
 
 class Host:

@@ -68,7 +68,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     spends, as a glob (codex's rollout); "" when the log does. `schema`: what the answer was asked
     to be like, for whoever reads it later. `price`: what every token is counted by; None where the
     program's own figures and the models that its events name tell more. `listens`: it takes messages
-    while it works, on its stdin (`messages`).
+    while it works, on its stdin (`messages`). `where`: the machine that it works on, if these files
+    only follow those there (`mirror`).
     """
 
     span: str
@@ -86,6 +87,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     begun: float = 0.0
     resumed: bool = False
     listens: bool = False
+    where: str = ""
 
 
 class Process(msgspec.Struct, frozen=True):
