@@ -209,7 +209,8 @@ class OpenAI(ApiMember):
         )
         body = _encode(asked)
         return Request(
-            ask, body, input_tokens=len(body) + 1024 + self._media_tokens(attached), output_tokens=most,
+            ask, body, output_tokens=most,
+            input_tokens=len(body) + 1024 + (self._media_tokens(attached) if attached else 0),
             prefix=shared.prefix,
             shared=shared.tokens,
         )  # fmt: skip

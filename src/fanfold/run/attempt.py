@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -39,6 +40,7 @@ from fanfold.work.budget import NOTHING, ONE_CALL, Amount
 from fanfold.work.member import Event, NextStart, Request, Tell, tell_nobody
 
 CANCELLED = "cancelled in mid-call"
+AS_USUAL = NextStart()
 NOT_SENT = Claim(broke="now")  # its member was closed while it was claimed: another, or later
 
 
@@ -145,7 +147,7 @@ class Attempt:
         self.grant.request = Request(
             request.ask, request.body, request.input_tokens, request.output_tokens, span,
             ctx.place, request.most, None, ctx.server,
-            ctx.starts.pop(shard.ids[0], NextStart()) if ctx.starts and shard.ids else NextStart(),
+            ctx.starts.pop(shard.ids[0], AS_USUAL) if ctx.starts and shard.ids else AS_USUAL,
             request.prefix, request.shared,
         )  # fmt: skip
         if ctx.settings.keep_prompts:
@@ -234,11 +236,14 @@ class Attempt:
             self._begin_judging()
         error = None if landed else NONE_NAMED
         if self.number:
-            fact = self._end(actual, EndAttempt(
-                run=ctx.record.no, at=ctx.clock.now(), landed=landed, endings=endings, error=error,
-                usage=reply.usage, unusable=reply.unusable, bound=bound, released=self.keys,
-                shared=grant.request.shared, saved=saved_by_cache(grant.traits, reply),
-            ))  # fmt: skip
+            usage = reply.usage
+            cached = usage is not None and (usage.cache_read or usage.cache_write)
+            fact = self._end(
+                actual, landed=landed, endings=endings, error=error, usage=usage,
+                unusable=reply.unusable, bound=bound, released=self.keys,
+                shared=grant.request.shared,
+                saved=saved_by_cache(grant.traits, reply) if cached else 0,
+            )  # fmt: skip
         else:
             fact = EndAttempt(
                 run=ctx.record.no, at=ctx.clock.now(), landed=landed, endings=endings, error=error,
@@ -317,12 +322,12 @@ class Attempt:
         ctx.counts.used(usage)
         ctx.dispatch.settle(grant, spent)
         await ctx.store.write(
-            self._end(spent, EndAttempt(
-                run=ctx.record.no, at=ctx.clock.now(), state="in_doubt" if lost else "error",
-                usage=usage, bound=error_is_upper_bound(error), error=one_line(error),
+            self._end(
+                spent, state="in_doubt" if lost else "error", usage=usage,
+                bound=error_is_upper_bound(error), error=one_line(error),
                 released=() if lost else self.keys,
                 endings=shard.failing(str(error)) if traits.agent and not lost else (),
-            ))
+            )
         )  # fmt: skip
         if traits.at and not lost:
             ctx.executor.forget(traits.id, grant.request.span)
@@ -335,22 +340,16 @@ class Attempt:
         ctx.dispatch.settle(self.grant, reserved if self.number else NOTHING)
         if self.number:
             ctx.store.note(
-                self._end(reserved, EndAttempt(
-                    run=ctx.record.no, at=ctx.clock.now(), state="in_doubt", bound=True,
-                    error=CANCELLED, lost="cancelled",
-                ))
-            )  # fmt: skip
+                self._end(reserved, state="in_doubt", bound=True, error=CANCELLED, lost="cancelled")
+            )
 
     def withdraw(self) -> None:
         """It was claimed, and is not sent: all is given back."""
         ctx = self._ctx
         ctx.dispatch.settle(self.grant, NOTHING)
         ctx.store.note(
-            self._end(NOTHING, EndAttempt(
-                run=ctx.record.no, at=ctx.clock.now(), state="error", error=UNSENT, lost="unsent",
-                released=self.keys,
-            ))
-        )  # fmt: skip
+            self._end(NOTHING, state="error", error=UNSENT, lost="unsent", released=self.keys)
+        )
 
     def uncount(self) -> None:
         """It counted as a call, but was not sent after all."""
@@ -374,24 +373,22 @@ class Attempt:
         spent = took.amount
         ctx.dispatch.settle(grant, spent)
         ctx.store.note(
-            self._end(spent, EndAttempt(
-                run=ctx.record.no, at=ctx.clock.now(), state="late", usage=usage,
+            self._end(
+                spent, state="late", usage=usage,
                 unusable="" if reply is None else reply.unusable,
-                error="another answer came first",
-                bound=took.bound, released=self.keys,
-            ))
+                error="another answer came first", bound=took.bound, released=self.keys,
+            )
         )  # fmt: skip
 
-    def _end(self, spent: Amount, what: EndAttempt) -> EndAttempt:
-        """The closing fact: `what` came of it, and what all have in common. Its duration is by a clock
+    def _end(self, spent: Amount, **came_of_it: Any) -> EndAttempt:
+        """The closing fact: what all have in common, and what came of it. Its duration is by a clock
         that does not jump; stamps are for people."""
         ctx, grant = self._ctx, self.grant
-        ended: EndAttempt = msgspec.structs.replace(
-            what, attempt=self.number, cost=spent.usd, tokens=spent.tokens,
-            took=ctx.active.tick() - grant.started, answerer=grant.traits.answerer,
-            monthly=grant.gauge.month is not None,
+        return EndAttempt(
+            run=ctx.record.no, at=ctx.clock.now(), attempt=self.number, cost=spent.usd,
+            tokens=spent.tokens, took=ctx.active.tick() - grant.started,
+            answerer=grant.traits.answerer, monthly=grant.gauge.month is not None, **came_of_it,
         )  # fmt: skip
-        return ended
 
     def _settled(self) -> None:
         """What a call took is on record: those who wait for the member's money may try again."""

@@ -197,7 +197,7 @@ class Dispatch:
         waits: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._claimed.append((grant, waits))
         self._give_slots()
-        return await waits
+        return waits.result() if waits.done() else await waits
 
     def _give_slots(self) -> None:
         """First come, first served; a step or a member that is full holds up only its own."""

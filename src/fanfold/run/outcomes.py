@@ -22,7 +22,11 @@ class Counts:
 
     def used(self, usage: Usage | None) -> None:
         if usage is not None:
-            self.tokens += usage
+            was = self.tokens
+            self.tokens = Usage(
+                was.input + usage.input, was.output + usage.output,
+                was.cache_read + usage.cache_read, was.cache_write + usage.cache_write,
+            )  # fmt: skip
 
     @property
     def done(self) -> int:

@@ -230,7 +230,8 @@ class Shard:
         first = tasks[0]
         self.tasks, self.ask, self.apart = tasks, ask, apart
         self.eligible, self.terms, self.step = first.eligible, first.task.terms, first.step
-        self.ids = tuple([p.task.id for p in tasks])
+        alone = len(tasks) == 1
+        self.ids = (first.task.id,) if alone else tuple([p.task.id for p in tasks])
         self.tell: Tell | None = first.tell
         self._received: tuple[TaskState, ...] = tasks
 

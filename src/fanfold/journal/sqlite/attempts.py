@@ -32,6 +32,7 @@ from fanfold.work.split import TakeApart
 LARGE = 8192
 _encode = msgspec.json.Encoder().encode
 _NONE = Usage()
+_NOT_REPEATED = (0, 0)
 
 _ATTEMPT = (
     "insert into attempts (no, run, step, session, member, answerer, state, ids, reserved,"
@@ -77,12 +78,14 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
     claims: list[Claim] = []
     attempts: list[tuple[Any, ...]] = []
     claimed: list[tuple[bytes, str, int]] = []
+    granted: list[tuple[StartAttempt, tuple[int, int]]] = []
     for f in facts:
         limits = () if spending is None else spending.limits(f)
         claims.append(claim := decide.claim(f, number + 1, replies, holders, limits))
         if claim.attempt:
             number = claim.attempt
-            again = _repeated(db, f, claim) if claim.doubt or f.discards else (0, 0)
+            again = _repeated(db, f, claim) if claim.doubt or f.discards else _NOT_REPEATED
+            granted.append((f, again))
             attempts.append(
                 (number, f.run, f.step, f.session, f.member, f.answerer, "started",
                  _encode(f.ids), f.reserved, f.reserved_tokens, f.reserved, f.at, f.why, f.queue,
@@ -90,9 +93,9 @@ def start(db: Database, facts: list[StartAttempt]) -> list[Claim]:
             )  # fmt: skip
             claimed += [(key, f.answerer, number) for key in dict.fromkeys(f.keys)]
     if spending is not None:
-        spending.put([fact for fact, claim in zip(facts, claims, strict=True) if claim.attempt])
+        spending.put([fact for fact, _ in granted])
     bulk.put(db, _ATTEMPT, attempts)
-    sums.add(db, [row[0] for row in attempts])
+    sums.start(db, granted)
     bulk.put(db, "insert into claims (key, answerer, attempt)", claimed)
     repeated = {holder.attempt for claim in claims if claim.attempt for holder in claim.doubt}
     if repeated:

@@ -3,8 +3,9 @@ calls it made. They are kept in the transaction that changes the attempts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from fanfold.journal.facts import StartAttempt
 from fanfold.journal.sqlite import bulk
 from fanfold.journal.sqlite.bulk import Database
 
@@ -41,6 +42,24 @@ def _change(sign: str) -> str:
 
 
 _ADD, _TAKE = _change("+"), _change("-")
+
+
+def start(db: Database, granted: Iterable[tuple[StartAttempt, tuple[int, int]]]) -> None:
+    """These attempts begin, each with what it repeats: how often, and what that may have cost. The
+    same as `add`, without reading them again."""
+    sums: dict[tuple[int, int, str], dict[str, int]] = {}
+    for fact, (repeats, repeated) in granted:
+        of = sums.setdefault((fact.run, fact.step, fact.member), dict.fromkeys(SUMS, 0))
+        of["calls"] += 1
+        of["charged"] += 1
+        of["started"] += 1
+        of["cost"] += fact.reserved
+        of["reserved"] += fact.reserved
+        of["tokens"] += fact.reserved_tokens
+        of["hedged"] += fact.beside > 0
+        of["repeats"] += repeats
+        of["repeated"] += repeated
+    bulk.put(db, _TO_SUMS, [(*key, *of.values()) for key, of in sums.items()], _MORE)
 
 
 def add(db: Database, numbers: Collection[int]) -> None:

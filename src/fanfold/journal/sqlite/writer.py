@@ -55,7 +55,7 @@ class Writer:
         self._since: float | None = None  # when the first try failed
         self._notified = False
         self._stop = ""  # why nothing may start any more
-        self._wake = threading.Event()
+        self._wake, self._woken = threading.Event(), False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
         self._due = False
@@ -86,7 +86,8 @@ class Writer:
         self._gathered.append((fact, future))
         if self._thread is None:
             self._commit_soon(loop)
-        elif not self._wake.is_set():
+        elif not self._woken:
+            self._woken = True
             self._wake.set()
         return future
 
@@ -98,7 +99,8 @@ class Writer:
         self._gathered.append((fact, None))
         if self._thread is None:
             self._commit_soon(loop)
-        elif not self._wake.is_set():
+        elif not self._woken:
+            self._woken = True
             self._wake.set()
 
     def close(self) -> None:
@@ -123,6 +125,7 @@ class Writer:
         while True:
             self._wake.wait(self._patience.between if self._kept else None)
             self._wake.clear()
+            self._woken = False  # before it looks: what comes after that wakes it again
             last = self._closing  # all that was handed in before is tried once more
             if self._gathered or self._kept:
                 began = time.monotonic()
