@@ -78,7 +78,7 @@ DEFECTS = (
            "alive[session] = self.sessions.alive(session)", "alive[session] = False"),
     Defect("a run that is under way is taken over", "fanfold.run.record:reopen",
            "_refuse_while_alive(store, record)", "pass"),
-    Defect("doubt that is held is repeated", "fanfold.run.replies:Replies.may_repeat",
+    Defect("doubt that is held is repeated", "fanfold.run.outcomes:Replies.may_repeat",
            'if policy == "retry" or self._retry_in_doubt is None:', "if True:"),
     # nothing ships ungated
     Defect("a verdict is ignored", "fanfold.run.task_state:TaskState.decide",

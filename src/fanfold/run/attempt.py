@@ -167,15 +167,16 @@ class Attempt:
     async def _claim(self, beside: int) -> Claim:
         ctx, shard, grant = self._ctx, self.shard, self.grant
         traits, now, month = grant.traits, ctx.clock.now(), grant.gauge.month
-        self.keys = shard.keys(traits.takes)
+        self.keys = tuple([state.key(traits.takes) for state in shard.tasks])
         fact = StartAttempt(
             run=ctx.record.no, step=shard.step.no, session=ctx.record.session, member=traits.id,
             answerer=traits.answerer, keys=self.keys, ids=shard.ids,
             accept=shard.eligible.accept, reserved=grant.reserved.usd,
             reserved_tokens=grant.reserved.tokens, at=now, fresh=ctx.settings.fresh,
             monthly=None if month is None else month.draw(now), why=grant.why, beside=beside,
-            take_over=ctx.replies.may_repeat(shard.ids, shard.terms, traits), discards=shard.discards,
+            take_over=ctx.replies.may_repeat(shard.ids, shard.terms, traits),
             queue=ctx.executor.queue_of(traits.id) if traits.at else "",
+            discards=tuple([state.discards for state in shard.tasks if state.discards]),
             apart=shard.apart if traits.at else None,
         )  # fmt: skip
         try:
@@ -211,7 +212,7 @@ class Attempt:
         ctx, shard, traits = self._ctx, self.shard, self.grant.traits
         with suppress(UnicodeEncodeError):  # a text that cannot be sent either
             text = msgspec.json.encode(self.grant.request.ask.conversation())
-            keys = shard.keys(traits.takes)
+            keys = tuple([state.key(traits.takes) for state in shard.tasks])
             kept = KeepPrompt(ctx.record.no, shard.step.no, traits.id, shard.ids, keys, text)
             ctx.store.note(kept)
 
@@ -250,7 +251,7 @@ class Attempt:
                 unplaced=shard.step.no if shard.tasks[0].place is NOWHERE else None,
             )  # fmt: skip
         try:
-            shard.filed(await ctx.store.write(fact))
+            rows = await ctx.store.write(fact)
         except InvalidReply as invalid:  # a text that no file can hold; it was paid for
             if self.number:
                 changes = {"state": "error", "error": str(invalid), "landed": (), "endings": ()}
@@ -259,6 +260,8 @@ class Attempt:
         finally:
             if grant.gauge.month is not None:
                 self._settled()
+        for state, row in zip(shard.received, rows, strict=True):
+            state.row = row
         if grant.traits.at:
             ctx.executor.forget(grant.traits.id, grant.request.span)
 

@@ -19,10 +19,9 @@ from fanfold.run.executor import Executor
 from fanfold.run.judging import Judgings
 from fanfold.run.limits import Limits
 from fanfold.run.member_sources import MemberSource
-from fanfold.run.outcomes import ActiveTime, Counts, Outcomes
+from fanfold.run.outcomes import ActiveTime, Counts, Outcomes, Replies
 from fanfold.run.planning import Planning
 from fanfold.run.remote import PlacedExecutor
-from fanfold.run.replies import Replies
 from fanfold.run.settings import Settings
 from fanfold.run.steps import Steps, spent_before
 from fanfold.run.stopping import Stopping

@@ -179,7 +179,8 @@ class Stream:
                 await carry(unit)
             except CannotPay as short:  # the others go on without it
                 unit.end_unpaid(short)
-            self._land(unit)
+            if self._room or unit.final == "unfunded":
+                self._land(unit)
         else:
             await self._work_without_asking(unit)
         if self._room and len(self._landed) >= self._room:

@@ -220,9 +220,10 @@ class TaskState:
 
 
 class Shard:
-    """What goes out in one ask: one task, or several whose reply is taken apart."""
+    """What goes out in one ask: one task, or several whose reply is taken apart. `received`: those
+    that it has an answer for."""
 
-    __slots__ = ("_received", "apart", "ask", "eligible", "ids", "step", "tasks", "tell", "terms")
+    __slots__ = ("apart", "ask", "eligible", "ids", "received", "step", "tasks", "tell", "terms")
 
     def __init__(
         self, tasks: tuple[TaskState, ...], ask: Ask, apart: TakeApart | None = None
@@ -233,21 +234,13 @@ class Shard:
         alone = len(tasks) == 1
         self.ids = (first.task.id,) if alone else tuple([p.task.id for p in tasks])
         self.tell: Tell | None = first.tell
-        self._received: tuple[TaskState, ...] = tasks
-
-    def keys(self, takes: Takes) -> tuple[bytes, ...]:
-        return tuple([p.key(takes) for p in self.tasks])
-
-    @property
-    def discards(self) -> tuple[int, ...]:
-        """The rows of damaged replies that it replaces."""
-        return tuple([p.discards for p in self.tasks if p.discards])
+        self.received: tuple[TaskState, ...] = tasks
 
     def take_apart(self, reply: Reply) -> list[tuple[TaskState, Reply]]:
         assert self.apart is not None
         answers = self.apart(reply)
         parts = [(p, answers[p.task.id]) for p in self.tasks if p.task.id in answers]
-        self._received = tuple(state for state, _ in parts)
+        self.received = tuple(state for state, _ in parts)
         return parts
 
     def lost(self, why: str) -> None:
@@ -259,11 +252,6 @@ class Shard:
         """The outcomes, when it is not tried again: for the same fact as the attempt's end, so that
         no crash in between has an agent started a second time."""
         return tuple(p.failing(reason) for p in self.tasks if p.place is not NOWHERE)
-
-    def filed(self, rows: tuple[int, ...]) -> None:
-        """The replies are durable: remember where."""
-        for state, row in zip(self._received, rows, strict=True):
-            state.row = row
 
 
 def _writable(text: str) -> str:

@@ -31,7 +31,7 @@ def with_plausible_usage(reply: Reply, sent: Sequence[str] | None = None) -> Rep
     `sent`: the texts that went to a model word for word, so that counts can be compared with them
     and with the reply. None: a program of the user's, which may shorten a prompt or answer by itself.
     """
-    wrong = reply.unusable or _wrong_usage(reply, sent)
+    wrong = reply.unusable or (_wrong_usage(reply, sent) if reply.usage is not None else "")
     wrong_cost = "" if reply.cost_usd is None else _wrong_cost(reply.cost_usd)
     if not (wrong or wrong_cost):
         return reply
@@ -50,8 +50,7 @@ def is_count(value: Any) -> bool:
 
 def _wrong_usage(reply: Reply, sent: Sequence[str] | None) -> str:
     usage = reply.usage
-    if usage is None:
-        return ""
+    assert usage is not None
     for name in Usage.__struct_fields__:
         count = getattr(usage, name)
         if type(count) is not int or not 0 <= count <= MOST_TOKENS:

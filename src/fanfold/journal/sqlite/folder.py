@@ -11,8 +11,18 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fanfold.errors import StoreBusy, StoreError, StoreUnavailable
-from fanfold.journal.facts import AddRun, AdoptAttempts, DropRun, EndAttempt, Fact, StartAttempt
+from fanfold.journal.facts import (
+    AddRun,
+    AdoptAttempts,
+    DropRun,
+    EndAttempt,
+    Fact,
+    NewReply,
+    StartAttempt,
+)
 from fanfold.journal.sqlite.bulk import STATEMENTS
 from fanfold.journal.sqlite.disk import (
     FIRST_GUESS,
@@ -36,7 +46,7 @@ from fanfold.journal.sqlite.trouble import (
     translate,
     unusable,
 )
-from fanfold.journal.sqlite.unsaved import SideFile, left_behind, size_of
+from fanfold.journal.sqlite.unsaved import SideFile, left_behind
 
 APPLICATION_ID = 0x46464C44  # "FFLD"
 _MAGIC = b"SQLite format 3\x00"
@@ -202,7 +212,7 @@ class StoreFolder(Commits):
                     replies = max(replies, answer[-1]) if answer else replies
                     if fact.attempt:
                         ended.append(fact.attempt)
-                        self._largest = max((self._largest, *map(size_of, fact.landed)))
+                        self._largest = max((self._largest, *map(_size_of, fact.landed)))
                 case StartAttempt():
                     if answer.attempt:
                         attempts = max(attempts, answer.attempt)
@@ -354,3 +364,12 @@ def _header_fields(head: bytes) -> tuple[int, int, int, int]:
     (version,) = struct.unpack(">I", head[60:64])
     (application,) = struct.unpack(">I", head[68:72])
     return (65536 if page == 1 else page), pages, version, application
+
+
+def _size_of(landed: NewReply) -> int:
+    """At most so many bytes does its reply take, roughly; a character may be four."""
+    reply = landed.reply
+    size = len(reply.text)
+    if reply.data is not None:
+        size += len(msgspec.json.encode(reply.data)) if size < 64 else size
+    return size if reply.text.isascii() else 4 * size

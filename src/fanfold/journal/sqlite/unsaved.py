@@ -271,12 +271,3 @@ def with_replies(fact: Any) -> Any:
 
 
 _WITH_REPLY = ("passed", "skipped", "kicked")
-
-
-def size_of(landed: NewReply) -> int:
-    """At most so many bytes does its reply take, roughly; a character may be four."""
-    reply = landed.reply
-    size = len(reply.text)
-    if reply.data is not None:
-        size += len(msgspec.json.encode(reply.data)) if size < 64 else size
-    return size if reply.text.isascii() else 4 * size
