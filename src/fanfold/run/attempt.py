@@ -133,7 +133,13 @@ class Attempt:
                     await ctx.store.recover(ctx.clock.now())  # a dead process may hold the money
                 return claim
             self.number = claim.attempt
-            if grant.gauge.closed_since(grant.permit) if grant.slot else not await self._slot():
+            try:  # what was claimed ahead waits for a slot
+                closed = grant.gauge.closed_since(grant.permit) if grant.slot else False
+                ready = not closed and (grant.slot or await ctx.dispatch.slot(grant))
+            except asyncio.CancelledError:
+                self.withdraw()
+                raise
+            if not ready:
                 self.withdraw()
                 return NOT_SENT
         self._make_ready()
@@ -188,14 +194,6 @@ class Attempt:
             )
             raise
         return claim
-
-    async def _slot(self) -> bool:
-        """What was claimed ahead waits for a slot. False: its member cannot be asked now."""
-        try:
-            return await self._ctx.dispatch.slot(self.grant)
-        except asyncio.CancelledError:
-            self.withdraw()
-            raise
 
     def _learn_shortage(self, claim: Claim) -> None:
         """Before its reservation is given back, which would let the next one try in vain."""

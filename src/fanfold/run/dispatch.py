@@ -20,7 +20,6 @@ from fanfold.run.grant import (
     NobodyLeft,
     Unfunded,
     earlier,
-    may_claim_ahead,
     suffices,
     why,
     why_closed,
@@ -135,8 +134,9 @@ class Dispatch:
             if verdict is GO and not crowded:
                 return self._granted(demand, candidate, request, amount, accounts, now)
             found.wait(candidate.holds)
-            if found.ahead is None and may_claim_ahead(candidate):
-                found.ahead = candidate, request, amount, accounts
+            gauge, traits = candidate.gauge, candidate.traits
+            if traits.metered and not traits.agent and gauge.ahead < max(2, gauge.most // 4):
+                found.ahead = found.ahead or (candidate, request, amount, accounts)
         elif fit == "never":
             found.short = Unfunded(
                 account.shortage(amount), CannotPay(account, amount, candidate.traits.id)

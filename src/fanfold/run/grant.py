@@ -85,11 +85,5 @@ def why(demand: Demand, candidate: Candidate) -> str:
     return f"{candidate.why}; {joined(better)} cannot be used now" if better else candidate.why
 
 
-def may_claim_ahead(candidate: Candidate) -> bool:
-    """Only what is claimed at all; and an agent is started as soon as it is claimed."""
-    gauge, traits = candidate.gauge, candidate.traits
-    return traits.metered and not traits.agent and gauge.ahead < max(2, gauge.most // 4)
-
-
 def earlier(one: float | None, other: float | None) -> float | None:
     return other if one is None else one if other is None else min(one, other)

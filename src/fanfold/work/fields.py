@@ -42,6 +42,15 @@ def leaves(value: Any, path: Path, where: str = "") -> Iterator[tuple[str, Any]]
 
 def spread(value: Any, path: Path) -> Iterator[tuple[str, Any]]:
     """Like `leaves`, but a list at the end of the path yields its elements."""
+    inner = value
+    for name in path:
+        if type(inner) is not dict or name not in inner:
+            break
+        inner = inner[name]
+    else:  # the usual way: no lists, nothing missing
+        if not isinstance(inner, (list, tuple)):
+            yield ".".join(path), inner
+            return
     for where, leaf in leaves(value, path):
         if isinstance(leaf, (list, tuple)):
             for n, part in enumerate(leaf):

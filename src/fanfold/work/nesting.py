@@ -24,7 +24,7 @@ def decode_json(raw: bytes | str) -> Any:
         value = _decode(raw)
     except RecursionError:
         raise TooDeep from None
-    if _brackets(raw) > DEEPEST and too_deep(value):
+    if len(raw) > DEEPEST and _brackets(raw) > DEEPEST and too_deep(value):
         raise TooDeep
     return value
 

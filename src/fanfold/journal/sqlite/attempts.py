@@ -257,7 +257,7 @@ def _outcome(
     key = answerer = body = body_crc = None
     if kept is not None:
         key, answerer, body, reply = kept.key, kept.answerer, _encode(kept.reply), None
-        body_crc = checksum.of(payload=body)
+        body_crc = checksum.of_payload(body)
     head = (
         run, ending.batch, ending.position, ending.step, ending.state, reply, reasons,
         ending.member, ending.cost, ending.calls, key, answerer,

@@ -19,12 +19,18 @@ from fanfold.journal.answers import DAMAGE
 
 _T = TypeVar("_T")
 _encode = msgspec.msgpack.Encoder().encode
+_NO_COLUMNS = crc32(_encode(()))
 
 
 def of(*columns: object, payload: bytes | None = None) -> int:
     """`payload` may be large; the columns are small."""
     whole = crc32(_encode(columns))
     return whole if payload is None else crc32(payload, whole)
+
+
+def of_payload(payload: bytes) -> int:
+    """The same without columns."""
+    return crc32(payload, _NO_COLUMNS)
 
 
 def holds(checksum: int | None, *columns: object, payload: bytes | None = None) -> bool:
