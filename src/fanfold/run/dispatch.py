@@ -18,6 +18,8 @@ from fanfold.run.demand import Candidate, Demand, StepState, broken
 from fanfold.run.grant import (
     Grant,
     NobodyLeft,
+    Queues,
+    Undecided,
     Unfunded,
     earlier,
     suffices,
@@ -27,36 +29,11 @@ from fanfold.run.grant import (
 )
 from fanfold.run.limits import FULL, GO, Limits, Wait
 from fanfold.run.months import SharedBudget
-from fanfold.run.queues import Queues
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.budget import NOTHING, Accounts, Amount, fit_all, reserve_all, settle_all
 from fanfold.work.member import Request
 
-LAST = 1 << 30  # a grade that no class has
 Now = Callable[[], float]
-
-
-class Undecided:
-    """Why none of the members that were looked at takes a call at once. `waits`: one may later, at
-    `until` or when something is given back; nobody of a class worse than `worst_grade` is asked
-    meanwhile. `short`: the money never suffices for one of them. `ahead`: who may claim it ahead."""
-
-    waits, worst_grade = False, LAST
-    until: float | None = None
-    short: Unfunded | None = None
-    ahead: tuple[Candidate, Request, Amount, Accounts] | None = None
-
-    def wait(self, grade: int) -> None:
-        self.waits, self.worst_grade = True, min(self.worst_grade, grade)
-
-    def closed_until(
-        self, until: float | None, candidate: Candidate, now: float, prefix: str
-    ) -> None:
-        """By a rate, or by a breaker: then those of worse classes need not wait for it."""
-        gauge = candidate.gauge
-        holds = candidate.grade if gauge.probing(now, prefix) else candidate.holds
-        self.wait(LAST if broken(gauge) else holds)
-        self.until = earlier(self.until, until)
 
 
 class Dispatch:

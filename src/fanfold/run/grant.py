@@ -1,16 +1,22 @@
-"""Leave to make a call, and why there is none."""
+"""Leave to make a call, who waits for it, and why there is none."""
 
 from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Container
 
 import msgspec
 
 from fanfold.errors import FanfoldError
 from fanfold.members.route import joined
-from fanfold.run.demand import Candidate, Demand, StepState
+from fanfold.run.demand import Candidate, Demand, StepState, broken
 from fanfold.run.limits import PLAIN, Closed
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.budget import Accounts, Amount, Fit, fit_all
 from fanfold.work.member import Request
+
+LAST = 1 << 30  # a grade that no class has
 
 
 class NobodyLeft(FanfoldError):
@@ -46,6 +52,29 @@ class Grant:
         self.permit = PLAIN
         self.slot = self.ahead = self.repeated = False
         self.why = candidate.why
+
+
+class Undecided:
+    """Why none of the members that were looked at takes a call at once. `waits`: one may later, at
+    `until` or when something is given back; nobody of a class worse than `worst_grade` is asked
+    meanwhile. `short`: the money never suffices for one of them. `ahead`: who may claim it ahead."""
+
+    waits, worst_grade = False, LAST
+    until: float | None = None
+    short: Unfunded | None = None
+    ahead: tuple[Candidate, Request, Amount, Accounts] | None = None
+
+    def wait(self, grade: int) -> None:
+        self.waits, self.worst_grade = True, min(self.worst_grade, grade)
+
+    def closed_until(
+        self, until: float | None, candidate: Candidate, now: float, prefix: str
+    ) -> None:
+        """By a rate, or by a breaker: then those of worse classes need not wait for it."""
+        gauge = candidate.gauge
+        holds = candidate.grade if gauge.probing(now, prefix) else candidate.holds
+        self.wait(LAST if broken(gauge) else holds)
+        self.until = earlier(self.until, until)
 
 
 def with_less(accounts: Accounts, request: Request, amount: Amount) -> tuple[Fit, Request, Amount]:
@@ -87,3 +116,60 @@ def why(demand: Demand, candidate: Candidate) -> str:
 
 def earlier(one: float | None, other: float | None) -> float | None:
     return other if one is None else one if other is None else min(one, other)
+
+
+# ── who waits ────────────────────────────────────────────────────────────────────────────────
+
+
+class Waiter:
+    """Somebody who waits for a grant."""
+
+    __slots__ = ("demand", "future", "no", "queued")
+
+    def __init__(self, no: int, demand: Demand) -> None:
+        self.no, self.demand, self.queued = no, demand, True
+        self.future: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+
+
+class Queues:
+    """Who waits for a grant: first come, first served among those for the same members; but a step that
+    is full holds up only itself. One queue for each set of members, in it one for each step. `many`: how
+    many wait in all of them."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, dict[StepState, deque[Waiter]]] = {}
+        self._came = self.many = 0
+
+    def add(self, demand: Demand) -> Waiter:
+        self._came += 1
+        self.many += 1
+        waiter = Waiter(self._came, demand)
+        self._steps.setdefault(demand.queue, {}).setdefault(demand.step, deque()).append(waiter)
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        steps = self._steps[waiter.demand.queue]
+        queue = steps[waiter.demand.step]
+        queue.remove(waiter)
+        waiter.queued = False
+        self.many -= 1
+        if not queue:
+            del steps[waiter.demand.step]
+            if not steps:
+                del self._steps[waiter.demand.queue]
+
+    def before(self, demand: Demand) -> bool:
+        """Whether somebody who waits comes before it."""
+        steps = self._steps.get(demand.queue, {})
+        return demand.step in steps or not all(step.full for step in steps)
+
+    def first(self, name: str, full: Container[StepState]) -> Waiter | None:
+        """Who came first to this queue, of those whose steps are not full."""
+        heads = [one[0] for step, one in self._steps.get(name, {}).items() if step not in full]
+        return min(heads, key=lambda one: one.no, default=None)
+
+    def names(self) -> list[str]:
+        """The queues in which somebody waits, by who came first."""
+        return sorted(
+            self._steps, key=lambda name: min(one[0].no for one in self._steps[name].values())
+        )
