@@ -121,7 +121,7 @@ class Adoption:
 
     async def _land(self, reply: Reply) -> None:
         lost, traits = self.lost, self._candidate.traits
-        actual, bound, _ = charge(traits, self.reserved, reply, self._request.output_tokens)
+        actual, bound, *_ = charge(traits, self.reserved, reply, self._request.output_tokens)
         self._ctx.counts.used(reply.usage)
         parts = self._parts(reply)
         costs = shares(actual.usd, len(parts))

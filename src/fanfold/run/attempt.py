@@ -29,7 +29,6 @@ from fanfold.run.cost import (
     may_have_run,
     one_line,
     plausible,
-    saved_by_cache,
     shares,
 )
 from fanfold.run.grant import Grant
@@ -229,19 +228,16 @@ class Attempt:
     async def land(self, reply: Reply) -> None:
         """A reply: free the slot, settle the money, and make reply and outcome durable together."""
         ctx, shard, grant = self._ctx, self.shard, self.grant
-        actual, bound = self._settle(reply)
+        actual, bound, _, saved = self._settle(reply)
         landed, endings = self._file(reply, actual.usd)
         if shard.tasks[0].pending:
             self._begin_judging()
         error = None if landed else NONE_NAMED
         if self.number:
-            usage = reply.usage
-            cached = usage is not None and (usage.cache_read or usage.cache_write)
-            fact = self._end(
-                actual, landed=landed, endings=endings, error=error, usage=usage,
-                unusable=reply.unusable, bound=bound, released=self.keys,
-                shared=grant.request.shared,
-                saved=saved_by_cache(grant.traits, reply) if cached else 0,
+            fact = EndAttempt(
+                **self._end(actual), landed=landed, endings=endings, error=error,
+                usage=reply.usage, unusable=reply.unusable, bound=bound, released=self.keys,
+                shared=grant.request.shared, saved=saved,
             )  # fmt: skip
         else:
             fact = EndAttempt(
@@ -263,23 +259,22 @@ class Attempt:
         if grant.traits.at:
             ctx.executor.forget(grant.traits.id, grant.request.span)
 
-    def _settle(self, reply: Reply) -> tuple[Amount, bool]:
-        """What the reply says about its member, and what it took; whether that is the worst case.
-        Nothing else goes to one that takes more than was reserved: it is closed before the slot is
-        free."""
+    def _settle(self, reply: Reply) -> Charge:
+        """What the reply says about its member, and what it took. Nothing else goes to one that takes
+        more than was reserved: it is closed before the slot is free."""
         ctx, grant, usage = self._ctx, self.grant, reply.usage
         gauge, reserved = grant.gauge, grant.reserved
-        actual, bound, over = charge(grant.traits, reserved, reply, grant.request.output_tokens)
+        took = charge(grant.traits, reserved, reply, grant.request.output_tokens)
         if usage is not None and grant.traits.metered:
             ctx.counts.used(usage)
             if gauge.tokens is not None:
                 now = ctx.clock.monotonic()
                 gauge.correct(now, grant.permit.tokens, reserved.tokens, usage.total)
         ctx.limits.good(gauge, grant.permit, grant.order)
-        if over:
-            ctx.limits.trip(gauge, "member", over, None)
-        ctx.dispatch.settle(grant, actual)
-        return actual, bound
+        if took.overrun:
+            ctx.limits.trip(gauge, "member", took.overrun, None)
+        ctx.dispatch.settle(grant, took.amount)
+        return took
 
     def _file(
         self, reply: Reply, spent: int
@@ -323,8 +318,8 @@ class Attempt:
         ctx.counts.used(usage)
         ctx.dispatch.settle(grant, spent)
         await ctx.store.write(
-            self._end(
-                spent, state="in_doubt" if lost else "error", usage=usage,
+            EndAttempt(
+                **self._end(spent), state="in_doubt" if lost else "error", usage=usage,
                 bound=error_is_upper_bound(error), error=one_line(error),
                 released=() if lost else self.keys,
                 endings=shard.failing(str(error)) if traits.agent and not lost else (),
@@ -341,15 +336,20 @@ class Attempt:
         ctx.dispatch.settle(self.grant, reserved if self.number else NOTHING)
         if self.number:
             ctx.store.note(
-                self._end(reserved, state="in_doubt", bound=True, error=CANCELLED, lost="cancelled")
-            )
+                EndAttempt(
+                    **self._end(reserved), state="in_doubt", bound=True, error=CANCELLED,
+                    lost="cancelled",
+                )
+            )  # fmt: skip
 
     def withdraw(self) -> None:
         """It was claimed, and is not sent: all is given back."""
         ctx = self._ctx
         ctx.dispatch.settle(self.grant, NOTHING)
         ctx.store.note(
-            self._end(NOTHING, state="error", error=UNSENT, lost="unsent", released=self.keys)
+            EndAttempt(
+                **self._end(NOTHING), state="error", error=UNSENT, lost="unsent", released=self.keys
+            )
         )
 
     def uncount(self) -> None:
@@ -374,22 +374,22 @@ class Attempt:
         spent = took.amount
         ctx.dispatch.settle(grant, spent)
         ctx.store.note(
-            self._end(
-                spent, state="late", usage=usage,
+            EndAttempt(
+                **self._end(spent), state="late", usage=usage,
                 unusable="" if reply is None else reply.unusable,
                 error="another answer came first", bound=took.bound, released=self.keys,
             )
         )  # fmt: skip
 
-    def _end(self, spent: Amount, **came_of_it: Any) -> EndAttempt:
-        """The closing fact: what all have in common, and what came of it. Its duration is by a clock
-        that does not jump; stamps are for people."""
+    def _end(self, spent: Amount) -> dict[str, Any]:
+        """What all closing facts have in common. The duration is by a clock that does not jump; stamps
+        are for people."""
         ctx, grant = self._ctx, self.grant
-        return EndAttempt(
-            run=ctx.record.no, at=ctx.clock.now(), attempt=self.number, cost=spent.usd,
-            tokens=spent.tokens, took=ctx.active.tick() - grant.started,
-            answerer=grant.traits.answerer, monthly=grant.gauge.month is not None, **came_of_it,
-        )  # fmt: skip
+        return {
+            "run": ctx.record.no, "at": ctx.clock.now(), "attempt": self.number, "cost": spent.usd,
+            "tokens": spent.tokens, "took": ctx.active.tick() - grant.started,
+            "answerer": grant.traits.answerer, "monthly": grant.gauge.month is not None,
+        }  # fmt: skip
 
     def _settled(self) -> None:
         """What a call took is on record: those who wait for the member's money may try again."""

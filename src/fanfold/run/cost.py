@@ -26,11 +26,13 @@ def plausible(traits: Traits, request: Request, reply: Reply) -> Reply:
 
 class Charge(NamedTuple):
     """What a call took. `bound`: it reports neither cost nor tokens, so its worst case stands.
-    `overrun`: why nothing more is to be sent to the member, in one line."""
+    `overrun`: why nothing more is to be sent to the member, in one line. `saved`: what it would have
+    cost more without caches; below 0 where it only wrote."""
 
     amount: Amount
     bound: bool = False
     overrun: str = ""
+    saved: int = 0
 
 
 def charge(traits: Traits, reserved: Amount, reply: Reply, most: int) -> Charge:
@@ -60,16 +62,11 @@ def charge(traits: Traits, reserved: Amount, reply: Reply, most: int) -> Charge:
                 f"{traits.id}: a call took ${dollars(usd):.6f}, but at most"
                 f" ${dollars(reserved.usd):.6f} by its price; correct `price` in the roster"
             )
-    return Charge(Amount(usd, tokens, 1), bound, over)
-
-
-def saved_by_cache(traits: Traits, reply: Reply) -> int:
-    """What it would have cost more without caches; below 0 where it only wrote."""
-    usage, price = reply.usage, traits.price
-    if usage is None or price is None or not (usage.cache_read or usage.cache_write):
-        return 0
-    plain = cost(price, usage.total - usage.output, usage.output)
-    return plain - cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
+    saved = 0
+    if usage is not None and price is not None and (usage.cache_read or usage.cache_write):
+        saved = cost(price, usage.total - usage.output, usage.output)
+        saved -= cost(price, usage.input, usage.output, usage.cache_read, usage.cache_write)
+    return Charge(Amount(usd, tokens, 1), bound, over, saved)
 
 
 _FREE = Charge(ONE_CALL)
