@@ -30,6 +30,7 @@ from fanfold.journal.facts import (
     MonthlyLimit,
     NameStep,
     NewReply,
+    NoteWaits,
     PlanBatch,
     RecordFailure,
     RemoveRuns,
@@ -39,6 +40,7 @@ from fanfold.journal.questions import ReportQuestions, RunQuestions
 from fanfold.price import Price
 from fanfold.work.ask import Message, Reply, Usage
 from fanfold.work.outcome import STATES
+from fanfold.work.waiting import WaitingCalls
 from tests.contract.backends import BACKENDS, Backend
 from tests.contract.test_store import MONTH, end, record, start, write
 from tests.postgres import server
@@ -62,6 +64,7 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "member_stats": [("m", "m:1", "map"), ("m", "m:1", None)], "latencies": [("m", "m:1", "map")],
     "tasks_asked": [(1, "map")], "has_answered": [("m", "m:1"), ("x", "x")],
     "month_use": [("m", MONTH)], "month_uses": [(MONTH,)], "unbooked_seconds": [(1,), (2,)],
+    "waits": [(1,), (2,)],
     "runs": [()], "records": [([1, 2],), ([],)], "names": [()], "endings": [(1, STATES), (1, STATES, 1)],
     "revised": [(1,)], "revised_ids": [(1, 5)], "has_item": [(1, "i0"), (1, "no")], "item_ids": [(1,)],
     "find_items": [(1, "i0")], "step_endings": [(1, ITEM)], "item_attempts": [(1, "i0")],
@@ -122,7 +125,14 @@ async def fill(store: Store) -> None:
     await store.write(LoseAttempts((10,), 16.0))
     await store.write(GiveOrder(1, 17.0, "ann", "pause"))
     await write(
-        store, BeginJudging(1, "s", (KEYS[0], KEYS[1])), Heartbeat(1, 3.0), Heartbeat(1, 4.0)
+        store,
+        BeginJudging(1, "s", (KEYS[0], KEYS[1])),
+        Heartbeat(1, 3.0),
+        Heartbeat(1, 4.0),
+        NoteWaits(1, 5.0, (WaitingCalls("slot", "m", 3),)),
+        NoteWaits(
+            1, 6.0, (WaitingCalls("rate", "m", 2, 7.5, "rpm"), WaitingCalls("money", "run", 1))
+        ),
     )
     await store.write(EndJudging(1, KEYS[1]))
     messages = b'[{"role": "user", "content": "hello"}]'

@@ -246,7 +246,7 @@ def test_status_lists_all_runs(done: Done) -> None:
         "run": run, "name": "talk", "status": "complete", "reason": None, "planned": 6, "done": 6,
         "passed": 6, "cost_usd": done.ended.receipt["cost_usd"], "cost_at_most": False,
         "budget_usd": 100.0,
-        "started": "", "seconds": 0, "resumable": False,
+        "started": "", "seconds": 0, "resumable": False, "tags": [],
     }  # fmt: skip
 
 

@@ -6,7 +6,10 @@ By the processor time of the server, which does not depend on what else the mach
 from __future__ import annotations
 
 import asyncio
+import resource
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,7 +51,7 @@ async def _planned(place: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedUi]:
+def million(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("million")
     asyncio.run(_planned(folder / ".fanfold"))
     db = sqlite3.connect(folder / ".fanfold" / "journal.db")
@@ -57,7 +60,12 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedUi]:
         db.execute(OUTCOMES, (ENDED,))
         db.execute(SUMS)
     db.close()
-    with served(folder) as found:
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ui(million: Path) -> Iterator[ServedUi]:
+    with served(million) as found:
         yield found
 
 
@@ -100,3 +108,16 @@ def test_pages_of_a_million_items_come_at_once_and_in_little_memory(ui: ServedUi
     assert own.seconds["/"] < 1 and own.seconds[run] < 1.5, figures
     assert max(took for path, took in own.seconds.items() if "items" in path) < 0.3, figures
     assert grown < 50, figures
+
+
+def test_status_of_it_takes_about_a_second(million: Path) -> None:
+    """By the processor time of the command, its start included."""
+    took: dict[str, float] = {}
+    for words in ("status", "status million"):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "fanfold", *words.split()]
+        ended = subprocess.run(command, cwd=million, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took[words] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        assert b"890,100" in ended.stdout
+    assert took["status"] < 1 and took["status million"] < 2, took

@@ -32,7 +32,7 @@ from fanfold.fleet.worker_view import (
 )
 from fanfold.journal.answers import AttemptRecord, EndedItem
 from fanfold.journal.contract import StoreView
-from fanfold.journal.facts import AttemptState, RunRecord
+from fanfold.journal.facts import AttemptState, NoteWaits, RunRecord
 from fanfold.journal.following import StoreFollower, attempts_in
 from fanfold.members.agents.dialect import Dialect, WorkerReading
 from fanfold.members.agents.dialects import DIALECTS
@@ -236,6 +236,10 @@ class RunSnapshot:
             return self._archive.read.newest(no, _ANY, most)[::-1]
         numbers = sorted(attempts_in(news))
         return [one for run, one in self._archive.read.attempts_by_number(numbers) if run == no]
+
+    def waits(self) -> NoteWaits | None:
+        """Why calls wait, as the process of the run last noted it."""
+        return self._archive.read.waits(self.record.no)
 
     def name_of(self, attempt: AttemptRecord) -> str:
         """The worker of an attempt: the task, or the item that it is about."""

@@ -20,6 +20,7 @@ from fanfold.members.agents.dialect import Dialect
 from fanfold.members.agents.dialects import DIALECTS
 from fanfold.observe.amounts import money
 from fanfold.observe.table import cells_wide, cut, cut_name, one_line, wrapped
+from fanfold.observe.waits import wait_text
 
 T = TypeVar("T")
 FIRST_WINDOW = 4  # lines of a log that are read at first, for each event that is wanted
@@ -195,6 +196,10 @@ class RunFeed:
         for attempt in run.changed(self._follower, MOST_FACTS):
             found += _of_attempt(attempt, run.name_of(attempt))
         record = run.record
+        if (noted := run.waits()) is not None:
+            text = "; ".join(wait_text(one, noted.at) for one in noted.waits) or "nothing waits"
+            event = FeedEvent(noted.at, "", "run/waits", text)
+            found.append(((record.no, f"waits {noted.at}"), event))
         if record.ended is not None:
             found.append(((record.no, f"run {record.status} {record.ended}"), _of_run(record)))
         fresh = [(key, one) for key, one in found if key not in self._given]

@@ -14,12 +14,12 @@ from fanfold.price import Price
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import RunStatus, State, StopCause
 from fanfold.work.split import TakeApart
+from fanfold.work.waiting import WaitingCalls
 
 AttemptState = Literal["started", "ok", "error", "in_doubt", "late"]
 """`late`: a request sent twice was answered, and this was not the answer that was used."""
 Loss = Literal["", "died", "cancelled", "unsent"]
-"""Why an attempt has no result of its own: its process died, it was cancelled before it was sent,
-or it was called off unsent."""
+"""Why an attempt has no result: its process died, it was cancelled early, or called off unsent."""
 UNSENT = "not needed any more, and not sent"
 """The error text, for people, of an attempt that was called off unsent."""
 
@@ -28,7 +28,7 @@ UNSENT = "not needed any more, and not sent"
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One execution. `plan` is what it was started with; `resume` uses that, not the files of now.
-    `parent`: the span of the attempt (or run) of this store in whose process it was started."""
+    `parent`: the span of the attempt (or run) of this store that started it. `tags`: for accounts."""
 
     no: int = 0
     id: str
@@ -46,6 +46,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     resumed: bool = False
     parent: str | None = None
     cause: StopCause | None = None
+    tags: tuple[str, ...] = ()
 
 
 class AddRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -104,11 +105,18 @@ class RemoveRuns(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The process of a run is alive and has been active for so many seconds. When it dies, the last
-    of these is what is known."""
+    """The process of a run is alive and has been active for so many seconds, as far as is known."""
 
     run: int
     active: float
+
+
+class NoteWaits(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Why calls of a run wait from now on, instead of what was noted before."""
+
+    run: int
+    at: float
+    waits: tuple[WaitingCalls, ...]
 
 
 class NameStep(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -234,8 +242,7 @@ class EndAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True, 
     attempt in doubt keeps them. `monthly`: its start named a monthly limit. `took`: seconds by a clock
     that does not jump; None is the difference of the two times. `unusable`: what is wrong with the
     usage that was reported; then the cost is the reservation. `bound`: `cost` is an upper bound.
-    `shared`: about so many tokens of it could be read from a cache, `saved` what that saved (or, where
-    it was below 0, what writing them cost more).
+    `shared`: about so many tokens could be read from a cache, `saved` what that saved, or cost if below 0.
 
     One fact has the replies and, where the gate could judge at once, the outcomes. `unplaced` is the
     step of an unmetered call that no outcome will count: a voter's, a judge's, a reduce's.
@@ -307,8 +314,8 @@ class ReleaseClaims(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class LoseAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Attempts that were in progress when their process died are in doubt from now on. Those that
-    are `unsent` too were surely never sent: they cost nothing, and their keys are free again."""
+    """Attempts whose process died are in doubt from now on. Those that are `unsent` too were surely never
+    sent: they cost nothing, and their keys are free again."""
 
     attempts: tuple[int, ...]
     at: float
@@ -316,8 +323,8 @@ class LoseAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class AdoptAttempts(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """From now on these are in progress again, in this session. Answer: those that were still in
-    doubt; one that was repeated meanwhile, or adopted by another session, is not adopted."""
+    """These are in progress again, in this session. Answer: those that were still in doubt, neither
+    repeated meanwhile nor adopted by another session."""
 
     run: int
     session: str
@@ -331,8 +338,7 @@ class DiscardReply(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class BeginJudging(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """A gate of the user's is about to judge the replies to these asks. If the process ends before
-    EndJudging, the gate may have ended it."""
+    """A gate of the user's judges these replies. A process that ends before EndJudging may do so by it."""
 
     run: int
     session: str
@@ -352,8 +358,7 @@ OrderState = Literal["given", "done", "refused"]
 
 
 class GiveOrder(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Somebody (`by`) wants something of a run: `what` is the verb, `value` its object. Answer: the
-    number of the order. The process of the run carries it out, or the next one."""
+    """Somebody (`by`) wants something of a run: a verb (`what`) and its object. Answer: its number."""
 
     run: int
     at: float
@@ -363,8 +368,7 @@ class GiveOrder(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class AnswerOrder(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """An order is carried out, or refused, and why. `budget`: the run's from now on. Answer: False if
-    it was answered before."""
+    """An order is carried out, or refused (`said`: why). `budget`: the run's new one. Answer: was it open?"""
 
     order: int
     at: float
@@ -381,7 +385,7 @@ class CopyRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 Fact = (
-    AddRun | ReopenRun | CloseRun | DropRun | RemoveRuns | Heartbeat | NameStep | DeclareCascade
+    AddRun | ReopenRun | CloseRun | DropRun | RemoveRuns | Heartbeat | NoteWaits | NameStep | DeclareCascade
     | PlanItems | PlanBatch | DropBatch | StartAttempt | EndAttempt | RecordFailure | EndItems
     | KeepPrompt | CopyRows | ReleaseClaims | LoseAttempts | AdoptAttempts | DiscardReply
     | BeginJudging | EndJudging | GiveOrder | AnswerOrder

@@ -29,7 +29,7 @@ from fanfold.journal.answers import (
     TimeBins,
     Unsettled,
 )
-from fanfold.journal.facts import AttemptState, OrderState, RunRecord
+from fanfold.journal.facts import AttemptState, NoteWaits, OrderState, RunRecord
 from fanfold.work.ask import Reply
 from fanfold.work.member import MemberStats
 from fanfold.work.outcome import Missing, Part, Saving, State
@@ -147,6 +147,9 @@ class RunQuestions(Protocol):
 
     def orders(self, run: int, states: Sequence[OrderState] = ()) -> list[OrderRecord]:
         """In the order they were given; of these states, or all."""
+
+    def waits(self, run: int) -> NoteWaits | None:
+        """Why calls of a run wait, as its process last noted; None: none does, or it is over."""
 
     def unbooked_seconds(self, run: int) -> float:
         """Active seconds of a process that has not closed the run, by its last heartbeat."""

@@ -25,6 +25,7 @@ from fanfold.observe.closing import (
 )
 from fanfold.observe.status import MemberAccount, RunSummary, accounts, by_member, whole_receipt
 from fanfold.observe.table import Column, aligned, one_line
+from fanfold.observe.waits import wait_text, waits_json
 from fanfold.price import dollars
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Receipt, State, StepAccount
@@ -68,12 +69,14 @@ def _facts(s: RunSummary, account: Receipt, store: str) -> list[tuple[str, str]]
     """Each fact with its label; those that are zero or empty are omitted."""
     facts = [
         ("status", _status(s, account)),
+        ("tags", ", ".join(s.run.tags)),
         ("items", items_text(account)),
         *(("why", reason_text(one)) for one in account.reasons[:MOST_REASONS]),
         ("pending", count(s.pending, "item") if s.pending else ""),
         ("cost", cost_text(account)),
         ("calls", _calls(account)),
         ("tokens", _tokens(account.tokens)),
+        *(("waits", wait_text(one, s.now)) for one in s.waits),
         ("under way", _at_most(s.under_way, "in the cost until they end")),
         ("in doubt", _at_most(s.in_doubt, "counted as spent")),
         ("paid twice", f"maybe {twice_text(account)}" if account.maybe_paid_twice else ""),
@@ -205,6 +208,7 @@ def detail_json(read: ReportQuestions, summary: RunSummary, store: str = "") -> 
         "status": summary.status, "pending": summary.pending,
         "written": None,  # which files it wrote, only the invocation itself knows
         "started": utc_time(summary.run.created),
+        "tags": summary.run.tags, "waits": waits_json(summary.waits),
         "attempts_under_way": _open(summary.under_way), "attempts_in_doubt": _open(summary.in_doubt),
         "members": [_member(one) for one in by_member(found)],
         "errors": [_error(one) for one in read.newest(summary.run.no, ("error", "in_doubt"))],

@@ -20,6 +20,7 @@ from fanfold.run.orders import held
 from fanfold.run.receipt import receipt
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, Receipt, RunStatus, State
+from fanfold.work.waiting import WaitingCalls
 
 Alive = Callable[[str], bool]
 """Does a session's process live? `Store.alive`."""
@@ -35,7 +36,8 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     `seconds` are its active ones, with those of the process that runs now or that died, as far as
     the journal can tell. The attempts of a dead process are in doubt, not under way. `held`: its
-    process waits for the order to go on.
+    process waits for the order to go on. `waits`: why its calls wait, as its process has noted it;
+    `now`: when it was looked at.
     """
 
     run: RunRecord
@@ -46,6 +48,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     in_doubt: Unsettled
     unsent: tuple[AttemptRecord, ...] = ()
     held: bool = False
+    waits: tuple[WaitingCalls, ...] = ()
+    now: float = 0.0
 
     @property
     def done(self) -> int:
@@ -99,7 +103,11 @@ def summarize(
         account = msgspec.structs.replace(account, reason=f"paused by {pause.by}")
     if in_doubt.at_most:  # also what a process reserved that has died, before that is written down
         account = msgspec.structs.replace(account, cost_at_most=True)
-    return RunSummary(run, shown, account, seconds, under_way, in_doubt, unsent, pause is not None)
+    noted = read.waits(run.no) if lives else None
+    return RunSummary(
+        run, shown, account, seconds, under_way, in_doubt, unsent, pause is not None,
+        () if noted is None else noted.waits, now,
+    )  # fmt: skip
 
 
 def _unsent(
@@ -287,6 +295,7 @@ class Row(msgspec.Struct, frozen=True):
     started: str
     seconds: float
     resumable: bool
+    tags: tuple[str, ...] = ()
 
 
 def overview_json(summaries: Sequence[RunSummary]) -> bytes:
@@ -298,5 +307,5 @@ def _row(s: RunSummary) -> Row:
     return Row(
         r.run, r.name, s.status, r.reason, r.planned, s.done, r.passed, r.cost_usd,
         r.cost_at_most, r.budget_usd,
-        utc_time(s.run.created), round(s.seconds, 3), s.resumable,
+        utc_time(s.run.created), round(s.seconds, 3), s.resumable, s.run.tags,
     )  # fmt: skip

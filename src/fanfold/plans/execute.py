@@ -92,7 +92,8 @@ async def execute(job: Job, audience: Audience) -> Receipt:
 async def _open(journal: Store, job: Job, approve: Approve | None) -> Run:
     clock, options, members = RealClock(), job.options, _members(job, job.roster)
     if job.record is None:
-        launch = Launch(_encode(job.stored), job.stored.plan.folder, options.parent)
+        tags = tuple(dict.fromkeys((*job.stored.plan.tags, *options.tags)))
+        launch = Launch(_encode(job.stored), job.stored.plan.folder, options.parent, tags)
         record = await start(journal, job.name, clock, job.budget, launch)
     else:
         _check_members(members, job)

@@ -43,6 +43,9 @@ class PlanFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     keep: Annotated[
         Stated[Literal["prompts"]], Meta(description="Store what is sent with the run.")
     ] = UNSET
+    tags: Annotated[
+        Stated[tuple[Text, ...]], Meta(description="For what its runs are paid, for accounts.")
+    ] = UNSET
     steps: tuple[PlanEntry, ...]
 
 

@@ -109,6 +109,7 @@ class PlanHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `allow_outside`: it may write, and read prompts, beyond its folder.
     `vars`: what prompts and paths know as `vars`. `overrides` are worked in already.
     `keep: prompts`: what is sent is stored with the run, so that it can always be shown.
+    `tags`: for what its runs are paid.
     """
 
     name: str
@@ -126,6 +127,7 @@ class PlanHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     when: dict[str, str] = {}
     allow_outside: bool = False
     keep: Literal["prompts"] | None = None
+    tags: tuple[str, ...] = ()
     steps: tuple[Any, ...]
 
 

@@ -31,6 +31,7 @@ from fanfold.work.document import Node, read
 from fanfold.work.nearest import remedy
 from fanfold.work.options import budget_of
 from fanfold.work.reader import read_record, stated_in
+from fanfold.work.tags import check_tags
 from fanfold.work.task import Budget, Who
 
 _NEED_NO_PROMPT = ("function", "replay")
@@ -76,12 +77,20 @@ def read_plan(
         when=steps.when,
         allow_outside=allow_outside,
         keep=given.keep or None,
+        tags=() if given.tags is UNSET else _tags(top.child("tags"), given.tags),
         steps=tuple(steps.steps),
     )
     check_flow(plan)
     if overrides.concurrency is not None:
         plan = with_concurrency(plan, overrides.concurrency)
     return plan
+
+
+def _tags(node: Node, given: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return check_tags(given, "tags")
+    except BadInput as error:
+        raise node.bad(str(error)) from None
 
 
 def import_all(plan: Plan) -> None:

@@ -58,7 +58,7 @@ def comparable(plan: Plan) -> Plan:
     form it is stored in: a comment is no change."""
     given = None if plan.input is None else msgspec.structs.replace(plan.input, file=None)
     steps = tuple(step.comparable() for step in plan.steps)
-    operators: dict[str, Any] = {"targets": {}, "step_budgets": {}}
+    operators: dict[str, Any] = {"targets": {}, "step_budgets": {}, "tags": ()}
     bare = msgspec.structs.replace(plan, file="", input=given, steps=steps, **operators)
     return msgspec.json.decode(msgspec.json.encode(without_lines(bare)), type=Plan)
 

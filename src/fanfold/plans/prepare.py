@@ -31,6 +31,7 @@ from fanfold.work.task import Budget
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line may add to a plan. `step_budgets`: for single steps, by name.
     `parent`: the span in whose process it is run. `notify`: the hook of the run, see `observe/notify`.
+    `tags`: besides those of the plan.
 
     Of an earlier run: `anew` are items whose outcomes are dropped, and with `only` just these are
     carried out while all others stay as they are.
@@ -54,6 +55,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     only: bool = False
     overrides: Overrides = Overrides()
     notify: str | None = None
+    tags: tuple[str, ...] = ()
 
     def governing(self, stated: Govern) -> Govern:
         """What the command line says of stages that nobody could foresee goes before the plan."""

@@ -264,7 +264,8 @@ class Obtain:
             demand.failed(traits.id)
             delay = decision.delay
         if delay:
-            await ctx.stopping.wait(delay)
+            with ctx.dispatch.queues.backing_off(traits.id, ctx.clock.monotonic() + delay):
+                await ctx.stopping.wait(delay)
 
     def _delay(self, grant: Grant, refusal: RateLimited) -> float:
         """Seconds before it is tried again; a member that is only busy has not failed, unless it is this

@@ -45,8 +45,8 @@ class Dispatch:
         self.held: str | None = None  # why nothing new is sent for now
         self.on_freed: list[Callable[[], object]] = []  # asked before those who wait
         self._outer: dict[str, SharedBudget] = {}  # of surrounding runs that refused a claim
-        self._queues = Queues()
-        self._claimed: deque[tuple[Grant, asyncio.Future[bool]]] = deque()
+        self.queues = Queues()
+        self.claimed: deque[tuple[Grant, asyncio.Future[bool]]] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._turn = 0
         self._poke_due = False
@@ -102,7 +102,7 @@ class Dispatch:
             return None
         accounts, shared = demand.step.accounts, None
         if candidate.gauge.month is not None or self._outer:
-            shared = self._shared(candidate)
+            shared = self.shared(candidate)
             accounts = (*accounts, *(one.account(now) for one in shared))
         fit, account = fit_all(accounts, amount)
         if fit == "never" and request.least is not None:
@@ -124,14 +124,14 @@ class Dispatch:
                 found.until = earlier(found.until, one.look_at)
         return None
 
-    def _shared(self, candidate: Candidate) -> list[SharedBudget]:
+    def shared(self, candidate: Candidate) -> list[SharedBudget]:
         month = candidate.gauge.month
         return [*self._outer.values()] if month is None else [*self._outer.values(), month]
 
     def could_pay(self, demand: Demand, candidate: Candidate, amount: Amount) -> bool:
         """Whether this amount may still fit, now or later."""
         now = self._now()
-        shared = [one.account(now) for one in self._shared(candidate)]
+        shared = [one.account(now) for one in self.shared(candidate)]
         return fit_all((*demand.step.accounts, *shared), amount)[0] != "never"
 
     def refused_outside(self, short: Shortage) -> None:
@@ -172,7 +172,7 @@ class Dispatch:
         """Wait for a slot. False: its member is closed meanwhile, or the run stops; then nothing may
         be sent, and who decides anew finds another or the reason."""
         waits: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._claimed.append((grant, waits))
+        self.claimed.append((grant, waits))
         self._give_slots()
         return waits.result() if waits.done() else await waits
 
@@ -181,7 +181,7 @@ class Dispatch:
         now = self._now()
         late = self.halted is not None or (self.deadline is not None and now >= self.deadline)
         held: set[object] = set()  # members and steps of those that have to wait
-        for entry in tuple(self._claimed):
+        for entry in tuple(self.claimed):
             grant, waits = entry
             if (grant.gauge in held or grant.step in held) and not waits.done():
                 continue
@@ -192,7 +192,7 @@ class Dispatch:
                     return
                 held.add(grant.step if grant.step.full else grant.gauge)
                 continue
-            self._claimed.remove(entry)
+            self.claimed.remove(entry)
             if may:
                 self._leave_ahead(grant)
                 self._start(grant, now)
@@ -201,7 +201,7 @@ class Dispatch:
 
     def members_changed(self) -> None:
         """Who waits looks again; what was claimed ahead is given back for that, none was sent."""
-        for _, waits in self._claimed:
+        for _, waits in self.claimed:
             if not waits.done():
                 waits.set_result(False)
         self.poke()
@@ -239,7 +239,7 @@ class Dispatch:
         settle_all(grant.accounts, grant.reserved, actual)
         for act in tuple(self.on_freed):
             act()
-        if (self._queues.many or self._claimed) and not self._poke_due:
+        if (self.queues.many or self.claimed) and not self._poke_due:
             self._poke_due = True
             asyncio.get_running_loop().call_soon(self.poke)
 
@@ -265,7 +265,7 @@ class Dispatch:
         """Leave at once, if nobody waits before us and nothing is in the way."""
         if self.halted is not None:
             raise self.halted
-        if self._queues.many and self._queues.before(demand):
+        if self.queues.many and self.queues.before(demand):
             return None
         decision = self.decide(demand)
         return decision if isinstance(decision, Grant) else None
@@ -291,15 +291,15 @@ class Dispatch:
 
     async def admit(self, demand: Demand) -> Grant:
         """First come, first served in a queue; but a step that is full holds up only itself."""
-        must_wait = self._queues.before(demand)
-        mine = self._queues.add(demand)
+        must_wait = self.queues.before(demand)
+        mine = self.queues.add(demand)
         if not must_wait:
             self._serve(demand.queue)
         try:
             return await mine.future
         except asyncio.CancelledError:
             if mine.queued:
-                self._queues.leave(mine)
+                self.queues.leave(mine)
                 self.poke()
             elif not mine.future.cancelled() and mine.future.exception() is None:
                 self.settle(mine.future.result(), NOTHING)
@@ -310,25 +310,25 @@ class Dispatch:
         were claimed ahead first, then to the first of each queue, by who came first. After calls
         have ended it comes when all that ended in the same moment were heard: refusals count."""
         self._poke_due = False
-        if self._claimed:
+        if self.claimed:
             self._give_slots()
-        for name in self._queues.names():
+        for name in self.queues.names():
             self._serve(name)
 
     def _serve(self, name: str) -> None:
         """Grant to the first, and to the next, until one has to wait. A full step is skipped."""
         full: set[StepState] = set()
-        while waiter := self._queues.first(name, full):
+        while waiter := self.queues.first(name, full):
             try:
                 if self.halted is not None:
                     raise self.halted
                 decision = self.decide(waiter.demand)
             except Exception as error:
-                self._queues.leave(waiter)
+                self.queues.leave(waiter)
                 if not waiter.future.done():
                     waiter.future.set_exception(error)
                 if (
-                    self._queues.many
+                    self.queues.many
                 ):  # the others after it has made of that what it will: a stop, say
                     asyncio.get_running_loop().call_soon(self.poke)
                 return
@@ -339,7 +339,7 @@ class Dispatch:
                     return
                 full.add(waiter.demand.step)
                 continue
-            self._queues.leave(waiter)
+            self.queues.leave(waiter)
             if waiter.future.done():  # it was cancelled in this moment
                 self.settle(decision, NOTHING)
             else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -134,11 +135,27 @@ class Waiter:
 class Queues:
     """Who waits for a grant: first come, first served among those for the same members; but a step that
     is full holds up only itself. One queue for each set of members, in it one for each step. `many`: how
-    many wait in all of them."""
+    many wait in all of them. `retries`: calls that were refused, with the member and the time when each is tried again."""
 
     def __init__(self) -> None:
         self._steps: dict[str, dict[StepState, deque[Waiter]]] = {}
         self._came = self.many = 0
+        self.retries: dict[object, tuple[str, float]] = {}
+
+    @contextmanager
+    def backing_off(self, member: str, until: float) -> Iterator[None]:
+        key = object()
+        self.retries[key] = member, until
+        try:
+            yield
+        finally:
+            del self.retries[key]
+
+    def groups(self) -> Iterator[tuple[Demand, int]]:
+        """Those who wait for the same: the first of them, and how many there are."""
+        for steps in self._steps.values():
+            for waiters in steps.values():
+                yield waiters[0].demand, len(waiters)
 
     def add(self, demand: Demand) -> Waiter:
         self._came += 1

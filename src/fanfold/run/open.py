@@ -26,6 +26,7 @@ from fanfold.work.member import Member
 from fanfold.work.options import function, instance, read_budget, stated
 from fanfold.work.outcome import Receipt
 from fanfold.work.raised import error_text
+from fanfold.work.tags import check_tags
 from fanfold.work.task import Budget
 
 
@@ -54,6 +55,7 @@ class RunOptions(TypedDict, total=False):
     serving: bool
     anew: Collection[str]
     only: bool
+    tags: Collection[str]
     clock: Clock
 
 
@@ -85,6 +87,7 @@ async def open_quietly(
 ) -> AsyncIterator[Run]:
     """What `open_run` of scripts does (`observe/script.py`), but for the line of progress."""
     clock = options.pop("clock", None) or RealClock()
+    tags = check_tags(options.pop("tags", ()), "open_run(): tags")
     settings, said = _settings(name, budget, options)
     around = inherited()
     opened = open_store(around.store if store is None else store)
@@ -92,7 +95,8 @@ async def open_quietly(
         warnings.warn(line, RuntimeWarning, stacklevel=3)
     try:
         source = members_of_script(roster, members, said)
-        record = await record_of(opened, name, settings.budget, clock, around.parent)
+        launch = Launch(parent=around.parent, tags=tags)
+        record = await record_of(opened, name, settings.budget, clock, launch)
         async with carried_out(Run(opened, record, source, settings, clock)) as run:
             yield run
     finally:
@@ -146,10 +150,10 @@ def _settings(
 
 
 async def record_of(
-    store: Store, name: str, budget: Budget, clock: Clock, parent: str | None = None
+    store: Store, name: str, budget: Budget, clock: Clock, launch: Launch = Launch()
 ) -> RunRecord:
     """A new run of that name, or the earlier one that goes on."""
     earlier = store.read.find(name)
     if earlier is not None and earlier.status in RESUMABLE:
         return await reopen(store, earlier, clock, budget)
-    return await start(store, name, clock, budget, Launch(parent=parent))
+    return await start(store, name, clock, budget, launch)

@@ -32,6 +32,7 @@ from fanfold.run.orders import (
     parse_change,
 )
 from fanfold.run.stopping import Stop
+from fanfold.run.waiting import WaitNotes
 from fanfold.work.budget import combined
 from fanfold.work.member import NextStart
 from fanfold.work.nearest import remedy
@@ -56,6 +57,7 @@ class OrderTaker:
 
     def __init__(self, ctx: Context, governor: Governor) -> None:
         self._ctx, self._governor, self._since = ctx, governor, ctx.clock.now()
+        self._waits = WaitNotes(ctx.store, ctx.record.no, ctx.clock, ctx.dispatch)
         self.leave: Callable[[], Effect] | None = None
         self._main: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[None] | None = None  # until the main task is cancelled
@@ -88,6 +90,7 @@ class OrderTaker:
                 for order in ctx.store.read.orders(ctx.record.no, ("given",)):
                     if order.what != NOTIFY:
                         await self.take(order)
+                self._waits.look()
             await asyncio.sleep(LOOK)
 
     async def begin(self, restated: frozenset[str] = frozenset()) -> None:

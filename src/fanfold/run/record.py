@@ -23,11 +23,13 @@ def new_id(clock: Clock, now: float) -> str:
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """What a run is started with: its plan, the plan's folder, and in whose process it is."""
+    """What a run is started with: its plan, the plan's folder, in whose process it is, its tags (it has
+    those of the run that started it besides)."""
 
     plan: bytes = b""
     folder: str = ""
     parent: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 async def start(
@@ -39,9 +41,15 @@ async def start(
     record = RunRecord(
         id=new_id(clock, now), name=name, created=now, session=store.sessions.enter(),
         plan=launch.plan, folder=launch.folder, parent=launch.parent, budget=_encode(budget),
+        tags=_tags(store, launch),
     )  # fmt: skip
     no: int = await store.write(AddRun(record))
     return msgspec.structs.replace(record, no=no)
+
+
+def _tags(store: Store, launch: Launch) -> tuple[str, ...]:
+    above = launch.parent and store.read.find(launch.parent.partition(":")[0])
+    return tuple(dict.fromkeys((*launch.tags, *(above.tags if above else ()))))
 
 
 class Reopening(msgspec.Struct, frozen=True):

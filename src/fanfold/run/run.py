@@ -93,7 +93,7 @@ class Run(RunFigures):
         now = self.clock.now()
         record = RunRecord(
             id=new_id(self.clock, now), name=name, created=now, session=self.record.session,
-            budget=self.record.budget, parent=parent,
+            budget=self.record.budget, parent=parent, tags=self.record.tags,
         )  # fmt: skip
         no: int = await self.store.write(AddRun(record))
         settings = msgspec.structs.replace(self.settings, serving=True)

@@ -79,6 +79,17 @@ class Account:
         )
         return Amount(*(0 if most is None else max(0, most - used) for most, used in amounts))
 
+    def short_now(self, want: Amount) -> str:
+        """Why a call of this amount has to wait for what is in flight, for people."""
+        left = self.remaining()
+        if self.max_usd is not None and want.usd > left.usd:
+            return (
+                f"${dollars(left.usd):.6f} is free, the next call may cost ${dollars(want.usd):.6f}"
+            )
+        if self.max_tokens is not None and want.tokens > left.tokens:
+            return f"{left.tokens} tokens are free, the next call may take {want.tokens}"
+        return f"{left.calls} calls are free"
+
     def shortage(self, want: Amount) -> str:
         """Why a call of this amount is refused, for people."""
         if self.max_usd is not None and self.usd + want.usd > self.max_usd:

@@ -22,6 +22,7 @@ from fanfold.faces.cli.options import (
     outside_option,
     overriding,
     refuse_overrides,
+    tag_option,
 )
 from fanfold.faces.cli.store import registry, store_option
 from fanfold.faces.cli.ui import show_page, start_page, ui_option
@@ -46,6 +47,7 @@ from fanfold.plans.prepare import keep_input
 @governed
 @otel_option
 @notify_option
+@tag_option
 @click.option("--allow-paid", is_flag=True, help="Members of tier paid may be used.")
 @outside_option
 @ui_option

@@ -17,6 +17,7 @@ from fanfold.plans.prepare import Options
 from fanfold.plans.variables import parse_vars
 from fanfold.run.inherited import inherited
 from fanfold.work.options import parse_budgets
+from fanfold.work.tags import check_tags
 
 json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 _AMOUNT = click.FloatRange(min=0)
@@ -54,6 +55,18 @@ def _checked_hook(
 notify_option = click.option(
     "--notify", metavar="CMD|URL", callback=_checked_hook,
     help="Told as JSON of the end, of pauses, and at 50, 80 and 100 % of the budget.",
+)  # fmt: skip
+
+
+def _checked_tags(
+    context: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    return check_tags(given, "--tag")
+
+
+tag_option = click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", callback=_checked_tags,
+    help="For what it is paid, such as a project; may be repeated.",
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from fanfold.faces.cli.options import (
     outside_option,
     overriding,
     refuse_overrides,
+    tag_option,
 )
 from fanfold.faces.cli.orders import operator, resume_held
 from fanfold.faces.cli.preview import show_preview
@@ -83,6 +84,7 @@ _paid = click.option("--allow-paid", is_flag=True, help="Members of tier paid ma
 @_paid
 @otel_option
 @notify_option
+@tag_option
 @outside_option
 @_report
 @ui_option

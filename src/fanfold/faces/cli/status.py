@@ -43,30 +43,36 @@ AGAIN = 2.0  # seconds
 @json_option
 @click.option("--watch", is_flag=True, help="Refresh until it has ended.")
 @click.option("-v", "verbose", is_flag=True, help="More of each worker; items that did not pass.")
+@click.option("--tag", metavar="TAG", help="Only runs with this tag.")
 @click.option("--sort", type=click.Choice(SORTS), help="Workers: those that need you first, or …")
 def status(
-    run: str | None, store: str, as_json: bool, watch: bool, verbose: bool, sort: Sort | None
-) -> None:
+    run: str | None, store: str, as_json: bool, watch: bool, verbose: bool, sort: Sort | None,
+    tag: str | None,
+) -> None:  # fmt: skip
     """All runs of the store, or one; where there is no store, all that were launched.
 
     RUN is a run's id or name, or a fleet's folder; the newest of a name wins.
     """
     if run is None and sort is not None:
         raise BadInput(f"--sort is for the workers of one run: fanfold status RUN --sort {sort}")
+    if run is not None and tag is not None:
+        raise BadInput("--tag is for all runs: fanfold status --tag TAG")
     how = StatusOptions(as_json, verbose, sort or "planned")
-    show = _all(store, as_json, watch) if run is None else _one(named(run, store), how)
+    show = _all(store, as_json, watch, tag) if run is None else _one(named(run, store), how)
     if watch:
         watching(show, AGAIN)
     else:
         click.echo(show(columns(), None)[0])
 
 
-def _all(store: str, as_json: bool, watch: bool) -> Text:
+def _all(store: str, as_json: bool, watch: bool, tag: str | None) -> Text:
     memories: dict[int, RunMemory] | None = defaultdict(RunMemory) if watch else None
 
     def show(width: int, height: int | None) -> tuple[str, bool]:
         now = time.time()
-        stands = _launched(store, now) or _of_store(store, now, memories)
+        stands = _launched(store, now) or _of_store(store, now, memories, tag)
+        if tag is not None:
+            stands = [one for one in stands if tag in one.run.tags]
         over = not any(summary.status == "running" for summary in stands)
         if as_json:
             return overview_json(stands).decode(), over
@@ -75,12 +81,18 @@ def _all(store: str, as_json: bool, watch: bool) -> Text:
     return show
 
 
-def _of_store(store: str, now: float, memories: dict[int, RunMemory] | None) -> list[RunSummary]:
+def _of_store(
+    store: str, now: float, memories: dict[int, RunMemory] | None, tag: str | None
+) -> list[RunSummary]:
     with _archive(store) as archive:
         found = []
         for one in archive.read.runs():
+            if tag is not None and tag not in one.tags:
+                continue
             view = archive if memories is None else memories[one.no].over(archive, one.no)
-            found.append(summarize(view.read, one, archive.sessions.alive, now, archive.sent))
+            found.append(
+                summarize(view.read, one, archive.sessions.alive, now, archive.sent, timed=False)
+            )
         return found
 
 
@@ -93,7 +105,9 @@ def _launched(store: str, now: float) -> list[RunSummary]:
         with suppress(FanfoldError), _archive(entry.store) as archive:
             if (record := archive.read.find(entry.run)) is not None:
                 found.append(
-                    summarize(archive.read, record, archive.sessions.alive, now, archive.sent)
+                    summarize(
+                        archive.read, record, archive.sessions.alive, now, archive.sent, timed=False
+                    )
                 )
     return found
 
@@ -111,7 +125,7 @@ def _one(located: LocatedRun, how: StatusOptions) -> Text:
 
     def show(width: int, height: int | None) -> tuple[str, bool]:
         with looked_at(located, memory) as opened:
-            status = fleet_of(opened, reader)
+            status = fleet_of(opened, reader, timed=how.as_json)
             workers = ordered(status.workers, how.sort)
             status = msgspec.structs.replace(status, workers=workers)
             if how.as_json:

@@ -104,10 +104,12 @@ def looked_at(located: LocatedRun, memory: RunMemory | None = None) -> Iterator[
         yield Opened(view, record, named_store(archive.place))
 
 
-def fleet_of(opened: Opened, reader: WorkerReader) -> FleetStatus:
-    """The present state of a run with workers."""
+def fleet_of(opened: Opened, reader: WorkerReader, *, timed: bool = False) -> FleetStatus:
+    """The present state of a run with workers. `timed`: as of `receipt`."""
     archive, record, now = opened.archive, opened.record, time.time()
-    summary = summarize(archive.read, record, archive.sessions.alive, now, archive.sent)
+    summary = summarize(
+        archive.read, record, archive.sessions.alive, now, archive.sent, timed=timed
+    )
     return FleetStatus(
         summary=summary, workers=reader.read(archive, record, now), now=now,
         supervisor=supervisor_of(archive.files, record), store=opened.store,

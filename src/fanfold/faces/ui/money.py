@@ -1,4 +1,4 @@
-"""What all runs of the store cost: by day, run, step, member and model; what was wasted and saved."""
+"""What all runs of the store cost: by day, run, step, member, model and tag; what was wasted and saved."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ def _panels(
     }
     for title, name in names.items():
         yield panel(title, _by(found, name, newest=title.startswith("By day")))
+    yield panel("By tag", _by_tag(found, records))
     yield panel("By run", _by_run(found, records))
     yield panel("This month's budgets", "".join(_months(view, now)))
 
@@ -91,6 +92,25 @@ def _by(found: Sequence[DaySpending], name: _Name, *, newest: bool = False) -> s
     whole = _totals(found, name)
     order = sorted(whole.items(), key=lambda pair: pair[0] if newest else pair[1], reverse=True)
     return _table([(Html(esc(key)), *totals) for key, totals in order])
+
+
+def _by_tag(found: Sequence[DaySpending], records: Mapping[int, RunRecord]) -> str:
+    """A run with several tags counts with each of them."""
+    whole: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for one in found:
+        for tag in records[one.run].tags or ("",):
+            cost, calls = whole[tag]
+            whole[tag] = cost + one.cost, calls + one.calls
+    if set(whole) <= {""}:
+        return note(
+            "No run of this time has a tag: fanfold run PLAN --tag TAG, or `tags` in its plan."
+        )
+    order = sorted(whole.items(), key=lambda pair: pair[1], reverse=True)
+    return _table([(_tag_link(tag), *totals) for tag, totals in order])
+
+
+def _tag_link(tag: str) -> Html:
+    return linked(address("/", q=tag), tag) if tag else Html('<span class="sub">without</span>')
 
 
 def _by_run(found: Sequence[DaySpending], records: Mapping[int, RunRecord]) -> str:

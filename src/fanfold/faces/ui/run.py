@@ -9,7 +9,7 @@ from fanfold.faces.ui.fleet import has_workers, workers_tab
 from fanfold.faces.ui.flow import flow_html
 from fanfold.faces.ui.items import items_tab
 from fanfold.faces.ui.reading import LateAnswer
-from fanfold.faces.ui.runs import spent_so_far
+from fanfold.faces.ui.runs import spent_so_far, tags_html
 from fanfold.faces.ui.seen import STATES, SeenRun
 from fanfold.faces.ui.shell import (
     UiPage,
@@ -35,9 +35,11 @@ from fanfold.observe.html.tables import Html, HtmlColumn, table
 from fanfold.observe.html.tree import tree_table
 from fanfold.observe.status import accounts, whole_receipt
 from fanfold.observe.tree import tree
+from fanfold.observe.waits import wait_text
 from fanfold.price import dollars
 from fanfold.run.inherited import named_store
 from fanfold.work.outcome import Receipt
+from fanfold.work.waiting import WaitingCalls
 
 COUNTING = "This run is large: it is being counted, and the page shows it when it is."
 QUICK = ("items", "workers")
@@ -62,7 +64,7 @@ def run_page(seen: SeenRun) -> UiPage:
     late = seen.late or part.late
     body = [
         "" if seen.counted else note(COUNTING), crumbs(("/", "Runs")),
-        head(seen.summary, receipt, _pace(seen)), _parent(seen),
+        head(seen.summary, receipt, _pace(seen)), _tags(seen), _parent(seen),
         f'<div class="whole">{outcome_bar(receipt)}</div>', _legend(receipt),
         run_controls(seen),
         tabs((run_path(record.id, tab=key), title, key == tab) for key, (title, _) in shown.items()),
@@ -89,6 +91,11 @@ def _pace(seen: SeenRun) -> list[tuple[str, str]]:
     shown += [("reserved", money(reserved))] if reserved else []
     shown += [("rate", per_time(rate))] if rate > 0 else []
     return shown + ([("time left", duration(left / rate))] if rate > 0 and left else [])
+
+
+def _tags(seen: SeenRun) -> str:
+    shown = tags_html(seen.record)
+    return f'<p class="meta">Tags:{shown}</p>' if shown else ""
 
 
 def _parent(seen: SeenRun) -> str:
@@ -155,18 +162,14 @@ def _in_flight(seen: SeenRun) -> list[AttemptRecord]:
 
 
 def _waits(seen: SeenRun, going: list[AttemptRecord]) -> Iterator[str]:
-    """Why the rest waits, as far as the journal tells: money, or a slot; and the last error."""
-    s, r = seen.summary, seen.summary.receipt
-    waiting = s.pending - len(going)
-    free = None if r.budget_usd is None else r.budget_usd - r.cost_usd - r.below_usd
-    most = max((one.reserved for one in going), default=0)
-    if free is not None and most and waiting > 0 and free < dollars(most):
-        yield note(
-            f"Waits for money: {usd(max(free, 0.0))} is free, and a call is reserved at"
-            f" {money(most)}. What is under way may cost less than is reserved for it."
-        )
-    elif waiting > 0:
-        yield note(f"{count(waiting, 'item')} {'waits' if waiting == 1 else 'wait'} for a slot.")
+    """Why the rest waits, as the process of the run has noted it; and the last error."""
+    found = seen.summary.waits
+    if found:
+        yield f'<ul class="waits">{"".join(_wait(one, seen.now) for one in found)}</ul>'
+    rest = seen.summary.pending - len(going) - sum(one.calls for one in found)
+    if rest > 0:
+        behind = " after these" if found else ""
+        yield note(f"{count(rest, 'item')} {'comes' if rest == 1 else 'come'}{behind}.")
     last = seen.view.read.newest(seen.record.no, ("error", "in_doubt"), 1)
     if last and seen.now - (last[0].ended or last[0].started) < ERROR_AGE:
         one = last[0]
@@ -175,6 +178,11 @@ def _waits(seen: SeenRun, going: list[AttemptRecord]) -> Iterator[str]:
             f'<p class="note bad-text">{esc(one.member)}, {ago} ago:'
             f" {esc((one.error or 'lost')[:300])}</p>"
         )
+
+
+def _wait(one: WaitingCalls, now: float) -> str:
+    style = "bad-text" if one.why in ("breaker", "refused") else ""
+    return f'<li class="{style}">{esc(wait_text(one, now))}</li>'
 
 
 def _burn(seen: SeenRun) -> Iterator[str]:

@@ -39,7 +39,7 @@ def runs_page(reader: StoreReader, view: StoreView, query: Mapping[str, str]) ->
     status = {run.no: _status(run, alive(run.session)) for run in every if run.status == "running"}
     found = [
         run for run in every
-        if text.lower() in f"{run.name}\n{run.id}".lower()
+        if text.lower() in "\n".join((run.name, run.id, *run.tags)).lower()
         and state in ("", status.get(run.no, run.status))
     ]  # fmt: skip
     now = time.time()
@@ -76,7 +76,7 @@ def _form(text: str, state: str, found: int, whole: int) -> str:
     many = f"{found:,} of {count(whole, 'run')}" if found < whole else count(whole, "run")
     return (
         '<form class="filter" role="search" data-live><label>Search'
-        f' <input type="search" name="q" value="{esc(text)}" placeholder="name or id"></label>'
+        f' <input type="search" name="q" value="{esc(text)}" placeholder="name, id or tag"></label>'
         f'<label>State <select name="state"><option value="">any</option>{options}</select></label>'
         f'<noscript><button>Show</button></noscript><span class="meta">{many}</span></form>'
     )
@@ -98,12 +98,19 @@ def _row(s: RunSummary, names: Mapping[str, str], now: float) -> str:
     why = status_reason(s.status, r) if s.status not in ("running", "complete") else ""
     reason = f'<br><span class="sub">{esc(why[:120])}</span>' if why else ""
     cells = [
-        Html(linked(run_path(run.id), run.name) + parent + reason), pill(s.status),
+        Html(linked(run_path(run.id), run.name) + tags_html(run) + parent + reason), pill(s.status),
         f"{s.done:,} / {r.planned:,}", Html(outcome_bar(r)), cost_of(spent_so_far(s)), Html(_budget(s)),
         Html(f'<time title="{esc(local_time(run.created))}">{esc(age(run.created, now))}</time>'),
         duration(s.seconds),
     ]  # fmt: skip
     return row_html(_COLUMNS, cells).replace("<tr", "<tr data-row", 1)
+
+
+def tags_html(run: RunRecord) -> str:
+    """Each leads to the runs that have it."""
+    return "".join(
+        f' <a class="tag" href="{esc(address("/", q=tag))}">{esc(tag)}</a>' for tag in run.tags
+    )
 
 
 def spent_so_far(s: RunSummary) -> Receipt:

@@ -166,6 +166,17 @@ def agent_files(db: PostgresConnection) -> None:
     )
 
 
+def waits_of_calls(db: PostgresConnection) -> None:
+    """Why calls of a run that is under way wait."""
+    db.script(
+        "create table waits (run bigint primary key, at float8 not null, waits bytea not null)"
+    )
+
+
+def tags_of_runs(db: PostgresConnection) -> None:
+    db.script("alter table runs add column tags text collate \"C\" not null default '[]'")
+
+
 MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     first,
     queue,
@@ -173,4 +184,6 @@ MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     sums_of_attempts,
     queued_shards,
     agent_files,
+    waits_of_calls,
+    tags_of_runs,
 ]

@@ -252,6 +252,17 @@ def queued_shards(db: sqlite3.Connection) -> None:
     db.execute("alter table attempts add column shard text")
 
 
+def waits_of_calls(db: sqlite3.Connection) -> None:
+    """Why calls of a run that is under way wait."""
+    db.execute(
+        "create table waits (run integer primary key, at real not null, waits blob not null)"
+    )
+
+
+def tags_of_runs(db: sqlite3.Connection) -> None:
+    db.execute("alter table runs add column tags text not null default '[]'")
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -273,4 +284,6 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     prompt_caches,
     sums_of_attempts,
     queued_shards,
+    waits_of_calls,
+    tags_of_runs,
 ]

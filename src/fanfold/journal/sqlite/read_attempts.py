@@ -44,6 +44,10 @@ _OF_RUN = "run = ?1 and no >= (select first_attempt from runs where no = ?1)"
 
 _SENT = "lost <> 'unsent'"  # what was claimed ahead and withdrawn is no call
 _OF_NAMED = f"run = :run and no >= (select first_attempt from runs where no = :run) and {_SENT}"
+_TIMES_OF = (
+    f"select no, step, started, started + took as over from attempts where {_OF_RUN} and {_SENT}"
+)
+_TIMES = f"select step, started, over from ({_TIMES_OF}) sent order by no"
 _END = "started + coalesce(took, 0)"
 _SESSIONS = f"select min(started), max({_END}) from attempts where {_OF_NAMED} group by session order by 1, 2"
 _MEMBERS = (
@@ -99,10 +103,24 @@ class AttemptRows:
         }
 
     def step_seconds(self, run: int) -> dict[int, float]:
+        """As a rule calls are on record in the order of their starts; then one pass suffices."""
+        seconds: dict[int, float] = {}
+        until: dict[int, float] = {}
+        last = 0.0
+        for step, started, over in self._execute(_TIMES, (run,)):
+            if started < last:
+                return self._sorted_step_seconds(run)
+            last, before = started, until.get(step, started)
+            more = 0.0 if over is None else over - max(started, before)
+            seconds[step] = seconds.get(step, 0.0) + max(0.0, more)
+            until[step] = before if over is None else max(before, over)
+        return seconds
+
+    def _sorted_step_seconds(self, run: int) -> dict[int, float]:
         rows = self._execute(
             "select step, sum(max(0, over - max(started, before)))"
-            f" from (select *, {_BEFORE} as before from (select *, started + took as over"
-            f" from attempts where {_OF_RUN} and {_SENT}) sent) calls group by step",
+            f" from (select step, started, over, {_BEFORE} as before from ({_TIMES_OF}) sent) calls"
+            " group by step",
             (run,),
         )
         return {step: seconds or 0.0 for step, seconds in rows}

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fanfold.journal.answers import MemberTotal, OrderRecord, StepOutcome
-from fanfold.journal.facts import OrderState, RunRecord
+from fanfold.journal.facts import NoteWaits, OrderState, RunRecord
 from fanfold.journal.sqlite.checksum import sound
 from fanfold.journal.sqlite.stored import HEAD, RUN, head_is_sound, listed_run, run_in
 from fanfold.journal.sqlite.trouble import Ask
 from fanfold.work.ask import Usage
 from fanfold.work.outcome import STATES, State
+from fanfold.work.waiting import WaitingCalls
 
 _encode = msgspec.json.Encoder().encode
+_waits = msgspec.json.Decoder(tuple[WaitingCalls, ...]).decode
 _THERE = "status <> 'removed'"
 FINAL = (
     "select run, batch, position, state, reply, reasons, member, cost, calls, key, answerer, crc,"
@@ -161,6 +163,10 @@ class RunRows:
             (run, *states),
         )
         return [OrderRecord(*row) for row in rows]
+
+    def waits(self, run: int) -> NoteWaits | None:
+        row = self._execute("select at, waits from waits where run = ?", (run,)).fetchone()
+        return None if row is None else NoteWaits(run, row[0], _waits(row[1]))
 
     # ── which run started which ──
 

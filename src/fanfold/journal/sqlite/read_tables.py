@@ -42,11 +42,12 @@ TABLES = {
     "cascades": TableColumns("run, step, members, price", 2),
     "judging": TableColumns("run, key, session", 3),
     "beats": TableColumns("run, active", 1),
+    "waits": TableColumns("run, at, waits", 1),
     "prompts": TableColumns("no, run, step, id, member, key, messages", 1),
     "orders": TableColumns("no, run, at, by, what, value, state, answered, said", 1),
     "runs": TableColumns(
         "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"
-        " first_attempt, parent, crc, cause", 1,
+        " first_attempt, parent, crc, cause, tags", 1,
     ),
 }  # fmt: skip
 """All that a copy has. The runs come last: a store without them counts as empty."""

@@ -28,6 +28,7 @@ from fanfold.journal.facts import (
     KeepPrompt,
     LoseAttempts,
     NameStep,
+    NoteWaits,
     PlanBatch,
     PlanItems,
     RecordFailure,
@@ -74,9 +75,9 @@ def _add_run(db: Database, facts: list[AddRun]) -> list[int]:
         number = next_number(db, "runs")
         db.execute(
             "insert into runs (no, id, name, status, reason, created, ended, session, plan, folder,"
-            " budget, parent, first_attempt) values (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            " budget, parent, tags, first_attempt) values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (number, r.id, r.name, r.status, r.reason, r.created, r.ended, r.session, r.plan, r.folder,
-             r.budget, r.parent, next_number(db, "attempts")),
+             r.budget, r.parent, _encode(r.tags).decode(), next_number(db, "attempts")),
         )  # fmt: skip
         numbers.append(number)
         _sum_up(db, number)
@@ -171,19 +172,7 @@ def _close_one(db: Database, f: CloseRun) -> bool:
 
 def _drop_run(db: Database, facts: list[DropRun]) -> list[None]:
     for fact in facts:
-        for table in (
-            "items",
-            "batches",
-            "steps",
-            "unplaced",
-            "outcomes",
-            "sums",
-            "cascades",
-            "judging",
-            "beats",
-            "prompts",
-            "orders",
-        ):
+        for table in ("steps", "unplaced", "sums", *_TABLES):
             db.execute(f"delete from {table} where run = ?", (fact.run,))
         db.execute("delete from runs where no = ?", (fact.run,))
     return [None] * len(facts)
@@ -213,8 +202,16 @@ def _heartbeat(db: Database, facts: list[Heartbeat]) -> list[None]:
 
 
 def _booked(db: Database, run: int) -> None:
-    """The run has the active time of its last process now."""
+    """The run has the active time of its last process now, and nothing of it waits."""
     db.execute("delete from beats where run = ?", (run,))
+    db.execute("delete from waits where run = ?", (run,))
+
+
+def _note_waits(db: Database, facts: list[NoteWaits]) -> list[None]:
+    into, after = bulk.upsert("waits", "run, at, waits", 1)
+    rows = {f.run: (f.run, f.at, _encode(f.waits)) for f in facts}
+    bulk.put(db, into, list(rows.values()), after)
+    return [None] * len(facts)
 
 
 def _name_step(db: Database, facts: list[NameStep]) -> list[None]:
@@ -312,7 +309,17 @@ def _answer_order(db: Database, facts: list[AnswerOrder]) -> list[bool]:
 # (who, when, how much; not for what) still count in the budgets of the month and of runs above it, and
 # keep what is in doubt in doubt. Replies that serve other runs too stay, unless they are to go as well.
 
-_TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats", "prompts", "orders")
+_TABLES = (
+    "items",
+    "batches",
+    "outcomes",
+    "cascades",
+    "judging",
+    "beats",
+    "waits",
+    "prompts",
+    "orders",
+)
 _ROWS = (
     "update runs set status = 'removed', reason = null, cause = null, plan = x'', folder = '',"
     " result = null, session = '' where no in (select value from json_each(?))"
@@ -362,6 +369,7 @@ _APPLY: dict[type, Callable[[Database, list[Any]], list[Any]]] = {
     DropRun: _drop_run,
     RemoveRuns: _remove_runs,
     Heartbeat: _heartbeat,
+    NoteWaits: _note_waits,
     NameStep: _name_step,
     DeclareCascade: _declare_cascade,
     PlanItems: _plan_items,

@@ -28,7 +28,7 @@ REPLY = (
 ITEM = "i.run, i.batch, i.position, i.id, i.hash, i.crc"
 RUN = (
     "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"
-    " parent, cause, crc"
+    " parent, cause, tags, crc"
 )
 ATTEMPT = (
     "no, step, member, state, ids, reserved, cost, input, output, cache_read, cache_write, started,"
@@ -118,6 +118,7 @@ def run_in(row: Sequence[Any]) -> RunRecord:
         )
     if named["cause"] is not None:
         named["cause"] = msgspec.json.decode(named["cause"])
+    named["tags"] = msgspec.json.decode(named["tags"])
     return msgspec.convert(named, RunRecord, strict=False)
 
 
