@@ -135,7 +135,8 @@ class Waiter:
 class Queues:
     """Who waits for a grant: first come, first served among those for the same members; but a step that
     is full holds up only itself. One queue for each set of members, in it one for each step. `many`: how
-    many wait in all of them. `retries`: calls that were refused, with the member and the time when each is tried again."""
+    many wait in all of them. `retries`: calls that were refused, with the member and the time when each
+    is tried again."""
 
     def __init__(self) -> None:
         self._steps: dict[str, dict[StepState, deque[Waiter]]] = {}
