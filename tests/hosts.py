@@ -99,6 +99,16 @@ class Host:
         lines = [line.split(maxsplit=1) for line in said.stdout.splitlines()]
         return [words for number, words in lines if number != "1" and "ps -eo" not in words]
 
+    def outside(self) -> list[tuple[int, str]]:
+        """All that runs here, each with its number outside of the host and its command line."""
+        mine, found = os.stat(f"/proc/{self._inner}/ns/pid").st_ino, []
+        for folder in Path("/proc").iterdir():
+            with suppress(OSError):
+                if folder.name.isdigit() and os.stat(folder / "ns" / "pid").st_ino == mine:
+                    words = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                    found.append((int(folder.name), words.decode(errors="replace")))
+        return found
+
     def crash(self) -> None:
         """All its processes end at once, and it is off."""
         with suppress(ProcessLookupError):

@@ -28,6 +28,7 @@ from fanfold.run.demand import Candidate
 from fanfold.run.task_state import NONE_NAMED
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.budget import NOTHING, Amount
+from fanfold.work.item import Item
 from fanfold.work.member import Request, tell_nobody
 from fanfold.work.usage import with_plausible_usage
 
@@ -85,9 +86,9 @@ class Adoption:
     def __init__(self, ctx: Context, lost: LostAttempt, candidate: Candidate) -> None:
         self._ctx, self.lost, self._candidate = ctx, lost, candidate
         self.reserved = Amount(lost.cost, lost.tokens, 1)
-        self._request = Request(
-            Ask(()), span=f"{ctx.record.id}:{lost.no}", store=ctx.place, queue=lost.queue
-        )
+        about = Ask(items=tuple(Item(id, None) for id in lost.ids))
+        span = f"{ctx.record.id}:{lost.no}"
+        self._request = Request(about, span=span, store=ctx.place, queue=lost.queue)
         self.has_trace = False
 
     async def look(self) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 
 from fanfold.price import FREE, Price
 from fanfold.testing.batches import BatchService
-from fanfold.testing.books import ServerBooks, Totals
+from fanfold.testing.books import Prices, ServerBooks, Totals
 from fanfold.testing.caches import ServerCaches
 from fanfold.testing.server import ModelServer, load_script
 
@@ -101,7 +101,7 @@ def threaded_server(
     books: Path,
     *,
     script: str | None = None,
-    price: Price = FREE,
+    price: Prices = FREE,
     latency_ms: float = 0.0,
     port: int = 0,
     caches: ServerCaches | None = None,
