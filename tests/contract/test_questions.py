@@ -36,15 +36,19 @@ from fanfold.journal.facts import (
     RemoveRuns,
     ReopenRun,
 )
+from fanfold.journal.kept import KeepContent
 from fanfold.journal.questions import ReportQuestions, RunQuestions
 from fanfold.price import Price
 from fanfold.work.ask import Message, Reply, Usage
+from fanfold.work.item import digest
 from fanfold.work.outcome import STATES
 from fanfold.work.waiting import WaitingCalls
 from tests.contract.backends import BACKENDS, Backend
 from tests.contract.test_store import MONTH, end, record, start, write
 from tests.postgres import server
 
+CONTENT = b"what is in a file"
+HASH = digest(CONTENT)
 KEYS = [bytes([n]) * 16 for n in range(1, 9)]
 RUN_ID, CHILD = "A" * 26, "B" * 26
 ITEM = PlannedItem("i0", 0, "input", 0, b"hash")
@@ -68,7 +72,9 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "runs": [()], "records": [([1, 2],), ([],)], "names": [()], "endings": [(1, STATES), (1, STATES, 1)],
     "revised": [(1,)], "revised_ids": [(1, 5)], "has_item": [(1, "i0"), (1, "no")], "item_ids": [(1,)],
     "find_items": [(1, "i0")], "step_endings": [(1, ITEM)], "item_attempts": [(1, "i0")],
-    "replies_to": [(KEYS,)], "kept_prompts": [(1, "i0")], "step_outcomes": [(1, ["i0", "i1"])],
+    "replies_to": [(KEYS,)], "kept_prompts": [(1, "i0")],
+    "attached": [(1,)], "content": [(HASH,)], "has_content": [(HASH,)],
+    "step_outcomes": [(1, ["i0", "i1"])],
     "attempts": [(1,), (1, 1)], "attempts_by_number": [([1, 2],)], "attempts_to_show": [([1, 2], 1)],
     "unsettled": [(1, "in_doubt"), (1, "started")], "by_member": [(1,)], "member_totals": [([1, 2],)],
     "answered_items": [(1,)], "member_activity": [(1,)], "session_spans": [(1,)],
@@ -137,6 +143,7 @@ async def fill(store: Store) -> None:
     await store.write(EndJudging(1, KEYS[1]))
     messages = b'[{"role": "user", "content": "hello"}]'
     await store.write(KeepPrompt(1, 0, "m", ("i0",), (KEYS[0],), messages))
+    await store.write(KeepContent(1, "a.png", HASH, CONTENT))
     below = record(CHILD, name="below", session="t", parent=f"{RUN_ID}:1")
     await store.write(AddRun(below))
     await store.write(start(b"c" * 16, run=2, session="t"))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypedDict, Unpack
 
+import msgspec
+
 from fanfold.errors import BadInput
 from fanfold.gates.combine import PendingVerdict
 from fanfold.gates.default import standard
@@ -17,6 +19,7 @@ from fanfold.work.check import Check, mapping, text
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import number
 from fanfold.work.item import Item
+from fanfold.work.media import Attachment, MediaKind
 from fanfold.work.member import Named
 from fanfold.work.options import HOW, option, stated, who_of
 from fanfold.work.outcome import PASS, Outcome, Verdict, fail, unjudged
@@ -112,14 +115,30 @@ def _verdict(outcome: Outcome, threshold: float | None) -> Verdict:
 def _task(template: Template, schema: Schema, terms: Terms, task: Task, reply: Reply) -> Task:
     """Under the id of the task it judges, but at no place of its own."""
     shown = {**shown_to_judge(task), "reply": reply.value}
-    text = template.render(**shown)
+    text, parts = template.render_with(OfTask(task), shown)
     more = unshown(
         template.uses,
         (("item", "question"), lambda: f"### What was asked\n{shown['question']}"),
         (("reply",), lambda: f"### The reply\n{as_text(shown['reply'])}"),
     )
-    messages = (Message("user", f"{text.rstrip()}\n\n{more}" if more else text),)
+    messages = (Message("user", f"{text.rstrip()}\n\n{more}" if more else text, parts),)
     return Task(task.id, Ask(messages, (Item(task.id, shown),), (), schema), terms)
+
+
+class OfTask:
+    """The files that were sent with the ask that is judged."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def attach(self, value: Any, kind: MediaKind | None) -> Attachment:
+        """That of the path which an item, or a text, names; the first of its kind where it names none."""
+        name = value.get("path") if isinstance(value, dict) else value
+        found = [one for one in self._task.ask.attachments() if one.kind == kind]
+        named = [one for one in found if one.name == name]
+        if not found or (name is not None and not named):
+            raise BadInput(f"the ask that is judged has no {kind}{f' {name}' if name else ''}")
+        return msgspec.structs.replace((named or found)[0], at=0)
 
 
 def shown_to_judge(task: Task) -> dict[str, Any]:

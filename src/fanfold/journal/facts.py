@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fanfold.journal.kept import KeepContent
 from fanfold.price import Price
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.outcome import RunStatus, State, StopCause
@@ -20,8 +21,7 @@ AttemptState = Literal["started", "ok", "error", "in_doubt", "late"]
 """`late`: a request sent twice was answered, and this was not the answer that was used."""
 Loss = Literal["", "died", "cancelled", "unsent"]
 """Why an attempt has no result: its process died, it was cancelled early, or called off unsent."""
-UNSENT = "not needed any more, and not sent"
-"""The error text, for people, of an attempt that was called off unsent."""
+UNSENT = "not needed any more, and not sent"  # the error text of what was called off, for people
 
 # ── runs and what they plan ──────────────────────────────────────────────────────────────────
 
@@ -387,7 +387,7 @@ class CopyRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
 Fact = (
     AddRun | ReopenRun | CloseRun | DropRun | RemoveRuns | Heartbeat | NoteWaits | NameStep | DeclareCascade
     | PlanItems | PlanBatch | DropBatch | StartAttempt | EndAttempt | RecordFailure | EndItems
-    | KeepPrompt | CopyRows | ReleaseClaims | LoseAttempts | AdoptAttempts | DiscardReply
+    | KeepPrompt | KeepContent | CopyRows | ReleaseClaims | LoseAttempts | AdoptAttempts | DiscardReply
     | BeginJudging | EndJudging | GiveOrder | AnswerOrder
 )  # fmt: skip
 

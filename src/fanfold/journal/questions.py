@@ -145,6 +145,14 @@ class RunQuestions(Protocol):
     def month_uses(self, month: str) -> dict[str, MonthUse]:
         """By member; those that had no budget in this month are not among them."""
 
+    def attached(self, run: int) -> dict[str, bytes]:
+        """The files that went with asks of a run: name to hash."""
+
+    def content(self, hash: bytes) -> bytes | None:
+        """What is in a file of this hash; None: it is not here, or damaged."""
+
+    def has_content(self, hash: bytes) -> bool: ...
+
     def orders(self, run: int, states: Sequence[OrderState] = ()) -> list[OrderRecord]:
         """In the order they were given; of these states, or all."""
 

@@ -183,7 +183,7 @@ class CommandMember:
         seconds = self._traits.timeout
         try:
             ended = await run_program(
-                *self._given(request.body), folder=self._folder, env=self._environment(request),
+                *self._given(self._body(request)), folder=self._folder, env=self._environment(request),
                 seconds=seconds, most=self._traits.max_bytes,
             )  # fmt: skip
         except TimeoutError:
@@ -198,6 +198,11 @@ class CommandMember:
         if ended.code:
             raise self._failed(ended)
         return self._reply(ended.out, request.ask)
+
+    def _body(self, request: Request) -> bytes:
+        """Files may be elsewhere where it is carried out than where it was prepared."""
+        ask = request.ask
+        return ask.spoken().encode() if ask.attachments() else request.body
 
     def _given(self, prompt: bytes) -> tuple[list[str], bytes]:
         """The words to start it with, and what goes to its stdin.

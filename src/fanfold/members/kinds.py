@@ -32,6 +32,7 @@ KINDS: dict[str, str] = {
     "gemini": "fanfold.members.agents.agent:GeminiFields",
     "opencode": "fanfold.members.agents.agent:OpencodeFields",
     "local": "fanfold.members.local:LocalFields",
+    "embedding": "fanfold.members.embedding:EmbeddingFields",
 }
 """Where the record of each kind is. Its module is imported when a roster first names it."""
 

@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 SECONDS = 1.0
+_POOLING = {"mean": 1, "cls": 2, "last": 3}  # as the engine numbers them
 
 
 def serve() -> None:
@@ -51,6 +52,11 @@ def _start(how: dict[str, Any]) -> Any:
     params.endpoint_slots = False
     params.offline = True
     params.verbosity = 1
+    if how["embedding"]:
+        params.embedding = True
+        params.n_batch = params.n_ubatch = how["context"]
+        if how["embedding"] in _POOLING:
+            params.pooling_type = _POOLING[how["embedding"]]
     return xllamacpp.Server(params)
 
 

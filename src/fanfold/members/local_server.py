@@ -31,7 +31,8 @@ _TOLD = 300
 
 class Serving(msgspec.Struct, frozen=True):
     """How to serve. `path` is where the engine is imported from, None where it is installed;
-    `context` is that of each slot."""
+    `context` is that of each slot; `embedding`: it makes vectors, no texts,
+    by this pooling; that of the `model`, say."""
 
     model: str
     name: str
@@ -39,6 +40,7 @@ class Serving(msgspec.Struct, frozen=True):
     slots: int
     context: int
     threads: int
+    embedding: str = ""
 
 
 class _Said(msgspec.Struct):

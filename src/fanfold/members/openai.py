@@ -34,7 +34,7 @@ from fanfold.members.toolcalls import (
 )
 from fanfold.work.ask import Ask, Message, Reply, Schema
 from fanfold.work.media import Attachment, MediaKind
-from fanfold.work.member import Event, Request, Tell, Traits
+from fanfold.work.member import Event, Member, Request, Tell, Traits
 from fanfold.work.reader import Misfit
 
 ROWS = table(
@@ -77,7 +77,7 @@ class OpenAIFields(ApiFields, frozen=True, kw_only=True, tag="openai"):
         media = PROVIDERS["openai" if is_openai else self.provider].media
         return (*media, "audio") if is_openai and "audio" in self.model else media
 
-    def build(self, traits: Traits, context: BuildContext) -> OpenAI:
+    def build(self, traits: Traits, context: BuildContext) -> Member:
         key = fetcher(self.id, self.key, context.roster)
         return OpenAI(traits, self.base_url, key, provider=PROVIDERS[self.provider])
 

@@ -102,6 +102,16 @@ def of_messages(found: Any) -> Reported:
     return Reported(Usage(asked, written, read or 0, stored))
 
 
+def of_embeddings(found: Any) -> Reported:
+    """Nothing is written, so all tokens are the inputs'."""
+    try:
+        prompt, total = _counts(found, "prompt_tokens", "total_tokens")
+    except _NotACount:
+        return Reported(unusable=_UNUSABLE)
+    tokens = prompt if total is None else total
+    return Reported() if tokens is None else Reported(Usage(tokens, 0))
+
+
 def merged(earlier: Any, later: Any) -> Any:
     """Usage that is told in parts: the later figures hold."""
     if not isinstance(earlier, dict) or not isinstance(later, dict):

@@ -81,7 +81,7 @@ def prompt_lines(prompt: PromptView) -> list[str]:
 
 def message_lines(message: Message, named: bool) -> list[str]:
     head = [f"  {message.role}:"] if named else []
-    return head + _indented(message.content, "    " if named else "  ")
+    return head + _indented(message.shown(), "    " if named else "  ")
 
 
 def _reply(reply: Reply, title: str) -> list[str]:

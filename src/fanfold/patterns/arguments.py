@@ -47,7 +47,8 @@ class PatternOptions(TypedDict, total=False):
     are told so, and one ask goes ahead of the others; `cache="off"`: neither.
 
     `params` are sampling parameters: `temperature`, `top_p`, `max_tokens`, `seed`, `stop`, `reasoning`,
-    `service_tier`."""
+    `service_tier`. `attach`: fields of an item that name files (images, PDFs, audio) which go with its
+    ask; paths are looked for in the current folder."""
 
     step: str
     member: str | Named
@@ -71,6 +72,7 @@ class PatternOptions(TypedDict, total=False):
     examples: Path | Sequence[tuple[str, Any] | Mapping[str, Any]]
     cache: CacheMode
     params: Mapping[str, Any]
+    attach: str | Sequence[str]
 
 
 def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms:
@@ -95,7 +97,7 @@ async def ask_member(run: Run, task: Task) -> Outcome:
 async def begin_handler(run: Run, by: TaskHandler, prompt: Prompt, terms: Terms) -> None:
     """Before the first ask: whoever will be asked is there, and a prompt for those who read one."""
     if by is ask_member:
-        check_prompt(prompt, terms.step, run.traits(terms))
+        check_prompt(prompt, terms, run.traits(terms))
     begin = getattr(by, "begin", None)
     if begin is not None:
         await begin(run)
@@ -111,9 +113,10 @@ class KnowsMembers(Protocol):
 
 def prompt_for(run: KnowsMembers, terms: Terms, prompt: Prompt) -> Prompt:
     """Nothing is rendered when nobody would read it: a function receives the item."""
-    if run.reads_messages(terms):
+    if run.reads_messages(terms) or prompt.media:
         return prompt
-    return Prompt(schema=prompt.schema, params=prompt.params)
+    attach, files = prompt.attach, prompt.files
+    return Prompt(schema=prompt.schema, params=prompt.params, attach=attach, files=files)
 
 
 class Folded(msgspec.Struct, frozen=True, metaclass=Checked):

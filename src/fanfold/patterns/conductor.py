@@ -95,7 +95,7 @@ async def conduct(
     terms = msgspec.structs.replace(terms, concurrency=_whole_number("at_once", at_once))
     synthesise = named_after(synthesise, terms.step)
     await begin_synthesis(run, synthesise)
-    check_prompt(made, terms.step, run.traits(terms))
+    check_prompt(made, terms, run.traits(terms))
     batch = await run.plan(Rows(rows), terms)
     outcomes = await conduct_batch(run, batch, terms, made, whole, say)
     value = await synthesis(run, outcomes, synthesise)

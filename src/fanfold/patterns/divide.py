@@ -35,7 +35,7 @@ from fanfold.work.options import needed, reducer
 from fanfold.work.outcome import Outcome
 from fanfold.work.pieces import Fits, Piece
 from fanfold.work.raised import error_text
-from fanfold.work.split import estimate_tokens
+from fanfold.work.split import estimate_tokens, message_tokens
 from fanfold.work.task import Reducer, Task, Terms
 from fanfold.work.template import unshown
 
@@ -138,7 +138,7 @@ async def divide_and_conquer(
     division = division_of(combine, how)
     asked = prompt_of(prompt, schema, how=how)
     terms = terms_of(how, asked.schema, "divide")
-    check_prompt(asked, terms.step, run.traits(terms))
+    check_prompt(asked, terms, run.traits(terms))
     _measure(run, terms, asked, division.fits)
     given = items
     if isinstance(items, str):
@@ -189,7 +189,7 @@ class DividedItem(msgspec.Struct, frozen=True):
     async def begin(self, run: Run) -> None:
         """Before the first ask: those who work on the pieces are there, and who combines them."""
         await run.begin(self.terms)
-        check_prompt(self.prompt, self.terms.step, run.traits(self.terms))
+        check_prompt(self.prompt, self.terms, run.traits(self.terms))
         _measure(run, self.terms, self.prompt, self.division.fits)
         await self.division.begin(run)
 
@@ -251,7 +251,7 @@ def _shown(prompt: Prompt, piece: Piece) -> Ask:
         return ask
     *system, user = ask.messages
     said = f"{user.content.rstrip()}\n\n{more}"
-    return msgspec.structs.replace(ask, messages=(*system, Message("user", said)))
+    return msgspec.structs.replace(ask, messages=(*system, Message("user", said, user.parts)))
 
 
 def _text(item: Item) -> str:
@@ -327,7 +327,7 @@ def _size(prompt: Prompt, piece: Piece) -> int:
     """About how many tokens: of the prompt, or of what a function receives."""
     said = _shown(prompt, piece).messages
     if said:
-        return sum(estimate_tokens(message.content) for message in said)
+        return sum(map(message_tokens, said))
     return sum(estimate_tokens(canonical(item.data).decode()) for item in piece.items)
 
 

@@ -77,7 +77,7 @@ async def ensemble(
     terms = terms_of(how, asked.schema, "ensemble")
     rules = vote_rules(terms.who.members[: terms.who.use], how)
     await _begin(run, rules, terms)
-    check_prompt(asked, terms.step, run.traits(terms))
+    check_prompt(asked, terms, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
     records: dict[int, dict[str, Any]] = {}
     await vote_batch(run, batch, terms, asked, rules, records.__setitem__ if not reduce else None)

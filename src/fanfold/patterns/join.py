@@ -54,7 +54,7 @@ async def join(
     terms = terms_of(how, asked.schema, "join")
     pairs = pair_terms(terms_within(terms, "pairs"))
     way = JoiningWay(terms_of_nobody(terms.step), pairs, asked, block)
-    check_prompt(asked, way.terms.step, run.traits(way.terms))
+    check_prompt(asked, way.terms, run.traits(way.terms))
     await run.begin(way.terms)
     batch = await run.plan(source_of(left, run.spool), way.items)
     other = [item for _, item in source_of(right, run.spool).walk()]

@@ -21,6 +21,7 @@ from fanfold.patterns.reduce import (
     reduce_batch,
     reducing,
 )
+from fanfold.run.demand import embeds
 from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import source_of
@@ -36,7 +37,7 @@ from fanfold.work.outcome import Part
 from fanfold.work.reader import read_record
 from fanfold.work.routed import Route
 from fanfold.work.shard import ShardSize
-from fanfold.work.split import TakeApart, fields_of, shard_ask
+from fanfold.work.split import TakeApart, fields_of, inputs_together, shard_ask
 from fanfold.work.task import Reducer, Task, Terms
 
 
@@ -73,7 +74,7 @@ async def map_reduce(
     terms = _terms(how, asked, option("route", route, lambda node: read_record(node, Route)))
     if terms.route is not None and size is not None:
         raise BadInput("state `route` or `shard`, not both")
-    check_prompt(asked, terms.step, run.traits(terms))
+    check_prompt(asked, terms, run.traits(terms))
     batch = await run.plan(source_of(items, run.spool), terms)
     value = await fold_batch(run, batch, terms, asked, size, reduction)
     if reduce is not None:
@@ -187,9 +188,12 @@ def sharding_of(prompt: Prompt, size: ShardSize | None, of: int) -> Sharding | N
     def together(states: tuple[TaskState, ...]) -> tuple[Ask, TakeApart]:
         asks = [(state.task.id, state.ask) for state in states]
         whole = tuple(item for _, ask in asks for item in ask.items)
+        ids = tuple([id for id, _ in asks])
+        if embeds(states[0].eligible):
+            return inputs_together(asks), TakeApart(ids, True, in_order=True)
         made = shard_ask(asks, prompt.rendered_together(whole))
         typed = prompt.schema is not None or "messages" not in states[0].eligible.takes
-        return made, TakeApart(tuple([id for id, _ in asks]), typed, fields)
+        return made, TakeApart(ids, typed, fields)
 
     def flaw(task: Task) -> str | None:
         """It is shown as if it stood beside another that is like it."""

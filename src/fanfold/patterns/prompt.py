@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -11,14 +11,19 @@ import msgspec
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work import check
 from fanfold.work.ask import Ask, Message, Params, Schema
+from fanfold.work.blocking import item_path
 from fanfold.work.excerpt import as_text, excerpt
+from fanfold.work.fields import MISSING, spread
 from fanfold.work.item import Item
+from fanfold.work.media import Attachment, MediaKind
+from fanfold.work.media_ask import refused_media
+from fanfold.work.media_files import MediaFiles
 from fanfold.work.member import Traits
 from fanfold.work.opening import CacheMode, Opening, opening_of
 from fanfold.work.options import option
 from fanfold.work.reader import read_options
 from fanfold.work.task import Place, Task, Terms
-from fanfold.work.template import Template
+from fanfold.work.template import MediaSource, Template
 from fanfold.work.typed import definition_of
 
 KNOWN_NAMES = frozenset({"item", "items", "steps", "task"})
@@ -32,6 +37,7 @@ class Verbatim:
     """A prompt that is sent as it stands: what looks like a template in it is plain text."""
 
     head = ""
+    media: tuple[MediaKind, ...] = ()
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -41,6 +47,11 @@ class Verbatim:
 
     def render(self, **names: Any) -> str:
         return self.source
+
+    def render_with(
+        self, source: MediaSource, names: dict[str, Any]
+    ) -> tuple[str, tuple[Attachment, ...]]:
+        return self.render(**names), ()
 
     def uses(self, name: str) -> bool:
         return False
@@ -82,6 +93,8 @@ class Prompt(msgspec.Struct, frozen=True):
     `names` are known to the template beside those that come with the items. `sample` is part of the
     key: another number, another ask. `opening` comes before it, the same in all asks; where there is
     none, the text that the template begins with is what they share. `cache` off: they share nothing.
+    `attach`: fields of an item that name files, which go before the text, or behind what is shared;
+    `files` finds them, and those that the template shows.
     """
 
     user: Template | Verbatim | None = None
@@ -91,15 +104,33 @@ class Prompt(msgspec.Struct, frozen=True):
     names: dict[str, Any] = {}
     sample: int = 0
     cache: CacheMode = "auto"
+    attach: tuple[str, ...] = ()
+    files: MediaSource = MediaFiles(".")
 
     def ask(self, items: tuple[Item, ...]) -> Ask:
         """About one item, or several in one ask: `item` and `items` in the template."""
         messages: tuple[Message, ...] = ()
-        if self.user is not None:
+        if self.user is not None or self.attach:
             views = [item.view() for item in items]
-            given = self._given(views)
-            messages = (*self.opening, Message("user", self.user.render(**given)))
+            messages = (*self.opening, self._said(self._given(views), views))
         return self._made(messages, items)
+
+    def _said(self, given: dict[str, Any], views: Sequence[dict[str, Any]] = ()) -> Message:
+        """The rendered prompt with its files. Those of `attach` come first, but for a long text that
+        all asks share: a service can keep that only if it comes before."""
+        text, shown = "", tuple[Attachment, ...]()
+        if self.user is not None:
+            text, shown = self.user.render_with(self.files, given)
+        if not self.attach:
+            return Message("user", text, shown)
+        head = 0 if self.user is None else len(self.user.head)
+        place = 0 if head < LEAST_SHARED else head
+        found = [
+            one.moved(place)
+            for view in views for one in attached(view, self.attach, self.files)
+        ]  # fmt: skip
+        parts = sorted((*found, *shown), key=lambda one: one.at)
+        return Message("user", text, tuple(parts))
 
     def about(self, made: Item, listing: str = "") -> Ask:
         """About one thing made of others (parts, answers, parents): its fields are the names in the
@@ -109,10 +140,10 @@ class Prompt(msgspec.Struct, frozen=True):
         """
         messages: tuple[Message, ...] = ()
         if self.user is not None:
-            text = self.user.render(**{**self.names, **made.data})
+            said = self._said({**self.names, **made.data}, [made.view()])
             if listing and type(self.user) is not Verbatim:
-                text = f"{text.rstrip()}\n\n{listing}"
-            messages = (*self.opening, Message("user", text))
+                said = Message("user", f"{said.content.rstrip()}\n\n{listing}", said.parts)
+            messages = (*self.opening, said)
         return self._made(messages, (made,))
 
     def _made(self, messages: tuple[Message, ...], items: tuple[Item, ...]) -> Ask:
@@ -130,13 +161,17 @@ class Prompt(msgspec.Struct, frozen=True):
             return self
 
         def render(text: str) -> str:
-            return Template(text, name="system", known=self.names).render(**self.names)
+            made = Template(text, name="system", known=self.names)
+            if made.media:
+                raise BadInput(f"`{made.media[0]}` has no use here: files go with an item")
+            return made.render(**self.names)
 
-        def asked(data: Any) -> str:
+        def asked(data: Any) -> Message:
             if self.user is None:
                 raise BadInput("`examples` with an `item` need a `prompt` that shows it")
             try:
-                return self.user.render(**self._given([Item("example", data).view()]))
+                view = Item("example", data).view()
+                return self._said(self._given([view]), [view])
             except FanfoldError as error:
                 raise BadInput(f"`examples`: {error}") from None
 
@@ -150,11 +185,17 @@ class Prompt(msgspec.Struct, frozen=True):
     def shows(self, name: str) -> bool:
         return self.user is not None and self.user.uses(name)
 
-    def rendered_together(self, items: tuple[Item, ...]) -> str | None:
-        """One text for a whole shard, when the prompt was written for several items."""
-        if self.user is None or not self.user.uses("items"):
+    @property
+    def media(self) -> tuple[MediaKind, ...]:
+        """The kinds of files that it always shows."""
+        return () if self.user is None else self.user.media
+
+    def rendered_together(self, items: tuple[Item, ...]) -> Message | None:
+        """One text for a whole shard, when the prompt was written for several items. Files that are
+        attached stay with their item, under its id."""
+        if self.user is None or self.attach or not self.user.uses("items"):
             return None
-        return self.user.render(**self._given([item.view() for item in items]))
+        return self._said(self._given([item.view() for item in items]))
 
     def _given(self, views: list[dict[str, Any]]) -> dict[str, Any]:
         """`steps` are the replies of the item's earlier steps, and results of the whole plan."""
@@ -180,17 +221,46 @@ def prompt_of(
     said = option("prompt", text, check.text)
     user = None if said is None else Template(said, name="prompt", known=frozenset(known))
     params = read_options(cast(Any, how).get("params") or {}, Params)
-    return Prompt(user, (), made, params).opened(opening_of(how))
+    attach = option("attach", how.get("attach"), check.one_or_many(check.text)) or ()
+    read_paths(attach)
+    prompt = Prompt(user, (), made, params, attach=tuple(attach), files=MediaFiles("."))
+    return prompt.opened(opening_of(how))
 
 
-def check_prompt(prompt: Prompt, step: str, askable: Iterable[Traits]) -> None:
-    """Nobody who reads a prompt is sent an empty one. Functions and recordings go by the item."""
-    if prompt.user is not None:
-        return
+def read_paths(fields: Iterable[str]) -> None:
+    """What `attach` names must be fields."""
+    for field in fields:
+        if field != "item":
+            item_path(field)
+
+
+def attached(
+    view: dict[str, Any], fields: Iterable[str], files: MediaSource
+) -> Iterator[Attachment]:
+    """The files that these fields of an item name; a list of them is one after the other. `item` is
+    the item of `files` itself."""
+    for field in fields:
+        found = [("item", view)] if field == "item" else [*spread(view, item_path(field))]
+        for where, value in found:
+            if value is MISSING or value is None:
+                raise FanfoldError(f"item `{view.get('id')}`: it has no field `{where}` to attach")
+            try:
+                yield files.attach(value, None)
+            except BadInput as error:
+                raise FanfoldError(f"item `{view.get('id')}`: {error}") from None
+
+
+def check_prompt(prompt: Prompt, terms: Terms, askable: Sequence[Traits]) -> None:
+    """Nobody who reads a prompt is sent an empty one. Functions and recordings go by the item. Who is
+    named takes the files that the prompt shows; of the others one does."""
+    step, who = terms.step, terms.who
     for one in askable:
-        if one.takes == "messages" and one.kind != "replay":
+        if prompt.user is None and one.takes == "messages" and one.kind != "replay":
             what = f"`{step}` has no `prompt`, but member `{one.id}` (kind {one.kind}) needs one"
             raise BadInput(what)
+    named = (*who.members, *who.fallback, *terms.escalate)
+    if why := refused_media(askable, prompt.media, named):
+        raise BadInput(f"`{step}`: {why}")
 
 
 def make_task(prompt: Prompt, item: Item, terms: Terms, place: Place | None) -> Task:

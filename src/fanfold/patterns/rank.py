@@ -75,7 +75,7 @@ async def rank(
     terms = terms_of(how, asked.schema, "rank")
     compared = rank_terms(terms_within(terms, "compare"))
     way = RankingWay(terms_of_nobody(terms.step), compared, asked, window, rounds, seed)
-    check_prompt(asked, way.terms.step, run.traits(way.terms))
+    check_prompt(asked, way.terms, run.traits(way.terms))
     await run.begin(way.terms)
     batch = await run.plan(source_of(items, run.spool), way.items)
     value = await rank_batch(run, batch, way)

@@ -19,7 +19,14 @@ from fanfold.run.run import Run
 from fanfold.run.sources import Rows, source_of
 from fanfold.work import check
 from fanfold.work.arguments import public
-from fanfold.work.blocking import Block, Blocked, blocked_record, item_path, pairs_within
+from fanfold.work.blocking import (
+    Block,
+    Blocked,
+    blocked_record,
+    item_path,
+    pairs_within,
+    without_vector,
+)
 from fanfold.work.cluster import CLOSURES, Closure, Entities, PairAnswer, entities
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import MISSING, leaves
@@ -75,10 +82,10 @@ async def resolve(
         terms_of_nobody(terms.step), pair_terms(terms_within(terms, "pairs")), asked, block, closure,
         _naming(canonical, terms.step),
     )  # fmt: skip
-    check_prompt(asked, way.terms.step, run.traits(way.terms))
+    check_prompt(asked, way.terms, run.traits(way.terms))
     await run.begin(way.terms)
     if way.naming.terms is not None and way.naming.prompt is not None:
-        check_prompt(way.naming.prompt, way.naming.terms.step, run.traits(way.naming.terms))
+        check_prompt(way.naming.prompt, way.naming.terms, run.traits(way.naming.terms))
         await run.begin(way.naming.terms)
     batch = await run.plan(source_of(items, run.spool), way.items)
     value = await resolve_batch(run, batch, way)
@@ -148,7 +155,8 @@ def similar_pairs(items: Sequence[Item], block: Block) -> tuple[Distinct, PairSo
     blocked: Blocked = pairs_within(
         [blocked_record(item.view(), block) for item in records.distinct], block
     )
-    return records, PairSource(records.distinct, records.distinct, blocked, ("a", "b"))
+    shown = [without_vector(item, block) for item in records.distinct]
+    return records, PairSource(shown, shown, blocked, ("a", "b"))
 
 
 def _doubts(items: Sequence[Item], found: Entities) -> dict[str, Any]:

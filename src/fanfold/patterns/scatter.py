@@ -94,7 +94,7 @@ async def scatter_gather(
     for own in {question.terms.who: question.terms for question in questions}.values():
         await run.begin(own)
     for question in questions:
-        check_prompt(question.prompt, question.terms.step, run.traits(question.terms))
+        check_prompt(question.prompt, question.terms, run.traits(question.terms))
     synthesise = named_after(synthesise, terms.step)
     await begin_synthesis(run, synthesise)
     asked = questions[0].terms if questions else terms

@@ -10,11 +10,12 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from fanfold.work.ask import Params, Schema
+from fanfold.work.media import MediaKind
 from fanfold.work.opening import CacheMode, Example, Opening
 from fanfold.work.options import BudgetField
 from fanfold.work.reader import Count, Stated, Text, Texts, Whole, Word
 from fanfold.work.task import Budget, Hedge, HedgeFields, InDoubt, OnFailure, Spread, Who
-from fanfold.work.template import Template
+from fanfold.work.template import Template, shown_media
 
 ALL_NAMES = (
     "item", "items", "steps", "task", "parts", "missing", "parents", "question", "answers", "vars",
@@ -60,8 +61,16 @@ class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
     hedge: Hedge | None = None
     params: Params = Params()
     opening: Opening = Opening()
+    attach: tuple[str, ...] = ()
     lines: dict[str, int] = {}
     line: int | None = None
+
+    @property
+    def media(self) -> tuple[MediaKind, ...]:
+        """The kinds of files that its prompt shows."""
+        if self.prompt is None or self.verbatim:
+            return ()
+        return shown_media(self.prompt)
 
     def fields_read(self, name: str) -> set[str]:
         """Which fields of `item`, or which of the `steps`, its prompt reads."""
@@ -141,6 +150,10 @@ class AskBase(AskTerms, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = UNSET
     examples_file: Annotated[
         Stated[Text], Meta(description="The same, a JSON object in each line.")
+    ] = UNSET
+    attach: Annotated[
+        Stated[Texts],
+        Meta(description="Fields of an item that name files: images, PDFs, audio."),
     ] = UNSET
     cache: Annotated[
         Stated[CacheMode],

@@ -22,6 +22,7 @@ from fanfold.run.planning import Batch
 from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask
+from fanfold.work.blocking import item_path
 from fanfold.work.item import Item, Source
 from fanfold.work.outcome import STATES, Outcome
 from fanfold.work.raised import error_text
@@ -317,6 +318,7 @@ def check_fields(plan: PlanHeader, items: Iterable[tuple[int, Item]]) -> None:
     asking = next((asking for _, asking in step.asks()), None)
     if asking is not None and not step.asks_about_parts:
         wanted += [("prompt", (name,)) for name in sorted(asking.fields_read("item"))]
+        wanted += [("attach", (item_path(one)[0],)) for one in asking.attach if one != "item"]
     for field, names in wanted:
         if names and not any(name in view for name in names):
             has = ", ".join(map(str, list(first[1].view())[:8]))

@@ -18,6 +18,7 @@ from fanfold.journal.contract import Store
 from fanfold.journal.facts import DropRun
 from fanfold.journal.opening import open_store
 from fanfold.members.roster import Roster
+from fanfold.plans.attached import check_attached
 from fanfold.plans.carry import carry_out, check_fields
 from fanfold.plans.follow_roster import follow_roster
 from fanfold.plans.header import run_command
@@ -172,6 +173,7 @@ def _source(job: Job, journal: Store) -> Source | None:
     source = open_input(plan.input, plan.folder, spool=spool, again=job.record is not None)
     if job.record is None:
         check_fields(plan, source.walk())
+        check_attached(plan, job.roster, source.walk())
         check_names(plan, source)
         return source
     planned = journal.read.batches(job.record.no).get("input")

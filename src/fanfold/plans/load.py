@@ -28,6 +28,7 @@ from fanfold.plans.steps.sequence import StepSequence
 from fanfold.plans.variables import read_vars, set_vars
 from fanfold.run.settings import Govern
 from fanfold.work.document import Node, read
+from fanfold.work.media_ask import refused_media
 from fanfold.work.nearest import remedy
 from fanfold.work.options import budget_of
 from fanfold.work.reader import read_record, stated_in
@@ -186,9 +187,14 @@ def candidates(who: Who, roster: Roster) -> list[str]:
 
 
 def _check_prompt(plan: Plan, name: str, asking: Asking, roster: Roster) -> None:
+    asked = (*candidates(asking.who, roster), *asking.who.fallback, *asking.escalate)
+    named = (*asking.who.members, *asking.who.fallback, *asking.escalate)
+    everyone = [roster.entries[id].traits for id in asked]
+    if why := refused_media(everyone, asking.media, named):
+        raise _bad(plan, asking, "prompt", f"`{name}`: {why}")
     if asking.prompt is not None:
         return
-    for id in (*candidates(asking.who, roster), *asking.who.fallback, *asking.escalate):
+    for id in asked:
         kind = roster.entries[id].traits.kind
         if kind not in _NEED_NO_PROMPT:
             what = f"`{name}` has no `prompt`, but member `{id}` (kind {kind}) needs one"

@@ -89,6 +89,8 @@ class StepContext(msgspec.Struct, frozen=True):
             made["schema"] = read_schema(node, self)
         made["gate"] = read_gate(node, self)
         made["opening"] = read_opening(node, self, made["prompt"] if known is None else None)
+        if "attach" in node.value:
+            made["attach"] = tuple(map(self._attached, _each(node, "attach")))
         if (budget := getattr(given, "budget", UNSET)) is not UNSET:
             made["budget"] = budget_of(budget)
         if isinstance(getattr(given, "over", None), str):
@@ -131,6 +133,9 @@ class StepContext(msgspec.Struct, frozen=True):
             )
         at(node, lambda: path_of(field))
         return field
+
+    def _attached(self, node: Node) -> str:
+        return str(node.value) if node.value == "item" else self.item_field(node)
 
     def keep(self, node: Node) -> str:
         """A filter's expression over the reply and the item, tried out so that mistakes show now."""
@@ -236,6 +241,8 @@ def _template_text(
             f"{what} reads `steps.{step}`, but it cannot see an earlier step of that name; {there}"
         )
     check_reads(template, reading.vars, child, what)
+    if template.media and child.name.removesuffix("_file") != "prompt":
+        raise child.bad(f"`{template.media[0]}` has no use in {what}: files go with an item")
     return source
 
 

@@ -17,6 +17,7 @@ from fanfold.plans.reading import keep_template, resolver
 from fanfold.plans.variables import NAME as VARS
 from fanfold.work.ask import Reply, Schema
 from fanfold.work.budget import combined
+from fanfold.work.media_files import MediaFiles
 from fanfold.work.member import Traits
 from fanfold.work.task import Task, Terms, known_as
 from fanfold.work.template import Template
@@ -72,7 +73,11 @@ class Ready:
             user = Template(asking.prompt, name=self.plan.file, known={*known, VARS})
         names = {"task": self.plan.task or "", VARS: self.plan.vars, "steps": dict(self.results)}
         sample = (self.round - 1) * SAMPLES_OF_A_ROUND
-        made = Prompt(user, (), self.schema(asking), asking.params, names, sample)
+        files = MediaFiles(self.plan.folder, inside=not self.plan.allow_outside)
+        made = Prompt(
+            user, (), self.schema(asking), asking.params, names, sample,
+            attach=asking.attach, files=files,
+        )  # fmt: skip
         return made.opened(asking.opening)
 
     def schema(self, asking: Asking) -> Schema | None:

@@ -20,6 +20,7 @@ import msgspec
 
 from fanfold.errors import BadInput
 from fanfold.work.document import read_text, why_unreadable
+from fanfold.work.media_files import describe
 from fanfold.work.nesting import TooDeep, decode_json
 
 Row: TypeAlias = tuple[int, Any]
@@ -178,8 +179,14 @@ def matching(folder: Path, pattern: str) -> list[str]:
     return sorted({Path(os.path.normpath(name)).as_posix() for name in files})
 
 
-def read_whole(folder: Path, name: str) -> dict[str, str]:
-    return {"path": name, "text": read_text(folder / name, limit=_MAX_TEXT)}
+def read_whole(folder: Path, name: str) -> dict[str, Any]:
+    """A text with its text; an image, a PDF or audio with what is known of it: `hash` says what is in it."""
+    found = describe(folder / name, name)
+    if found is None:
+        return {"path": name, "text": read_text(folder / name, limit=_MAX_TEXT)}
+    facts = ("width", "height", "pages", "seconds")
+    known = {fact: getattr(found, fact) for fact in facts if getattr(found, fact)}
+    return {"path": name, "type": found.type, "size": found.size, "hash": found.hash, **known}
 
 
 def files_digest(folder: Path, names: list[str]) -> str:

@@ -65,8 +65,7 @@ class Attempt:
         refused = await self.begin()
         if refused is not None:
             return refused
-        tell = self.shard.tell
-        if tell is not None:
+        if (tell := self.shard.tell) is not None:
             id = self.grant.traits.id
             tell(Event("note", f"{id} is asked", {"member": id}))
         try:
@@ -121,7 +120,7 @@ class Attempt:
         """No call without a fact. A Claim: nothing may be sent. `beside`: an attempt of ours that
         may have the key, which this one is a hedge of."""
         ctx, grant = self._ctx, self.grant
-        if grant.traits.id not in ctx.executor.opened:
+        if grant.traits.id not in ctx.executor.opened or self.shard.ask.attachments():
             await self._open()
         if grant.traits.metered:
             claim = await self._claim(beside)
@@ -165,6 +164,7 @@ class Attempt:
     async def _open(self) -> None:
         try:
             await self._ctx.executor.open(self.grant.traits.id)
+            await self._ctx.contents.keep(self.shard.ask.attachments())
         except BaseException:
             self._ctx.dispatch.settle(self.grant, NOTHING)
             raise

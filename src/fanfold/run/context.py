@@ -14,6 +14,7 @@ from fanfold.journal import opening
 from fanfold.journal.contract import Store
 from fanfold.journal.facts import RunRecord
 from fanfold.run.choose import Chooser
+from fanfold.run.contents import Contents
 from fanfold.run.dispatch import Dispatch
 from fanfold.run.executor import Executor
 from fanfold.run.judging import Judgings
@@ -57,6 +58,7 @@ class Context:
     active: ActiveTime
     do: AskPower
     starts: dict[str, NextStart]
+    contents: Contents
 
     @property
     def unasked(self) -> int:
@@ -115,5 +117,5 @@ def build(
         outcomes=Outcomes(store, record.no, clock, counts, stopping),
         stopping=stopping, judgings=Judgings(store, record.no, record.session, crashes),
         counts=counts, active=ActiveTime(store, clock, record.no), do=do,
-        starts={},
+        starts={}, contents=Contents(store, record, stopping.pause),
     )  # fmt: skip

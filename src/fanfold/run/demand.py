@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
+from typing import Protocol
 
 import msgspec
 
@@ -13,8 +14,9 @@ from fanfold.run.limits import GO, Gauge
 from fanfold.work.ask import Ask, Takes
 from fanfold.work.budget import ONE_CALL, Accounts, Amount
 from fanfold.work.item import canonical
+from fanfold.work.media_ask import for_member, kinds_in, untaken
 from fanfold.work.member import Member, Request, Traits
-from fanfold.work.split import estimate_tokens
+from fanfold.work.split import estimate_tokens, message_tokens
 
 UNKNOWN = (0, 0)  # the past of a member that has none
 
@@ -56,6 +58,11 @@ class Eligible(msgspec.Struct):
     def unrecorded(self) -> bool:
         """A new run has nothing of theirs on record: functions, and the like."""
         return self.private and not self.metered
+
+
+def embeds(eligible: Eligible) -> bool:
+    """Whether they make vectors, of many inputs in one request."""
+    return all(one.traits.kind == "embedding" for one in eligible.candidates)
 
 
 def expected_parts(candidates: tuple[Candidate, ...], at_once: int) -> dict[str, float]:
@@ -152,12 +159,12 @@ class Demand:
         """The ask made ready for this member, and its worst case; worked out once."""
         traits = candidate.traits
         if not traits.metered:
-            return candidate.member.prepare(self.ask), ONE_CALL
+            return prepared(candidate.member, self.ask), ONE_CALL
         if self._made is None:
             self._made = {}
         made = self._made.get(traits.id)
         if made is None:
-            request = candidate.member.prepare(self.ask)
+            request = prepared(candidate.member, self.ask)
             made = self._made[traits.id] = (request, worst_case(traits, request))
         return made
 
@@ -206,11 +213,29 @@ class Demand:
         )
 
 
+class Prepares(Protocol):
+    """A member, as far as asks are made ready for it. It need not be open."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def prepare(self, ask: Ask) -> Request: ...
+
+
+def prepared(member: Prepares, ask: Ask) -> Request:
+    """Made ready for this member, with files as it takes them. BadInput: it does not take them."""
+    return member.prepare(for_member(ask, member.traits))
+
+
 def _fitting(ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-    """Those whose context is large enough, going by an estimate; all of them when none is."""
+    """Those who take its files; of these whose context is large enough, going by an estimate; all of
+    them when none is."""
+    if kinds := kinds_in(ask):
+        takers = tuple([one for one in candidates if untaken(one.traits, kinds) is None])
+        candidates = takers or candidates
     if all(one.traits.context is None for one in candidates):
         return candidates
-    tokens = sum(estimate_tokens(message.content) for message in ask.conversation())
+    tokens = sum(map(message_tokens, ask.conversation()))
     if ask.schema is not None:
         tokens += estimate_tokens(canonical(ask.schema.definition).decode())
     most = ask.params.max_tokens

@@ -202,6 +202,8 @@ class Share:
             return
         if request.input_tokens:
             size = request.input_tokens - OVERHEAD + more
+            if files := request.ask.attachments():
+                size = len(request.body) + more + BYTES_PER_TOKEN * sum(f.estimate for f in files)
             self.input += weight * max(0, size) / BYTES_PER_TOKEN
         if request.prefix:
             _, so_far = self._shared.get(request.prefix, (0, 0.0))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import Protocol
 
 import msgspec
 
 from fanfold.journal.answers import CallHistory
 from fanfold.price import dollars
-from fanfold.run.demand import worst_case
+from fanfold.run.demand import Prepares, prepared, worst_case
 from fanfold.run.forecast import (
     BYTES_PER_TOKEN,
     ExpectedCalls,
@@ -24,19 +23,11 @@ from fanfold.run.remaining import RemainingAsks
 from fanfold.run.throttle import HEADROOM
 from fanfold.work.ask import WHY_BYTES, Ask, kicked_bytes
 from fanfold.work.budget import ONE_CALL, Amount
+from fanfold.work.media import Attachment, count_files
 from fanfold.work.member import Request, Traits
-from fanfold.work.split import estimate_tokens
+from fanfold.work.split import estimate_tokens, message_tokens
 
 REASONS_BYTES = WHY_BYTES + 512  # of what a gate says against a reply, and the words around it
-
-
-class Prepares(Protocol):
-    """A member as far as a forecast needs it. It need not be open, and its key is not looked up."""
-
-    @property
-    def traits(self) -> Traits: ...
-
-    def prepare(self, ask: Ask) -> Request: ...
 
 
 class StepMembers(msgspec.Struct, frozen=True):
@@ -89,6 +80,7 @@ class Meter:
         self._tasks = self._reused = 0
         self._usd = self._tokens = self._calls = 0
         self._dearest = self._longest = 0
+        self._files: list[Attachment] = []
         self._sharing = self._shared = self._whole = 0  # asks that begin alike, and their tokens
 
     def add(self, left: RemainingAsks) -> None:
@@ -101,13 +93,15 @@ class Meter:
         if left.asks:
             self._tasks += 1
             self._share(left.ask, left.typical)
+            if files := left.ask.attachments():
+                self._files.extend(files)
             self._expect(left, first, better)
 
     def _share(self, ask: Ask, more: int) -> None:
         if ask.shared:
             self._sharing += 1
             self._shared += sum(map(estimate_tokens, ask.shared_texts()))
-            self._whole += sum(estimate_tokens(one.content) for one in ask.messages)
+            self._whole += sum(map(message_tokens, ask.messages))
             self._whole += more // BYTES_PER_TOKEN
 
     def add_shard(self, lefts: Sequence[RemainingAsks], ask: Ask) -> None:
@@ -162,6 +156,8 @@ class Meter:
             for id in unbounded
         ]
         notes += self._sharing_notes(shares)
+        if self._files:
+            notes.append(Note(f"{{}}: {count_files(self._files)}", cast.step))
         caches = [share.cached for share in shares]
         seconds, at_least = _time(cast, likely)
         hedges = int(cast.extra * self._calls + 1e-9)
@@ -221,7 +217,7 @@ def _ready(members: Sequence[Prepares], ask: Ask) -> list[_Ready]:
             found.append((traits, Request(ask)))
             continue
         try:
-            found.append((traits, one.prepare(ask)))
+            found.append((traits, prepared(one, ask)))
         except Exception:
             continue
     return found

@@ -23,7 +23,8 @@ it was never answered."""
 
 class BookEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One request. `key` is a digest, never the value; `cost` is in nano-dollars, by our prices;
-    `session` is that of the agent which asked, if one did; `batch` the batch that it was a line of."""
+    `session` is that of the agent which asked, if one did; `batch` the batch that it was a line of;
+    `files`: the hashes of what is in its files."""
 
     n: int
     path: str
@@ -38,6 +39,7 @@ class BookEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cost: int = 0
     session: str = ""
     batch: str = ""
+    files: tuple[str, ...] = ()
 
     @property
     def answered(self) -> bool:
@@ -102,6 +104,7 @@ class ServerBooks:
             *(asked.n, asked.path, asked.prompt, asked.model, asked.content, key),
             session=asked.session,
             batch=batch,
+            files=tuple(one.hash for one in asked.files),
         )
         self._entries.append(entry)
         self.in_flight += 1
@@ -121,6 +124,7 @@ class ServerBooks:
             cost=self._cost(entry.model, usage, entry.batch) if billed else 0,
             session=entry.session,
             batch=entry.batch,
+            files=entry.files,
         )
         self._entries[n - 1] = entry
         self.in_flight -= 1

@@ -22,13 +22,24 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _refuses = "I cannot help with that."
 
-WireName = Literal["openai", "anthropic", "responses"]
+WireName = Literal["openai", "anthropic", "responses", "embeddings"]
 _SESSIONS = ("x-claude-code-session-id", "session-id")
 
 
 class AskedMessage(msgspec.Struct, frozen=True):
     role: str
     text: str
+
+
+class ServedFile(msgspec.Struct, frozen=True):
+    """A file in a request. `hash` is that of its content, `size` that of its base64 in the body; it is
+    billed as so many tokens."""
+
+    kind: str
+    type: str
+    hash: str
+    size: int
+    tokens: int
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +66,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes = b""
     method: str = "POST"
     custom_id: str = ""
+    files: tuple[ServedFile, ...] = ()
 
     @property
     def body(self) -> dict[str, Any]:
@@ -172,7 +184,9 @@ def _default_text(asked: Asked, says: Says, data: Any) -> str:
 
 def _by_length(asked: Asked, text: str, read: int, written: int) -> Usage:
     most = len(text) // 4 + 1 if asked.max_tokens is None else asked.max_tokens
-    plain = max(1, len(asked.raw) // 4 + 1 - read - written)
+    size = len(asked.raw) - sum(one.size for one in asked.files)
+    files = sum(one.tokens for one in asked.files)
+    plain = max(1, size // 4 + 1 + files - read - written)
     return Usage(plain, min(len(text) // 4 + 1, most), read, written)
 
 

@@ -1,5 +1,5 @@
-"""A model server on loopback: OpenAI chat completions and Responses, Anthropic Messages, and the batch
-services of both (`batches`).
+"""A model server on loopback: OpenAI chat completions, Responses and embeddings, Anthropic Messages, and
+the batch services of both (`batches`).
 
 In this process: `async with ModelServer(script, prices=...) as server: server.url, server.books`.
 In its own process: `python -m fanfold.testing.server --port 0 --latency-ms 50 --books books.jsonl`
@@ -41,6 +41,7 @@ from fanfold.testing.wire import (
     respond,
 )
 from fanfold.testing.wire_anthropic import ANTHROPIC
+from fanfold.testing.wire_embeddings import EMBEDDINGS
 from fanfold.testing.wire_openai import OPENAI
 from fanfold.testing.wire_responses import RESPONSES
 
@@ -48,6 +49,7 @@ _ASKS = {
     "/v1/chat/completions": OPENAI,
     "/v1/messages": ANTHROPIC,
     "/v1/responses": RESPONSES,
+    "/v1/embeddings": EMBEDDINGS,
 }
 _MODELS = "/v1/models"
 
@@ -205,6 +207,7 @@ class ModelServer:
             tool=reading.tool,
             stream=reading.stream,
             raw=request.body,
+            files=reading.files,
         )
         self.books.arrive(asked)
         self._idle.clear()

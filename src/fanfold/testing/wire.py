@@ -9,7 +9,15 @@ import msgspec
 
 from fanfold.testing.books import End
 from fanfold.testing.http import chunk, head
-from fanfold.testing.script import Asked, AskedMessage, Says, ServedReply, WireName, answer
+from fanfold.testing.script import (
+    Asked,
+    AskedMessage,
+    Says,
+    ServedFile,
+    ServedReply,
+    WireName,
+    answer,
+)
 from fanfold.work.ask import Usage
 
 encode = msgspec.json.Encoder().encode
@@ -28,6 +36,7 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     tool: str | None = None
     stream: bool = False
+    files: tuple[ServedFile, ...] = ()
 
     @property
     def prompt(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fanfold.testing.media import files_in
 from fanfold.testing.script import Asked, ServedReply
 from fanfold.testing.wire import (
     Content,
@@ -96,6 +97,7 @@ def read(raw: bytes, headers: dict[str, str]) -> WireRequest:
         schema=body.schema() if tool is None else tool.input_schema,
         tool=None if tool is None else tool.name,
         stream=bool(body.stream),
+        files=files_in("anthropic", (message.content for message in body.messages), len(raw)),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from fanfold.testing.media import files_in
 from fanfold.testing.script import Asked, ServedReply
 from fanfold.testing.wire import CREATED, Fault, Messages, Wire, WireRequest, encode, pieces
 from fanfold.work.ask import Usage
@@ -63,6 +64,7 @@ def read(raw: bytes, headers: dict[str, str]) -> WireRequest:
         max_tokens=body.max_completion_tokens or body.max_tokens,
         schema=None if body.response_format is None else body.response_format.schema(),
         stream=bool(body.stream),
+        files=files_in("openai", (message.content for message in body.messages), len(raw)),
     )
 
 

@@ -22,6 +22,7 @@ from fanfold.work.arguments import Checked
 from fanfold.work.check import whole
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import MISSING, Path, path_of, spread
+from fanfold.work.item import Item
 from fanfold.work.options import option
 from fanfold.work.reader import listed
 
@@ -81,6 +82,18 @@ def blocked_record(view: dict[str, Any], block: Block) -> BlockedRecord:
         keys = frozenset(as_text(leaf).strip().casefold() for leaf in _at(view, block.key))
     vector = None if block.vector is None else _vector(list(_at(view, block.vector)))
     return BlockedRecord(" ".join(map(as_text, found)), keys, vector)
+
+
+def without_vector(item: Item, block: Block) -> Item:
+    """As a pair shows it: without the reply of an earlier step that was made to compare it by."""
+    path = () if block.vector is None else item_path(block.vector)
+    if len(path) < 2 or path[0] != "steps" or not isinstance(item.data, dict):
+        return item
+    steps = {name: said for name, said in item.data.get("steps", {}).items() if name != path[1]}
+    data = {**item.data, "steps": steps} if steps else {**item.data}
+    if not steps:
+        data.pop("steps", None)
+    return Item(item.id, data)
 
 
 def item_path(field: str) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Literal
 
@@ -12,8 +13,8 @@ from fanfold.errors import Terminal
 
 MediaKind = Literal["image", "document", "audio"]
 KINDS: tuple[MediaKind, ...] = ("image", "document", "audio")
-MOST_BYTES = 32_000_000
-"""Of one file: no service takes a request that is much larger."""
+MOST_BYTES = 24_000_000
+"""Of one file: as base64 it is 32 MB, and no service takes a request that is much larger."""
 
 
 class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -43,6 +44,12 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """The same, so many characters further on."""
         return msgspec.structs.replace(self, at=self.at + by) if by else self
 
+    @property
+    def estimate(self) -> int:
+        """About how many tokens it is, by the most common rules; never a bound."""
+        pixels = min(self.width * self.height // 750, 1600)
+        return pixels + self.pages * 1600 + self.text // 4 + self.seconds * 10
+
     def describe(self) -> str:
         """For people: `page-7.png (image, 1,240 × 1,754, 214 kB)`."""
         parts: list[str] = [self.kind]
@@ -53,6 +60,23 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if self.seconds:
             parts.append(f"{self.seconds:,} s")
         return f"{self.name} ({', '.join(parts)}, {size_text(self.size)})"
+
+
+def count_files(files: Sequence[Attachment]) -> str:
+    """`6 files: 4 images, 2 PDFs (4 pages), 1.2 MB`."""
+    kinds = Counter(one.kind for one in files)
+    parts = []
+    for kind, (one, many) in _NAMES.items():
+        if n := kinds[kind]:
+            pages = sum(f.pages for f in files) if kind == "document" else 0
+            parts.append(f"{n:,} {one if n == 1 else many}{f' ({pages:,} pages)' if pages else ''}")
+    size = size_text(sum(one.size for one in files))
+    return f"{len(files):,} {'file' if len(files) == 1 else 'files'}: {', '.join(parts)}, {size}"
+
+
+_NAMES: dict[MediaKind, tuple[str, str]] = {
+    "image": ("image", "images"), "document": ("PDF", "PDFs"), "audio": ("recording", "recordings"),
+}  # fmt: skip
 
 
 def size_text(size: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from fanfold.errors import BadInput
 from fanfold.work.document import why_unreadable
+from fanfold.work.files import is_inside
 from fanfold.work.media import MOST_BYTES, Attachment, MediaKind, content_hash, size_text
 
 _MOST_PIXELS = 20_000  # of a side: what no service takes
@@ -69,10 +70,18 @@ def _described(path: str, name: str, changed: int, size: int, inode: int) -> Att
         if type is None:
             return None
         if size > MOST_BYTES:
-            how = "split it into parts" if type == "application/pdf" else "make it smaller"
+            how = "split it by its pages" if type == "application/pdf" else "make it smaller"
             what = f"is larger than {size_text(MOST_BYTES)} ({size_text(size)}), which no service takes"
             raise BadInput(f"{what}; {how}", file=path)
         content = head + stream.read(MOST_BYTES + 1)
+    return describe_content(content, path, name)
+
+
+def describe_content(content: bytes, path: str, name: str) -> Attachment | None:
+    """The same of what is in a file at `path`."""
+    type = media_type(content[:16])
+    if type is None:
+        return None
     try:
         found = _READ[type](content)
     except (_Broken, struct.error, IndexError) as error:
@@ -254,10 +263,11 @@ _NAMES = {
 
 
 class MediaFiles:
-    """The files that items name, looked for in a folder."""
+    """The files that items name, looked for in a folder. `inside`: an item may come from anybody, so what
+    it names must lie in the folder, unless an input found it there."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
+    def __init__(self, folder: str | Path, *, inside: bool = False) -> None:
+        self._folder, self._inside = Path(folder), inside
 
     def attach(self, value: Any, kind: MediaKind | None) -> Attachment:
         """The file that a path, or an item of `files`, names. `kind` None: whatever it is."""
@@ -267,6 +277,9 @@ class MediaFiles:
             raise BadInput(
                 "has no `path` of a file" if value is data else "is not the path of a file"
             )
+        if self._inside and "hash" not in data and not is_inside(self._folder, name):
+            what = "leads out of the plan's folder; if that is meant, allow it with --allow-outside"
+            raise BadInput(what, file=name)
         found = describe(self._folder / Path(name).expanduser(), name)
         if found is None:
             raise BadInput(f"is not one of these: {KNOWN}", file=name)

@@ -46,10 +46,10 @@ class Example(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
         if self.reply is None or (isinstance(self.reply, str) and not self.reply.strip()):
             raise Misfit("the `reply` of an example is empty", "reply")
 
-    def messages(self, asked: Callable[[Any], str]) -> tuple[Message, Message]:
-        question = asked(self.item) if self.ask is UNSET else self.ask
+    def messages(self, asked: Callable[[Any], Message]) -> tuple[Message, Message]:
+        question = asked(self.item) if self.ask is UNSET else Message("user", self.ask)
         said = self.reply if isinstance(self.reply, str) else canonical(self.reply).decode()
-        return Message("user", question), Message("assistant", said)
+        return question, Message("assistant", said)
 
 
 class Opening(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -73,7 +73,7 @@ class Opening(msgspec.Struct, frozen=True, omit_defaults=True):
         return (self.system, *own) if self.system else tuple(own)
 
     def messages(
-        self, render: Callable[[str], str], asked: Callable[[Any], str]
+        self, render: Callable[[str], str], asked: Callable[[Any], Message]
     ) -> tuple[Message, ...]:
         """System and context are one message: not every model takes several of that role."""
         system = [render(self.system).strip()] if self.system else []

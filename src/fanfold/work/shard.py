@@ -83,8 +83,10 @@ class ShardSize(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
         """What counts towards the limit: of the prompt, or of what a function receives."""
         said = [one.content for one in ask.messages[-1:]]
         texts = said or [canonical(item.data).decode() for item in ask.items]
-        size = estimate_tokens if self.bytes is None else _bytes
-        return sum(size(text) for text in texts)
+        if self.bytes is None:
+            files = sum(one.estimate for one in ask.attachments())
+            return files + sum(map(estimate_tokens, texts))
+        return sum(one.size for one in ask.attachments()) + sum(map(_bytes, texts))
 
     def place(self, task: Task, of: int) -> ShardNumber:
         """Where a task of `of` belongs. Raises where its item lacks the field."""

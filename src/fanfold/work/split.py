@@ -11,6 +11,7 @@ import msgspec
 
 from fanfold.price import dollars, nanos
 from fanfold.work.ask import Ask, Message, Params, Reply, Schema, Usage
+from fanfold.work.media import Attachment
 from fanfold.work.nesting import decode_json, too_deep
 
 _BYTES_PER_TOKEN = 4
@@ -35,10 +36,16 @@ def estimate_tokens(text: str) -> int:
     return max(1, -(-size // _BYTES_PER_TOKEN))
 
 
+def message_tokens(message: Message) -> int:
+    """The same of a message, with its files."""
+    files = sum([part.estimate for part in message.parts]) if message.parts else 0
+    return estimate_tokens(message.content) + files
+
+
 # ── several asks into one ────────────────────────────────────────────────────────────────────
 
 
-def shard_ask(asks: Sequence[tuple[str, Ask]], rendered_together: str | None = None) -> Ask:
+def shard_ask(asks: Sequence[tuple[str, Ask]], rendered_together: Message | None = None) -> Ask:
     """One ask for several items, each with its id, that is to be answered id by id.
 
     `rendered_together` is the prompt when the template itself takes all `items`; else each item's
@@ -52,14 +59,38 @@ def shard_ask(asks: Sequence[tuple[str, Ask]], rendered_together: str | None = N
     first = asks[0][1]
     body = _side_by_side(asks) if rendered_together is None else rendered_together
     opening = first.messages[:-1]
+    said = f"{body.content.rstrip()}\n\n{_how_to_answer(asks)}"
     return Ask(
-        messages=(*opening, Message("user", f"{body.rstrip()}\n\n{_how_to_answer(asks)}")),
+        messages=(*opening, Message("user", said, body.parts)),
         items=tuple(item for _, ask in asks for item in ask.items),
         schema=_wrapped(first.schema),
         params=_grown(first.params, [id for id, _ in asks]),
         sample=first.sample,
         shared=min(first.shared, sum(len(message.content) for message in opening)),
     )
+
+
+def inputs_together(asks: Sequence[tuple[str, Ask]]) -> Ask:
+    """One ask for several items whose reply is a list in their order: a message for each."""
+    messages = [Message("user", said) for _, ask in asks for said in texts_of(ask)]
+    items = tuple(item for _, ask in asks for item in ask.items)
+    return Ask(tuple(messages), items, params=asks[0][1].params, sample=asks[0][1].sample)
+
+
+def texts_of(ask: Ask) -> tuple[str, ...]:
+    """What is to be embedded: the whole of an ask about one item; of one about several, each message."""
+    said = tuple(message.content for message in ask.messages)
+    return said if len(ask.items) > 1 and len(said) == len(ask.items) else ("\n\n".join(said),)
+
+
+def _vectors_apart(reply: Reply, ids: Sequence[str]) -> dict[str, Reply]:
+    """The vector of each item, with its share of usage and cost."""
+    usages, costs = _usage_shares(reply.usage, len(ids)), _cost_shares(reply, len(ids))
+    vectors = reply.data if isinstance(reply.data, list) else []
+    return {
+        id: _one_reply(reply, vector, True, usages[n], costs[n])
+        for n, (id, vector) in enumerate(zip(ids, vectors, strict=False))
+    }
 
 
 def _grown(params: Params, ids: Sequence[str]) -> Params:
@@ -70,12 +101,19 @@ def _grown(params: Params, ids: Sequence[str]) -> Params:
     return msgspec.structs.replace(params, max_tokens=params.max_tokens * len(ids) + around)
 
 
-def _side_by_side(asks: Sequence[tuple[str, Ask]]) -> str:
-    texts = []
+def _side_by_side(asks: Sequence[tuple[str, Ask]]) -> Message:
+    """Each under its id, with its own files."""
+    text, parts = "", list[Attachment]()
     for id, ask in asks:
-        text = "".join(part.content for part in ask.messages[-1:])
-        texts.append(f"### {_quoted(id)}\n{text.strip()}")
-    return "\n\n".join(texts)
+        text += f"{chr(10) * 2 if text else ''}### {_quoted(id)}\n"
+        for one in ask.messages[-1:]:
+            before = len(one.content) - len(one.content.lstrip())
+            said = one.content.strip()
+            for part in one.parts:
+                at = min(max(part.at - before, 0), len(said))
+                parts.append(msgspec.structs.replace(part, at=len(text) + at))
+            text += said
+    return Message("user", text, tuple(parts))
 
 
 def _how_to_answer(asks: Sequence[tuple[str, Ask]]) -> str:
@@ -155,13 +193,16 @@ def _stated(part: Any, schema: Schema, depth: int) -> Iterator[str]:
 
 class TakeApart(msgspec.Struct, frozen=True):
     """How the reply to a shard becomes one for each of its items. It can be stored: a reply that comes
-    to another process is taken apart there."""
+    to another process is taken apart there. `in_order`: it is a list with a vector for each."""
 
     ids: tuple[str, ...]
     typed: bool
     fields: frozenset[str] = frozenset()
+    in_order: bool = False
 
     def __call__(self, reply: Reply) -> dict[str, Reply]:
+        if self.in_order:
+            return _vectors_apart(reply, self.ids)
         return take_apart(reply, self.ids, self.typed, self.fields)
 
 

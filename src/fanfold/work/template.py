@@ -7,18 +7,29 @@ filters. Only a missing field of an item is found when that item is rendered.
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any
+from typing import Any, Protocol
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
+from jinja2 import (
+    StrictUndefined,
+    TemplateError,
+    TemplateRuntimeError,
+    TemplateSyntaxError,
+    meta,
+    nodes,
+    pass_context,
+)
 from jinja2 import Template as CompiledTemplate
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.work import template_limits as limits
+from fanfold.work.media import KINDS, Attachment, MediaKind
 from fanfold.work.nearest import nearest, remedy
 
 _LOADS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
@@ -73,6 +84,56 @@ def _printed(value: Any) -> Any:
     return _as_json(value) if isinstance(value, (dict, list)) else value
 
 
+class MediaSource(Protocol):
+    """Where `{{ item | image }}` finds the file; BadInput: there is none that fits."""
+
+    def attach(self, value: Any, kind: MediaKind | None) -> Attachment: ...
+
+
+_FILES = "_files"
+_TOKEN = secrets.token_hex(8)  # nobody who writes an item knows it
+_PLACE = re.compile(f"\0{_TOKEN}:(\\d+)\0")
+
+
+class _Attaching:
+    """The files that one rendering shows; a mark holds the place of each."""
+
+    def __init__(self, source: MediaSource) -> None:
+        self._source = source
+        self._found: list[Attachment] = []
+
+    def mark(self, value: Any, kind: MediaKind) -> str:
+        try:
+            self._found.append(self._source.attach(value, kind))
+        except BadInput as wrong:
+            raise TemplateRuntimeError(str(wrong)) from None
+        return f"\0{_TOKEN}:{len(self._found) - 1}\0"
+
+    def taken_out(self, text: str) -> tuple[str, tuple[Attachment, ...]]:
+        """The text without marks, and the files at their places in it."""
+        pieces, parts, size = [], [], 0
+        for n, piece in enumerate(_PLACE.split(text)):
+            if n % 2:
+                parts.append(self._found[int(piece)].moved(size))
+            else:
+                pieces.append(piece)
+                size += len(piece)
+        return "".join(pieces), tuple(parts)
+
+
+def _showing(kind: MediaKind) -> Callable[..., str]:
+    @pass_context
+    def show(context: Context, value: Any) -> str:
+        files = context.parent.get(_FILES)
+        if files is None:
+            raise TemplateRuntimeError(
+                f"`{kind}` has no use here: only the prompt of an ask shows files"
+            )
+        return str(files.mark(value, kind))
+
+    return show
+
+
 def _environment() -> _Environment:
     made = _Environment(
         undefined=_MissingField, autoescape=False, keep_trailing_newline=True, finalize=_printed
@@ -80,6 +141,7 @@ def _environment() -> _Environment:
     made.filters["tojson"] = _as_json
     made.filters |= {limits.COUNTED: limits.counted, limits.JOINED: limits.joined}
     made.filters.update(limits.limited_filters(made.filters))
+    made.filters |= {kind: _showing(kind) for kind in KINDS}
     del made.filters["random"], made.globals["lipsum"]  # the same input gives the same prompt
     return made
 
@@ -108,7 +170,8 @@ class Template:
     """A compiled prompt.
 
     `name` is the file it is in and `line` the line it begins on, for error texts; `known` are
-    the names that `render` will be given. `head`: the text that every rendering begins with.
+    the names that `render` will be given. `head`: the text that every rendering begins with. `media`:
+    the kinds of files that it shows.
     """
 
     def __init__(self, source: str, *, name: str, known: Collection[str], line: int = 1) -> None:
@@ -124,13 +187,26 @@ class Template:
         self._root, self._blocks = compiled.root_render_func, compiled.blocks
         self._globals = dict(compiled.globals)
         self.head = _head(self._tree)
+        self.media = _media(self._tree)
 
     def __repr__(self) -> str:
         return f"Template({self.name!r}, uses={sorted(self._used)})"
 
     def render(self, **names: Any) -> str:
         """The prompt. A field that is not there raises a FanfoldError naming item and field."""
-        given = {**self._globals, **names, limits.STEPS: [0]}
+        return self._rendered(names, None)
+
+    def render_with(
+        self, source: MediaSource, names: dict[str, Any]
+    ) -> tuple[str, tuple[Attachment, ...]]:
+        """The same, and the files that it shows, each at its place in the text."""
+        if not self.media:
+            return self._rendered(names, None), ()
+        attaching = _Attaching(source)
+        return attaching.taken_out(self._rendered(names, attaching))
+
+    def _rendered(self, names: dict[str, Any], files: _Attaching | None) -> str:
+        given = {**self._globals, **names, limits.STEPS: [0], _FILES: files}
         context = Context(_ENVIRONMENT, given, self.name, self._blocks)
         try:
             return "".join(self._root(context))
@@ -177,6 +253,16 @@ class Template:
 
     def _bad(self, what: str, lineno: int) -> BadInput:
         return BadInput(f"template: {what}", file=self.name, line=self._line + lineno - 1)
+
+
+def shown_media(source: str) -> tuple[MediaKind, ...]:
+    """The kinds of files that a template shows, which is known to be one."""
+    return _media(_parsed(source))
+
+
+def _media(tree: nodes.Template) -> tuple[MediaKind, ...]:
+    used = {one.name for one in tree.find_all(nodes.Filter)}
+    return tuple(kind for kind in KINDS if kind in used)
 
 
 def _head(tree: nodes.Template) -> str:

@@ -55,7 +55,7 @@ def test_a_script_sees_the_whole_request(path: str) -> None:
         seen.append(asked)
         return Says()
 
-    parts = [{"type": "text", "text": "two "}, {"type": "image"}, {"type": "text", "text": "parts"}]
+    parts = [{"type": "text", "text": "two "}, {"type": "odd"}, {"type": "text", "text": "parts"}]
     said = [("user", "first"), ("assistant", "so"), ("user", parts)]
     messages = [{"role": role, "content": content} for role, content in said]
     system = {"role": "system", "content": "be brief"}

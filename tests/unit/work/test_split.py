@@ -84,7 +84,7 @@ class TestShardAsk:
         )
 
     def test_a_prompt_rendered_together_stands_instead(self) -> None:
-        whole = shard_ask([an_ask("a"), an_ask('x"y')], "Count a and x.\n")
+        whole = shard_ask([an_ask("a"), an_ask('x"y')], Message("user", "Count a and x.\n"))
         assert whole.messages == (
             Message("system", "Be brief."),
             Message("user", f"Count a and x.\n\n{HOW}"),

@@ -24,6 +24,7 @@ from fanfold.observe.draw import WIDTH, draw, mermaid
 from fanfold.observe.item import message_lines
 from fanfold.observe.preview import preview_json, preview_text
 from fanfold.observe.table import one_line
+from fanfold.plans.attached import check_attached
 from fanfold.plans.carry import check_fields
 from fanfold.plans.drawing.picture import count_items, picture
 from fanfold.plans.file import plan_schema
@@ -34,6 +35,7 @@ from fanfold.plans.prepare import Job
 from fanfold.plans.preview.asks import Premises
 from fanfold.plans.preview.estimate import estimate, readable_input
 from fanfold.run.forecast import Preview
+from fanfold.work.ask import Message
 from fanfold.work.excerpt import excerpt
 from fanfold.work.item import Source
 from fanfold.work.text import visible
@@ -49,6 +51,7 @@ def show_preview(job: Job, *, as_json: bool, read_input: bool = False) -> int:
         source = readable_input(job.stored.plan, Path(spool), also=read_input)
         if source is not None:  # as the run does before it starts
             check_fields(job.stored.plan, source.walk())
+            check_attached(job.stored.plan, job.roster, source.walk())
             check_names(job.stored.plan, source)
         found = _preview(job, source)
         if as_json:
@@ -76,7 +79,7 @@ def _first_prompt(job: Job, source: Source | None) -> str:
     step, item, ask = found
     several = len(ask.messages) > 1
     *opening, last = ask.messages
-    shown = [msgspec.structs.replace(one, content=excerpt(one.content, SHOWN)) for one in opening]
+    shown = [Message(one.role, excerpt(one.shown(), SHOWN)) for one in opening]
     said = [line for message in (*shown, last) for line in message_lines(message, several)]
     more = len(said) - MOST_LINES
     said[MOST_LINES:] = [f"  … and {count(more, 'more line')}"] if more > 0 else []

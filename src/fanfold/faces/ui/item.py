@@ -186,7 +186,7 @@ def _exchange(plan: RunPlan, step: StepView, n: int, one: Exchange, many: int) -
 
 
 def _message(message: Message) -> str:
-    return f'<p class="role">{esc(message.role)}</p>{_text(message.content)}'
+    return f'<p class="role">{esc(message.role)}</p>{_text(message.shown())}'
 
 
 def _text(value: Any) -> str:
@@ -247,6 +247,8 @@ def _curl(plan: RunPlan, who: str, one: Exchange) -> str:
     """The request for a shell: the address and the key are left to variables."""
     member = plan.member(who)
     if not one.prompt.messages or member.kind not in ("openai", "anthropic"):
+        return ""
+    if any(said.parts for said in one.prompt.messages):
         return ""
     body: dict[str, Any] = {"model": member.model or (one.reply.model if one.reply else "")}
     messages = [{"role": said.role, "content": said.content} for said in one.prompt.messages]

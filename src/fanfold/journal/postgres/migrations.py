@@ -177,6 +177,15 @@ def tags_of_runs(db: PostgresConnection) -> None:
     db.script("alter table runs add column tags text collate \"C\" not null default '[]'")
 
 
+def attached_files(db: PostgresConnection) -> None:
+    """As in SQLite."""
+    db.script(
+        """create table attached (
+            run bigint not null, name text collate "C" not null, hash bytea not null,
+            primary key (run, name));"""
+    )
+
+
 MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     first,
     queue,
@@ -186,4 +195,5 @@ MIGRATIONS: list[Callable[[PostgresConnection], None]] = [
     agent_files,
     waits_of_calls,
     tags_of_runs,
+    attached_files,
 ]

@@ -50,7 +50,7 @@ _OUTCOMES = bulk.upsert(
     " body_crc, by_parent",
     4,
 )
-_BLOBS = bulk.upsert("blobs", "hash, data", 1)
+BLOBS = bulk.upsert("blobs", "hash, data", 1)
 _SETTLE = (
     "update attempts set state = v.column2, cost = v.column3, input = v.column4,"
     " output = v.column5, cache_read = v.column6, cache_write = v.column7, ended = v.column8,"
@@ -215,7 +215,7 @@ def _reply_row(db: Database, no: int, run: int, at: float, landed: NewReply) -> 
     assert body is not None
     if len(body) > LARGE:
         blob = digest(body)
-        bulk.put(db, _BLOBS[0], [(blob, body)], _BLOBS[1])  # over one that may be damaged
+        bulk.put(db, BLOBS[0], [(blob, body)], BLOBS[1])  # over one that may be damaged
         body = None
     private = int(landed.private)
     columns = (no, landed.key, landed.answerer, landed.member, run, private, landed.cost)

@@ -30,6 +30,7 @@ from fanfold.journal.facts import (
     ReopenRun,
     StartAttempt,
 )
+from fanfold.journal.kept import KeepContent
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.sqlite.checksum import sound
 from fanfold.journal.sqlite.rows import apply
@@ -39,7 +40,7 @@ from fanfold.journal.stream import Commit
 KEPT = 3600.0  # seconds of facts' own time
 MOST = 1000  # commits in memory at once
 BETWEEN = 4096  # commits from one pruning to the next
-_SILENT = (PlanItems, CopyRows, KeepPrompt, BeginJudging, EndJudging)
+_SILENT = (PlanItems, CopyRows, KeepPrompt, KeepContent, BeginJudging, EndJudging)
 
 
 class Log:

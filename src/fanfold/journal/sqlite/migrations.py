@@ -263,6 +263,15 @@ def tags_of_runs(db: sqlite3.Connection) -> None:
     db.execute("alter table runs add column tags text not null default '[]'")
 
 
+def attached_files(db: sqlite3.Connection) -> None:
+    """Which files went with asks of a run; what is in them is among the blobs."""
+    db.execute(
+        """create table attached (
+            run integer not null, name text not null, hash blob not null,
+            primary key (run, name)) without rowid"""
+    )
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     draft,
     first,
@@ -286,4 +295,5 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     queued_shards,
     waits_of_calls,
     tags_of_runs,
+    attached_files,
 ]

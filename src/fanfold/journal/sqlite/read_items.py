@@ -37,6 +37,7 @@ from fanfold.journal.sqlite.stored import (
 )
 from fanfold.journal.sqlite.trouble import Ask
 from fanfold.work.ask import Message, Reply
+from fanfold.work.item import digest
 from fanfold.work.outcome import Missing, Part, State
 
 PAGE = 200  # rows of replies in memory at once
@@ -258,6 +259,18 @@ class ItemRows:
             (run, id),
         )
         return [KeptPrompt(step, member, key, _messages(said)) for step, member, key, said in rows]
+
+    def attached(self, run: int) -> dict[str, bytes]:
+        rows = self._execute("select name, hash from attached where run = ?", (run,))
+        return {name: bytes(hash) for name, hash in rows}
+
+    def content(self, hash: bytes) -> bytes | None:
+        row = self._execute("select data from blobs where hash = ?", (hash,)).fetchone()
+        return bytes(row[0]) if row is not None and digest(row[0]) == hash else None
+
+    def has_content(self, hash: bytes) -> bool:
+        row = self._execute("select 1 from blobs where hash = ?", (hash,)).fetchone()
+        return row is not None
 
     def item_positions(self, run: int, id: str) -> list[tuple[int, int]]:
         rows = self._execute(

@@ -44,6 +44,7 @@ TABLES = {
     "beats": TableColumns("run, active", 1),
     "waits": TableColumns("run, at, waits", 1),
     "prompts": TableColumns("no, run, step, id, member, key, messages", 1),
+    "attached": TableColumns("run, name, hash", 2),
     "orders": TableColumns("no, run, at, by, what, value, state, answered, said", 1),
     "runs": TableColumns(
         "no, id, name, status, reason, created, ended, session, plan, folder, budget, active, result,"

@@ -37,6 +37,7 @@ from fanfold.journal.facts import (
     ReopenRun,
     StartAttempt,
 )
+from fanfold.journal.kept import KeepContent
 from fanfold.journal.sqlite import attempts, bulk, checksum
 from fanfold.journal.sqlite.bulk import Database
 from fanfold.journal.sqlite.read_tables import TABLES
@@ -243,6 +244,15 @@ def _keep_prompt(db: Database, facts: list[KeepPrompt]) -> list[None]:
     return [None] * len(facts)
 
 
+def _keep_content(db: Database, facts: list[KeepContent]) -> list[None]:
+    contents = [(fact.hash, fact.content) for fact in facts if fact.content]
+    for one in contents:
+        bulk.put(db, attempts.BLOBS[0], [one], attempts.BLOBS[1])
+    rows = [(fact.run, fact.name, fact.hash) for fact in facts]
+    bulk.put(db, "insert into attached (run, name, hash)", rows, "on conflict do nothing")
+    return [None] * len(facts)
+
+
 def _copy_rows(db: Database, facts: list[CopyRows]) -> list[None]:
     for fact in facts:
         columns, key = TABLES[fact.table]
@@ -309,17 +319,8 @@ def _answer_order(db: Database, facts: list[AnswerOrder]) -> list[bool]:
 # (who, when, how much; not for what) still count in the budgets of the month and of runs above it, and
 # keep what is in doubt in doubt. Replies that serve other runs too stay, unless they are to go as well.
 
-_TABLES = (
-    "items",
-    "batches",
-    "outcomes",
-    "cascades",
-    "judging",
-    "beats",
-    "waits",
-    "prompts",
-    "orders",
-)
+_TABLES = ("items", "batches", "outcomes", "cascades", "judging", "beats", "waits", "prompts", "orders",
+           "attached")  # fmt: skip
 _ROWS = (
     "update runs set status = 'removed', reason = null, cause = null, plan = x'', folder = '',"
     " result = null, session = '' where no in (select value from json_each(?))"
@@ -336,7 +337,10 @@ _LAST = (
     "no = (select max(no) from replies)"  # it stays: its number tells how far the store has come
 )
 _EMPTY = "update replies set key8 = 0, key = x'', private = 1, reply = null, blob = null"
-_BLOBS = "delete from blobs where hash not in (select blob from replies where blob is not null)"
+_BLOBS = (
+    "delete from blobs where hash not in (select blob from replies where blob is not null)"
+    " and hash not in (select hash from attached)"
+)
 
 
 def _remove(db: Database, fact: RemoveRuns) -> RemovedReplies | None:
@@ -355,8 +359,7 @@ def _remove(db: Database, fact: RemoveRuns) -> RemovedReplies | None:
     which = f"({_OWN} or {_UNUSED})" if fact.replies else f"({_OWN})"
     removed = db.execute(f"{_EMPTY} where {which} and {_LAST} and key <> x''", runs).rowcount
     removed += db.execute(f"delete from replies where {which} and not {_LAST}", runs).rowcount
-    if removed:
-        db.execute(_BLOBS)
+    db.execute(_BLOBS)
     remaining = f"select count(*) from replies where {_THEIRS} and private = 0"
     (kept,) = db.execute(remaining, runs).fetchone()
     return RemovedReplies(removed + inline, kept)
@@ -380,6 +383,7 @@ _APPLY: dict[type, Callable[[Database, list[Any]], list[Any]]] = {
     RecordFailure: attempts.record_failure,
     EndItems: attempts.end_items,
     KeepPrompt: _keep_prompt,
+    KeepContent: _keep_content,
     CopyRows: _copy_rows,
     ReleaseClaims: attempts.release_claims,
     LoseAttempts: attempts.lose,

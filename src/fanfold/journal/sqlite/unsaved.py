@@ -40,6 +40,7 @@ from fanfold.journal.facts import (
     decode,
     encode,
 )
+from fanfold.journal.kept import KeepContent
 from fanfold.work.ask import Reply, Usage
 from fanfold.work.folders import user_folder
 from fanfold.work.item import digest
@@ -241,7 +242,7 @@ def answer_to(fact: Any, error: StoreError, reason: str, saved: bool) -> tuple[A
             return ((0,) * len(fact.landed) if saved else WAIT), True
         case NameStep() | ReleaseClaims() | RecordFailure() | LoseAttempts():
             return None, True
-        case EndItems() | DeclareCascade() | KeepPrompt() | PlanItems(rows=[]):
+        case EndItems() | DeclareCascade() | KeepPrompt() | KeepContent() | PlanItems(rows=[]):
             return None, False
         case AddRun() | ReopenRun() | DropRun():
             return error, False

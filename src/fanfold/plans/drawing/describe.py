@@ -136,5 +136,11 @@ def describe_options(asking: Asking) -> tuple[str, ...]:
         f"{asking.concurrency} at once",
         "schema" if asking.schema or asking.schema_type else "",
     )
-    return joined([at_once, asking.opening.describe(), schema, failure, doubt, hedge,
+    return joined([at_once, asking.opening.describe(), _attached(asking), schema, failure, doubt, hedge,
                    describe_budget(asking.budget)])  # fmt: skip
+
+
+def _attached(asking: Asking) -> str:
+    """Which files go with an ask."""
+    shown = ", ".join((*asking.media, *asking.attach))
+    return f"with files: {shown}" if shown else ""

@@ -20,7 +20,7 @@ from fanfold.run.remaining import RemainingAsks
 from fanfold.work.ask import Ask
 from fanfold.work.item import Item
 from fanfold.work.shard import Filling, ShardSize
-from fanfold.work.split import shard_ask
+from fanfold.work.split import inputs_together, shard_ask
 from fanfold.work.task import Place, Task, Terms
 from fanfold.work.tree import ReduceTree
 
@@ -121,7 +121,10 @@ class MapStation:
             return self._estimate.count(*shard[0])
         asks = [(task.id, task.ask) for task, _ in shard]
         items = tuple(item for _, ask in asks for item in ask.items)
-        together = shard_ask(asks, self._estimate.prompt.rendered_together(items))
+        if all(one.traits.kind == "embedding" for one in self._estimate.cast.members):
+            together = inputs_together(asks)
+        else:
+            together = shard_ask(asks, self._estimate.prompt.rendered_together(items))
         return self._estimate.count_shard([left for _, left in shard], together)
 
     def rows(self, times: float | None) -> list[StepPreview]:
