@@ -3,10 +3,15 @@
 Some rooms have files that prepare something once: a wheel, a server, runs of real agents. The tests
 of such a file stay together, and begin first; so do all those that read the whole source. The others
 go wherever there is time for them.
+
+In a fresh clone the tests have to be compiled, which takes longer than importing them. Each process
+begins with other files, so that they compile them together and not each all of them.
 """
 
 from __future__ import annotations
 
+import importlib
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -32,3 +37,18 @@ class ByRoom(LoadScopeScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByRoom:
     return ByRoom(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Only where all tests run. What cannot be imported is said when it is collected."""
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    root = config.rootpath
+    files = sorted((root / "tests").rglob("test_*.py"))
+    mine = int(worker["workerid"].removeprefix("gw")) * len(files) // worker["workercount"]
+    for file in files[mine:] + files[:mine]:
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))

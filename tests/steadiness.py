@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 SIGNS = frozenset({
-    "subprocess", "threading", "multiprocessing", "fork", "kill", "started", "child", "start_server",
-    "threaded_server", "running_server", "ModelServer", "RawServer", "wait_until", "however_slow",
+    "subprocess", "threading", "multiprocessing", "fork", "kill", "started", "new_process", "child",
+    "start_server", "threaded_server", "running_server", "ModelServer", "RawServer", "wait_until",
+    "however_slow",
 })  # fmt: skip
 """What a test has to do with, itself or through what it calls, to be one that may race."""
 

@@ -45,7 +45,7 @@ else:
 """
 
 
-@pytest.fixture(params=["aiohttp", "pyreqwest"])
+@pytest.fixture(params=["aiohttp", pytest.param("pyreqwest", marks=pytest.mark.slow)])
 def client(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

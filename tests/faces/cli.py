@@ -1,6 +1,6 @@
 """The command line as its users have it: a process with its own folder and environment.
 
-`started` is that to the letter; `fanfold` spares what it can of the time that Python takes to start.
+`new_process` is that to the letter; `started` and `fanfold` spare the time that Python takes to start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tests.faces.warm import Call, Warm
+from tests.faces.warm import Call, Fork, Warm
 from tests.waiting import LONG, wait_until
 
 SRC = Path(__file__).parents[2] / "src"
@@ -58,11 +58,24 @@ def streams(folder: Path) -> tuple[Path, Path]:
 class Program:
     """`fanfold …` under way. What it writes goes to files, so that it can be read meanwhile."""
 
+    process: subprocess.Popen[bytes] | Fork
+
     def __init__(
-        self, folder: Path, words: tuple[str, ...], env: dict[str, str], before: Sequence[str] = ()
+        self,
+        folder: Path,
+        words: tuple[str, ...],
+        env: dict[str, str],
+        before: Sequence[str] = (),
+        *,
+        forked: bool = False,
     ) -> None:
-        """`before`: words of a command that starts it elsewhere."""
+        """`before`: words of a command that starts it elsewhere. `forked`: Python itself has started
+        already, unless something is said to Python."""
         self._out, self._err = streams(folder)
+        if forked and not any(name.startswith("PYTHON") for name in env):
+            here, given = folder.absolute(), environment(folder, env)
+            self.process = warm_for(words).start(Call(here, words, given, self._out, self._err))
+            return
         command = [*before, sys.executable, "-m", "fanfold", *words]
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
@@ -109,12 +122,34 @@ def environment(folder: Path, more: dict[str, str] | None = None) -> dict[str, s
 
 
 WARM = Warm(environment(Path("/")))
+WEB = Warm(environment(Path("/")), "fanfold.faces.ui.session", "fanfold.faces.serve.session")
+MCP = Warm(
+    environment(Path("/")), "fanfold.faces.mcp.http", "fanfold.faces.mcp.server",
+    "fanfold.faces.mcp.tools",
+)  # fmt: skip
+
+
+def warm_for(words: tuple[str, ...]) -> Warm:
+    """What serves has more to import than other commands have."""
+    return {"mcp": MCP, "serve": WEB, "ui": WEB}.get(words[0], WARM)
 
 
 @contextmanager
 def started(folder: Path, *words: str, **env: str) -> Iterator[Program]:
     """Run `fanfold WORDS` in a folder; it is killed if it outlives the block."""
-    program = Program(folder, words, env)
+    with _ended(Program(folder, words, env, forked=True)) as program:
+        yield program
+
+
+@contextmanager
+def new_process(folder: Path, *words: str, **env: str) -> Iterator[Program]:
+    """The same, as its users start it: where it matters what the process is to others."""
+    with _ended(Program(folder, words, env)) as program:
+        yield program
+
+
+@contextmanager
+def _ended(program: Program) -> Iterator[Program]:
     try:
         yield program
     finally:
@@ -124,18 +159,8 @@ def started(folder: Path, *words: str, **env: str) -> Iterator[Program]:
 
 def fanfold(folder: Path, *words: str, **env: str) -> Ended:
     """Run `fanfold WORDS` to its end."""
-    if not any(name.startswith("PYTHON") for name in env):
-        return forked(folder, *words, **env)
     with started(folder, *words, **env) as program:
         return program.end()
-
-
-def forked(folder: Path, *words: str, **env: str) -> Ended:
-    """The same, but Python itself has started already."""
-    out, err = streams(folder)
-    code = WARM.run(Call(folder.absolute(), words, environment(folder, env), out, err), LONG)
-    said = PROGRESS.sub("", err.read_text(encoding="utf-8"))
-    return Ended(code, out.read_text(encoding="utf-8"), said)
 
 
 def runs(folder: Path, *words: str) -> list[dict[str, Any]]:

@@ -20,8 +20,7 @@ from mcp.server.lowlevel import Server
 
 from fanfold.faces.connections import Bounds
 from fanfold.faces.mcp.http import on_http
-from tests.faces.cli import environment
-from tests.faces.warm import Warm
+from tests.faces.cli import MCP, environment
 from tests.waiting import LONG
 
 MEMBER = """\
@@ -51,7 +50,6 @@ MODERN = "2026-07-28"  # those in which each request stands for itself
 Act = Callable[[Client], Awaitable[Any]]
 
 
-_SERVER = Warm(environment(Path("/")), "fanfold.faces.mcp.server", "fanfold.faces.mcp.tools")
 STARTED = [sys.executable, "-m", "fanfold"]
 
 
@@ -62,7 +60,7 @@ def over_stdio(
     else it is forked from a Python that has imported the SDK already."""
 
     async def main() -> Any:
-        program, *before = STARTED if started else _SERVER.command
+        program, *before = STARTED if started else MCP.command
         server = StdioServerParameters(
             command=program, args=[*before, "mcp", *words], cwd=folder,
             env=environment(folder, env),

@@ -11,7 +11,7 @@ import pytest
 
 from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, threaded_server
-from tests.faces.cli import Ended, fanfold, started
+from tests.faces.cli import Ended, fanfold, new_process, started
 from tests.faces.project import PRICE, write_project
 
 UNDER_WAY = re.compile(
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, server: RunningServer) -> Path:
 
 def interrupted(folder: Path, server: RunningServer, *signals: Signals) -> Ended:
     """Run the plan with three calls under way; then the signals, each after the last was heard."""
-    with started(folder, "run", "plan.yaml") as run:
+    with new_process(folder, "run", "plan.yaml") as run:
         run.until(lambda: server.totals().in_flight == 3)
         for number in signals:
             run.send(number)

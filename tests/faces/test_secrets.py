@@ -9,7 +9,7 @@ import pytest
 
 from fanfold.testing.books import key_digest
 from fanfold.testing.running import RunningServer, threaded_server
-from tests.faces.cli import fanfold, started
+from tests.faces.cli import fanfold, new_process
 from tests.faces.project import write_items
 
 IN_VARIABLE = "sk-variable-7f3a9c51e0"
@@ -64,7 +64,7 @@ def arguments() -> dict[str, bytes]:
 def test_keys_that_work_are_used_and_left_nowhere(tmp_path: Path, server: RunningServer) -> None:
     folder = tmp_path / "project"
     write_keyed_project(folder, server.url, "one", "two", "env", "words")
-    with started(folder, "run", "plan.yaml", "--json", ONE_KEY=IN_VARIABLE) as run:
+    with new_process(folder, "run", "plan.yaml", "--json", ONE_KEY=IN_VARIABLE) as run:
         run.until(lambda: server.totals().in_flight == 3)
         assert (folder / ".fanfold" / "journal.db-wal").stat().st_size > 0
         assert leaks(folder) == []

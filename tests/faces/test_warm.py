@@ -1,4 +1,4 @@
-"""What `cli.fanfold` forks is what `python -m fanfold` is: what the tests see there, users see too."""
+"""What `cli.started` forks is what `python -m fanfold` is: what the tests see there, users see too."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli import Ended, forked, started
+from tests.faces.cli import Ended, fanfold, new_process
 from tests.faces.project import write_function_project
 
+pytestmark = pytest.mark.slow
 CHANGES = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b|\b\d+(\.\d+)?s\b|\d{4}-\d\d-\d\d \d\d:\d\d")
 
 WHERE = """\
@@ -34,8 +35,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def both(folder: Path, *words: str) -> tuple[Ended, Ended]:
-    fork = forked(folder, *words)
-    with started(folder, *words) as program:
+    fork = fanfold(folder, *words)
+    with new_process(folder, *words) as program:
         return fork, program.end()
 
 

@@ -1,16 +1,14 @@
-"""`fanfold` without the time that imports take: forked from a Python that has done them already.
-
-For what is run to its end, many times. Commands that are watched or killed are started as their
-users start them; see `cli`.
-"""
+"""`fanfold` without the time that imports take: forked from a Python that has done them already."""
 
 from __future__ import annotations
 
 import atexit
 import os
+import select
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,14 +31,47 @@ class Call(NamedTuple):
     err: Path
 
 
+class Fork:
+    """A fork under way, with what the tests use of `subprocess.Popen`. Its number is its own, so that
+    a signal reaches it and nobody else."""
+
+    def __init__(self, link: socket.socket, words: tuple[str, ...]) -> None:
+        self._link, self._words = link, words
+        self.pid = warm_client.number(link)
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._link], [], [], 0)[0]:
+            self._end()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._link], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self._words, timeout or 0.0)
+            self._end()
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _end(self) -> None:
+        with self._link:
+            self.returncode = warm_client.number(self._link)
+
+
 class Warm:
     """It starts when it is first needed, with these modules imported beside those of all commands."""
 
     def __init__(self, env: dict[str, str], *modules: str) -> None:
         self._env, self._modules = env, modules
 
-    def run(self, call: Call, seconds: float) -> int:
-        """The exit code. It is killed when the time is over."""
+    def start(self, call: Call) -> Fork:
         with (
             open(os.devnull, "rb") as nothing,
             call.out.open("wb") as out,
@@ -50,14 +81,16 @@ class Warm:
             link = warm_client.hand_over(
                 self.address, str(call.folder), call.words, call.env, streams
             )
-        with link:
-            number = warm_client.number(link)
-            link.settimeout(seconds)
-            try:
-                return warm_client.number(link)
-            except TimeoutError:
-                os.kill(number, signal.SIGKILL)
-                raise AssertionError(f"{call.words} took more than {seconds} s") from None
+        return Fork(link, call.words)
+
+    def run(self, call: Call, seconds: float) -> int:
+        """The exit code. It is killed when the time is over."""
+        fork = self.start(call)
+        try:
+            return fork.wait(seconds)
+        except subprocess.TimeoutExpired:
+            fork.kill()
+            raise AssertionError(f"{call.words} took more than {seconds} s") from None
 
     @property
     def command(self) -> list[str]:

@@ -60,6 +60,7 @@ def held(folder: Path, one: Recorded, members: list[str], **knobs: Any) -> Held:
     return asyncio.run(hold(folder, one.rows, members, **knobs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("panel", ["best", "small"])
 def test_early_stop_keeps_the_majoritys_answer_and_saves_a_third_of_the_calls(
     memory_path: Path, recorded: dict[str, Recorded], panel: str
@@ -87,6 +88,7 @@ def test_also_with_weights_and_where_voters_disagree_much(
         assert early.calls < full.calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "panel"), [("gsm", "best"), ("gsm", "small"), ("mmlu", "best")])
 def test_a_weighted_vote_beats_the_best_single_member_on_the_other_half(
     memory_path: Path, recorded: dict[str, Recorded], name: str, panel: str

@@ -33,6 +33,7 @@ COPIES = ("recorded_zeroeval_gsm/calls.csv", "recorded_routellm/gsm8k.csv",
           "recorded_routellm/mmlu.jsonl", "recorded_prices/prices.csv")  # fmt: skip
 
 
+pytestmark = pytest.mark.slow
 Chosen = tuple[Contest, Choice]
 Scores = dict[str, dict[str, Scored]]
 

@@ -31,9 +31,9 @@ CRUEL = [r"^(a+)+$", r"(x+x+)+y", r"^(\w+\s?)*$", r"(a|aa)+$", r"(.*)(.*)(.*)(.*
 HUGE = "a" * 100_000 + "!"
 
 
-def judge(gate: Any, text: str) -> Verdict:
+def judge(gate: Any, text: str = "", data: Any = None) -> Verdict:
     task = Task("i", Ask(items=(Item("i", "x"),)), Terms("map", gate))
-    said = gate(task, Reply(text=text), None)
+    said = gate(task, Reply(text=text, data=data), None)
     assert isinstance(said, Verdict)
     return said
 
@@ -78,7 +78,10 @@ def test_what_is_no_pattern_is_refused() -> None:
 
 
 def test_a_value_that_happens_to_be_called_pattern_is_none() -> None:
-    schema({"const": {"pattern": "(?=a)"}, "enum": [{"pattern": "(?=a)"}]})
+    value = {"pattern": "(?=a)"}
+    gate = schema({"const": value, "enum": [value]})
+    assert judge(gate, data=value).state == "pass"
+    assert judge(gate, data={"pattern": "a"}).state == "fail"
 
 
 def test_quotes_are_looked_for_no_longer_than_it_matters() -> None:

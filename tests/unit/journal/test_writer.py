@@ -86,6 +86,37 @@ def test_inline_all_facts_of_a_turn_are_one_commit(tmp_path: Path) -> None:
     assert asyncio.run(main()) == (1, list(range(1, 51)))
 
 
+@pytest.mark.parametrize("thread", [True, False])
+def test_a_hook_that_raises_leaves_nobody_waiting_and_the_store_goes_on(
+    tmp_path: Path, thread: bool
+) -> None:
+    """All facts of that commit are durable; who waits for one is told what was raised, and so is
+    whoever watches for trouble."""
+
+    def raises_at_the_second(commit: int) -> None:
+        if commit == 2:
+            raise ValueError("of the hook")
+
+    async def main() -> None:
+        troubles: list[str] = []
+        journal = open_store(tmp_path, thread=thread, after_commit=raises_at_the_second)
+        journal.when_in_trouble(troubles.append)
+        try:
+            async with asyncio.timeout(LONG):
+                assert await journal.write(AddRun(record("a"))) == 1
+                with pytest.raises(
+                    StoreError, match="after commit 2 raised ValueError: of the hook"
+                ):
+                    await journal.write(AddRun(record("b")))
+                assert await journal.write(AddRun(record("c"))) == 3
+            assert len(troubles) == 1 and "of the hook" in troubles[0]
+            assert [one.id for one in journal.read.runs()] == ["a", "b", "c"]
+        finally:
+            journal.close()
+
+    asyncio.run(main())
+
+
 def test_answers_come_back_to_those_who_asked_whatever_the_mixture(tmp_path: Path) -> None:
     async def main() -> list[object]:
         journal = open_store(tmp_path, thread=False)

@@ -202,7 +202,9 @@ def test_it_ends_with_the_member(tmp_path: Path) -> None:
 
 @without_engine
 def test_closing_what_was_never_opened(tmp_path: Path) -> None:
-    asyncio.run(pretender(tmp_path).close())
+    member = pretender(tmp_path)
+    asyncio.run(member.close())
+    assert member.server is None
 
 
 @without_engine

@@ -52,8 +52,9 @@ def test_any_object_or_array_is_found_plain_fenced_and_in_prose(value: Any) -> N
 
 
 @given(st.text(alphabet='[]{}",:1a `\n\\', max_size=300))
-def test_no_text_makes_it_fail(text: str) -> None:
-    find(text)
+def test_whatever_the_text_is_what_is_found_is_a_value_of_json(text: str) -> None:
+    found = find(text)
+    assert msgspec.json.decode(msgspec.json.encode(found)) == found
 
 
 def test_in_words_the_schema_stands_whole() -> None:

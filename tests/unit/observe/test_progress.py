@@ -205,8 +205,11 @@ def test_something_else_is_said_above_the_line() -> None:
 
 
 def test_a_reader_who_went_away_does_not_disturb_the_run() -> None:
+    tried: list[str] = []
+
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
+            tried.append(text)
             raise BrokenPipeError
 
     async def main(clock: VirtualClock) -> None:
@@ -215,6 +218,7 @@ def test_a_reader_who_went_away_does_not_disturb_the_run() -> None:
         progress.say("nobody hears this")
 
     run_virtual(main)
+    assert len(tried) == 1, "it is not written to again"
 
 
 def test_the_line_fits_the_terminal_it_is_drawn_on() -> None:

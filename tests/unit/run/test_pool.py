@@ -63,7 +63,9 @@ def test_all_work_is_done_by_no_more_than_the_workers() -> None:
 
 def test_a_pool_without_work_is_done_at_once() -> None:
     async def main() -> None:
-        await Pool(3, Work().do).run()
+        work = Work()
+        await Pool(3, work.do).run()
+        assert (work.begun, asyncio.get_running_loop().time()) == ([], 0.0)
 
     played(main)
 

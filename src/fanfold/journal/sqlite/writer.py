@@ -18,6 +18,7 @@ from fanfold.journal.sqlite.home import Backing
 from fanfold.journal.sqlite.trouble import FULL
 from fanfold.journal.sqlite.unsaved import WAIT, answer_to, paused, with_replies
 from fanfold.journal.stream import Commit, Subscriber
+from fanfold.work.raised import error_text
 
 Entry = tuple[Fact, "asyncio.Future[Any] | None"]
 Hook = Callable[[int], None]
@@ -30,7 +31,8 @@ class Writer:
 
     With `thread=True` a thread of its own does the committing. Without it, commits happen on the
     loop itself, once per turn: slower, but the same every time, for simulation.
-    `after_commit` is called with the number of each commit (tests crash there on purpose).
+    `after_commit` is called with the number of each commit (tests crash there on purpose); what it
+    raises is the answer to all facts of that commit.
 
     What cannot be committed is kept in memory and in a side file, and tried again. A locked store is
     waited for; any other trouble, or a lock that lasts too long, stops the run: `on_trouble` is
@@ -205,8 +207,19 @@ class Writer:
         if self._subscribers:
             log = self._store.log
             self._published.append(Commit(log.position, log.at, facts, answers))
-        if self._after:
-            self._after(self.commits)
+        return self._hooked(answers)
+
+    def _hooked(self, answers: list[Any]) -> list[Any]:
+        """A hook that raises stops the run; those whose facts are durable do not wait: they get its error."""
+        if self._after is not None:
+            try:
+                self._after(self.commits)
+            except Exception as error:
+                failed = StoreError(
+                    f"the hook after commit {self.commits} raised {error_text(error)}"
+                )
+                self._halt(str(failed))
+                return [failed for _ in answers]
         return answers
 
     def _refusal(self, fact: Any) -> Exception | None:
