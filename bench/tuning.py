@@ -1,6 +1,6 @@
 """Does what `fanfold tune` chooses hold on other items? On recorded answers of real models.
 
-    python bench/tuning.py DIR [SPLITS]
+    python bench/tuning.py DIR [SPLITS [SET…]]
 
 DIR has recorded_zeroeval_gsm, recorded_zeroeval_crux, recorded_mmlu_pro and recorded_prices. In each
 split a sample of at most 400 items, drawn from one half, chooses, and 200 of the other half give the bound
@@ -111,7 +111,7 @@ def rivals(sample: list[Labelled]) -> dict[str, Way]:
 def main() -> None:
     data, splits = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10
     for one in sets(data):
-        for line in table(one, splits):
+        for line in table(one, splits) if one.name in (sys.argv[3:] or [one.name]) else ():
             print(line, flush=True)
 
 

@@ -15,7 +15,7 @@ from fanfold.patterns.arguments import PatternOptions, terms_of
 from fanfold.patterns.prompt import Prompt, prompt_of
 from fanfold.work.arguments import public
 from fanfold.work.ask import Reply, Schema
-from fanfold.work.check import Check, described, entries, flag, number, text, whole
+from fanfold.work.check import Check, described, entries, flag, number, one_of, text, whole
 from fanfold.work.document import Node
 from fanfold.work.excerpt import as_text
 from fanfold.work.fields import Path, path_of
@@ -161,6 +161,7 @@ def _choices(labels: tuple[str, ...]) -> Schema:
 
 
 ByVotes: TypeAlias = Literal["majority", "plurality", "weighted", "quorum"]
+AskingOrder: TypeAlias = Literal["weight", "listed"]
 Decide: TypeAlias = ByVotes | VoteJudge | Callable[[list[Vote]], Any]
 
 RULES = ("majority", "plurality", "weighted", "quorum")
@@ -176,7 +177,9 @@ class VoteOptions(TypedDict, total=False):
     most votes; of level ones that whose first voter stands earlier), `weighted` (a plurality by
     `weights`), `quorum` (at least `quorum` voters say the same, else there is no decision), a judge
     (see `judged`), or a function of the votes, which gives one of them or any value. `weights` by
-    member (1 if not stated) count in all but a quorum. `judge`: decides where the count does not.
+    member (1 if not stated) count in all but a quorum. `order`: who is asked first where not all are
+    asked at once: those that weigh most (`weight`), or as they are listed (`listed`), such as a cheap
+    one first whose vote weighs little. `judge`: decides where the count does not.
     `quorum` (default 2, or 1 if there is only one voter): otherwise, how many must answer.
 
     `stop_early`: ask nobody else once the decision can no longer change; it is the same as if all
@@ -188,6 +191,7 @@ class VoteOptions(TypedDict, total=False):
     samples: int | None
     decide: Decide
     weights: Mapping[str, float] | None
+    order: AskingOrder | None
     quorum: int | None
     stop_early: bool
     confidence: float | None
@@ -209,6 +213,7 @@ def _weights_of(node: Node) -> dict[str, float]:
 VOTE_OPTIONS: dict[str, Check] = {
     "samples": whole(least=1),
     "weights": _weights_of,
+    "order": one_of("weight", "listed"),
     "quorum": whole(least=1),
     "stop_early": flag,
     "confidence": _share_of_votes,
@@ -217,7 +222,7 @@ VOTE_OPTIONS: dict[str, Check] = {
 
 
 class VoteRules(msgspec.Struct, frozen=True):
-    """`voters` in the order in which they are asked: by weight, then as they were stated. `judge`:
+    """`voters` in the order in which they are asked. `judge`:
     asked when the count gives no decision."""
 
     voters: tuple[Voter, ...]
@@ -248,7 +253,13 @@ def vote_rules(members: Sequence[str], options: VoteOptions) -> VoteRules:
     voters = _voters(members, given.get("samples"), _weights(members, given, decide))
     quorum = _quorum(given.get("quorum"), len(voters))
     turnout, agree = (1, quorum) if decide == "quorum" else (quorum, 1)
-    in_order = tuple(sorted(voters, key=lambda voter: -voter.weight))
+    if given.get("order") and not given.get("weights"):
+        raise BadInput(
+            "`order` goes with `weights`; without them voters are asked as they are listed"
+        )
+    in_order = tuple(voters)
+    if given.get("order") != "listed":
+        in_order = tuple(sorted(voters, key=lambda voter: -voter.weight))
     rule = Rule(turnout, agree, confidence, majority=decide == "majority")
     return VoteRules(in_order, rule, decide, path_of(given.get("field")), early, judge)
 

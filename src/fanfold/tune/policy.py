@@ -7,8 +7,8 @@ what that costs, and whether the answer is right. Votes are counted by the rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any, TypeAlias
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -33,12 +33,21 @@ class LabelledReply(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
-class Labelled(msgspec.Struct, frozen=True):
+class Labelled(msgspec.Struct, frozen=True, dict=True):
     """An item whose right answer is known. `features`: what is known of it before anybody is asked."""
 
     id: str
     replies: dict[str, LabelledReply]
     features: dict[str, str] = {}
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The answer of each member as a number, the same for the same answer."""
+        found: dict[str, int] = {}
+        return {
+            name: _FAILED if one.answer is None else found.setdefault(one.answer, len(found))
+            for name, one in self.replies.items()
+        }
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -48,6 +57,27 @@ class Tried(msgspec.Struct, frozen=True):
     usd: float = 0.0
     seconds: float = 0.0
     calls: int = 0
+
+
+class Columns(NamedTuple):
+    """The replies to all items, by member: which answer, whether it is right, and what it took."""
+
+    numbers: dict[str, list[int]]
+    right: dict[str, list[bool]]
+    usd: dict[str, list[float]]
+    seconds: dict[str, list[float]]
+
+
+def columns_of(items: Sequence[Labelled]) -> Columns:
+    found = Columns({}, {}, {}, {})
+    absent = LabelledReply(None, False)
+    for name in {name for item in items for name in item.replies}:
+        replies = [item.replies.get(name, absent) for item in items]
+        found.numbers[name] = [item.numbers.get(name, _ABSENT) for item in items]
+        found.right[name] = [one.right for one in replies]
+        found.usd[name] = [one.usd for one in replies]
+        found.seconds[name] = [one.seconds for one in replies]
+    return found
 
 
 class Single(msgspec.Struct, frozen=True, tag="single"):
@@ -65,27 +95,51 @@ class Single(msgspec.Struct, frozen=True, tag="single"):
 
 
 class VoteInOrder(msgspec.Struct, frozen=True, tag="vote"):
-    """An ensemble: asked in this order (with weights, those that weigh most first), until the leading
-    answer has so large a share (`confidence`) or can no longer change."""
+    """An ensemble: asked in this order, until the leading answer has so large a share (`confidence`)
+    or can no longer change."""
 
     members: tuple[str, ...]
     weights: tuple[float, ...] = ()
     confidence: float | None = None
 
     def tried(self, item: Labelled) -> Tried:
-        replies = [item.replies.get(name) for name in self.members]
-        asked, chosen = _course(self.weights, self.confidence, _pattern(replies))
-        paid = [reply for reply in replies[:asked] if reply is not None]
-        right = chosen >= 0 and (one := replies[chosen]) is not None and one.right
+        numbers, replies = item.numbers, item.replies
+        pattern = tuple([numbers.get(name, _ABSENT) for name in self.members])
+        asked, chosen = _course(self.weights, self.confidence, pattern)
+        paid = [replies[name] for name in self.members[:asked] if name in replies]
+        right = chosen >= 0 and replies[self.members[chosen]].right
         return Tried(
-            int(right), sum(one.usd for one in paid), sum(one.seconds for one in paid), len(paid)
+            int(right),
+            sum([one.usd for one in paid]),
+            sum([one.seconds for one in paid]),
+            len(paid),
         )
 
+    def total(self, columns: Columns) -> Tried:
+        """The same as `tried` of each item in sum, several times as fast."""
+        numbers, rights, usds, seconds = ([of[name] for name in self.members] for of in columns)
+        courses: dict[Pattern, tuple[int, int]] = {}
+        right = calls = 0
+        usd = time = 0.0
+        for n, pattern in enumerate(zip(*numbers, strict=True)):
+            course = courses.get(pattern)
+            if course is None:
+                course = courses[pattern] = _course(self.weights, self.confidence, pattern)
+            asked, chosen = course
+            right += int(chosen >= 0 and rights[chosen][n])
+            for place in range(asked):
+                usd += usds[place][n]
+                time += seconds[place][n]
+                calls += pattern[place] != _ABSENT
+        return Tried(right, usd, time, calls)
+
     def text(self) -> str:
+        until = "" if self.confidence is None else f" until {self.confidence:.0%} agree"
         if self.weights:
             pairs = zip(self.members, self.weights, strict=True)
-            return "weighted: " + " > ".join(f"{name} ({weight:g})" for name, weight in pairs)
-        until = "" if self.confidence is None else f" until {self.confidence:.0%} agree"
+            return (
+                "weighted: " + " > ".join(f"{name} ({weight:g})" for name, weight in pairs) + until
+            )
         return " > ".join(self.members) + until
 
     def step(self) -> PlanStep:
@@ -93,6 +147,8 @@ class VoteInOrder(msgspec.Struct, frozen=True, tag="vote"):
         if self.weights:
             weights = dict(zip(self.members, self.weights, strict=True))
             fields |= {"decide": "weighted", "weights": weights}
+            if list(self.weights) != sorted(self.weights, reverse=True):
+                fields["order"] = "listed"
         sure = 1 if self.confidence == 1 else self.confidence
         stop: dict[str, Any] = {"stop_early": True} if sure is None else {"confidence": sure}
         return "ensemble", fields | stop
@@ -142,17 +198,7 @@ def total(way: Way, items: Iterable[Labelled]) -> Tried:
     )
 
 
-def _pattern(replies: Sequence[LabelledReply | None]) -> Pattern:
-    numbers: dict[str, int] = {}
-    return tuple(
-        _ABSENT if one is None
-        else _FAILED if one.answer is None
-        else numbers.setdefault(one.answer, len(numbers))
-        for one in replies
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 20)
 def _course(
     weights: tuple[float, ...], confidence: float | None, pattern: Pattern
 ) -> tuple[int, int]:

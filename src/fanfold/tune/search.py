@@ -1,22 +1,35 @@
 """Which ways are worth considering: single members, votes, weights, routers, by what half of a sample says.
 
-The best of many looks better than it is. So a vote is expected to do what it and its neighbours (one
-member more, less, or another) did on average, a router what it did on items that it was not learned
-from, and a single member, which has no neighbours, half a standard error less than it did.
+The best of many looks better than it is. So a vote is expected to do partly what it did, partly what
+votes of such members did (`tune.expected`); a router what it did on items that it was not learned from; a
+single member half a standard error less than it did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from math import log, sqrt
 
 import msgspec
 
-from fanfold.tune.policy import Labelled, Plain, Routed, Single, Tried, VoteInOrder, Way, total
+from fanfold.tune.expected import expected_shares
+from fanfold.tune.policy import (
+    Labelled,
+    Plain,
+    Routed,
+    Single,
+    Tried,
+    VoteInOrder,
+    Way,
+    columns_of,
+    total,
+)
 
 MOST_MEMBERS = 8  # that take part in votes; those that no other beats in price and accuracy first
 LONGEST = 5  # members in a vote
+ALL, MOST = 1.0, 0.6  # the share of the votes that is enough
+MOST_ALTERNATIVES = 10.0  # wrong answers, in weights
 COVERED = 0.8  # of the items that a member must have been asked about
 SHRINK = 30.0  # items of the overall share that a group's own share is mixed with
 FOLDS = 5
@@ -71,8 +84,8 @@ def _scored(way: Way, items: Sequence[Labelled], expected: float | None = None) 
 
 
 def _careful(one: Scored) -> Scored:
-    error = sqrt(one.share * (1 - one.share) / one.of)
-    return msgspec.structs.replace(one, expected=one.share - error / 2)
+    error = sqrt(one.expected * (1 - one.expected) / one.of)
+    return msgspec.structs.replace(one, expected=one.expected - error / 2)
 
 
 def _layers(scored: Sequence[Scored], most: int) -> list[Scored]:
@@ -89,55 +102,78 @@ def _layers(scored: Sequence[Scored], most: int) -> list[Scored]:
 
 
 def _votes(able: Sequence[Scored], items: Sequence[Labelled]) -> list[Scored]:
-    """Every set of three to five, the cheapest or the best first, under each rule."""
     known = {one.way.text(): one for one in able}
+    odds = _odds([known[name] for name in sorted(known)], items)
+    columns, found = columns_of(items), dict[Way, Scored]()
+    for way in _vote_ways(known, odds):
+        if way not in found:
+            tried = way.total(columns)
+            found[way] = Scored(way, tried, len(items), tried.right / len(items))
+    votes = list(found.values())
+    told = expected_shares(
+        [_traits(one, known) for one in votes], [one.share for one in votes], len(items)
+    )
+    return [
+        msgspec.structs.replace(one, expected=share) for one, share in zip(votes, told, strict=True)
+    ]
+
+
+def _vote_ways(known: dict[str, Scored], odds: dict[str, float]) -> Iterator[VoteInOrder]:
+    """Every set of three to five: the cheapest or the best first, until all or most agree; and by weight,
+    until nobody can change the answer."""
     orders: tuple[Callable[[str], float], ...] = (
         lambda name: known[name].usd,
         lambda name: -known[name].share,
     )
-    found: list[Scored] = []
-    for rule in (_all_agree, _most_agree, _weighted):
-        for order in orders:
-            tried = {}
-            for size in range(3, LONGEST + 1):
-                for chosen in combinations(sorted(known), size):
-                    way = rule([known[name] for name in sorted(chosen, key=order)])
-                    tried[frozenset(chosen)] = _scored(way, items)
-            found += _smoothed(tried, frozenset(known))
-    return list({one.way: one for one in found}.values())
+    for size in range(3, LONGEST + 1):
+        for chosen in combinations(sorted(known), size):
+            for order in orders:
+                names = tuple(sorted(chosen, key=order))
+                yield VoteInOrder(names, confidence=ALL)
+                yield VoteInOrder(names, confidence=MOST)
+                yield VoteInOrder(names, tuple(odds[name] for name in names), MOST)
+            heavy = tuple(sorted(chosen, key=lambda name: -odds[name]))
+            yield VoteInOrder(heavy, tuple(odds[name] for name in heavy))
 
 
-def _all_agree(members: list[Scored]) -> Plain:
-    """The first two must say the same; else all are asked."""
-    return VoteInOrder(tuple(one.way.text() for one in members), confidence=1.0)
+def _odds(members: Sequence[Scored], items: Sequence[Labelled]) -> dict[str, float]:
+    """What a member's answer weighs: the log odds that it is right rather than any one wrong answer.
+
+    Two who are wrong seldom say the same where there are many wrong answers, so even a member that is
+    mostly wrong says something. How many there are follows from how often two wrong ones agree."""
+    wrong = same = 0
+    for item in items:
+        said = [
+            reply.answer
+            for one in members
+            if (reply := item.replies.get(one.way.text())) is not None and not reply.right
+        ]
+        given = [answer for answer in said if answer is not None]
+        wrong += len(given) * (len(given) - 1)
+        same += sum(given.count(answer) - 1 for answer in given)
+    others = min(MOST_ALTERNATIVES, (wrong + 1) / (same + 1))
+    shares = {one.way.text(): (one.tried.right + 1) / (one.of + 2) for one in members}
+    return {
+        name: round(max(0.05, log(share * others / (1 - share))), 2)
+        for name, share in shares.items()
+    }
 
 
-def _most_agree(members: list[Scored]) -> Plain:
-    """Two of two, two of three, three of five are enough."""
-    return VoteInOrder(tuple(one.way.text() for one in members), confidence=0.6)
-
-
-def _weighted(members: list[Scored]) -> Plain:
-    """By the log odds of each member's share; one that is more often wrong than right hardly counts.
-    An ensemble asks those first who weigh most."""
-
-    def weight(one: Scored) -> float:
-        share = (one.tried.right + 1) / (one.of + 2)
-        return round(max(0.05, log(share / (1 - share))), 2)
-
-    found = sorted(((one.way.text(), weight(one)) for one in members), key=lambda pair: -pair[1])
-    return VoteInOrder(tuple(name for name, _ in found), tuple(weight for _, weight in found))
-
-
-def _smoothed(tried: dict[frozenset[str], Scored], names: frozenset[str]) -> list[Scored]:
-    found = []
-    for chosen, one in tried.items():
-        near = [chosen - {name} for name in chosen] + [chosen | {name} for name in names - chosen]
-        near += [chosen - {out} | {name} for out in chosen for name in names - chosen]
-        shares = [tried[other].share for other in near if other in tried]
-        mean = sum(shares) / len(shares) if shares else one.share
-        found.append(msgspec.structs.replace(one, expected=(one.share + mean) / 2))
-    return found
+def _traits(one: Scored, known: dict[str, Scored]) -> list[float]:
+    """What is known of a vote before it is tried: how good its members are, and its rule."""
+    way = one.way
+    assert isinstance(way, VoteInOrder)
+    shares = sorted((known[name].share for name in way.members), reverse=True)
+    size = len(shares)
+    rules = [way.confidence == ALL, way.confidence is None, bool(way.weights), size == 4, size == 5]
+    return [
+        1.0,
+        shares[0],
+        shares[1],
+        sum(shares) / size,
+        known[way.members[0]].share,
+        *map(float, rules),
+    ]
 
 
 # ── routers ──────────────────────────────────────────────────────────────────────────────────

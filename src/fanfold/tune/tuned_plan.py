@@ -16,7 +16,7 @@ from fanfold.work.written import dumped
 
 _WHO = frozenset({
     "member", "members", "agent", "needs", "use", "spread", "fallback", "escalate", "hedge",
-    "samples", "decide", "weights", "quorum", "stop_early", "confidence", "judge",
+    "samples", "decide", "weights", "order", "quorum", "stop_early", "confidence", "judge",
 })  # fmt: skip
 """The fields of a step that say who is asked."""
 

@@ -299,6 +299,21 @@ def test_the_heaviest_are_asked_first(memory_path: Path) -> None:
     assert (held.asked, held.parts) == ([1, 0, 1], [("0", "7")])
 
 
+def test_listed_ones_are_asked_as_listed_and_the_heavy_one_decides(memory_path: Path) -> None:
+    """Two cheap ones that agree are enough; where they differ, the last one's answer weighs more."""
+    how: dict[str, Any] = {
+        "weights": {"a": 1, "b": 1, "c": 5},
+        "order": "listed",
+        "confidence": 0.6,
+    }
+    agreed = vote(memory_path / "same", "6", "6", "7", decide="weighted", **how)
+    agreed.play()
+    assert (agreed.asked, agreed.parts) == ([1, 1, 0], [("0", "6")])
+    differed = vote(memory_path / "not", "6", "8", "7", decide="weighted", **how)
+    differed.play()
+    assert (differed.asked, differed.parts) == ([1, 1, 1], [("0", "7")])
+
+
 def test_a_confidence_stops_sooner(memory_path: Path) -> None:
     held = vote(memory_path, "6", "6", "7", "7", "7", confidence=1.0)
     held.play()
@@ -568,6 +583,8 @@ def test_samples_of_whoever_a_task_is_for(memory_path: Path) -> None:
         ({"judge": judged(), "decide": "plurality"}, "decide='plurality' always decides; a judge"),
         ({"judge": judged(), "decide": judged()}, "`judge` is for a count of votes"),
         ({"decide": "weighted", "weights": {"z": 2}}, "weights: 'z' is no voter"),
+        ({"order": "listed"}, "`order` goes with `weights`"),
+        ({"weights": {"a": 2}, "order": "cost"}, "unknown order `cost`"),
         ({"decide": "weighted", "weights": {"a": -1}}, "`a` must be 0 or more, not -1"),
         ({"decide": "weighted", "weights": {"a": 0, "b": 0}}, "weights: all are 0"),
         ({"decide": median, "stop_early": True}, "stop_early and confidence go with a count"),

@@ -13,7 +13,17 @@ from fanfold.errors import BadInput
 from fanfold.patterns.vote_rules import VoteOptions, vote_rules
 from fanfold.tune.bounds import lower, upper
 from fanfold.tune.choose import Goal, Tuning, halves, tune
-from fanfold.tune.policy import Labelled, LabelledReply, Routed, Single, Tried, VoteInOrder, total
+from fanfold.tune.expected import expected_shares
+from fanfold.tune.policy import (
+    Labelled,
+    LabelledReply,
+    Routed,
+    Single,
+    Tried,
+    VoteInOrder,
+    columns_of,
+    total,
+)
 from fanfold.tune.replies import read_replies
 from fanfold.tune.search import frontier, search
 from fanfold.tune.show import plot, tuning_text
@@ -85,7 +95,7 @@ def test_a_way_decides_as_the_step_that_states_it(
     names = tuple("abcde"[: len(answers)])
     way = VoteInOrder(names, confidence=confidence)
     if weighted:
-        way = VoteInOrder(names, tuple(sorted(weights[: len(names)], reverse=True)))
+        way = VoteInOrder(names, tuple(weights[: len(names)]), confidence)
     kind, fields = way.step()
     rules = vote_rules(fields.pop("members"), VoteOptions(**fields))
     assert (kind, rules.early) == ("ensemble", True)
@@ -100,6 +110,7 @@ def test_a_way_decides_as_the_step_that_states_it(
     found, tried = decided(rules.rule, votes), way.tried(said(*answers))
     assert found is not None
     assert (tried.right, tried.calls) == (int(found.ballot == "x"), len(votes))
+    assert way.total(columns_of([said(*answers)])) == tried
 
 
 def test_a_router_takes_the_way_of_the_value_else_the_default() -> None:
@@ -107,6 +118,25 @@ def test_a_router_takes_the_way_of_the_value_else_the_default() -> None:
     for subject, usd in (("law", 0.004), ("art", 0.001)):
         item = Labelled("i", sample(1)[0].replies, {"subject": subject})
         assert way.tried(item).usd == usd
+
+
+# ── what is expected ──
+
+
+def test_the_best_of_many_is_expected_to_do_less_than_it_did() -> None:
+    """All are equally good: what the best did is chance. What is known of them beforehand counts."""
+    chance = Random(3)
+    seen = [sum(chance.random() < 0.9 for _ in range(200)) / 200 for _ in range(300)]
+    told = expected_shares([[1.0, 0.9]] * 300, seen, 200)
+    assert max(told) - 0.9 < 0.8 * (max(seen) - 0.9)
+    true = [0.7 + 0.001 * n for n in range(200)]
+    seen = [sum(chance.random() < share for _ in range(200)) / 200 for share in true]
+    told = expected_shares([[1.0, share] for share in true], seen, 200)
+    assert _worst(told, true) < 0.8 * _worst(seen, true)
+
+
+def _worst(told: list[float], true: list[float]) -> float:
+    return max(abs(one - share) for one, share in zip(told, true, strict=True))
 
 
 # ── bounds ───────────────────────────────────────────────────────────────────────────────────

@@ -18,6 +18,7 @@ from fanfold.patterns.vote_rules import (
     RULES,
     UNDECIDED,
     WRITE,
+    AskingOrder,
     VoteJudge,
     VoteOptions,
     VoteRules,
@@ -68,6 +69,7 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
     samples: Count | None = None
     decide: Text = "majority"
     weights: dict[str, NonNegative] = {}  # noqa: RUF012 (a record)
+    order: AskingOrder | None = None
     quorum: Count | None = None
     stop_early: bool = False
     confidence: Annotated[Positive, Meta(description="A share of the votes, at most 1.")] | None = (
@@ -102,8 +104,11 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         if given.confidence is not None and given.confidence > 1:
             what = f"`confidence` is a share of the votes, at most 1, not {given.confidence:g}"
             raise node.child("confidence").bad(what)
+        if given.order is not None and not given.weights:
+            what = "`order` goes with `weights`; without them voters are asked as they are listed"
+            raise node.child("order").bad(what)
         made = reading.asking(node, given, known) | _decision(node, given, reading)
-        same = ("samples", "weights", "quorum", "stop_early", "confidence", "field")
+        same = ("samples", "weights", "order", "quorum", "stop_early", "confidence", "field")
         return cls(**made, **{field: getattr(given, field) for field in same}, name=name)
 
     # ── items ──
@@ -150,8 +155,9 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         if decide == "judge":
             decide, judge = judge, None
         return VoteOptions(
-            samples=self.samples, decide=decide, weights=self.weights or None, quorum=self.quorum,
-            stop_early=self.stop_early, confidence=self.confidence, field=self.field, judge=judge,
+            samples=self.samples, decide=decide, weights=self.weights or None, order=self.order,
+            quorum=self.quorum, stop_early=self.stop_early, confidence=self.confidence,
+            field=self.field, judge=judge,
         )  # fmt: skip
 
     def stage(self, ready: Ready) -> Stage:
@@ -214,11 +220,12 @@ class Ensemble(Asking, Step, frozen=True, omit_defaults=True, tag="ensemble", kw
         judge = "" if self.judge is None else describe_who(self.judge.who, sketch.roster)
         judge = f"else judge {judge}" if judge and self.decide != "judge" else judge
         weights = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
+        listed = "asked as listed" if self.order == "listed" else ""
         field = f"on {self.field}" if self.field else ""
         sure = f"confidence {self.confidence:g}" if self.confidence is not None else ""
         early = "stops early" if self.stop_early else ""
         heading = names.get(self.decide, f"decide by {self.decide}")
-        return (heading, *joined([judge, weights, field, early, sure]))
+        return (heading, *joined([judge, weights, listed, field, early, sure]))
 
 
 Ensemble.written = written(Ensemble, "an ensemble", "picks", judge=(JudgeFields, UNSET))
