@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections import Counter
@@ -12,6 +13,8 @@ import pytest
 
 import fanfold as ff
 from fanfold.errors import BadInput
+from fanfold.journal.facts import RemoveRuns
+from fanfold.journal.opening import open_store
 from fanfold.members.roster import load_roster
 from fanfold.observe.preview import preview_text
 from fanfold.plans.drawing.picture import picture
@@ -112,6 +115,32 @@ def test_each_file_is_sent_natively_once(
     assert len({one for entry in books.paid for one in entry.files}) == 6
     assert contents(tmp_path) == 6
     assert carry(tmp_path).calls == 0
+
+
+def test_what_no_other_run_sent_goes_with_its_run(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        scans(tmp_path, 3)
+        step = MAP.format(member="o", prompt="'{{ item | image }}Read it.'")
+        written(tmp_path, step, server.url)
+        first = carry(tmp_path).run
+        (tmp_path / "scans" / "page-002.jpg").unlink()
+        written(tmp_path, step.replace("Read", "Sum"), server.url)
+        second = carry(tmp_path).run
+    counted = [contents(tmp_path)]
+    for run in (first, second):
+        store = open_store(str(tmp_path / "store"))
+        try:
+            runs = [one for one in store.read.runs() if one.id == run]
+            fact = RemoveRuns(tuple((one.no, one.session) for one in runs), replies=True)
+            assert asyncio.run(_written(store, fact)) is not None
+        finally:
+            store.close()
+        counted.append(contents(tmp_path))
+    assert counted == [3, 2, 0]
+
+
+async def _written(store: Any, fact: Any) -> Any:
+    return await store.write(fact)
 
 
 def contents(folder: Path) -> int:
@@ -309,6 +338,17 @@ def test_a_pdf_of_30_mb_is_refused_with_what_to_do(tmp_path: Path) -> None:
     said = refused(tmp_path, MAP.format(member="o", prompt="'{{ item | document }}'"))
     what = "is larger than 24.0 MB (30.0 MB), which no service takes; split it by its pages"
     assert said == f"/scans/big.pdf: {what}"
+
+
+def test_an_image_that_the_api_would_refuse_is_not_sent(tmp_path: Path) -> None:
+    large = media.jpeg(seed=1)[:-2] + b"\0" * 4_500_000 + b"\xff\xd9"
+    (scans(tmp_path, 1) / "large.jpg").write_bytes(large)
+    with served(tmp_path) as server:
+        written(tmp_path, MAP.format(member="a", prompt="'{{ item | image }}'"), server.url)
+        receipt = carry(tmp_path)
+    assert (receipt.passed, receipt.failed, len(asked)) == (1, 1, 1)
+    why = "a: scans/large.jpg has 4.5 MB, and this API takes images up to 3.9 MB"
+    assert [one.reason for one in receipt.reasons] == [why]
 
 
 def test_a_file_that_a_row_names_is_its_items_flaw(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, threaded_server
 from fanfold.testing.script import Asked, Says
-from tests import postgres
+from tests import media, postgres
 from tests.faces.cli import Ended, Program, fanfold, started
 from tests.faces.project import MEMBER, PRICE, write_items, write_project
 from tests.postgres import PostgresServer
@@ -93,6 +93,27 @@ def test_workers_carry_out_what_a_run_asks_with_keys_that_only_they_have(
     assert list(machines.asked(model).values()) == [1] * 30
     assert ended.receipt["calls"] == 30
     assert rows(database, machines.place, "select count(*) from s.asks") == [(0,)]
+
+
+def test_files_go_to_a_worker_with_their_asks(
+    database: PostgresServer, model: RunningServer, tmp_path: Path
+) -> None:
+    """The worker's machine does not have them."""
+    machines = Machines(database.place(), model.url, tmp_path, 1)
+    machines.roster(f"{AT}    media: [image]\n")
+    for n in range(5):
+        (machines.run / f"page-{n}.png").write_bytes(media.png(seed=1000 + n))
+    plan = "name: p\ninput: {files: '*.png'}\nsteps:\n  - map: {member: m, prompt: PAGE, attach: item}\n"
+    (machines.run / "plan.yaml").write_text(plan)
+    with machines.worker("one") as one:
+        one.until_it_says("takes asks for m")
+        ended = machines.carry_out()
+        assert ended.code == 0, ended
+    files = [one.files for one in model.books().asked if one.prompt == "PAGE"]
+    assert sorted(map(len, files)) == [1] * 5
+    assert len({hash for (hash,) in files}) == 5
+    kept = "select count(*), count(b.hash) from s.attached a left join s.blobs b on a.hash = b.hash"
+    assert rows(database, machines.place, kept) == [(5, 5)]
 
 
 def rows(database: PostgresServer, place: str, question: str) -> list[tuple[object, ...]]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from fanfold.errors import Terminal
 from fanfold.members.endpoint import ApiFields, ApiMember, Endpoint, reply_of, shared_part
 from fanfold.members.entry import constructor
 from fanfold.members.keys import Key, fetcher
@@ -16,7 +17,7 @@ from fanfold.members.status import table
 from fanfold.members.structured import closed, in_words
 from fanfold.members.toolcalls import Gathering, calling, messages_tools, messages_turns
 from fanfold.work.ask import Ask, Call, Message, Reply, Schema
-from fanfold.work.media import MediaKind
+from fanfold.work.media import Attachment, MediaKind, size_text
 from fanfold.work.member import Event, Request, Tell, Traits
 from fanfold.work.nesting import too_deep
 
@@ -30,6 +31,7 @@ _EFFORT: dict[str | None, dict[str, str]] = {
     "minimal": {"effort": "low"}, "low": {"effort": "low"}, "medium": {"effort": "medium"},
     "high": {"effort": "high"},
 }  # fmt: skip
+_IMAGE = 5 * 1024 * 1024  # bytes of an image as base64
 _TIERS: dict[str | None, str] = {"auto": "auto", "default": "standard_only"}
 _LEAST = (
     ("sonnet-4-6", 2048), ("haiku-3", 2048), ("3-haiku", 2048), ("3-5-haiku", 2048),
@@ -155,6 +157,7 @@ class Anthropic(ApiMember):
             whole, spoken = _marked(ask, "\n\n".join(system), spoken)
         attached = ask.attachments()
         if attached:
+            self._check(attached)
             spoken = tuple(
                 messages_turn(one) if isinstance(one, Message) and one.parts else one
                 for one in spoken
@@ -178,6 +181,13 @@ class Anthropic(ApiMember):
             output_tokens=most, prefix=shared.prefix,
             shared=shared.tokens,
         )  # fmt: skip
+
+    def _check(self, attached: tuple[Attachment, ...]) -> None:
+        for one in attached:
+            if one.kind == "image" and -(-one.size // 3) * 4 > _IMAGE:
+                what = f"{one.name} has {size_text(one.size)}, and this API takes images up to"
+                most = size_text(_IMAGE * 3 // 4)
+                raise Terminal(f"{self._traits.id}: {what} {most}", scope="ask")
 
     def _output_config(self, schema: Schema) -> dict[str, msgspec.Raw] | None:
         """Made once: the asks of one step share their schema."""

@@ -12,6 +12,7 @@ from fanfold.errors import (
     RunStopped,
     StoreError,
     StoreFenced,
+    Terminal,
     TimedOut,
     Transient,
 )
@@ -224,6 +225,8 @@ class Obtain:
             case NobodyLeft():
                 ctx.stopping.halt(Stop("paused", str(error)))
                 return NoReply(str(error)) if self._demand.sent else ctx.stopping.error()
+            case Terminal():
+                return NoReply(str(error))
         return NoReply(error_text(error))  # a member that cannot make a request of this ask
 
     def _another_may_fit(self) -> bool:

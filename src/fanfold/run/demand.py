@@ -223,7 +223,7 @@ class Prepares(Protocol):
 
 
 def prepared(member: Prepares, ask: Ask) -> Request:
-    """Made ready for this member, with files as it takes them. BadInput: it does not take them."""
+    """Made ready for this member, with files as it takes them. Terminal: it does not take them."""
     return member.prepare(for_member(ask, member.traits))
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from fanfold.errors import BadInput
+from fanfold.errors import Terminal
 from fanfold.work.ask import Ask, Message
 from fanfold.work.media import Attachment, MediaKind, read_content
 from fanfold.work.media_files import page_texts
@@ -47,13 +47,13 @@ def kinds_in(ask: Ask) -> tuple[MediaKind, ...]:
 
 
 def for_member(ask: Ask, traits: Traits) -> Ask:
-    """The ask as this member is sent it: PDFs that it does not take are texts. BadInput: it cannot be
+    """The ask as this member is sent it: PDFs that it does not take are texts. Terminal: it cannot be
     sent the others."""
     kinds = kinds_in(ask)
     if not kinds or traits.takes == "items" or set(kinds) <= set(traits.media):
         return ask
     if why := untaken(traits, kinds):
-        raise BadInput(why)
+        raise Terminal(why, scope="ask")
     if traits.kind == "replay":
         return ask
     return msgspec.structs.replace(ask, messages=tuple(map(_in_words, ask.messages)))
