@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fanfold.run.run import Run
     from fanfold.work.blocking import Block
     from fanfold.work.task import Budget
+    from fanfold.work.tool import tool
 
 __all__ = [
     "Block", "Budget", "FanfoldError", "Folded", "Run", "RunStopped", "agent", "all_of",
@@ -45,7 +46,7 @@ __all__ = [
     "divide_and_conquer", "ensemble", "fold", "function", "graph", "group", "join", "judge",
     "map_reduce", "open_run", "openai", "pipeline", "predicate", "quotes", "rank", "regex",
     "require", "resolve", "run_sync", "sample", "scatter_gather", "shape", "sort_by", "stage",
-    "top",
+    "tool", "top",
 ]  # fmt: skip
 
 _HOMES = {
@@ -77,6 +78,7 @@ _HOMES = {
     "work.blocking": ("Block",),
     "run.run": ("Run",),
     "work.task": ("Budget",),
+    "work.tool": ("tool",),
 }
 _RENAMED = {"model": "shape"}  # the old names work for a while
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -21,7 +21,8 @@ ROWS = (
 HEIGHT = {name: height for height, row in enumerate(ROWS) for name in row}
 
 # A third-party package belongs to one room. msgspec is what records are made of, so it is everywhere.
-EVERYWHERE = {"msgspec"}
+# MCP has two ends: we serve it in one room, and are a client in another.
+EVERYWHERE = {"msgspec", "mcp"}
 
 # Packages that users install as extras: imported where they are used, never before.
 EXTRAS = {
@@ -49,6 +50,7 @@ LAZY = {
     ("fanfold.members.agents.host", "fanfold.members.agents.dialects"): "a host stays small",
     ("fanfold.members.endpoint", "fanfold.members.http_aiohttp"): "slow to import",
     ("fanfold.members.endpoint", "fanfold.members.http_pyreqwest"): "has its own extra",
+    ("fanfold.members.tool_sources", "fanfold.members.mcp_tools"): "has its own extra",
     ("fanfold.members.agents.processes", "psutil"): "a host stays small, and Linux needs no more",
     ("fanfold.work.folders", "platformdirs.unix"): "7 ms that few commands need",
 }
@@ -67,6 +69,8 @@ LATE = {
     "fanfold.journal.postgres.queue": {"psycopg"},
     "fanfold.journal.postgres.sessions": {"psycopg"},
     "fanfold.members.http_pyreqwest": {"pyreqwest"},
+    "fanfold.members.mcp_stdio": {"mcp"},
+    "fanfold.members.mcp_tools": {"mcp"},
     "fanfold.observe.otel": {"opentelemetry"},
 }
 

@@ -150,7 +150,7 @@ class Anthropic(ApiMember):
         spoken: tuple[object, ...] = tuple(one for one in messages if one.role != "system")
         if tools is not None:
             first = (one for one in ask.messages if one.role != "system")
-            spoken = (*first, *messages_turns(tools.rounds), *ask.turns)
+            spoken = (*first, *messages_turns(tools.rounds, ask.turns))
         shared = shared_part(ask, self._traits.price, self._least)
         whole: str | list[_TextBlock] = "\n\n".join(system)
         if shared.prefix:

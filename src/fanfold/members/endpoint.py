@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,6 +21,8 @@ from fanfold.members.kinds import BuildContext, MemberFields
 from fanfold.members.reported import Reported, reply_end
 from fanfold.members.status import ErrorRow, error_parts, refused, shortened
 from fanfold.members.structured import find
+from fanfold.members.target import look_for
+from fanfold.members.tool_sources import look_at_tool
 from fanfold.price import Price
 from fanfold.work.ask import Ask, Reply
 from fanfold.work.item import digest
@@ -28,8 +30,23 @@ from fanfold.work.member import MAX_BYTES, Request, Tell, Tier, Traits, filled, 
 from fanfold.work.nesting import TooDeep
 from fanfold.work.reader import Count, Misfit, Text
 from fanfold.work.split import estimate_tokens
+from fanfold.work.tool import (
+    CALLS,
+    ROUNDS,
+    CallsField,
+    RoundsField,
+    StatedTool,
+    StatedTools,
+    ToolField,
+    as_fields,
+    refuse_same_names,
+)
 
 T = TypeVar("T")
+if TYPE_CHECKING:  # what scripts may give, and what it becomes
+    StatedToolList: TypeAlias = Sequence[Any]
+else:
+    StatedToolList = tuple[ToolField, ...]
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _CONNECTING = 3.0  # seconds that a connection may take when members are looked at
 
@@ -45,11 +62,20 @@ class ApiFields(_AddressFields, frozen=True):
 
     model: Text
 
+    tools: StatedToolList = ()
+    tool_rounds: RoundsField = ROUNDS
+    tool_calls: CallsField = CALLS
+
     usual_host: ClassVar[str]
     usual_key: ClassVar[str]
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.put(
+            tools=tuple(
+                one if isinstance(one, StatedTool) else as_fields(one) for one in self.tools
+            )
+        )
         usual_key = "none" if self.base_url else self.usual_key
         url = (self.base_url or self.usual_host).rstrip("/")
         try:
@@ -81,13 +107,25 @@ class ApiFields(_AddressFields, frozen=True):
             },
             answerer=f"{self.kind}:{self.model}", model=self.model, max_bytes=self.max_bytes,
             price=price.lookup(self.model, self.kind, self.base_url) if known is None else known,
-            remote=True, takes_tools=True,
+            remote=True, takes_tools=True, tools=self._stated_tools(roster),
         )  # fmt: skip
+
+    def _stated_tools(self, roster: Path) -> StatedTools | None:
+        """Functions are imported from the roster's folder, and programs run there."""
+        if not self.tools:
+            return None
+        found = tuple(
+            one if isinstance(one, StatedTool) else StatedTool(one, str(roster.resolve()))
+            for one in self.tools
+        )
+        refuse_same_names(found)
+        return StatedTools(found, self.tool_rounds, self.tool_calls)
 
     async def trouble(self, traits: Traits, context: BuildContext) -> str | None:
         """Behind a proxy this may be wrong: it tries to connect directly."""
         if found := await super().trouble(traits, context):
             return found
+        look_at_tools(traits)
         parts = urlsplit(self.base_url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
@@ -97,6 +135,14 @@ class ApiFields(_AddressFields, frozen=True):
             return f"{parts.hostname}:{port} cannot be reached"
         writer.close()
         return None
+
+
+def look_at_tools(traits: Traits) -> None:
+    """Nothing is imported or started. BadInput: one is not there."""
+    for one in () if traits.tools is None else traits.tools.tools:
+        look_at_tool(one)
+        if one.fields.kind == "function" and one.target is None:
+            look_for(str(one.fields.function), one.folder, file=one.file, line=one.line)
 
 
 class Endpoint:

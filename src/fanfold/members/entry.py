@@ -14,12 +14,13 @@ from fanfold.members.keys import refuse_pasted_keys
 from fanfold.members.kinds import KINDS, MemberFields, field_names, record_of
 from fanfold.price import Price
 from fanfold.work.arguments import public
-from fanfold.work.check import entries, one_of
+from fanfold.work.check import elements, entries, one_of
 from fanfold.work.document import Node
 from fanfold.work.member import MemberLimits, Traits
 from fanfold.work.nearest import remedy
 from fanfold.work.options import plain
 from fanfold.work.reader import read_record
+from fanfold.work.tool import script_tools
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -53,7 +54,11 @@ def read_entry(node: Node) -> MemberEntry:
     record = record_of(found)
     _check_names(node, record)
     fields = read_record(node, record)
-    return MemberEntry(fields=fields, traits=fields.traits(Path(node.file).parent), lines=lines)
+    traits = fields.traits(Path(node.file).parent)
+    if traits.tools is not None:
+        places = [child.line for child in elements(node.child("tools"))]
+        traits = msgspec.structs.replace(traits, tools=traits.tools.placed(node.file, places))
+    return MemberEntry(fields=fields, traits=traits, lines=lines)
 
 
 def _check_names(node: Node, record: type[MemberFields]) -> None:
@@ -135,6 +140,8 @@ def read_fields(record: type[Fields], given: Mapping[str, Any]) -> Fields:
     _check_names(node, record)
     made = {name: node.value.get(name) for name in ("price", "limits")}
     made = {name: one for name, one in made.items() if isinstance(one, Price | MemberLimits)}
+    if "tools" in node.value and "tool_rounds" in record.__struct_fields__:
+        made["tools"] = script_tools(node.value["tools"])
     if "limits" in made and "concurrency" in node.value:
         raise BadInput("state `limits` or `concurrency`, not both")
     written = {name: value for name, value in node.value.items() if name not in made}

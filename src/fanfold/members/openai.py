@@ -174,7 +174,7 @@ class OpenAI(ApiMember):
         params, tools = ask.params, ask.tools
         messages: tuple[object, ...] = ask.conversation()
         if tools is not None:
-            messages = (*ask.messages, *completions_messages(tools.rounds), *ask.turns)
+            messages = (*ask.messages, *completions_messages(tools.rounds, ask.turns))
         attached = ask.attachments()
         if attached:
             messages = tuple(

@@ -5,12 +5,12 @@ A call whose arguments cannot be read keeps them as text, so that whoever carrie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from fanfold.work.ask import Ask, Call, Reply, Round, Tools
+from fanfold.work.ask import Ask, Call, Message, Reply, Round, Tools
 from fanfold.work.nesting import decode_json
 
 _encode = msgspec.json.Encoder().encode
@@ -29,6 +29,18 @@ def calling(ask: Ask, reply: Reply, calls: tuple[Call, ...]) -> Reply:
     if not calls or ask.tools is None or reply.finish != "stop":
         return reply
     return msgspec.structs.replace(reply, calls=calls, data=None)
+
+
+def in_turn(
+    rounds: Iterable[Round], turns: Sequence[Message], shown: Callable[[Round], list[object]]
+) -> Iterator[object]:
+    """Rounds and the turns of kick-backs, in the order in which they were."""
+    told = 0
+    for one in rounds:
+        yield from turns[told : one.turns]
+        told = one.turns
+        yield from shown(one)
+    yield from turns[told:]
 
 
 # ── chat completions ─────────────────────────────────────────────────────────────────────────
@@ -59,21 +71,23 @@ def completions_tools(tools: Tools) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def completions_messages(rounds: Iterable[Round]) -> list[dict[str, Any]]:
-    """Each round is what the model said, then one message for each result."""
-    made: list[dict[str, Any]] = []
-    for one in rounds:
-        calls = [
-            {"id": use.id, "type": "function",
-             "function": {"name": use.name, "arguments": _written(use.given)}}
-            for use in one.calls
-        ]  # fmt: skip
-        made.append({"role": "assistant", "content": one.said or None, "tool_calls": calls})
-        made += [
-            {"role": "tool", "tool_call_id": use.id, "content": result}
-            for use, result in zip(one.calls, one.results, strict=True)
-        ]
-    return made
+def completions_messages(rounds: Iterable[Round], turns: Sequence[Message]) -> list[object]:
+    """Each round is what the model said, then one message for each result; between them, in their
+    places, the turns of kick-backs."""
+    return list(in_turn(rounds, turns, _completions_round))
+
+
+def _completions_round(one: Round) -> list[object]:
+    calls = [
+        {"id": use.id, "type": "function",
+         "function": {"name": use.name, "arguments": _written(use.given)}}
+        for use in one.calls
+    ]  # fmt: skip
+    results = [
+        {"role": "tool", "tool_call_id": use.id, "content": result}
+        for use, result in zip(one.calls, one.results, strict=True)
+    ]
+    return [{"role": "assistant", "content": one.said or None, "tool_calls": calls}, *results]
 
 
 def _written(given: Any) -> str:
@@ -117,17 +131,19 @@ def messages_tools(tools: Tools) -> list[dict[str, Any]]:
     ]
 
 
-def messages_turns(rounds: Iterable[Round]) -> list[dict[str, Any]]:
-    """Each round is two messages: what the model said, and all results together."""
-    made: list[dict[str, Any]] = []
-    for one in rounds:
-        said: list[dict[str, Any]] = [{"type": "text", "text": one.said}] if one.said else []
-        for use in one.calls:
-            given = use.given if isinstance(use.given, dict) else {}
-            said.append({"type": "tool_use", "id": use.id, "name": use.name, "input": given})
-        results = [
-            {"type": "tool_result", "tool_use_id": use.id, "content": result}
-            for use, result in zip(one.calls, one.results, strict=True)
-        ]
-        made += [{"role": "assistant", "content": said}, {"role": "user", "content": results}]
-    return made
+def messages_turns(rounds: Iterable[Round], turns: Sequence[Message]) -> list[object]:
+    """Each round is two messages: what the model said, and all results together; between them, in
+    their places, the turns of kick-backs."""
+    return list(in_turn(rounds, turns, _messages_round))
+
+
+def _messages_round(one: Round) -> list[object]:
+    said: list[dict[str, Any]] = [{"type": "text", "text": one.said}] if one.said else []
+    for use in one.calls:
+        given = use.given if isinstance(use.given, dict) else {}
+        said.append({"type": "tool_use", "id": use.id, "name": use.name, "input": given})
+    results: list[dict[str, Any]] = []
+    for number, (use, result) in enumerate(zip(one.calls, one.results, strict=True)):
+        told = {"type": "tool_result", "tool_use_id": use.id, "content": result}
+        results.append({**told, "is_error": True} if number in one.failed else told)
+    return [{"role": "assistant", "content": said}, {"role": "user", "content": results}]

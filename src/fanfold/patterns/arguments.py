@@ -28,6 +28,7 @@ from fanfold.work.opening import CacheMode
 from fanfold.work.options import HOW, TERMS, stated, who_of
 from fanfold.work.outcome import Missing, Outcome, Part, Receipt
 from fanfold.work.task import Budget, Gate, Hedge, InDoubt, OnFailure, Spread, Task, Terms
+from fanfold.work.tool import CALLS, ROUNDS, StatedTool, StatedTools, script_tools
 from fanfold.work.typed import as_type
 
 T = TypeVar("T")
@@ -48,7 +49,10 @@ class PatternOptions(TypedDict, total=False):
 
     `params` are sampling parameters: `temperature`, `top_p`, `max_tokens`, `seed`, `stop`, `reasoning`,
     `service_tier`. `attach`: fields of an item that name files (images, PDFs, audio) which go with its
-    ask; paths are looked for in the current folder."""
+    ask; paths are looked for in the current folder.
+
+    `tools`: functions, `module:function` or `tool(…)` that whoever answers may call, at most
+    `tool_rounds` times before it must answer, and `tool_calls` in one reply."""
 
     step: str
     member: str | Named
@@ -73,6 +77,9 @@ class PatternOptions(TypedDict, total=False):
     cache: CacheMode
     params: Mapping[str, Any]
     attach: str | Sequence[str]
+    tools: Sequence[Callable[..., Any] | str | StatedTool | Mapping[str, Any]]
+    tool_rounds: int
+    tool_calls: int
 
 
 def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms:
@@ -82,8 +89,21 @@ def terms_of(options: PatternOptions, schema: Schema | None, step: str) -> Terms
     given = {name: checked[name] for name in TERM_NAMES if name in checked}
     return Terms(
         step=checked.get("step", step), gate=standard(checked.get("gate"), schema), who=who_of(checked),
-        keep=None if keep is None else lambda task, reply: bool(keep(reply.value)), **given,
+        keep=None if keep is None else lambda task, reply: bool(keep(reply.value)),
+        tools=_tools(checked), **given,
     )  # fmt: skip
+
+
+def _tools(checked: Mapping[str, Any]) -> StatedTools | None:
+    stated = checked.get("tools")
+    for name in ("tool_rounds", "tool_calls"):
+        if not stated and name in checked:
+            raise BadInput(f"`{name}` is for a step with `tools`")
+    if stated is None:
+        return None
+    return StatedTools(
+        script_tools(stated), checked.get("tool_rounds", ROUNDS), checked.get("tool_calls", CALLS)
+    )
 
 
 TERM_NAMES = (*TERMS, "attempts")

@@ -7,7 +7,7 @@ ordinary ask of the run, so what is on record is not paid again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -29,9 +29,9 @@ from fanfold.run.run import Run
 from fanfold.run.sources import Rows
 from fanfold.work.ask import Ask, Call, Message, Params, Reply, Schema, Tools
 from fanfold.work.item import Item
-from fanfold.work.member import Event, Tell, Traits
-from fanfold.work.outcome import PASS, Outcome, Verdict
-from fanfold.work.task import AskPower, Gate, Place, Task, Terms, Who, known_as
+from fanfold.work.member import Tell, Traits
+from fanfold.work.outcome import Outcome
+from fanfold.work.task import AskPower, Place, Task, Terms, ToolsUsed, Who
 
 # ── a model that leads by tools ──────────────────────────────────────────────────────────────────
 
@@ -43,15 +43,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class LeadSession:
-    """One who leads, at one request. What it delegates is a run of its own below the attempt that
-    first wanted it. Only what does not change is told to it, and calls of one reply are numbered in its
-    order, so that the next time all asks are the same.
+    """One who leads, at one request: its tools are those of a desk. What it delegates is a run of its
+    own below the attempt that first wanted it. Only what does not change is told to it, and calls of
+    one reply are numbered in its order, so that the next time all asks are the same.
     """
 
-    def __init__(
-        self, run: Run, members: MemberSource, leading: str, tell: Tell | None = None
-    ) -> None:
-        self._run, self._members, self._leading, self._tell = run, members, leading, tell
+    rounds = MOST_ROUNDS
+
+    def __init__(self, run: Run, members: MemberSource, leading: str) -> None:
+        self._run, self._members, self._leading = run, members, leading
         self._desk = Desk(run, members, without=(leading,))
         self._branch: Run | None = None
 
@@ -64,39 +64,28 @@ class LeadSession:
         tools = Tools.of(delegation_tools(menu))
         return msgspec.structs.replace(ask, messages=messages, tools=tools)
 
-    async def answer(self, task: Task) -> Outcome:
-        """Ask, use tools, ask again, at most so many times; then it must answer without them."""
-        ask = task.ask
+    async def answer(self, task: Task, tell: Tell | None = None) -> Outcome:
+        """In the loop of all who use tools; the branch of what was delegated is closed behind it."""
+        terms = msgspec.structs.replace(task.terms, tools=self)
         try:
-            for left in range(MOST_ROUNDS, -1, -1):
-                step = Task(task.id, ask, task.terms)
-                outcome = await self._run.do(step, self._tell)
-                reply = outcome.reply
-                if outcome.state != "passed" or reply is None or not (left and reply.calls):
-                    break
-                results = await self._used(reply, outcome.reused)
-                ask = ask.after(reply, results, last=left == 1)
+            return await self._run.do(msgspec.structs.replace(task, terms=terms), tell)
         finally:
             if self._branch is not None:
                 await self._branch.close()
-        return outcome
 
-    async def _used(self, reply: Reply, reused: bool) -> tuple[str, ...]:
+    async def use(self, task: Task, ask: Ask, reply: Reply, do: AskPower, run: str) -> ToolsUsed:
         calls = reply.calls[:MOST_CALLS]
-        names = ", ".join(dict.fromkeys(one.name for one in calls))
-        if self._tell is not None:
-            self._tell(Event("note", f"{self._leading} uses {names}", {"tools": names}))
         if self._branch is None and any(our_name(one.name) in ASKING for one in calls):
-            self._branch = await self._run.branch(NAME, self._span(reused))
+            self._branch = await self._run.branch(NAME, self._span())
             self._desk = Desk(self._branch, self._members, without=(self._leading,))
         done = await in_order(calls, self._one)
         refused = _as_json({"error": f"not done: at most {MOST_CALLS} calls in one reply"})
-        return (*done, *([refused] * (len(reply.calls) - len(calls))))
+        return ToolsUsed((*done, *([refused] * (len(reply.calls) - len(calls)))))
 
-    def _span(self, reused: bool) -> str:
-        """The attempt that brought the last reply; the run, when that was on record."""
+    def _span(self) -> str:
+        """The attempt that brought the last reply; the run, when none of this run did."""
         run = self._run.record
-        attempts = [] if reused else self._run.store.read.newest(run.no, ("ok",), 1)
+        attempts = self._run.store.read.newest(run.no, ("ok",), 1)
         return f"{run.id}:{attempts[0].no}" if attempts else run.id
 
     async def _one(self, call: Call) -> str:
@@ -108,19 +97,6 @@ class LeadSession:
 
 def _as_json(found: object) -> str:
     return _encode(found).decode()
-
-
-def leading_gate(schema: Schema | None) -> Gate:
-    """A reply that wants tools used is no answer yet and passes, as long as it may want that."""
-    whole = standard(None, schema)
-
-    def check(task: Task, reply: Reply, ask: AskPower) -> Verdict | Awaitable[Verdict]:
-        tools = task.ask.tools
-        if reply.calls and tools is not None and not tools.closed:
-            return PASS
-        return whole(task, reply, ask)
-
-    return known_as("pure", check)
 
 
 # ── who leads ────────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +168,7 @@ async def answer(
               Params(max_tokens=task.max_tokens))  # fmt: skip
     terms = [
         Terms(
-            STEP, leading_gate(schema), who, concurrency=1, needed=False,
+            STEP, standard(None, schema), who, concurrency=1, needed=False,
             attempts=1 if number < len(lead_order.turns) else LAST_TRIES,
         )
         for number, who in enumerate(_whos(lead_order, task), 1)
@@ -225,5 +201,4 @@ async def _turn(
     traits = members.traits[turn[0]]
     if len(turn) > 1 or not (traits.can_orchestrate and traits.takes_tools):
         return await run.do(task, tell)
-    session = LeadSession(run, members, traits.id, tell)
-    return await session.answer(msgspec.structs.replace(task, ask=session.equipped(task.ask)))
+    return await LeadSession(run, members, traits.id).answer(task, tell)

@@ -16,6 +16,7 @@ from fanfold.work.options import BudgetField
 from fanfold.work.reader import Count, Stated, Text, Texts, Whole, Word
 from fanfold.work.task import Budget, Hedge, HedgeFields, InDoubt, OnFailure, Spread, Who
 from fanfold.work.template import Template, shown_media
+from fanfold.work.tool import CallsField, RoundsField, StatedTools, ToolField
 
 ALL_NAMES = (
     "item", "items", "steps", "task", "parts", "missing", "parents", "question", "answers", "vars",
@@ -62,6 +63,7 @@ class Asking(AskTerms, frozen=True, omit_defaults=True, kw_only=True):
     params: Params = Params()
     opening: Opening = Opening()
     attach: tuple[str, ...] = ()
+    tools: StatedTools | None = None
     lines: dict[str, int] = {}
     line: int | None = None
 
@@ -159,6 +161,12 @@ class AskBase(AskTerms, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Stated[CacheMode],
         Meta(description="off: what all asks share is not kept by the service."),
     ] = UNSET
+    tools: Annotated[
+        Stated[tuple[ToolField, ...]],
+        Meta(description="What whoever answers may call: functions, programs, MCP servers."),
+    ] = UNSET
+    tool_rounds: Stated[RoundsField] = UNSET
+    tool_calls: Stated[CallsField] = UNSET
 
 
 def written(record: type[msgspec.Struct], called: str, *without: str, **changed: Any) -> Any:

@@ -25,8 +25,10 @@ from fanfold.plans.steps.command import own_member
 from fanfold.plans.steps.ensemble import Ensemble
 from fanfold.plans.steps.map import Map
 from fanfold.plans.steps.sequence import StepSequence
+from fanfold.plans.tools import trouble_with_tools
 from fanfold.plans.variables import read_vars, set_vars
 from fanfold.run.settings import Govern
+from fanfold.run.tools import SHARED_ASK
 from fanfold.work.document import Node, read
 from fanfold.work.media_ask import refused_media
 from fanfold.work.nearest import remedy
@@ -138,6 +140,7 @@ def check_plan(plan: Plan, roster: Roster) -> None:
         _check_named(plan, asking, "fallback", asking.who.fallback, roster)
         _check_named(plan, asking, "escalate", asking.escalate, roster)
         _check_prompt(plan, name, asking, roster)
+        _check_tools(plan, asking, roster)
         if isinstance(asking, Ensemble):
             _check_votes(plan, asking, roster)
 
@@ -199,6 +202,26 @@ def _check_prompt(plan: Plan, name: str, asking: Asking, roster: Roster) -> None
         if kind not in _NEED_NO_PROMPT:
             what = f"`{name}` has no `prompt`, but member `{id}` (kind {kind}) needs one"
             raise _bad(plan, asking, "", what)
+
+
+def _check_tools(plan: Plan, asking: Asking, roster: Roster) -> None:
+    """Who is named takes tools, and so does somebody of those who are not; of those who may answer the
+    same ask all have the same."""
+    traits = {id: entry.traits for id, entry in roster.entries.items()}
+    first = [traits[id] for id in (*asking.who.members, *asking.who.fallback)]
+    groups = [first, *([traits[id]] for id in asking.escalate)]
+    if not asking.who.members:
+        routed = [traits[id] for id in candidates(asking.who, roster)]
+        fit = [one for one in routed if asking.tools is None or one.takes_tools]
+        groups[0] = [*(fit or routed), *first]
+    if isinstance(asking, Ensemble):
+        groups = [[one] for group in groups for one in group]
+    for group in groups:
+        if what := trouble_with_tools(asking.tools, group):
+            field = "member" if asking.tools is None else "tools"
+            raise _bad(plan, asking, field, what)
+    if asking.tools is not None and isinstance(asking, Map) and asking.shard is not None:
+        raise _bad(plan, asking, "tools", SHARED_ASK)
 
 
 def _check_votes(plan: Plan, step: Ensemble, roster: Roster) -> None:

@@ -17,6 +17,7 @@ from fanfold.gates.kinds import from_plan
 from fanfold.members.target import look_for, resolve_target
 from fanfold.plans.asking import ALL_NAMES, AskTerms
 from fanfold.plans.header import Input, InputFields
+from fanfold.plans.tools import read_step_tools
 from fanfold.plans.variables import NAME as VARS
 from fanfold.plans.variables import check_reads, filled
 from fanfold.work.ask import Params, Schema
@@ -95,6 +96,9 @@ class StepContext(msgspec.Struct, frozen=True):
             made["budget"] = budget_of(budget)
         if isinstance(getattr(given, "over", None), str):
             made["over"] = self.over(node.child("over"))
+        made["tools"] = read_step_tools(
+            node, given, self.folder, lambda one: noting_resolver(one, self)
+        )
         if given.hedge is not UNSET:
             made["hedge"] = Hedge(**stated_in(given.hedge))
         if given.escalate:

@@ -61,7 +61,7 @@ class Ready:
             who=asking.who, revise=asking.revise,
             escalate=asking.escalate, on_failure=asking.on_failure, in_doubt=asking.in_doubt,
             concurrency=asking.concurrency, budget=budget, keep=self._keep(keep),
-            hedge=asking.hedge, attempts=asking.attempts,
+            hedge=asking.hedge, attempts=asking.attempts, tools=asking.tools,
         )  # fmt: skip
 
     def prompt(self, asking: Asking, known: Collection[str] = KNOWN_NAMES) -> Prompt:

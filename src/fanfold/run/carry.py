@@ -26,6 +26,7 @@ from fanfold.run.race import carry_out_hedged
 from fanfold.run.retry import Again, GiveUp, after
 from fanfold.run.stopping import Stop
 from fanfold.run.task_state import NoReply, Shard, TaskState
+from fanfold.run.tools import ToolStopped
 from fanfold.run.unpaid import MANY, SEPARATE, CannotPay, least
 from fanfold.work.budget import NOTHING
 from fanfold.work.outcome import StopCause
@@ -53,6 +54,12 @@ async def carry(state: TaskState) -> None:
                 await (obtain.once() if state.eligible.metered else obtain.repeat())
             except NoReply as gone:
                 return state.end_without(gone)
+        if state.calling:
+            try:
+                await state.use_tools()
+            except ToolStopped as stopped:
+                return state.end_without(NoReply(str(stopped), stopped.state))
+            continue
         if state.pending:
             await state.judge()
         if state.final is not None:

@@ -19,8 +19,10 @@ from fanfold.run.executor import Executor
 from fanfold.run.limits import Gauge, Limits
 from fanfold.run.member_sources import MemberSource
 from fanfold.run.months import MonthBudget
-from fanfold.work.member import Traits
-from fanfold.work.task import Budget, Who
+from fanfold.run.tools import Toolbox
+from fanfold.work.member import Member, Traits
+from fanfold.work.task import Budget, Terms, ToolUser, Who
+from fanfold.work.tool import StatedTools, one_of_all
 
 
 def months_used_up(
@@ -55,6 +57,13 @@ class Chooser:
         self._built: dict[str, Candidate] = {}
         self._eligible: dict[Who, Eligible] = {}
         self._escalations: dict[str, Eligible] = {}
+        self._tools: dict[str, Member] = {}
+        self.tools = Toolbox(executor, self._add_tool)
+
+    def _add_tool(self, member: Member) -> None:
+        """It is known by its id, but no task is routed to it."""
+        self._tools[member.traits.id] = member
+        self._candidate(member.traits.id)
 
     # ── who may answer ──
 
@@ -69,6 +78,8 @@ class Chooser:
         traits = [candidate.traits for candidate in candidates]
         takes = tuple(dict.fromkeys(t.takes for t in traits))
         also = [t for t in self.accepts(who) if t.takes in takes]
+        own = None if who.tools else one_of_all((t.id, t.tools) for t in traits)
+        clash = own if isinstance(own, str) else ""
         return Eligible(
             candidates,
             tuple(dict.fromkeys(t.answerer for t in (*traits, *also))),
@@ -76,7 +87,31 @@ class Chooser:
             any(t.metered for t in traits),
             not any(t.shared for t in traits),
             ",".join(t.id for t in traits),
+            self.tools.loop(own) if isinstance(own, StatedTools) and own.tools else None,
+            clash,
         )
+
+    def tools_for(self, terms: Terms, eligible: Eligible) -> ToolUser | None:
+        """Those of the step, or else of whoever may answer."""
+        stated = terms.tools
+        if stated is None:
+            if eligible.clash:
+                raise BadInput(eligible.clash)
+            return eligible.tools
+        if isinstance(stated, StatedTools):
+            return self.tools.loop(stated) if stated.tools else None
+        return stated
+
+    async def get_ready(self, terms: Terms) -> None:
+        """All who may answer on these terms, and their tools, so that what is wrong shows early."""
+        for who in terms.whos:
+            await self.open(who)
+        await self.open_tools(terms)
+
+    async def open_tools(self, terms: Terms) -> None:
+        """Of all who may answer on these terms. BadInput: one of them cannot be had."""
+        for who in terms.whos:
+            await self.tools.get_ready(self.tools_for(terms, self.eligible(who)))
 
     def update(self, source: MemberSource) -> None:
         """Other members from now on: new ones, and slots, rates and switches of those that are
@@ -84,6 +119,8 @@ class Chooser:
         some tasks, those wait for a pause with the reason. Who is not in `source` is switched off."""
         now, self._source = self._clock.monotonic(), source
         for id, built in self._built.items():
+            if id in self._tools:
+                continue
             traits = source.traits.get(id) or msgspec.structs.replace(built.traits, enabled=False)
             built.gauge.update(traits, now)
         for who, before in tuple(self._eligible.items()):
@@ -135,13 +172,15 @@ class Chooser:
         if who.use == 0:
             return ()
         if who.members:
-            found = [Ranked(self._named(id), 0, who.why) for id in who.members][: who.use]
+            named = [self._named(id, bool(who.tools)) for id in who.members][: who.use]
+            found = [Ranked(id, 0, who.why) for id in named]
         else:
             found = list(self._routed(who))
         there = {one.id for one in found}
         last = max(one.grade for one in found)
         overflow = {one.id: last for one in found} if who.spread != "best" else {}
-        others = [self._named(id) for id in dict.fromkeys(who.fallback) if id not in there]
+        fallback = [id for id in dict.fromkeys(who.fallback) if id not in there]
+        others = [self._named(id, bool(who.tools)) for id in fallback]
         found += [Ranked(id, last + n, "fallback") for n, id in enumerate(others, 1)]
         return tuple(
             msgspec.structs.replace(
@@ -162,8 +201,10 @@ class Chooser:
         unfit = {"disabled", "not good at it"}
         return tuple(t for t in self._among(who) if unfit.isdisjoint(obstacles(t, need)))
 
-    def _named(self, id: str) -> str:
+    def _named(self, id: str, with_tools: bool = False) -> str:
         traits = self._source.traits
+        if id in self._tools:
+            return id
         if id not in traits:
             near = get_close_matches(id, traits, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
@@ -175,6 +216,8 @@ class Chooser:
             raise BadInput(
                 f"member {id} is paid; allow it with --allow-paid or settings.allow_paid"
             )
+        if with_tools and not traits[id].takes_tools:
+            raise BadInput(no_tools(traits[id]))
         return id
 
     def _need(self, who: Who, closed: Mapping[str, str] = {}) -> Need:
@@ -184,8 +227,9 @@ class Chooser:
         )  # fmt: skip
 
     def _among(self, who: Who) -> tuple[Traits, ...]:
-        everyone = self._source.traits
-        return tuple(everyone[id] for id in who.among) if who.among else tuple(everyone.values())
+        traits = self._source.traits
+        everyone = [traits[id] for id in who.among] if who.among else list(traits.values())
+        return tuple(one for one in everyone if one.takes_tools or not who.tools)
 
     def _routed(self, who: Who) -> tuple[Ranked, ...]:
         """Capacity and the past are looked at when a task goes out, so they are not in here. If
@@ -206,7 +250,7 @@ class Chooser:
     def _candidate(self, id: str) -> Candidate:
         candidate = self._built.get(id)
         if candidate is None:
-            member = self._source.build(id)
+            member = self._tools.get(id) or self._source.build(id)
             self._executor.add(member)
             candidate = self._built[id] = Candidate(
                 member, self._gauge(member.traits), member.traits
@@ -218,6 +262,13 @@ class Chooser:
         proven = read is not None and read.has_answered(traits.id, traits.answerer)
         month = None if traits.budget_usd_month is None else MonthBudget(traits, self._clock)
         return self._limits.add(traits, self._began, month=month, proven=proven)
+
+
+def no_tools(traits: Traits) -> str:
+    """Why a step with tools cannot ask this member."""
+    own = "; it has tools of its own" if traits.agent else ""
+    what = f"member {traits.id} (kind {traits.kind}) cannot be given tools{own}"
+    return f"{what}; name one of kind openai or anthropic, or leave `tools` out"
 
 
 def _unbounded(traits: Traits) -> str:

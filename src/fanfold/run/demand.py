@@ -17,6 +17,7 @@ from fanfold.work.item import canonical
 from fanfold.work.media_ask import for_member, kinds_in, untaken
 from fanfold.work.member import Member, Request, Traits
 from fanfold.work.split import estimate_tokens, message_tokens
+from fanfold.work.task import ToolUser
 
 UNKNOWN = (0, 0)  # the past of a member that has none
 
@@ -44,7 +45,8 @@ class Eligible(msgspec.Struct):
     the run change, `candidates` does; who waits looks again.
 
     `accept`: whose recorded replies serve as well. `private`: none of them leaves replies that serve
-    other runs. `queue`: where demands for the same members wait.
+    other runs. `queue`: where demands for the same members wait. `tools`: theirs, where a step states
+    none; `clash`: why they have none in common.
     """
 
     candidates: tuple[Candidate, ...]
@@ -53,6 +55,8 @@ class Eligible(msgspec.Struct):
     metered: bool
     private: bool
     queue: str
+    tools: ToolUser | None = None
+    clash: str = ""
 
     @property
     def unrecorded(self) -> bool:

@@ -140,8 +140,9 @@ class Governor:
         replies, eligible = self._ctx.replies, self._ctx.choose.eligible(terms.who)
         accept = frozenset(eligible.accept)
         survey = Survey(
-            eligible.takes, lambda keys: replies.recorded_all(keys, accept), careful=True
-        )
+            eligible.takes, lambda keys: replies.recorded_all(keys, accept), careful=True,
+            tools=self._ctx.choose.tools_for(terms, eligible),
+        )  # fmt: skip
         meter, tasks, measured = Meter(self._cast(terms)), 0, 0
         rest = iter(asks)
         while chunk := [Task("", ask, terms) for ask in islice(rest, CHUNK)]:

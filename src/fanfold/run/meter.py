@@ -12,6 +12,7 @@ from fanfold.price import dollars
 from fanfold.run.demand import Prepares, prepared, worst_case
 from fanfold.run.forecast import (
     BYTES_PER_TOKEN,
+    PART_OF_MOST,
     ExpectedCalls,
     Forecast,
     Note,
@@ -21,7 +22,7 @@ from fanfold.run.forecast import (
 from fanfold.run.prompt_cache import FIRST_WAIT
 from fanfold.run.remaining import RemainingAsks
 from fanfold.run.throttle import HEADROOM
-from fanfold.work.ask import WHY_BYTES, Ask, kicked_bytes
+from fanfold.work.ask import REPLY_BYTES, WHY_BYTES, Ask, kicked_bytes
 from fanfold.work.budget import ONE_CALL, Amount
 from fanfold.work.media import Attachment, count_files
 from fanfold.work.member import Request, Traits
@@ -82,6 +83,8 @@ class Meter:
         self._dearest = self._longest = 0
         self._files: list[Attachment] = []
         self._sharing = self._shared = self._whole = 0  # asks that begin alike, and their tokens
+        self._more = None if cast.votes or not kicks else sum(kicks) / len(kicks)
+        self._tool_calls, self._with_tools = 0, ""
 
     def add(self, left: RemainingAsks) -> None:
         self._reused += left.reused
@@ -117,10 +120,21 @@ class Meter:
         """Each time the dearest of those who may answer."""
         longest = max((request.output_tokens for _, request in first), default=0)
         turn = kicked_bytes(longest) + REASONS_BYTES
-        for kick in range(1 if left.answered else 0, left.kicks + 1) if first else ():
-            self._reserve([_worst(one, left.most + kick * turn) for one in first])
+        rounds = _rounds(left.ask)
+        grown, more = left.most, _round_bytes(left.ask, longest)
+        for number in range(rounds + left.kicks + 1) if first else ():
+            if number or not left.answered:
+                self._reserve([_worst(one, grown) for one in first])
+            grown += more if number < rounds else turn
         for one in better:
-            self._reserve([_worst(one, left.most)])
+            for number in range(_rounds(left.first) + 1):
+                size = number * _round_bytes(left.first, one[1].output_tokens)
+                self._reserve([_worst(one, left.most + size)])
+        asked = left.ask.tools if left.ask is not None else None
+        if asked is not None and asked.bounds is not None:
+            loops = (1 if first else 0) + len(better)
+            self._tool_calls += loops * rounds * asked.bounds.calls
+            self._with_tools = f"{asked.bounds.rounds} rounds of {asked.bounds.calls} calls"
 
     def _reserve(self, either: list[Amount]) -> None:
         usd, tokens = max(one.usd for one in either), max(one.tokens for one in either)
@@ -131,14 +145,23 @@ class Meter:
     def _expect(self, left: RemainingAsks, first: list[_Ready], better: list[_Ready]) -> None:
         """The call, and the share of it that will be kicked back and escalated, going by the past."""
         weight = 1.0
+        typical, again = left.typical, self._again
+        if rounds := _rounds(
+            left.ask
+        ):  # those on record were in such loops too, kick-backs and all
+            again = rounds / PART_OF_MOST if self._more is None else self._more
+            grown = _round_bytes(left.ask, first[0][1].output_tokens if first else 0)
+            typical += round(grown / PART_OF_MOST)
         parts = {one[0].id: self._cast.parts.get(one[0].id, 0.0) for one in first}
         whole = sum(parts.values())
-        for _ in range(left.kicks + 1):
+        for number in range(2 if rounds else left.kicks + 1):
             for traits, request in first:
                 part = parts[traits.id] / whole if whole else 1 / len(first)
                 if part:
-                    self._shares[traits.id].add(request, left.typical, weight * part)
-            weight *= self._again
+                    more = typical if number else left.typical
+                    self._shares[traits.id].add(request, more, weight * part)
+            weight *= again
+        weight = 0.0 if rounds else weight
         for traits, request in better if weight else ():
             self._shares[traits.id].add(request, left.typical, weight)
             weight *= self._again
@@ -158,6 +181,9 @@ class Meter:
         notes += self._sharing_notes(shares)
         if self._files:
             notes.append(Note(f"{{}}: {count_files(self._files)}", cast.step))
+        if self._with_tools:
+            what = f"{{}}: tools may be used in {self._with_tools} for each ask"
+            notes.append(Note(f"{what}, the worst case; each call counts as one", cast.step))
         caches = [share.cached for share in shares]
         seconds, at_least = _time(cast, likely)
         hedges = int(cast.extra * self._calls + 1e-9)
@@ -169,7 +195,8 @@ class Meter:
             output=round(sum(one.output for one in likely)),
             p50=None if unpriced or unbounded else min(worst, round(sum(x.cost for x in likely))),
             variance=0.0 if unpriced else sum(one.variance for one in likely),
-            worst=None if unpriced or unbounded else worst, most_calls=self._calls + hedges,
+            worst=None if unpriced or unbounded else worst,
+            most_calls=self._calls + hedges + self._tool_calls,
             most_tokens=self._tokens + hedges * self._longest, seconds=seconds, at_least=at_least,
             untold=any(one.untold for one in likely),
             cache_read=round(sum(one.read for one in caches)),
@@ -221,6 +248,18 @@ def _ready(members: Sequence[Prepares], ask: Ask) -> list[_Ready]:
         except Exception:
             continue
     return found
+
+
+def _rounds(ask: Ask | None) -> int:
+    """In which tools may be used before the answer is due."""
+    return 0 if ask is None or ask.tools is None else ask.tools.rounds_left
+
+
+def _round_bytes(ask: Ask | None, longest: int) -> int:
+    """That one of them adds to the ask: what the model said, arguments escaped twice, and results."""
+    if ask is None or ask.tools is None or ask.tools.bounds is None:
+        return 0
+    return 2 * REPLY_BYTES * longest + ask.tools.bounds.round_bytes
 
 
 def _worst(one: _Ready, more: int) -> Amount:

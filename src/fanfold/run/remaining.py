@@ -10,7 +10,7 @@ from fanfold.journal.answers import KnownReply
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.outcome import Outcome, Verdict
 from fanfold.work.raised import error_text
-from fanfold.work.task import Task
+from fanfold.work.task import Task, ToolUser
 
 MOST_SEEN = 100_000  # asks that are remembered, to find those that are there twice
 
@@ -51,19 +51,30 @@ class Survey:
 
     `takes`: how those who may answer take an ask. `once`: the same content is asked only once.
     `careful`: gates and filters of the user's are not called; what they would see is taken to pass.
+    `tools`: those that whoever answers may use. A reply on record that calls for some leads no further:
+    what they will say is not known.
     """
 
     def __init__(
-        self, takes: Sequence[Takes], look: Look, *, once: bool = True, careful: bool = False
+        self,
+        takes: Sequence[Takes],
+        look: Look,
+        *,
+        once: bool = True,
+        careful: bool = False,
+        tools: ToolUser | None = None,
     ) -> None:
         self._takes, self._look, self._once, self._careful = takes, look, once, careful
+        self._tools = tools
         self._seen: set[bytes] = set()
 
     def remaining(self, tasks: Sequence[Task]) -> list[RemainingAsks]:
         """Looked up together, so give it some dozens at a time."""
+        equip = _as_it_is if self._tools is None else self._tools.equipped
+        asks = [task.ask if task.flaw else equip(task.ask) for task in tasks]
         found = [
-            RemainingAsks(None if task.flaw else task.ask, task.ask, task.terms.revise)
-            for task in tasks
+            RemainingAsks(None if task.flaw else ask, ask, task.terms.revise)
+            for task, ask in zip(tasks, asks, strict=True)
         ]
         going = [(task, left) for task, left in zip(tasks, found, strict=True) if left.ask]
         while going:
@@ -97,9 +108,12 @@ class Survey:
 
 
 def _goes_on(task: Task, left: RemainingAsks, reply: Reply, careful: bool) -> bool:
-    """Cases: passed (and kept, or filtered out); to be judged by a member; not to be judged; failed,
-    and it is kicked back; failed, and it is escalated; failed for good."""
+    """Cases: it calls for tools; passed (and kept, or filtered out); to be judged by a member; not to be
+    judged; failed, and it is kicked back; failed, and it is escalated; failed for good."""
     left.reused += 1
+    if left.ask is not None and left.ask.wants_tools(reply):
+        left.answered = True
+        return False
     verdict = None if careful and task.terms.nature == "foreign" else _verdict(task, reply)
     if verdict is None:
         left.answered, left.reply = True, reply
@@ -137,6 +151,10 @@ def _kept(task: Task, reply: Reply) -> bool:
         return task.terms.keep is None or task.terms.keep(task, reply)
     except Exception:
         return False
+
+
+def _as_it_is(ask: Ask) -> Ask:
+    return ask
 
 
 async def _ask_nobody(task: Task) -> Outcome:

@@ -187,8 +187,7 @@ class Run(RunFigures):
         for one in asked:  # first look for all of them, then start the first
             self._ctx.choose.check_prices(one.whos, one.budget)
         for one in asked:
-            for who in one.whos:
-                await self._ctx.choose.open(who)
+            await self._ctx.choose.get_ready(one)
 
     async def begin_with(self, members: tuple[str, ...]) -> None:
         """Get these ready, without a step of theirs yet: they are there, priced and open."""
@@ -239,8 +238,10 @@ class Run(RunFigures):
     ) -> Outcome:
         ctx = self._ctx
         ctx.steps.open(task.terms)
-        state = TaskState(ctx, task, ctx.choose.eligible(task.terms.who))
-        state.tell = tell
+        eligible = ctx.choose.eligible(task.terms.who)
+        if task.terms.tools is not None or eligible.tools is not None:
+            await ctx.choose.open_tools(task.terms)
+        state = TaskState(ctx, task, eligible, tell)
         if task.flaw is not None:
             state.end_without(NoReply(task.flaw))
             return state.outcome()

@@ -9,12 +9,13 @@ from itertools import islice
 
 import msgspec
 
-from fanfold.errors import FanfoldError
+from fanfold.errors import BadInput, FanfoldError
 from fanfold.run.carry import SKIPPED, carry, carry_one_of_many, carry_separately, carry_shard
 from fanfold.run.context import Context
 from fanfold.run.demand import StepState
 from fanfold.run.pool import Feed, Pool, ends_gracefully
 from fanfold.run.task_state import NoReply, Shard, TaskState
+from fanfold.run.tools import SHARED_ASK
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.ask import Ask
 from fanfold.work.outcome import Outcome
@@ -312,6 +313,8 @@ class Stream:
         When no ask can be made of a shard, the items that are why fail, and only they.
         """
         assert self._shard is not None
+        if states[0].tools is not None:
+            raise BadInput(SHARED_ASK)
         if len(states) < 2:
             return states
         try:

@@ -10,10 +10,10 @@ from fanfold.run.demand import Eligible
 from fanfold.run.unpaid import CannotPay
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.kick_back import STATE_OF, KickBacks, ended, raised
-from fanfold.work.member import Tell
+from fanfold.work.member import Event, Tell
 from fanfold.work.outcome import Outcome, State, Verdict
 from fanfold.work.split import TakeApart
-from fanfold.work.task import Place, Task
+from fanfold.work.task import Place, Task, ToolUser
 
 NOWHERE = Place(-1, -1)
 NONE_NAMED = "the reply named none of the items"
@@ -34,18 +34,25 @@ class TaskState:
     `filed`: the outcome went into the journal together with the reply.
     `row`: where the reply stands in the journal, when it was filed without an outcome.
     `pending`: there is a reply, and it is to be judged when it is durable.
+    `tools`: those that whoever answers may use; `calling`: the reply calls for some, so it is judged by
+    nobody, and what it calls for is carried out when it is durable.
     """
 
     __slots__ = (
-        "_keys", "ask", "calls", "cost", "ctx", "damage", "discards", "eligible", "filed", "final",
+        "_keys", "ask", "calling", "calls", "cost", "ctx", "damage", "discards", "eligible", "filed", "final",
         "kept", "kicks", "member", "pending", "place", "reply", "reused", "row", "step", "task", "tell",
-        "too_long", "verdict",
+        "too_long", "tools", "verdict",
     )  # fmt: skip
 
-    def __init__(self, ctx: Context, task: Task, eligible: Eligible) -> None:
+    def __init__(
+        self, ctx: Context, task: Task, eligible: Eligible, tell: Tell | None = None
+    ) -> None:
         self.ctx, self.task, self.eligible = ctx, task, eligible
         self.step = ctx.steps.open(task.terms)
         self.ask: Ask = task.ask
+        self.tools: ToolUser | None = None
+        if task.terms.tools is not None or eligible.tools is not None:
+            self._equip(task.ask)
         self.place: Place = task.place or NOWHERE
         self._keys: dict[Takes, bytes] = {}
         self.cost = self.calls = self.row = 0
@@ -53,13 +60,18 @@ class TaskState:
         self.kicks = KickBacks()
         self.reused = self.filed = self.too_long = False
         self.damage = ""  # why the recorded reply must not be used, nor asked for again
-        self.tell: Tell | None = None
+        self.tell = tell
         self.kept: NewReply | None = None
         self.member: str | None = None
         self.reply: Reply | None = None
         self.verdict: Verdict | None = None
-        self.pending = False
+        self.pending = self.calling = False
         self.final: State | None = None
+
+    def _equip(self, ask: Ask) -> None:
+        """The ask for those who are eligible now, with the tools on offer."""
+        self.tools = self.ctx.choose.tools_for(self.task.terms, self.eligible)
+        self.ask = ask if self.tools is None else self.tools.equipped(ask)
 
     def key(self, takes: Takes) -> bytes:
         key = self._keys.get(takes)
@@ -108,6 +120,9 @@ class TaskState:
         """By a gate and filter of our own at once, before the reply is on record."""
         self.reply, self.member, self.verdict = reply, member, None
         task, terms = self.task, self.task.terms
+        if reply.calls and self.ask.wants_tools(reply):
+            self.calling = True
+            return
         if terms.nature != "pure":
             self.pending = True
             return
@@ -147,7 +162,25 @@ class TaskState:
         self.ask, self.kicks = again.ask, again.kicks
         if again.member is not None:
             self.eligible = self.ctx.choose.escalation(again.member)
+            self._equip(again.ask)
         self.ctx.counts.kicks += 1
+        self._ask_next()
+
+    async def use_tools(self) -> None:
+        """The reply is durable: what it calls for is carried out, and the next ask has the results."""
+        tools, reply, asked = self.tools, self.reply, self.ask.tools
+        assert tools is not None and reply is not None and asked is not None
+        if self.tell is not None:
+            names = ", ".join(dict.fromkeys(one.name for one in reply.calls))
+            self.tell(Event("note", f"{self.member} uses {names}", {"tools": names}))
+        used = await tools.use(self.task, self.ask, reply, self.ctx.do, self.ctx.record.id)
+        last = len(asked.rounds) + 1 >= tools.rounds
+        self.ask = self.ask.after(reply, used.results, failed=used.failed, last=last)
+        self.calling = False
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        """The ask is another one: its reply may be on record."""
         self._keys = {}
         self.reply = None
         self.reused, self.row, self.discards, self.kept = False, 0, 0, None
@@ -169,7 +202,7 @@ class TaskState:
     def forget(self) -> None:
         """The reply could not be recorded, so there was none."""
         self.reply = self.verdict = self.final = None
-        self.filed = self.pending = False
+        self.filed = self.pending = self.calling = False
 
     def conclude(self) -> None:
         """It has ended: write the outcome down, unless it is there already, and count it."""

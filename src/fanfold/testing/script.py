@@ -103,7 +103,8 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     instead of it, as it is. `reason` is sent as the reason why the reply ended. `billed`:
     an error that comes from a gateway after the reply was produced. `tool`: call this
     tool of the client's with `data`, whether the request forces it or not. `reasoning`: how much
-    of the output was that, where the wire tells it (Responses). `first`: seconds until the reply
+    of the output was that, where the wire tells it (Responses). `also`: more calls of tools in the
+    same reply, each a name and arguments (not Responses). `first`: seconds until the reply
     begins, where it is streamed; None is with its end.
 
     Of a line of a batch count `latency` (None is that of the batches), `hang` (it is never done), and what
@@ -130,6 +131,7 @@ class Says(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     billed: bool = False
     first: float | None = None
+    also: tuple[tuple[str, Any], ...] = ()
 
 
 Script: TypeAlias = Callable[[Asked], Says]
@@ -147,6 +149,15 @@ class ServedReply(msgspec.Struct, frozen=True):
     reasoning: int = 0
     reports: Any = None
     reason: str | None = None
+    also: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """All calls of tools: name and arguments as JSON."""
+        return [
+            (self.tool or "", self.arguments),
+            *((name, _encode(data).decode()) for name, data in self.also),
+        ]
 
     @property
     def uses_tool(self) -> bool:
@@ -170,7 +181,7 @@ def answer(asked: Asked, says: Says, cached: tuple[int, int] = (0, 0)) -> Served
     tool = says.tool or asked.tool
     return ServedReply(
         text, data, usage, says.finish, says.tells_usage, tool, says.reasoning, says.reports,
-        says.reason,
+        says.reason, says.also,
     )  # fmt: skip
 
 

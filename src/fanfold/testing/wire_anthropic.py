@@ -114,11 +114,20 @@ def _reported_usage(answer: ServedReply) -> Any:
     return _usage(answer.usage) if answer.reports is None else answer.reports
 
 
-def _block(asked: Asked, answer: ServedReply) -> dict[str, Any]:
+def _blocks(asked: Asked, answer: ServedReply) -> list[dict[str, Any]]:
     if not answer.uses_tool:
-        return {"type": "text", "text": answer.text}
+        return [{"type": "text", "text": answer.text}]
     given = {} if answer.finish == "length" else answer.data
-    return {"type": "tool_use", "id": f"toolu_{asked.n}", "name": answer.tool, "input": given}
+    calls = [(answer.tool, given), *answer.also]
+    return [
+        {
+            "type": "tool_use",
+            "id": f"toolu_{asked.n}_{number}" if number else f"toolu_{asked.n}",
+            "name": name,
+            "input": arguments,
+        }
+        for number, (name, arguments) in enumerate(calls)
+    ]
 
 
 def _stop(answer: ServedReply) -> str:
@@ -143,7 +152,7 @@ def _envelope(asked: Asked) -> dict[str, Any]:
 
 def reply(asked: Asked, answer: ServedReply) -> bytes:
     whole = _envelope(asked)
-    whole["content"] = [_block(asked, answer)]
+    whole["content"] = _blocks(asked, answer)
     whole["stop_reason"] = _stop(answer)
     if answer.tells_usage:
         whole["usage"] = _reported_usage(answer)
@@ -160,29 +169,38 @@ def stream(asked: Asked, answer: ServedReply) -> list[bytes]:
         usage = _reported_usage(answer)
         start["usage"] = {**_usage(answer.usage), "output_tokens": 1}
         end["usage"] = usage
+    first, *blocks = _block_events(asked, answer)
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": start},
-        {"type": "content_block_start", "index": 0, "content_block": _empty_block(asked, answer)},
+        first,
         {"type": "ping"},
-        *({"type": "content_block_delta", "index": 0, "delta": one} for one in _deltas(answer)),
-        {"type": "content_block_stop", "index": 0},
+        *blocks,
         end,
         {"type": "message_stop"},
     ]
     return [f"event: {one['type']}\ndata: ".encode() + encode(one) + b"\n\n" for one in events]
 
 
-def _empty_block(asked: Asked, answer: ServedReply) -> dict[str, Any]:
+def _block_events(asked: Asked, answer: ServedReply) -> list[dict[str, Any]]:
     empty: dict[str, Any] = {"input": {}} if answer.uses_tool else {"text": ""}
-    return _block(asked, answer) | empty
+    texts = [arguments for _, arguments in answer.calls] if answer.uses_tool else [answer.text]
+    events: list[dict[str, Any]] = []
+    for n, (block, text) in enumerate(zip(_blocks(asked, answer), texts, strict=True)):
+        events += [
+            {"type": "content_block_start", "index": n, "content_block": block | empty},
+            *(
+                {"type": "content_block_delta", "index": n, "delta": _delta(answer, piece)}
+                for piece in pieces(text)
+            ),
+            {"type": "content_block_stop", "index": n},
+        ]
+    return events
 
 
-def _deltas(answer: ServedReply) -> list[dict[str, str]]:
-    if not answer.uses_tool:
-        return [{"type": "text_delta", "text": piece} for piece in pieces(answer.text)]
-    return [
-        {"type": "input_json_delta", "partial_json": piece} for piece in pieces(answer.arguments)
-    ]
+def _delta(answer: ServedReply, piece: str) -> dict[str, str]:
+    if answer.uses_tool:
+        return {"type": "input_json_delta", "partial_json": piece}
+    return {"type": "text_delta", "text": piece}
 
 
 def error(fault: Fault, n: int) -> bytes:

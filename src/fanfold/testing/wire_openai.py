@@ -83,9 +83,15 @@ def _reported_usage(answer: ServedReply) -> Any:
     return usage_fields(answer.usage) if answer.reports is None else answer.reports
 
 
-def _call(asked: Asked, answer: ServedReply) -> dict[str, Any]:
-    function = {"name": answer.tool, "arguments": answer.arguments}
-    return {"id": f"call_{asked.n}", "type": "function", "function": function}
+def _calls(asked: Asked, answer: ServedReply) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"call_{asked.n}_{number}" if number else f"call_{asked.n}",
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
+        for number, (name, arguments) in enumerate(answer.calls)
+    ]
 
 
 def _finish(answer: ServedReply) -> str:
@@ -98,7 +104,7 @@ def _finish(answer: ServedReply) -> str:
 
 def _message(asked: Asked, answer: ServedReply) -> dict[str, Any]:
     if answer.uses_tool:
-        return {"role": "assistant", "content": None, "tool_calls": [_call(asked, answer)]}
+        return {"role": "assistant", "content": None, "tool_calls": _calls(asked, answer)}
     refused = answer.finish == "refusal"
     return {
         "role": "assistant",
@@ -125,12 +131,13 @@ def reply(asked: Asked, answer: ServedReply) -> bytes:
 def _deltas(asked: Asked, answer: ServedReply) -> list[dict[str, Any]]:
     """A call begins with its id and its name; its arguments follow in pieces."""
     if answer.uses_tool:
-        whole = _call(asked, answer)
-        arguments = whole["function"]["arguments"]
-        first = {**whole, "index": 0, "function": {**whole["function"], "arguments": ""}}
-        rest = [{"index": 0, "function": {"arguments": piece}} for piece in pieces(arguments)]
-        begun = {"role": "assistant", "content": None, "tool_calls": [first]}
-        return [begun, *({"tool_calls": [piece]} for piece in rest)]
+        deltas: list[dict[str, Any]] = []
+        for n, whole in enumerate(_calls(asked, answer)):
+            arguments = whole["function"]["arguments"]
+            first = {**whole, "index": n, "function": {**whole["function"], "arguments": ""}}
+            rest = [{"index": n, "function": {"arguments": piece}} for piece in pieces(arguments)]
+            deltas += [{"tool_calls": [piece]} for piece in (first, *rest)]
+        return [{"role": "assistant", "content": None, **deltas[0]}, *deltas[1:]]
     part = "refusal" if answer.finish == "refusal" else "content"
     return [{"role": "assistant", part: ""}, *({part: one} for one in pieces(answer.text))]
 

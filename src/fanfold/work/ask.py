@@ -90,25 +90,52 @@ class Call(msgspec.Struct, frozen=True):
     given: Any
 
 
-class Round(msgspec.Struct, frozen=True):
-    """What a model said, the tool calls it made, and the result of each, in the same order."""
+class Round(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a model said, the tool calls it made, and the result of each, in the same order; `failed`
+    are the numbers of those that are errors. `turns`: so many turns of kick-backs were before it."""
 
     said: str
     calls: tuple[Call, ...]
     results: tuple[str, ...]
+    failed: tuple[int, ...] = ()
+    turns: int = 0
+
+
+class ToolBounds(msgspec.Struct, frozen=True):
+    """What a loop with tools may come to: rounds, calls in each, bytes of a result."""
+
+    rounds: int
+    calls: int
+    result_bytes: int
+
+    @property
+    def round_bytes(self) -> int:
+        """That a round adds to the ask, at most, beside the model's own words: what is sent around a
+        result, the result, and the same again for what frames a call."""
+        return self.calls * (self.result_bytes + 512)
 
 
 class Tools(msgspec.Struct, frozen=True):
-    """The tools on offer, and the calls so far. `closed`: no more calls, an answer is required."""
+    """The tools on offer, and the calls so far. `closed`: no more calls, an answer is required.
+    `bounds`: for forecasts; not part of the key."""
 
     offered: tuple[Tool, ...]
     digest: str
     rounds: tuple[Round, ...] = ()
     closed: bool = False
+    bounds: ToolBounds | None = None
 
     @staticmethod
-    def of(offered: tuple[Tool, ...]) -> Tools:
-        return Tools(offered, digest(canonical(msgspec.to_builtins(offered))).hex())
+    def of(offered: tuple[Tool, ...], bounds: ToolBounds | None = None) -> Tools:
+        mark = digest(canonical(msgspec.to_builtins(offered))).hex()
+        return Tools(offered, mark, bounds=bounds)
+
+    @property
+    def rounds_left(self) -> int:
+        """Of a forecast: in which tools may still be used."""
+        if self.closed or self.bounds is None:
+            return 0
+        return max(0, self.bounds.rounds - len(self.rounds))
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
@@ -191,10 +218,19 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         turns = (*self.turns, Message("assistant", said), Message("user", again))
         return msgspec.structs.replace(self, turns=turns)
 
-    def after(self, reply: Reply, results: tuple[str, ...], *, last: bool = False) -> Ask:
-        """The next ask, with the results of the tool calls. `last`: an answer is required now."""
+    def wants_tools(self, reply: Reply) -> bool:
+        """The reply is no answer yet: tools are called, as it may."""
+        return bool(reply.calls) and self.tools is not None and not self.tools.closed
+
+    def after(
+        self, reply: Reply, results: tuple[str, ...], *, failed: tuple[int, ...] = (),
+        last: bool = False,
+    ) -> Ask:  # fmt: skip
+        """The next ask, with the results of the tool calls, of which some `failed`. `last`: an answer
+        is required now."""
         assert self.tools is not None
-        rounds = (*self.tools.rounds, Round(reply.text, reply.calls, results))
+        one = Round(reply.text, reply.calls, results, failed, len(self.turns))
+        rounds = (*self.tools.rounds, one)
         tools = msgspec.structs.replace(self.tools, rounds=rounds, closed=last)
         return msgspec.structs.replace(self, tools=tools)
 

@@ -12,6 +12,7 @@ import msgspec
 from fanfold.price import Price, price_text
 from fanfold.work.ask import Ask, Reply, Takes
 from fanfold.work.media import MediaKind, read_content
+from fanfold.work.tool import StatedTools
 
 Tier = Literal["local", "subscription", "paid"]
 PARENT, STORE = "FANFOLD_PARENT", "FANFOLD_STORE"
@@ -51,7 +52,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     a reply may want some used. `cost_text`: what the roster says about its cost as free text, shown
     where no price is known. `media`: which files it takes, in its API or by their paths. `at`: "workers"
     if a worker asks it, on another machine, which has all of `tags`; "ssh" if one of `hosts` does;
-    "" if this process does.
+    "" if this process does. `tools`: what it may use, where a step does not say otherwise.
     """
 
     id: str
@@ -86,6 +87,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
     tags: tuple[str, ...] = ()
     hosts: SshHosts | None = None
+    tools: StatedTools | None = None
 
     def __post_init__(self) -> None:
         """What leaves this machine is on record before, whatever it costs."""

@@ -230,5 +230,8 @@ HOW: dict[str, Check] = {
     "attempts": whole(least=1),
     "gate": gate,
     "keep": function,
+    "tools": lambda node: node.value,
+    "tool_rounds": whole(least=1),
+    "tool_calls": whole(least=1),
 }
 """What the patterns take in Python: a gate and a filter as functions, and how often to try."""

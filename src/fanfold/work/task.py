@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -14,6 +14,7 @@ from fanfold.work.item import Item
 from fanfold.work.outcome import Outcome, Part, Verdict
 from fanfold.work.reader import Count, Misfit, Positive, Stated, read_options
 from fanfold.work.routed import Route
+from fanfold.work.tool import StatedTools
 
 OnFailure = Literal["skip", "abort", "hold"]
 InDoubt = Literal["retry", "hold"]
@@ -95,7 +96,7 @@ class Who(msgspec.Struct, frozen=True):
     `fallback`: these, in order, but each only when all before it are closed or have failed.
     `among`: the router chooses, but only among these. `why`: why these members, for the record of
     an attempt. `spread`: when the best of those who fit cannot take a call now, the next best does,
-    or it waits for the best.
+    or it waits for the best. `tools`: they are given tools, so they must take them.
     """
 
     members: tuple[str, ...] = ()
@@ -105,6 +106,7 @@ class Who(msgspec.Struct, frozen=True):
     among: tuple[str, ...] = ()
     why: str = "named"
     spread: Stated[Spread] = UNSET
+    tools: Stated[bool] = UNSET
 
 
 NOBODY = Who(use=0)
@@ -120,6 +122,7 @@ class Terms(msgspec.Struct, frozen=True):
     is a slot for it. `nature`: what gate and filter do, between them; it follows from them.
     `called`: how later steps know it, where `step` says more: in which round it was.
     `route`: who of `who` answers goes by the item; `routed` are the terms of each of them then.
+    `tools`: what those who answer may use, whatever tools they have themselves.
     """
 
     step: str
@@ -140,12 +143,20 @@ class Terms(msgspec.Struct, frozen=True):
     called: str = ""
     route: Route | None = None
     routed: dict[str, Terms] = {}
+    tools: StatedTools | ToolUser | None = None
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "nature", nature_of(self.gate, self.keep))
+        none = isinstance(self.tools, StatedTools) and not self.tools.tools
+        if self.tools is not None and not none and not self.who.tools:
+            who = msgspec.structs.replace(self.who, tools=True)
+            msgspec.structs.force_setattr(self, "who", who)
         if self.route is not None:
             last, why = self.who.fallback, f"by {self.route.by}"
-            whos = {id: Who((id,), fallback=last, why=why) for id in self.route.members}
+            whos = {
+                id: Who((id,), fallback=last, why=why, tools=self.who.tools)
+                for id in self.route.members
+            }
             own = {
                 id: msgspec.structs.replace(self, who=who, route=None) for id, who in whos.items()
             }
@@ -163,7 +174,8 @@ class Terms(msgspec.Struct, frozen=True):
     @property
     def whos(self) -> tuple[Who, ...]:
         """Who may answer, first and after each escalation."""
-        return (self.who, *(Who(members=(id,)) for id in self.escalate))
+        better = (Who(members=(id,), tools=self.who.tools) for id in self.escalate)
+        return (self.who, *better)
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -181,6 +193,30 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     terms: Terms
     place: Place | None = None
     flaw: str | None = None
+
+
+class ToolsUsed(NamedTuple):
+    """What tools gave, a text for each call of a reply; `failed` are the numbers of errors."""
+
+    results: tuple[str, ...]
+    failed: tuple[int, ...] = ()
+
+
+class ToolUser(Protocol):
+    """Tools, for a loop in which a model calls them: what it reads of them, and how calls are carried
+    out. At most so many `rounds`, then an answer is due."""
+
+    @property
+    def rounds(self) -> int: ...
+
+    def equipped(self, ask: Ask) -> Ask:
+        """The ask with what is on offer."""
+        ...
+
+    async def use(self, task: Task, ask: Ask, reply: Reply, do: AskPower, run: str) -> ToolsUsed:
+        """Carry out what the reply calls for, with the power to ask in the run of this id.
+        FanfoldError: the task cannot go on."""
+        ...
 
 
 AskPower: TypeAlias = Callable[[Task], Awaitable[Outcome]]

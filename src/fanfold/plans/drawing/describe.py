@@ -136,8 +136,9 @@ def describe_options(asking: Asking) -> tuple[str, ...]:
         f"{asking.concurrency} at once",
         "schema" if asking.schema or asking.schema_type else "",
     )
-    return joined([at_once, asking.opening.describe(), _attached(asking), schema, failure, doubt, hedge,
-                   describe_budget(asking.budget)])  # fmt: skip
+    tools = "" if asking.tools is None else asking.tools.describe()
+    return joined([at_once, asking.opening.describe(), _attached(asking), tools, schema, failure, doubt,
+                   hedge, describe_budget(asking.budget)])  # fmt: skip
 
 
 def _attached(asking: Asking) -> str:

@@ -27,14 +27,19 @@ from fanfold.run.forecast import BYTES_PER_TOKEN, PART_OF_MOST, Forecast, Note
 from fanfold.run.limits import Limits
 from fanfold.run.meter import Meter, StepMembers
 from fanfold.run.remaining import Look, RemainingAsks, Survey
+from fanfold.run.tools import ToolLoop
 from fanfold.work.ask import REPLY_BYTES, Ask, Message, Params, Reply
 from fanfold.work.member import Member, Request, Tell, Traits
 from fanfold.work.outcome import Outcome, Verdict
-from fanfold.work.task import Budget, Gate, Task, Terms, Who
+from fanfold.work.task import Budget, Gate, Task, Terms, ToolUser, Who
 
 _GREW = "{}: replies that the prompts will hold are counted at their usual length"
 _TYPED = (
     "{}: the type of its schema is imported only by a run, so replies on record are not found here"
+)
+_TOOLS = (
+    "{}: its tools are imported or started only by a run: what models read of them is not counted, and"
+    " replies on record are not found here"
 )
 _NO_RUN = -1  # replies that serve only the run they are of serve no new one
 
@@ -132,6 +137,10 @@ class PreviewContext:
         parts = expected_parts(chosen, slots)
         return StepMembers(terms.step, members, better, slots, past, votes, extra, parts)
 
+    def tools(self, terms: Terms) -> ToolUser | None:
+        """Those on offer, as far as they are known without importing or starting anything."""
+        return self._choose.tools_for(terms, self._choose.eligible(terms.who))
+
     def look(self, cast: StepMembers, who: Who) -> Look:
         """The replies that a run would use: of those who may be asked, and of all who would fit."""
         asked = [one.traits for one in cast.members]
@@ -182,7 +191,10 @@ class AskEstimate:
         self.cast = cast = context.cast(terms, votes=votes)
         takes = tuple(dict.fromkeys(one.traits.takes for one in cast.members))
         self._by_items = "items" in takes
-        self._survey = Survey(takes, context.look(cast, terms.who), once=cast.metered)
+        self._tools = context.tools(terms)
+        self._survey = Survey(
+            takes, context.look(cast, terms.who), once=cast.metered, tools=self._tools
+        )
         self._template = prompt.user
         shows = prompt.user is not None and prompt.user.uses("steps")
         self._steps: dict[str, Any] = prompt.names.get("steps", {}) if shows else {}
@@ -242,6 +254,8 @@ class AskEstimate:
             steps = [item.data.get("steps", {}) for item in ask.items if type(item.data) is dict]
             given = {**self._steps, **{k: v for own in steps for k, v in own.items()}}
             grown = stand_ins.of(given.values())
+        if self._tools is not None:
+            ask = self._tools.equipped(ask)
         return RemainingAsks(ask, ask, self.terms.revise, typical=grown.typical, most=grown.most)
 
     def count_judges(self, task: Task, left: RemainingAsks) -> None:
@@ -264,7 +278,9 @@ class AskEstimate:
         made = self._meter.forecast()
         grew = [_GREW] if self._grew and made.most_calls else []
         typed = [_TYPED] if self.prompt.schema is UNLOADED_SCHEMA else []
-        notes = (*made.notes, *(Note(one, made.step) for one in (*grew, *typed)))
+        tools = self._tools
+        unseen = [_TOOLS] if isinstance(tools, ToolLoop) and not tools.loaded else []
+        notes = (*made.notes, *(Note(one, made.step) for one in (*grew, *typed, *unseen)))
         return msgspec.structs.replace(made, notes=notes)
 
 

@@ -118,7 +118,7 @@ class Scatter(Asking, Step, frozen=True, omit_defaults=True, tag="scatter", kw_o
     def _asked_of(self, entry: ScatterEntry) -> Asking:
         return Asking(
             prompt=entry.prompt or self.prompt, who=entry.who or self.who, gate=self.gate,
-            escalate=self.escalate, opening=self.opening, line=entry.line,
+            escalate=self.escalate, opening=self.opening, tools=self.tools, line=entry.line,
             lines={name: line for name, line in self.lines.items() if name not in _WHO},
         )  # fmt: skip
 
