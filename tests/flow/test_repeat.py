@@ -101,6 +101,15 @@ def test_items_in_the_flow_go_from_round_to_round_and_end_once(tmp_path: Path) -
     assert (alone.status, alone.planned, alone.passed) == ("complete", 2, 2)
 
 
+def test_a_group_after_the_rounds_has_the_replies_of_the_last_one(tmp_path: Path) -> None:
+    head = "input: {list: [{id: p, text: a}, {id: q, text: b}]}\n"
+    receipt = carried(tmp_path, GROW + "  - group: {by: item.id, reduce: collect}\n", head)
+    assert receipt.status == "complete"
+    assert [[part["value"] for part in group["value"]] for group in receipt.result] == [
+        ["a!!!!"], ["b!!!!"],
+    ]  # fmt: skip
+
+
 def test_each_round_works_on_a_list_of_its_own(tmp_path: Path) -> None:
     steps = (
         "  - repeat:\n      steps:\n"

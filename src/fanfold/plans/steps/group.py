@@ -76,7 +76,7 @@ class Group(Step, msgspec.Struct, frozen=True, omit_defaults=True, tag="group", 
 
     async def carry(self, state: PlanState) -> None:
         """The parts are the replies of the last step that gave some, else the items themselves."""
-        of = state.passed[-1].step if state.passed else None
+        of = state.passed[-1].seen_as if state.passed else None
         way = self.way(state.ready)
         govern = state.unforeseen or self.by.startswith("steps.")
         found = await group_batch(state.run, state.items(), way, of=of, govern=govern)
