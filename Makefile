@@ -19,7 +19,7 @@ PATHS  := src tests tools $(wildcard bench)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format format-check lint types bench score sweep simulate browser build lock agents postgres hosts mlflow clean
+.PHONY: help demo test test-slow check format format-check lint types bench peers score sweep simulate browser build lock agents postgres hosts mlflow clean
 
 help: ## this list
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/\1 \2/p' Makefile | while read -r name does; do printf '  make %-9s %s\n' "$$name" "$$does"; done
@@ -52,6 +52,9 @@ types: $(DEV) ## mypy, strict
 
 bench: $(DEV) ## the numbers, each against a raw baseline in the same run
 	@$(BIN)/python bench/run.py
+
+peers: $(DEV) ## the same six tasks for fanfold and for others, as they come from the package index; hours, 3 GB
+	@$(BIN)/python bench/peers/run.py --write
 
 score: $(DEV) ## every application against its ground truth; rewrites the tables of the scores
 	@$(BIN)/python tools/score.py
