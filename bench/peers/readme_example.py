@@ -22,7 +22,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from run import ENVIRONMENTS, PRICE, TOP, adopt_orphans, alone, end, wait_for
+from run import alone
+from scene import ENVIRONMENTS, PRICE, TOP, adopt_orphans, end, wait_for
 
 from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, running_server
