@@ -13,6 +13,7 @@ each item, and prints a line with the answers that it holds. At its top stand th
 from __future__ import annotations
 
 import json
+import os
 import sys
 from hashlib import sha256
 from importlib.util import find_spec
@@ -46,6 +47,14 @@ class Job(NamedTuple):
         return digest(Path("items.jsonl").read_text())
 
 
+_since: list[float] = []
+
+
+def _cpu() -> float:
+    """Seconds, of this process and of those that it has started and that have ended."""
+    return sum(os.times()[:4])
+
+
 def digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
@@ -58,6 +67,8 @@ def bundled_tokens() -> str:
 
 
 def given() -> Job:
+    """To be called when all is imported: what is used from here on counts as the peer's CPU time."""
+    _since.append(_cpu())
     return Job(**json.loads(sys.argv[1]))
 
 
@@ -68,4 +79,4 @@ def shout(text: str) -> str:
 
 def tell(answers: dict[str, Any]) -> None:
     """The answers that it has, by the ids of their items; None or absent: it has none."""
-    print("\n" + json.dumps({"answers": answers}), flush=True)
+    print("\n" + json.dumps({"answers": answers, "cpu": _cpu() - _since[0]}), flush=True)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from run import alone
-from scene import ENVIRONMENTS, PRICE, TOP, adopt_orphans, end, wait_for
+from scene import ENVIRONMENTS, PRICE, TOP, end, wait_for
 
 from fanfold.price import dollars
 from fanfold.testing.running import RunningServer, running_server
@@ -188,7 +188,6 @@ def served(folder: Path):  # type: ignore[no-untyped-def]
 
 def main() -> None:
     alone()
-    adopt_orphans()
     for side in SIDES:
         left_alone(side)
         killed(side)

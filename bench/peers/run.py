@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from scene import ENVIRONMENTS, TOP, Peer, adopt_orphans, install, installed, peers
+from scene import ENVIRONMENTS, TOP, Peer, install, installed, peers
 from tasks import TASKS
 
 PAGE = TOP / "docs" / "promises.md"
@@ -120,7 +120,6 @@ def main() -> None:
     ENVIRONMENTS.mkdir(exist_ok=True)
     lacking = {peer.name: why for peer in chosen if (why := install(peer))}
     alone()
-    adopt_orphans()
     for name, why in lacking.items():
         print(f"{name} cannot be installed: {why}")
     shown = [peer for peer in chosen if peer.name not in lacking]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import ctypes
 import json
 import os
 import re
@@ -96,7 +95,7 @@ def installed(peer: Peer) -> str:
 
 
 class Ended(NamedTuple):
-    """`answers` None: it gave none, for `why`. `cpu`: seconds, of it and what it started."""
+    """`answers` None: it gave none, for `why`. `cpu`: seconds since it had imported all."""
 
     answers: dict[str, Any] | None
     cpu: float
@@ -133,7 +132,7 @@ class Scene:
             )  # fmt: skip
 
     def run(self, task: str, **given: Any) -> Ended:
-        began, before = time.monotonic(), os.times()
+        began = time.monotonic()
         process = self.start(task, **given)
         late = ""
         try:
@@ -143,16 +142,8 @@ class Scene:
             end(process)
             out = ""
         end(process)  # what it may have left behind
-        reap()
-        after = os.times()
-        cpu = (
-            after.children_user
-            - before.children_user
-            + after.children_system
-            - before.children_system
-        )
         self.server.wait_idle()
-        answers = _answers(out)
+        answers, cpu = _said(out)
         why = late or ("" if answers is not None else self._error(process.returncode))
         return Ended(answers, cpu, time.monotonic() - began, why)
 
@@ -161,13 +152,14 @@ class Scene:
         return f"ended with {code}: {lines[-1][:200]}"
 
 
-def _answers(out: str) -> dict[str, Any] | None:
+def _said(out: str) -> tuple[dict[str, Any] | None, float]:
+    """The answers, and what they took."""
     for line in reversed(out.splitlines()):
         with suppress(ValueError):
             found = json.loads(line)
             if isinstance(found, dict) and "answers" in found:
-                return dict(found["answers"])
-    return None
+                return dict(found["answers"]), float(found["cpu"])
+    return None, 0.0
 
 
 def end(process: subprocess.Popen[str]) -> None:
@@ -176,18 +168,6 @@ def end(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(ValueError):
         process.communicate()
-
-
-def adopt_orphans() -> None:
-    """What a peer starts and leaves behind becomes ours, so that its CPU time is counted. Linux only."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-
-
-def reap() -> None:
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
 
 
 @contextmanager
